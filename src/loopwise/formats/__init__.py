@@ -1,0 +1,1 @@
+"""File formats: text in, plain arrays out, and back."""

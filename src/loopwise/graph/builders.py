@@ -1,0 +1,90 @@
+"""Ready-made graphs: grid, chain, complete, random. In: sizes and a seed. Out: a :class:`FactorGraph`."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from loopwise.graph.factor_graph import FactorGraph, Integers
+
+
+def chain(length: int, states: int = 2) -> FactorGraph:
+    """Variables in a row: groups ``unary`` ``[length, K]`` and ``pair`` ``[length - 1, K, K]``."""
+    _at_least("length", length, 1)
+    first = np.arange(length - 1)
+    return _with_unary(length, states, np.stack([first, first + 1], axis=1))
+
+
+def grid(rows: int, columns: int, states: int = 2, neighbours: int = 4) -> FactorGraph:
+    """A ``rows`` x ``columns`` lattice, variable ``r * columns + c`` at row r, column c.
+
+    Groups ``unary`` and ``pair``; pairs are ordered left to right, then top to bottom, then (8 neighbours) the two
+    diagonals downwards. With 4 neighbours there are ``rows * (columns - 1) + (rows - 1) * columns`` pairs.
+    """
+    _at_least("rows", rows, 1)
+    _at_least("columns", columns, 1)
+    if neighbours not in (4, 8):
+        raise ValueError(f"neighbours must be 4 or 8, not {neighbours}")
+    cell = np.arange(rows * columns).reshape(rows, columns)
+    links = [(cell[:, :-1], cell[:, 1:]), (cell[:-1], cell[1:])]
+    if neighbours == 8:
+        links += [(cell[:-1, :-1], cell[1:, 1:]), (cell[:-1, 1:], cell[1:, :-1])]
+    pairs = np.concatenate([np.stack([a.reshape(-1), b.reshape(-1)], axis=1) for a, b in links])
+    return _with_unary(rows * columns, states, pairs)
+
+
+def complete(variables: int, states: int = 2) -> FactorGraph:
+    """Every pair of variables joined: groups ``unary`` and ``pair``."""
+    _at_least("variables", variables, 1)
+    pairs = np.stack(np.triu_indices(variables, 1), axis=1)
+    return _with_unary(variables, states, pairs)
+
+
+def random_mrf(
+    variables: int, edges: int, states: int = 2, *, arity: int = 2, unary: bool = False, seed: int
+) -> FactorGraph:
+    """Distinct scopes drawn uniformly without replacement (Stoyanov et al. 2011, section 6: pairs, no unaries).
+
+    The factors form the group ``pair`` (``factor`` when ``arity`` is not 2).
+    """
+    _at_least("variables", variables, 1)
+    if not 2 <= arity <= variables:
+        raise ValueError(f"arity must be from 2 to the number of variables ({variables}), not {arity}")
+    possible = math.comb(variables, arity)
+    if not 0 <= edges <= possible:
+        raise ValueError(
+            f"{edges} distinct scopes of {arity} among {variables} variables: there are only {possible}"
+        )
+    scopes = _distinct_scopes(np.random.default_rng(seed), variables, arity, edges)
+    name = "pair" if arity == 2 else "factor"
+    factors = {"unary": np.arange(variables)[:, None]} if unary else {}
+    return FactorGraph(np.full(variables, states), {**factors, name: scopes})
+
+
+def _distinct_scopes(rng: np.random.Generator, variables: int, arity: int, count: int) -> Integers:
+    """``count`` distinct increasing tuples, uniform: by rank among all where they are few, else by rejection."""
+    possible = math.comb(variables, arity)
+    if possible <= max(4 * count, 10_000):
+        everything = np.array(list(combinations(range(variables), arity)), dtype=np.int64)
+        return everything[np.sort(rng.choice(possible, count, replace=False))]
+    found = np.zeros((0, arity), dtype=np.int64)
+    while len(found) < count:
+        draws = np.sort(rng.integers(0, variables, (2 * (count - len(found)) + 16, arity)), axis=1)
+        draws = draws[(draws[:, 1:] > draws[:, :-1]).all(axis=1)]
+        merged = np.concatenate([found, draws])
+        _, first = np.unique(merged, axis=0, return_index=True)
+        found = merged[np.sort(first)][:count]
+    return found[np.lexsort(found.T[::-1])]
+
+
+def _with_unary(variables: int, states: int, pairs: Integers) -> FactorGraph:
+    return FactorGraph(
+        np.full(variables, states), {"unary": np.arange(variables)[:, None], "pair": pairs.reshape(-1, 2)}
+    )
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")

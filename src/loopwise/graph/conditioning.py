@@ -1,0 +1,81 @@
+"""Slicing observed variables out of a graph: the structural half.
+
+In: a graph and which variables are observed (in all examples, or only in some). Out: a :class:`Conditioning`: the
+smaller graph and the plan by which tables are sliced and beliefs put back. Stage: structure.
+
+A factor that loses variables moves to a group named after its source and the axes that are left (``pair`` with its
+first variable observed: ``pair|1``). Variables observed in some examples only cannot be sliced away; they get a
+unary group of point masses (``evidence``), filled in example by example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loopwise.graph.factor_graph import FactorGraph, Integers
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The factors of one source group that lose the same axes."""
+
+    source: str
+    rows: Integers  # rows of the source group
+    observed_axes: tuple[int, ...]
+    free_axes: tuple[int, ...]
+    target: str
+
+    @property
+    def untouched(self) -> bool:
+        return not self.observed_axes
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """A smaller graph over the free variables, and how it came about."""
+
+    source: FactorGraph
+    graph: FactorGraph
+    observed: Integers  # variables sliced away, in order
+    free: Integers  # variables kept: variable v of the small graph is free[v] of the source
+    pieces: tuple[Piece, ...]
+    point_masses: dict[str, Integers]  # group of the small graph: the source variables it clamps
+
+    @staticmethod
+    def of(graph: FactorGraph, always: np.ndarray, sometimes: np.ndarray) -> Conditioning:
+        """``always`` and ``sometimes``: boolean ``[variables]``, observed in every example / in some only."""
+        free = np.flatnonzero(~always)
+        number = np.full(graph.variables, -1, dtype=np.int64)
+        number[free] = np.arange(len(free))
+        pieces: list[Piece] = []
+        scopes: dict[str, Integers] = {}
+        for group in graph.groups:
+            lost = always[group.scopes]  # [factors, arity]
+            patterns = lost @ (1 << np.arange(group.arity, dtype=np.int64))
+            for pattern in np.unique(patterns):
+                rows = np.flatnonzero(patterns == pattern)
+                axes = range(group.arity)
+                kept = tuple(axis for axis in axes if not pattern >> axis & 1)
+                gone = tuple(axis for axis in axes if pattern >> axis & 1)
+                target = f"{group.name}|{''.join(map(str, kept))}" if gone else group.name
+                pieces.append(Piece(group.name, rows, gone, kept, target))
+                scopes[target] = number[group.scopes[rows][:, list(kept)]]
+        point_masses = _point_mass_groups(graph, sometimes)
+        for name, clamped in point_masses.items():
+            scopes[name] = number[clamped][:, None]
+        return Conditioning(
+            graph,
+            FactorGraph(graph.cardinalities[free], scopes),
+            np.flatnonzero(always),
+            free,
+            tuple(pieces),
+            point_masses,
+        )
+
+
+def _point_mass_groups(graph: FactorGraph, sometimes: np.ndarray) -> dict[str, Integers]:
+    clamped = np.flatnonzero(sometimes)
+    sizes = graph.cardinalities[clamped]
+    return {f"evidence|{size}": clamped[sizes == size] for size in np.unique(sizes)}

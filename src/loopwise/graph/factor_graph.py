@@ -1,0 +1,256 @@
+"""Structure of a discrete factor graph: integers only, no numbers.
+
+In: cardinalities and the scopes of factors. Out: an immutable :class:`FactorGraph` whose factors are kept in
+*groups* of one table shape, so that a group's numbers are one dense tensor. Stage: structure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from loopwise.graph.layout import Layout
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Factors of one table shape: row ``f`` of ``scopes`` lists the variables of factor ``f``, in table-axis order."""
+
+    name: str
+    scopes: Integers  # [factors, arity]
+    shape: tuple[int, ...]  # cardinalities along the table's axes
+
+    @property
+    def count(self) -> int:
+        return int(self.scopes.shape[0])
+
+    @property
+    def arity(self) -> int:
+        return int(self.scopes.shape[1])
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
+
+
+class FactorGraph:
+    """A bipartite graph of variables and factor groups; immutable, compiled once to a :class:`Layout`.
+
+    Parameters
+    ----------
+    cardinalities:
+        Number of values of each variable, ``[variables]``.
+    factors:
+        For each group name the scopes of its factors, an integer array ``[factors, arity]``. All factors of a group
+        must have one table shape (use :meth:`from_factors` or :meth:`from_scopes` for mixed ones).
+
+    Several factors may share a scope; variables may have no factor; parts may be disconnected.
+
+    >>> graph = FactorGraph([2, 2, 3], {"pair": [[0, 1]], "mixed": [[1, 2]]})
+    >>> graph
+    FactorGraph(3 variables, 2 factors: pair 1 of 2x2, mixed 1 of 2x3)
+    """
+
+    def __init__(self, cardinalities: ArrayLike, factors: Mapping[str, ArrayLike]) -> None:
+        self.cardinalities: Integers = _frozen(_checked_cardinalities(cardinalities))
+        self.groups: tuple[Group, ...] = tuple(
+            _checked_group(name, scopes, self.cardinalities) for name, scopes in factors.items()
+        )
+        # Position of factor k of the list a graph was built from: (group number, row). None: group by group.
+        self._order: tuple[Integers, Integers] | None = None
+        # The last slicing of observed variables, with its key: calls with the same pattern of evidence reuse it.
+        self.conditioned: tuple[Any, Any] | None = None
+
+    @classmethod
+    def from_scopes(cls, cardinalities: ArrayLike, scopes: Sequence[Sequence[int]]) -> FactorGraph:
+        """Groups a list of scopes of any shapes by table shape; :meth:`locate` remembers the list's order."""
+        cards = _checked_cardinalities(cardinalities)
+        rows: dict[tuple[int, ...], list[Sequence[int]]] = {}
+        where: list[tuple[tuple[int, ...], int]] = []
+        for number, scope in enumerate(scopes):
+            shape = _shape_of_scope(number, scope, cards)
+            members = rows.setdefault(shape, [])
+            where.append((shape, len(members)))
+            members.append(scope)
+        shapes = list(rows)
+        graph = cls(
+            cards,
+            {
+                shape_name(shape): np.asarray(rows[shape], dtype=np.int64).reshape(-1, len(shape))
+                for shape in shapes
+            },
+        )
+        number_of_shape = {shape: number for number, shape in enumerate(shapes)}
+        graph._order = (
+            _frozen(np.array([number_of_shape[shape] for shape, _ in where], dtype=np.int64)),
+            _frozen(np.array([row for _, row in where], dtype=np.int64)),
+        )
+        return graph
+
+    @classmethod
+    def from_factors(
+        cls, cardinalities: ArrayLike, factors: Sequence[tuple[Sequence[int], ArrayLike]]
+    ) -> tuple[FactorGraph, dict[str, NDArray[np.float64]]]:
+        """Graph and log-potentials of a list of ``(scope, log table)``; groups are named by shape (``"2x3"``)."""
+        graph = cls.from_scopes(cardinalities, [scope for scope, _ in factors])
+        tables = {
+            group.name: np.empty((group.count, *group.shape), dtype=np.float64) for group in graph.groups
+        }
+        for number, (scope, values) in enumerate(factors):
+            name, row = graph.locate(number)
+            table = np.asarray(values, dtype=np.float64)
+            expected = tables[name].shape[1:]
+            if table.shape != expected:
+                raise ValueError(
+                    f"factor {number} over variables {list(scope)} has a table of shape {table.shape}; "
+                    f"the variables' cardinalities ask for {expected}"
+                )
+            tables[name][row] = table
+        return graph, tables
+
+    @property
+    def variables(self) -> int:
+        return int(self.cardinalities.shape[0])
+
+    @property
+    def factors(self) -> int:
+        return sum(group.count for group in self.groups)
+
+    def group(self, name: str) -> Group:
+        """The group called ``name``."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise ValueError(f"no factor group {name!r}; the graph has {[group.name for group in self.groups]}")
+
+    def locate(self, factor: int) -> tuple[str, int]:
+        """Group name and row of factor number ``factor`` (in the order of the list the graph was built from)."""
+        if not 0 <= factor < self.factors:
+            raise ValueError(f"factor {factor} is out of range: the graph has {self.factors} factors")
+        if self._order is not None:
+            return self.groups[int(self._order[0][factor])].name, int(self._order[1][factor])
+        for group in self.groups:
+            if factor < group.count:
+                return group.name, factor
+            factor -= group.count
+        raise AssertionError("unreachable: factor counts add up")
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The compiled integer arrays that inference runs on (computed once)."""
+        from loopwise.graph.layout import Layout
+
+        return Layout.of(self)
+
+    @cached_property
+    def uniform_cardinality(self) -> int | None:
+        """The one cardinality all variables share, or None."""
+        if self.variables == 0 or (self.cardinalities != self.cardinalities[0]).any():
+            return None
+        return int(self.cardinalities[0])
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{group.name} {group.count}" + ("" if group.name == label else f" of {label}")
+            for group in self.groups
+            for label in [shape_name(group.shape)]
+        )
+        return (
+            f"FactorGraph({self.variables} variables, {self.factors} factors" + (f": {parts}" if parts else "") + ")"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FactorGraph):
+            return NotImplemented
+        return (
+            np.array_equal(self.cardinalities, other.cardinalities)
+            and [group.name for group in self.groups] == [group.name for group in other.groups]
+            and all(
+                np.array_equal(mine.scopes, theirs.scopes)
+                for mine, theirs in zip(self.groups, other.groups, strict=True)
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.variables, tuple((group.name, group.count, group.shape) for group in self.groups)))
+
+
+def shape_name(shape: Sequence[int]) -> str:
+    """The default name of a group of this table shape: ``(2, 3)`` is ``"2x3"``."""
+    return "x".join(str(size) for size in shape) if len(shape) else "constant"
+
+
+def _frozen(array: Any) -> Any:
+    array.setflags(write=False)
+    return array
+
+
+def _checked_cardinalities(cardinalities: ArrayLike) -> Integers:
+    array = np.array(cardinalities)
+    if array.ndim != 1:
+        raise ValueError(f"cardinalities must be one-dimensional, not of shape {array.shape}")
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"cardinalities must be integers, not {array.dtype}")
+    bad = np.flatnonzero(array < 1)
+    if bad.size:
+        raise ValueError(f"variable {bad[0]} has cardinality {array[bad[0]]}; it must be at least 1")
+    return array.astype(np.int64)
+
+
+def _shape_of_scope(number: int, scope: Sequence[int], cardinalities: Integers) -> tuple[int, ...]:
+    for variable in scope:
+        if not 0 <= variable < len(cardinalities):
+            raise ValueError(
+                f"factor {number} names variable {variable}; the graph has variables 0 to {len(cardinalities) - 1}"
+            )
+    if len(set(scope)) < len(scope):
+        raise ValueError(f"factor {number} repeats a variable in its scope {list(scope)}")
+    return tuple(int(cardinalities[variable]) for variable in scope)
+
+
+def _checked_group(name: str, scopes: ArrayLike, cardinalities: Integers) -> Group:
+    array = np.array(scopes)
+    if array.size == 0 and array.ndim < 2:
+        raise ValueError(f"group {name!r} has no factors: leave it out, or give scopes of shape [0, arity]")
+    if array.ndim != 2:
+        raise ValueError(f"scopes of group {name!r} must be an array [factors, arity], not of shape {array.shape}")
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"scopes of group {name!r} must be integers, not {array.dtype}")
+    array = array.astype(np.int64)
+    _check_range(name, array, len(cardinalities))
+    _check_distinct(name, array)
+    shapes = cardinalities[array]  # [factors, arity]
+    if len(shapes) and (shapes != shapes[0]).any():
+        row = int(np.flatnonzero((shapes != shapes[0]).any(axis=1))[0])
+        raise ValueError(
+            f"group {name!r} mixes table shapes: factor 0 is {shape_name(shapes[0])}, factor {row} is "
+            f"{shape_name(shapes[row])}; give each shape a group of its own, or use FactorGraph.from_scopes"
+        )
+    shape = tuple(int(size) for size in shapes[0]) if len(shapes) else (1,) * array.shape[1]
+    return Group(name, _frozen(array), shape)
+
+
+def _check_range(name: str, scopes: Integers, variables: int) -> None:
+    bad = np.argwhere((scopes < 0) | (scopes >= variables))
+    if bad.size:
+        row, position = bad[0]
+        raise ValueError(
+            f"factor {row} of group {name!r} names variable {scopes[row, position]}; "
+            f"the graph has variables 0 to {variables - 1}"
+        )
+
+
+def _check_distinct(name: str, scopes: Integers) -> None:
+    ordered = np.sort(scopes, axis=1)
+    bad = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if bad.size:
+        raise ValueError(f"factor {bad[0]} of group {name!r} repeats a variable in its scope {scopes[bad[0]].tolist()}")

@@ -1,0 +1,190 @@
+"""A factor graph compiled to flat integer arrays, the form in which kernels read it.
+
+In: a :class:`FactorGraph`. Out: a :class:`Layout`, computed once per graph and cached on it. Stage: structure.
+
+Factors of arity 0 are constants and factors of arity 1 are folded into their variable, so only factors of arity 2
+and more send messages. An *edge* is one (factor, position) pair of those; edges are numbered group by group, factor
+by factor, position by position. A *state* is one (variable, value) pair, numbered variable by variable; a *slot* is
+one (edge, value) pair, numbered edge by edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loopwise.graph.factor_graph import Group, Integers
+
+if TYPE_CHECKING:
+    from loopwise.graph.factor_graph import FactorGraph
+
+
+@dataclass(frozen=True)
+class MessageGroup:
+    """A group of arity 2 or more, and where its edges and slots begin."""
+
+    group: Group
+    edge_start: int
+    slot_start: int
+
+    @cached_property
+    def position_start(self) -> Integers:
+        """First slot of each table axis within one factor, ``[arity + 1]``."""
+        return _starts(np.asarray(self.group.shape, dtype=np.int64))
+
+    @property
+    def width(self) -> int:
+        """Slots of one factor: the sum of its cardinalities."""
+        return int(self.position_start[-1])
+
+    @cached_property
+    def cell_slots(self) -> Integers:
+        """Slot (within the factor) that each table cell reads along each axis, ``[cells, arity]``."""
+        values = np.indices(self.group.shape).reshape(self.group.arity, -1).T
+        return np.ascontiguousarray(values + self.position_start[:-1], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SequentialOrder:
+    """Variables in visiting order, and which messages a visit pulls in (those with a member visited just before).
+
+    Variables are visited breadth-first from the last to the first and back, so one sweep solves a tree.
+    """
+
+    variables: Integers  # [variables]
+    pull_forward: np.ndarray  # bool [edges]: pull this edge's message when its variable is visited going forward
+    pull_backward: np.ndarray  # bool [edges]
+
+    @cached_property
+    def messages(self) -> int:
+        """Messages sent in one sweep (forward and back)."""
+        return int(self.pull_forward.sum()) + int(self.pull_backward.sum())
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All the integers that message passing needs."""
+
+    graph: FactorGraph
+    state_start: Integers  # [variables + 1]
+    message_groups: tuple[MessageGroup, ...]
+    unary_groups: tuple[Group, ...]
+    constant_groups: tuple[Group, ...]
+    edge_variable: Integers  # [edges]
+    variable_edge_start: Integers  # [variables + 1], into variable_edges
+    variable_edges: Integers  # [edges], the edges of each variable
+
+    @staticmethod
+    def of(graph: FactorGraph) -> Layout:
+        """Compiles ``graph``; linear in its size, no Python loop over factors."""
+        message_groups: list[MessageGroup] = []
+        edges = slots = 0
+        for group in graph.groups:
+            if group.arity >= 2:
+                message_groups.append(MessageGroup(group, edges, slots))
+                edges += group.count * group.arity
+                slots += group.count * sum(group.shape)
+        edge_variable = _concatenate([member.group.scopes.reshape(-1) for member in message_groups])
+        degrees = np.bincount(edge_variable, minlength=graph.variables)
+        return Layout(
+            graph=graph,
+            state_start=_starts(graph.cardinalities),
+            message_groups=tuple(message_groups),
+            unary_groups=tuple(group for group in graph.groups if group.arity == 1),
+            constant_groups=tuple(group for group in graph.groups if group.arity == 0),
+            edge_variable=edge_variable,
+            variable_edge_start=_starts(degrees),
+            variable_edges=np.argsort(edge_variable, kind="stable").astype(np.int64),
+        )
+
+    @property
+    def states(self) -> int:
+        return int(self.state_start[-1])
+
+    @property
+    def edges(self) -> int:
+        return int(self.edge_variable.shape[0])
+
+    @cached_property
+    def slots(self) -> int:
+        return int(self.graph.cardinalities[self.edge_variable].sum())
+
+    @cached_property
+    def degrees(self) -> Integers:
+        """Number of message-sending factors of each variable (unary factors are folded in, not counted)."""
+        return np.diff(self.variable_edge_start)
+
+    @cached_property
+    def edge_factor(self) -> Integers:
+        """The factor of each edge, factors of arity 2 and more numbered in layout order, ``[edges]``."""
+        pieces, first = [], 0
+        for member in self.message_groups:
+            pieces.append(first + np.repeat(np.arange(member.group.count), member.group.arity))
+            first += member.group.count
+        return _concatenate(pieces)
+
+    @property
+    def message_factors(self) -> int:
+        return sum(member.group.count for member in self.message_groups)
+
+    @cached_property
+    def slot_state(self) -> Integers:
+        """The state (variable, value) that each slot (edge, value) speaks of, ``[slots]``."""
+        sizes = self.graph.cardinalities[self.edge_variable]
+        first_slot = _starts(sizes)
+        within = np.arange(self.slots) - np.repeat(first_slot[:-1], sizes)
+        return np.repeat(self.state_start[self.edge_variable], sizes) + within
+
+    @cached_property
+    def state_variable(self) -> Integers:
+        """The variable of each state, ``[states]``."""
+        return np.repeat(np.arange(self.graph.variables), self.graph.cardinalities)
+
+    @cached_property
+    def sequential(self) -> SequentialOrder:
+        """The tree-solving visiting order."""
+        from loopwise.kernels.order import breadth_first
+
+        order = breadth_first(
+            self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges()
+        )[::-1].copy()
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        edge_rank = rank[self.edge_variable]
+        lowest = np.full(self.message_factors, len(order), dtype=np.int64)
+        highest = np.full(self.message_factors, -1, dtype=np.int64)
+        np.minimum.at(lowest, self.edge_factor, edge_rank)
+        np.maximum.at(highest, self.edge_factor, edge_rank)
+        return SequentialOrder(
+            order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor]
+        )
+
+    def _factor_edges(self) -> tuple[Integers, Integers]:
+        """Edges of each factor are consecutive: their starts, and the variable of each."""
+        return _starts(np.bincount(self.edge_factor, minlength=self.message_factors)), self.edge_variable
+
+    @cached_property
+    def is_forest(self) -> bool:
+        """Whether the factor graph has no cycle (then BP is exact)."""
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        nodes = self.graph.variables + self.message_factors
+        links = coo_matrix(
+            (np.ones(self.edges), (self.edge_variable, self.graph.variables + self.edge_factor)), (nodes, nodes)
+        )
+        components = connected_components(links, directed=False, return_labels=False) if nodes else 0
+        return self.edges == nodes - int(components)
+
+
+def _starts(sizes: Integers) -> Integers:
+    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def _concatenate(pieces: list[Integers]) -> Integers:
+    return np.concatenate(pieces).astype(np.int64) if pieces else np.zeros(0, dtype=np.int64)

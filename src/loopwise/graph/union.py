@@ -1,0 +1,100 @@
+"""Different graphs in one: a disjoint union with offsets and an exact inverse, never padding.
+
+In: graphs (sentences, documents, images of different sizes). Out: a :class:`Union` whose ``graph`` holds them all.
+Stage: structure. Numbers are joined and split along the factor axis with :meth:`Union.join` and :meth:`Union.split`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.graph.factor_graph import FactorGraph, Integers, shape_name
+
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True)
+class Union:
+    """A union graph; ``rows[k][name]`` says which group and rows of it hold group ``name`` of part ``k``."""
+
+    graph: FactorGraph
+    parts: tuple[FactorGraph, ...]
+    variable_start: Integers  # [parts + 1]
+    rows: tuple[dict[str, tuple[str, slice]], ...]
+
+    @staticmethod
+    def of(graphs: Sequence[FactorGraph]) -> Union:
+        """Groups of one name and shape are concatenated; one name with two shapes becomes two groups."""
+        if not graphs:
+            raise ValueError("a union needs at least one graph")
+        starts = np.zeros(len(graphs) + 1, dtype=np.int64)
+        np.cumsum([graph.variables for graph in graphs], out=starts[1:])
+        names = _union_names(graphs)
+        scopes: dict[str, list[Integers]] = {}
+        filled: dict[str, int] = {}
+        rows: list[dict[str, tuple[str, slice]]] = []
+        for graph, start in zip(graphs, starts, strict=False):
+            places: dict[str, tuple[str, slice]] = {}
+            for group in graph.groups:
+                name = names[group.name, group.shape]
+                begin = filled.get(name, 0)
+                filled[name] = begin + group.count
+                scopes.setdefault(name, []).append(group.scopes + start)
+                places[group.name] = (name, slice(begin, begin + group.count))
+            rows.append(places)
+        cardinalities = np.concatenate([graph.cardinalities for graph in graphs])
+        joined = FactorGraph(cardinalities, {name: np.concatenate(pieces) for name, pieces in scopes.items()})
+        return Union(joined, tuple(graphs), starts, tuple(rows))
+
+    def variables_of(self, part: int) -> slice:
+        """Where the variables of part ``part`` stand in the union."""
+        return slice(int(self.variable_start[part]), int(self.variable_start[part + 1]))
+
+    def join(self, tables: Sequence[Mapping[str, NDArray[np.floating]]]) -> dict[str, NDArray[np.floating]]:
+        """Concatenates the parts' tables ``[factors, *shape]`` group by group (arrays or tensors)."""
+        pieces: dict[str, list[NDArray[np.floating]]] = {group.name: [] for group in self.graph.groups}
+        for part, (places, given) in enumerate(zip(self.rows, tables, strict=True)):
+            for name, (target, where) in places.items():
+                table = given[name]
+                shape = (where.stop - where.start, *self.parts[part].group(name).shape)
+                if tuple(table.shape) != shape:
+                    raise ValueError(
+                        f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}, not {shape}"
+                    )
+                pieces[target].append(table)
+        return {name: _concatenate(tables_) for name, tables_ in pieces.items()}
+
+    def split(self, tables: Mapping[str, Table]) -> list[dict[str, Table]]:
+        """The exact inverse of :meth:`join` (arrays or tensors with the factor axis first)."""
+        return [
+            {name: tables[target][where] for name, (target, where) in places.items()}  # type: ignore[index]
+            for places in self.rows
+        ]
+
+
+def union(graphs: Sequence[FactorGraph]) -> Union:
+    """Disjoint union of graphs, for batching graphs of different structure."""
+    return Union.of(graphs)
+
+
+def _union_names(graphs: Sequence[FactorGraph]) -> dict[tuple[str, tuple[int, ...]], str]:
+    keys = list(dict.fromkeys((group.name, group.shape) for graph in graphs for group in graph.groups))
+    shapes_of: dict[str, int] = {}
+    for name, _ in keys:
+        shapes_of[name] = shapes_of.get(name, 0) + 1
+    return {
+        (name, shape): name if shapes_of[name] == 1 else f"{name}[{shape_name(shape)}]" for name, shape in keys
+    }
+
+
+def _concatenate(tables: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:
+    if all(isinstance(table, np.ndarray) for table in tables):
+        return np.concatenate(tables)
+    import torch
+
+    return torch.cat([torch.as_tensor(table) for table in tables])  # type: ignore[return-value]

@@ -1,0 +1,156 @@
+"""The call that every inference method shares.
+
+In: a graph, log-potentials, evidence. Out: :class:`Beliefs` over the whole graph. Stage: inference.
+A method only implements :meth:`Inference.run`, on a graph without evidence; checking the input, slicing observed
+variables away and putting their point masses back happens here, once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.graph.conditioning import Conditioning
+from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.beliefs import Beliefs, ImpossibleError
+from loopwise.potentials.checks import checked_tables
+from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
+from loopwise.potentials.fold import fold_constants, fold_unary
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph without evidence and its checked log-potentials: what a method's ``run`` is given.
+
+    ``tables[name]`` is ``[*b, factors or 1, *shape]`` with ``b`` broadcastable to ``batch``.
+    """
+
+    graph: FactorGraph
+    tables: Mapping[str, Tensor]
+    batch: torch.Size
+    like: Tensor  # an empty tensor with the dtype and device to use
+
+    def unary(self) -> Tensor:
+        """Folded unary log-potentials ``[*b, states]``."""
+        return fold_unary(self.graph.layout, self.tables, self.like)
+
+    def constant(self) -> Tensor:
+        """Folded constants ``[*b]``."""
+        return fold_constants(self.graph.layout, self.tables, self.like)
+
+    def table(self, name: str) -> Tensor:
+        """The table of group ``name`` with its factor axis expanded, ``[*b, factors, *shape]``."""
+        group = self.graph.group(name)
+        table = self.tables[name]
+        return table.expand(*table.shape[: table.ndim - 1 - group.arity], group.count, *group.shape)
+
+
+class Inference(ABC):
+    """A way to compute (approximate) marginals. Methods are frozen dataclasses: options in, no state."""
+
+    def __call__(self, graph: FactorGraph, potentials: object, evidence: EvidenceLike = None) -> Beliefs:
+        """Beliefs of ``graph`` under ``potentials`` given ``evidence``.
+
+        ``potentials``: ``{group: [*batch, factors, *shape]}`` log tables, or a module that returns them.
+        ``evidence``: ``{variable: value}``, an integer array ``[*batch, variables]`` with -1 for free variables, or
+        an :class:`~loopwise.Evidence` (its inputs are clamped).
+        """
+        tables, batch = checked_tables(graph, potentials)
+        values = clamped_values(graph, evidence)
+        like = next((table.new_empty(0) for table in tables.values()), torch.empty(0, dtype=torch.float64))
+        if (values == FREE).all():
+            problem = Problem(graph, tables, torch.broadcast_shapes(batch, values.shape[:-1]), like)
+            _check_possible(problem)
+            return self.run(problem)
+        return self._run_conditioned(graph, tables, batch, values, like)
+
+    @abstractmethod
+    def run(self, problem: Problem) -> Beliefs:
+        """Beliefs of a problem without evidence."""
+
+    def _run_conditioned(
+        self, graph: FactorGraph, tables: Mapping[str, Tensor], batch: torch.Size, values: np.ndarray, like: Tensor
+    ) -> Beliefs:
+        plan = _conditioning(graph, values)
+        clamped = torch.as_tensor(values, device=like.device)
+        try:
+            batch = torch.broadcast_shapes(batch, clamped.shape[:-1])
+        except RuntimeError:
+            raise ValueError(
+                f"evidence for {tuple(clamped.shape[:-1])} examples does not fit potentials for {tuple(batch)}"
+            ) from None
+        problem = Problem(plan.graph, slice_tables(plan, tables, clamped), batch, like)
+        _check_possible(problem, plan, clamped)
+        inner = self.run(problem)
+        return Beliefs(
+            graph,
+            restore_variables(plan, inner.states, clamped),
+            lambda name: restore_factors(plan, name, _LazyFactors(inner), clamped),
+            lambda: inner.log_partition,
+            inner.status,
+            lambda: inner.messages,
+            lambda: _restore_assignment(plan, inner.assignment, clamped),
+        )
+
+
+class _LazyFactors(dict[str, Tensor]):
+    """Mapping of group names to beliefs that computes only those asked for."""
+
+    def __init__(self, beliefs: Beliefs) -> None:
+        super().__init__({group.name: beliefs.states for group in beliefs.graph.groups[:1]})
+        self._beliefs = beliefs
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._beliefs.factor(name)
+
+
+def _conditioning(graph: FactorGraph, values: np.ndarray) -> Conditioning:
+    observed = values.reshape(-1, graph.variables) != FREE
+    always, ever = observed.all(axis=0), observed.any(axis=0)
+    key = (always.tobytes(), ever.tobytes())
+    if graph.conditioned is None or graph.conditioned[0] != key:
+        graph.conditioned = (key, Conditioning.of(graph, always, ever & ~always))
+    return graph.conditioned[1]
+
+
+def _restore_assignment(plan: Conditioning, assignment: Tensor, values: Tensor) -> Tensor:
+    batch = torch.broadcast_shapes(assignment.shape[:-1], values.shape[:-1])
+    full = values.expand(*batch, values.shape[-1]).clone()
+    free = torch.as_tensor(plan.free, device=full.device)
+    return full.index_copy(-1, free, assignment.to(full.dtype).expand(*batch, assignment.shape[-1]))
+
+
+def _check_possible(problem: Problem, plan: Conditioning | None = None, values: Tensor | None = None) -> None:
+    """Finds contradictions that need no inference: a constant, variable or factor with no possible cell."""
+    graph = problem.graph
+    with torch.no_grad():
+        for group in graph.layout.constant_groups:
+            dead = torch.isneginf(problem.table(group.name)).reshape(-1, group.count).any(0)
+            if dead.any():
+                raise ImpossibleError(_name_constant(group.name, int(dead.nonzero()[0, 0]), plan))
+        unary = problem.unary()
+        alive = torch.zeros(*unary.shape[:-1], graph.variables, dtype=torch.int64, device=unary.device)
+        owner = torch.as_tensor(graph.layout.state_variable, device=unary.device)
+        alive.index_add_(-1, owner, (~torch.isneginf(unary)).to(torch.int64))
+        if graph.variables and int(alive.min()) == 0:
+            variable = int((alive.reshape(-1, graph.variables) == 0).any(0).nonzero()[0, 0])
+            name = variable if plan is None else int(plan.free[variable])
+            raise ImpossibleError(
+                f"variable {name} has no possible value: "
+                + ("its unary potentials are all -inf" if plan is None else "the evidence is impossible under the model")
+            )
+
+
+def _name_constant(name: str, row: int, plan: Conditioning | None) -> str:
+    if plan is None:
+        return f"factor {row} of group {name!r} is -inf: no configuration is possible"
+    piece = next(piece for piece in plan.pieces if piece.target == name)
+    factor = int(piece.rows[row])
+    scope = plan.source.group(piece.source).scopes[factor].tolist()
+    return f"impossible evidence: factor {factor} of group {piece.source!r} forbids the values observed for {scope}"

@@ -1,0 +1,147 @@
+"""What inference returns: marginals, a log-partition estimate, and an honest status.
+
+In: the results of one run. Out: :class:`Beliefs`. Stage: inference. Factor beliefs and the log-partition function
+are computed when first asked for, since large graphs often need neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.graph.factor_graph import FactorGraph
+
+
+class LoopwiseWarning(UserWarning):
+    """Every warning of this library is of this class or one below it."""
+
+
+class ConvergenceWarning(LoopwiseWarning):
+    """Inference stopped at its cap before reaching its tolerance: the beliefs may be far from a fixed point."""
+
+
+class ImpossibleError(ValueError):
+    """The evidence (or the zeros of the potentials) leaves no possible configuration."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far the result of one inference call can be trusted.
+
+    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change of any
+    variable belief in the last sweep.
+    """
+
+    method: str
+    exact: bool
+    converged: bool
+    sweeps: Tensor  # int64 [*batch]
+    residual: Tensor  # float64 [*batch]
+    messages: int = 0  # sent in all, over all examples
+    engine: str = ""
+    domain: str = "probability"  # "probability", "log", or "probability and log" where some examples needed it
+    notes: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        if self.exact:
+            head = "exact"
+        else:
+            head = "approximate, " + ("converged" if self.converged else "NOT CONVERGED")
+        parts = [f"{self.method}: {head}"]
+        if self.sweeps.numel() and int(self.sweeps.max()) > 0:
+            low, high = int(self.sweeps.min()), int(self.sweeps.max())
+            parts.append(f"{low if low == high else f'{low} to {high}'} sweeps")
+            parts.append(f"residual {float(self.residual.max()):.2g}")
+        if self.messages:
+            parts.append(f"{self.messages} messages")
+        if self.engine:
+            parts.append(f"{self.engine} engine")
+        return ", ".join([*parts, *self.notes])
+
+
+class Beliefs:
+    """Marginals of variables and factors, log-partition function and status of one inference call.
+
+    All tensors have the batch dimensions of the call in front.
+    """
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        states: Tensor,
+        factors: Callable[[str], Tensor],
+        log_partition: Callable[[], Tensor],
+        status: Status,
+        messages: Callable[[], Tensor] | None = None,
+        assignment: Callable[[], Tensor] | None = None,
+    ) -> None:
+        self.graph = graph
+        self.states = states  # [*batch, states]: the marginals of all variables, one after another
+        self.status = status
+        self._factor_source = factors
+        self._factors: dict[str, Tensor] = {}
+        self._log_partition_source = log_partition
+        self._messages_source = messages
+        self._assignment_source = assignment
+
+    def __repr__(self) -> str:
+        return f"Beliefs({self.graph!r}; {self.status})"
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.states.shape[:-1]
+
+    def marginal(self, variable: int) -> Tensor:
+        """Marginal of one variable, ``[*batch, cardinality]``."""
+        start = self.graph.layout.state_start
+        if not 0 <= variable < self.graph.variables:
+            raise ValueError(f"variable {variable} is out of range 0 to {self.graph.variables - 1}")
+        return self.states[..., start[variable] : start[variable + 1]]
+
+    @cached_property
+    def variables(self) -> Tensor:
+        """Marginals of all variables, ``[*batch, variables, largest cardinality]``, zero beyond a cardinality."""
+        graph = self.graph
+        if graph.uniform_cardinality is not None:
+            return self.states.reshape(*self.batch_shape, graph.variables, graph.uniform_cardinality)
+        width = int(graph.cardinalities.max(initial=0))
+        layout = graph.layout
+        place = layout.state_variable * width + np.arange(layout.states) - layout.state_start[layout.state_variable]
+        full = self.states.new_zeros(*self.batch_shape, graph.variables * width)
+        full = full.index_copy(-1, torch.as_tensor(place, device=full.device), self.states)
+        return full.reshape(*self.batch_shape, graph.variables, width)
+
+    def factor(self, name: str) -> Tensor:
+        """Marginals of the factors of group ``name``, ``[*batch, factors, *shape]``."""
+        if name not in self._factors:
+            self.graph.group(name)  # raises for an unknown name
+            self._factors[name] = self._factor_source(name)
+        return self._factors[name]
+
+    @cached_property
+    def log_partition(self) -> Tensor:
+        """Estimate of the log-partition function, ``[*batch]``: exact only if the status says so."""
+        return self._log_partition_source()
+
+    @cached_property
+    def messages(self) -> Tensor:
+        """Final factor-to-variable log messages ``[*batch, slots]``, to be given back as ``initial``."""
+        if self._messages_source is None:
+            raise ValueError(f"{self.status.method} passes no messages")
+        return self._messages_source()
+
+    @cached_property
+    def assignment(self) -> Tensor:
+        """The most probable values, ``[*batch, variables]``.
+
+        After max-product (temperature 0) or exact MAP inference this is the method's joint assignment; otherwise it
+        is each variable's most probable value (posterior marginal decoding).
+        """
+        if self._assignment_source is not None:
+            return self._assignment_source()
+        return self.variables.argmax(-1)
