@@ -85,7 +85,7 @@ class FactorGraph:
         graph = cls(
             cards,
             {
-                shape_name(shape): np.asarray(rows[shape], dtype=np.int64).reshape(-1, len(shape))
+                shape_name(shape): np.asarray(rows[shape], dtype=np.int64).reshape(len(rows[shape]), len(shape))
                 for shape in shapes
             },
         )

@@ -10,15 +10,16 @@ one (edge, value) pair, numbered edge by edge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loopwise.graph.factor_graph import Group, Integers
 
 if TYPE_CHECKING:
+    from loopwise.graph.elimination import JunctionTree
     from loopwise.graph.factor_graph import FactorGraph
 
 
@@ -76,6 +77,7 @@ class Layout:
     edge_variable: Integers  # [edges]
     variable_edge_start: Integers  # [variables + 1], into variable_edges
     variable_edges: Integers  # [edges], the edges of each variable
+    storages: dict[Any, Any] = field(default_factory=dict, compare=False)  # memory arrangements, kept by the engine
 
     @staticmethod
     def of(graph: FactorGraph) -> Layout:
@@ -165,6 +167,13 @@ class Layout:
     def _factor_edges(self) -> tuple[Integers, Integers]:
         """Edges of each factor are consecutive: their starts, and the variable of each."""
         return _starts(np.bincount(self.edge_factor, minlength=self.message_factors)), self.edge_variable
+
+    @cached_property
+    def junction_tree(self) -> JunctionTree | None:
+        """The tree that exact inference runs on; None where it would be far too large."""
+        from loopwise.graph.elimination import junction_tree
+
+        return junction_tree(self.graph)
 
     @cached_property
     def is_forest(self) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ class Problem:
     tables: Mapping[str, Tensor]
     batch: torch.Size
     like: Tensor  # an empty tensor with the dtype and device to use
+    initial: Tensor | None = None  # log messages [*b, slots] to start from
 
     def unary(self) -> Tensor:
         """Folded unary log-potentials ``[*b, states]``."""
@@ -54,31 +56,49 @@ class Problem:
 class Inference(ABC):
     """A way to compute (approximate) marginals. Methods are frozen dataclasses: options in, no state."""
 
-    def __call__(self, graph: FactorGraph, potentials: object, evidence: EvidenceLike = None) -> Beliefs:
+    takes_messages: ClassVar[bool] = False  # whether ``initial`` messages make sense for this method
+
+    def __call__(
+        self,
+        graph: FactorGraph,
+        potentials: object,
+        evidence: EvidenceLike = None,
+        *,
+        initial: Tensor | None = None,
+    ) -> Beliefs:
         """Beliefs of ``graph`` under ``potentials`` given ``evidence``.
 
         ``potentials``: ``{group: [*batch, factors, *shape]}`` log tables, or a module that returns them.
         ``evidence``: ``{variable: value}``, an integer array ``[*batch, variables]`` with -1 for free variables, or
-        an :class:`~loopwise.Evidence` (its inputs are clamped).
+        an :class:`~loopwise.Evidence` (its inputs are clamped). ``initial``: the ``messages`` of earlier beliefs on
+        this graph, under the same pattern of evidence.
         """
+        if initial is not None and not self.takes_messages:
+            raise ValueError(f"{type(self).__name__} passes no messages, so it takes no initial ones")
         tables, batch = checked_tables(graph, potentials)
         values = clamped_values(graph, evidence)
         like = next((table.new_empty(0) for table in tables.values()), torch.empty(0, dtype=torch.float64))
         if (values == FREE).all():
             problem = Problem(graph, tables, torch.broadcast_shapes(batch, values.shape[:-1]), like)
             _check_possible(problem)
-            return self.run(problem)
-        return self._run_conditioned(graph, tables, batch, values, like)
+            return self.run(_started(problem, initial))
+        return self._run_conditioned(graph, tables, batch, values, like, initial)
 
     @abstractmethod
     def run(self, problem: Problem) -> Beliefs:
         """Beliefs of a problem without evidence."""
 
     def _run_conditioned(
-        self, graph: FactorGraph, tables: Mapping[str, Tensor], batch: torch.Size, values: np.ndarray, like: Tensor
+        self,
+        graph: FactorGraph,
+        tables: Mapping[str, Tensor],
+        batch: torch.Size,
+        values: np.ndarray,
+        like: Tensor,
+        initial: Tensor | None,
     ) -> Beliefs:
         plan = _conditioning(graph, values)
-        clamped = torch.as_tensor(values, device=like.device)
+        clamped = torch.tensor(values, device=like.device)
         try:
             batch = torch.broadcast_shapes(batch, clamped.shape[:-1])
         except RuntimeError:
@@ -87,7 +107,7 @@ class Inference(ABC):
             ) from None
         problem = Problem(plan.graph, slice_tables(plan, tables, clamped), batch, like)
         _check_possible(problem, plan, clamped)
-        inner = self.run(problem)
+        inner = self.run(_started(problem, initial))
         return Beliefs(
             graph,
             restore_variables(plan, inner.states, clamped),
@@ -97,6 +117,25 @@ class Inference(ABC):
             lambda: inner.messages,
             lambda: _restore_assignment(plan, inner.assignment, clamped),
         )
+
+
+def _started(problem: Problem, initial: Tensor | None) -> Problem:
+    if initial is None:
+        return problem
+    slots = problem.graph.layout.slots
+    if initial.ndim == 0 or initial.shape[-1] != slots:
+        raise ValueError(
+            f"initial messages of shape {tuple(initial.shape)} do not fit: with this evidence the graph has {slots} slots"
+        )
+    if not bool((initial < torch.inf).all()):
+        raise ValueError("initial messages hold NaN or +inf; they must be log messages")
+    try:
+        initial = initial.to(problem.like).expand(*problem.batch, slots)
+    except RuntimeError:
+        raise ValueError(
+            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of {tuple(problem.batch)}"
+        ) from None
+    return replace(problem, initial=initial)
 
 
 class _LazyFactors(dict[str, Tensor]):
@@ -122,7 +161,7 @@ def _conditioning(graph: FactorGraph, values: np.ndarray) -> Conditioning:
 def _restore_assignment(plan: Conditioning, assignment: Tensor, values: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(assignment.shape[:-1], values.shape[:-1])
     full = values.expand(*batch, values.shape[-1]).clone()
-    free = torch.as_tensor(plan.free, device=full.device)
+    free = torch.tensor(plan.free, device=full.device)
     return full.index_copy(-1, free, assignment.to(full.dtype).expand(*batch, assignment.shape[-1]))
 
 
@@ -136,7 +175,7 @@ def _check_possible(problem: Problem, plan: Conditioning | None = None, values: 
                 raise ImpossibleError(_name_constant(group.name, int(dead.nonzero()[0, 0]), plan))
         unary = problem.unary()
         alive = torch.zeros(*unary.shape[:-1], graph.variables, dtype=torch.int64, device=unary.device)
-        owner = torch.as_tensor(graph.layout.state_variable, device=unary.device)
+        owner = torch.tensor(graph.layout.state_variable, device=unary.device)
         alive.index_add_(-1, owner, (~torch.isneginf(unary)).to(torch.int64))
         if graph.variables and int(alive.min()) == 0:
             variable = int((alive.reshape(-1, graph.variables) == 0).any(0).nonzero()[0, 0])

@@ -113,7 +113,7 @@ class Beliefs:
         layout = graph.layout
         place = layout.state_variable * width + np.arange(layout.states) - layout.state_start[layout.state_variable]
         full = self.states.new_zeros(*self.batch_shape, graph.variables * width)
-        full = full.index_copy(-1, torch.as_tensor(place, device=full.device), self.states)
+        full = full.index_copy(-1, torch.tensor(place, device=full.device), self.states)
         return full.reshape(*self.batch_shape, graph.variables, width)
 
     def factor(self, name: str) -> Tensor:
@@ -144,4 +144,6 @@ class Beliefs:
         """
         if self._assignment_source is not None:
             return self._assignment_source()
+        if self.graph.variables == 0:
+            return torch.zeros(*self.batch_shape, 0, dtype=torch.int64, device=self.states.device)
         return self.variables.argmax(-1)

@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_start, edge_variable):  # type: ignore[no-untyped-def]
+def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_start, edge_variable):
     """Variables in breadth-first order, component after component, each from its lowest-numbered variable."""
     variables = variable_edge_start.shape[0] - 1
     order = np.empty(variables, dtype=np.int64)
@@ -36,3 +36,61 @@ def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_
                         order[tail] = other
                         tail += 1
     return order
+
+
+@njit(cache=True, nogil=True)
+def decode_in_order(
+    order, state_start, variable_edge_start, variable_edges, edge_variable, edge_group, groups, cell_values, tables,
+    marginals,
+):  # fmt: skip
+    """Fixes variables in ``order``: the value of the highest product of max-marginals given those fixed before.
+
+    ``groups``: arity, cells, first edge, first table cell, first row of ``cell_values`` of each group;
+    ``cell_values[cell * arity + position]`` is the value of that member in that cell.
+    """
+    examples, variables = marginals.shape[0], state_start.shape[0] - 1
+    result = np.empty((examples, variables), dtype=np.int64)
+    largest = 1
+    for variable in range(variables):
+        largest = max(largest, state_start[variable + 1] - state_start[variable])
+    scores, given = np.empty(largest), np.empty(largest)
+    for example in range(examples):
+        chosen = np.full(variables, -1, dtype=np.int64)
+        for variable in order:
+            first = state_start[variable]
+            states = state_start[variable + 1] - first
+            for value in range(states):
+                scores[value] = 0.0
+            anchored = False
+            for place in range(variable_edge_start[variable], variable_edge_start[variable + 1]):
+                edge = variable_edges[place]
+                arity, cells, edge_start, table_start, slots = groups[edge_group[edge]]
+                member, mine = (edge - edge_start) // arity, (edge - edge_start) % arity
+                members = edge - mine
+                known = False
+                for position in range(arity):
+                    known = known or chosen[edge_variable[members + position]] >= 0
+                if not known:
+                    continue
+                anchored = True
+                for value in range(states):
+                    given[value] = 0.0
+                for cell in range(cells):
+                    fits = True
+                    for position in range(arity):
+                        fixed = chosen[edge_variable[members + position]]
+                        fits = fits and (fixed < 0 or fixed == cell_values[slots + cell * arity + position])
+                    if fits:
+                        value = cell_values[slots + cell * arity + mine]
+                        given[value] = max(given[value], tables[example, table_start + member * cells + cell])
+                for value in range(states):
+                    scores[value] += np.log(given[value]) if given[value] > 0 else -np.inf
+            best = 0
+            for value in range(states):
+                if not anchored:
+                    scores[value] = marginals[example, first + value]
+                if scores[value] > scores[best]:
+                    best = value
+            chosen[variable] = best
+        result[example] = chosen
+    return result

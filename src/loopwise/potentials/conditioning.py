@@ -28,7 +28,7 @@ def slice_tables(plan: Conditioning, tables: Mapping[str, Tensor], values: Tenso
     }
     some = next(iter(tables.values()))
     for name, clamped in plan.point_masses.items():
-        wanted = values[..., torch.as_tensor(clamped, device=values.device)]  # [*batch, clamped]
+        wanted = values[..., torch.tensor(clamped, device=values.device)]  # [*batch, clamped]
         states = torch.arange(plan.graph.group(name).shape[0], device=values.device)
         allowed = (wanted[..., None] == states) | (wanted[..., None] == FREE)
         sliced[name] = torch.where(allowed, 0.0, -torch.inf).to(some.dtype)
@@ -42,10 +42,10 @@ def restore_variables(plan: Conditioning, beliefs: Tensor, values: Tensor) -> Te
     full = torch.zeros(*batch, layout.states, dtype=beliefs.dtype, device=beliefs.device)
     is_free = np.zeros(plan.source.variables, dtype=bool)
     is_free[plan.free] = True
-    kept = torch.as_tensor(np.flatnonzero(is_free[layout.state_variable]), device=beliefs.device)
+    kept = torch.tensor(np.flatnonzero(is_free[layout.state_variable]), device=beliefs.device)
     full = full.index_copy(-1, kept, beliefs.expand(*batch, beliefs.shape[-1]))
-    starts = torch.as_tensor(layout.state_start[plan.observed], device=beliefs.device)
-    ones = starts + values[..., torch.as_tensor(plan.observed, device=beliefs.device)]
+    starts = torch.tensor(layout.state_start[plan.observed], device=beliefs.device)
+    ones = starts + values[..., torch.tensor(plan.observed, device=beliefs.device)]
     ones = ones.expand(*batch, ones.shape[-1])
     return full.scatter(-1, ones, torch.ones_like(ones, dtype=full.dtype))
 
@@ -66,7 +66,7 @@ def restore_factors(plan: Conditioning, name: str, beliefs: Mapping[str, Tensor]
     )
     full = torch.zeros(*batch, group.count, *group.shape, dtype=some.dtype, device=some.device)
     for piece in pieces:
-        rows = torch.as_tensor(piece.rows, device=full.device)
+        rows = torch.tensor(piece.rows, device=full.device)
         full = full.index_copy(len(batch), rows, _unslice(group, piece, beliefs[piece.target], values, batch))
     return full
 
@@ -75,7 +75,7 @@ def _observed_cells(group: Group, piece: Piece, values: Tensor) -> Tensor:
     """Flat index over the observed axes of each factor's table, ``[*batch, rows]``."""
     index = torch.zeros((), dtype=torch.int64, device=values.device)
     for axis in piece.observed_axes:
-        variables = torch.as_tensor(group.scopes[piece.rows, axis], device=values.device)
+        variables = torch.tensor(group.scopes[piece.rows, axis], device=values.device)
         index = index * group.shape[axis] + values[..., variables]
     return index
 
@@ -84,7 +84,7 @@ def _slice(group: Group, piece: Piece, table: Tensor, values: Tensor) -> Tensor:
     rows_axis = table.ndim - group.arity - 1
     whole = len(piece.rows) == group.count
     if not whole and table.shape[rows_axis] > 1:
-        table = table.index_select(rows_axis, torch.as_tensor(piece.rows, device=table.device))
+        table = table.index_select(rows_axis, torch.tensor(piece.rows, device=table.device))
     if piece.untouched:
         return table
     flat = _observed_then_free(table, group, piece)  # [*batch, rows or 1, observed cells, free cells]

@@ -23,14 +23,14 @@ def fold_unary(layout: Layout, tables: Mapping[str, Tensor], like: Tensor) -> Te
     for group in layout.unary_groups:
         table = tables[group.name].expand(*tables[group.name].shape[:-2], group.count, *group.shape)
         batch = table.shape[:-2]
-        flat = table.reshape(*batch, -1)
+        flat = table.flatten(-2)
         index = layout.state_start[group.scopes[:, 0]][:, None] + np.arange(group.shape[0])
         if len(index) == layout.graph.variables and np.array_equal(index.reshape(-1), np.arange(layout.states)):
             total = total + flat  # the common case: one unary factor for each variable, in order
             continue
         shape = torch.broadcast_shapes(batch, total.shape[:-1])
         total = total.expand(*shape, layout.states).clone()
-        place = torch.as_tensor(index.reshape(-1), device=total.device)
+        place = torch.tensor(index.reshape(-1), device=total.device)
         total = total.index_add(-1, place, flat.expand(*shape, flat.shape[-1]))
     return total
 

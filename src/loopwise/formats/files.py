@@ -1,0 +1,140 @@
+"""Opening and writing files, plain or gzip-compressed.
+
+In: a path; ``.gz`` at its end means compressed, ``-`` means standard input or output. Out: streams.
+Shared by all formats.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import secrets
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, cast
+
+from loopwise.formats.errors import FormatError
+
+PathLike = str | os.PathLike[str]
+
+STANDARD_STREAM = "-"
+
+
+def display_name(path: PathLike) -> str:
+    """The name a message uses for ``path``."""
+    return "<stdin>" if os.fspath(path) == STANDARD_STREAM else os.fspath(path)
+
+
+def is_compressed(path: PathLike) -> bool:
+    return os.fspath(path).lower().endswith(".gz")
+
+
+@contextmanager
+def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
+    """The bytes of a file, decompressed if its name ends in ``.gz``; :class:`FormatError` if that fails."""
+    if os.fspath(path) == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    if not is_compressed(path):
+        with open(path, "rb") as stream:
+            yield stream
+        return
+    try:
+        with gzip.open(path, "rb") as compressed:
+            yield cast("IO[bytes]", compressed)
+    except (gzip.BadGzipFile, zlib.error) as problem:
+        raise FormatError(
+            display_name(path), None, f"not a valid gzip file although its name ends in .gz ({problem})"
+        ) from None
+    except EOFError:
+        raise FormatError(
+            display_name(path), None, "the compressed data is cut off; copy the file again"
+        ) from None
+
+
+def read_bytes(path: PathLike) -> bytes:
+    """All bytes of a file, without the byte-order mark some editors put first."""
+    with open_bytes(path) as stream:
+        return stream.read().removeprefix(b"\xef\xbb\xbf")
+
+
+def read_text(path: PathLike) -> str:
+    """All of a UTF-8 file; undecodable bytes are a :class:`FormatError` that names their line."""
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        line = len(data[: problem.start + 1].splitlines())
+        raise FormatError(
+            display_name(path),
+            line,
+            f"byte {data[problem.start]:#04x} is not UTF-8 text; convert the file to UTF-8",
+        ) from None
+
+
+@contextmanager
+def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
+    """A binary stream whose content appears at ``path`` only if the block ends without an exception.
+
+    Until then it is a temporary file in the same folder, renamed over the target at the end, so a reader
+    never sees half a file and a failure leaves the old one. Compressed where the name ends in ``.gz``
+    (same content, same bytes). Standard output (``-``), devices and pipes cannot be replaced and are
+    written to directly.
+    """
+    if os.fspath(path) == STANDARD_STREAM:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = os.path.realpath(path)  # a symbolic link stays one
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as stream, _compressing(path, stream) as out:
+            yield out
+        return
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", os.fspath(path))
+    temporary = f"{target}.{secrets.token_hex(6)}.tmp"
+    try:
+        # Not tempfile: its files are private to the user, these get the permissions any new file would get.
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+        )
+        with os.fdopen(descriptor, "wb") as stream:
+            with _compressing(path, stream) as out:
+                yield out
+            stream.flush()
+            os.fsync(descriptor)
+        if os.path.exists(target):
+            os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def atomic_write(path: PathLike) -> Iterator[IO[str]]:
+    """:func:`atomic_write_bytes` for UTF-8 text with ``\\n`` line ends."""
+    with atomic_write_bytes(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
+        try:
+            yield text
+            text.flush()
+        finally:
+            with suppress(ValueError, OSError):  # an earlier failure of the stream is the one to report
+                text.detach()  # the stream below is closed by its owner; standard output stays open
+
+
+@contextmanager
+def _compressing(path: PathLike, stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    if not is_compressed(path):
+        yield stream
+        return
+    # No name and no time in the header: equal content gives equal files.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
+        yield cast("IO[bytes]", compressed)  # which it is, though not declared as one

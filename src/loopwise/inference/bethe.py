@@ -1,0 +1,76 @@
+r"""The variational free energy at given beliefs: one formula for every method that has counting numbers.
+
+In: a problem, its beliefs, counting numbers. Out: the log-partition estimate
+:math:`A = \theta\cdot b + \sum_\alpha c_\alpha H(b_\alpha) + \sum_i c_i H(b_i)` (Stoyanov et al. 2011, eq. for
+log Z_B; Domke spec, section 3). Stage: inference. Differentiable torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from loopwise.inference.base import Problem
+from loopwise.inference.counting import CountingNumbers
+
+
+def free_energy(
+    problem: Problem,
+    states: Tensor,
+    factor: Callable[[str], Tensor],
+    numbers: CountingNumbers,
+    temperature: Tensor | float = 1.0,
+) -> Tensor:
+    r"""Log-partition estimate ``[*batch]``; at temperature t the entropies are weighted by t."""
+    layout = problem.graph.layout
+    own = torch.tensor(numbers.variable(layout), dtype=states.dtype, device=states.device)
+    owner = torch.tensor(layout.state_variable, device=states.device)
+    total = problem.constant() + expectation(problem.unary(), states).sum(-1)
+    total = total + temperature * (own[owner] * entropy_terms(states)).sum(-1)
+    first = 0
+    for member in layout.message_groups:
+        group = member.group
+        beliefs = factor(group.name)
+        axes = tuple(range(-group.arity, 0))
+        weights = torch.tensor(
+            numbers.factor[first : first + group.count], dtype=states.dtype, device=states.device
+        )
+        first += group.count
+        energy = expectation(problem.table(group.name), beliefs).sum(axes)
+        total = total + (energy + temperature * weights * entropy_terms(beliefs).sum(axes)).sum(-1)
+    return total.expand(problem.batch) if total.shape != problem.batch else total
+
+
+def entropy_terms(probabilities: Tensor) -> Tensor:
+    """-p log p, 0 at p = 0, with gradient 0 there."""
+    positive = probabilities > 0
+    safe = torch.where(positive, probabilities, 1.0)
+    return torch.where(positive, -probabilities * torch.log(safe), 0.0)
+
+
+def expectation(log_potentials: Tensor, beliefs: Tensor) -> Tensor:
+    """b * theta with 0 * (-inf) = 0."""
+    finite = torch.where(torch.isneginf(log_potentials), 0.0, log_potentials)
+    return beliefs * finite
+
+
+def score(problem: Problem, assignment: Tensor) -> Tensor:
+    """Log score of a joint assignment ``[*batch, variables]``: the sum of its cells, ``[*batch]``."""
+    layout = problem.graph.layout
+    starts = torch.tensor(layout.state_start[:-1], device=assignment.device)
+    unary = problem.unary()
+    unary = unary.expand(*assignment.shape[:-1], unary.shape[-1])
+    total = problem.constant() + unary.gather(-1, assignment + starts).sum(-1)
+    for member in layout.message_groups:
+        group = member.group
+        table = problem.table(group.name)
+        flat = table.reshape(*table.shape[: table.ndim - group.arity], -1)
+        cell = torch.zeros((), dtype=torch.int64, device=assignment.device)
+        for axis in range(group.arity):
+            cell = cell * group.shape[axis] + assignment[..., torch.tensor(group.scopes[:, axis], device=cell.device)]
+        shape = torch.broadcast_shapes(flat.shape[:-1], cell.shape)
+        picked = flat.expand(*shape, flat.shape[-1]).gather(-1, cell.expand(shape)[..., None])
+        total = total + picked[..., 0].sum(-1)
+    return total

@@ -1,0 +1,224 @@
+"""Message passing with counting numbers: BP and TRW are two settings of it.
+
+In: a problem without evidence. Out: :class:`Beliefs`. Stage: inference. An :class:`Engine` does the sweeps and
+answers with a :class:`Solution`; this file turns that into beliefs and an honest status.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.base import Inference, Problem
+from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, Status
+from loopwise.inference.bethe import free_energy, score
+from loopwise.inference.counting import Bethe, Counting, CountingNumbers, Reweighted, SpanningTrees
+from loopwise.inference.schedules import Flooding, Schedule
+
+
+class Solution(Protocol):
+    """Where one run of an engine ended. Everything but the variable beliefs is computed when asked for."""
+
+    states: Tensor  # variable beliefs [*batch, states]
+    sweeps: Tensor  # int64 [*batch]
+    residual: Tensor  # [*batch]
+    sent: int  # messages in all
+    domain: str
+
+    def factor(self, name: str) -> Tensor:
+        """Beliefs of group ``name``, ``[*batch, factors, *shape]``."""
+
+    def messages(self) -> Tensor:
+        """Log messages to variables ``[*batch, slots]``, normalised."""
+
+    def assignment(self) -> Tensor:
+        """A joint assignment read off max-product beliefs, ``[*batch, variables]``."""
+
+
+class Engine(Protocol):
+    """Something that can run the sweeps."""
+
+    @property
+    def name(self) -> str:
+        """How the status calls it."""
+
+    def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Solution:
+        """Runs ``method`` on ``problem``."""
+
+
+@dataclass(frozen=True)
+class MessagePassing(Inference):
+    """Options that BP and TRW share.
+
+    iterations: sweeps at most. tolerance: stop when no variable belief changes by more in a sweep (0: never stop
+    early, and do not warn). damping: share of the old message kept, in the log domain. schedule: order of messages.
+    temperature: 1 is sum-product, 0 is max-product; in between, marginals of p^(1/t). engine: None chooses the compiled
+    one on the CPU and the reference one elsewhere.
+    """
+
+    takes_messages: ClassVar[bool] = True
+
+    iterations: int = 100
+    tolerance: float = 1e-6
+    damping: float = 0.0
+    schedule: Schedule = field(default_factory=Flooding)
+    temperature: float = 1.0
+    engine: Engine | None = None
+
+    def __post_init__(self) -> None:
+        if self.iterations < 0:
+            raise ValueError(f"iterations must not be negative, got {self.iterations}")
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
+        if not 0 <= self.damping < 1:
+            raise ValueError(f"damping must be at least 0 and below 1, got {self.damping}")
+        if not (self.temperature >= 0 and math.isfinite(self.temperature)):
+            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+
+    @abstractmethod
+    def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
+        """The counting numbers this method uses on ``graph``."""
+
+    def run(self, problem: Problem) -> Beliefs:
+        numbers = self.counting_numbers(problem.graph)
+        engine = self.engine or default_engine(problem.like.device)
+        solution = engine.solve(problem, self, numbers)
+        status = self._status(problem, solution, engine)
+        if self.tolerance > 0 and not status.converged:
+            _warn(status, self.tolerance)
+        if self.temperature == 0:
+            return Beliefs(
+                problem.graph,
+                solution.states,
+                lambda name: _factor(problem, solution, name),
+                lambda: score(problem, solution.assignment()),
+                status,
+                solution.messages,
+                solution.assignment,
+            )
+        return Beliefs(
+            problem.graph,
+            solution.states,
+            lambda name: _factor(problem, solution, name),
+            lambda: free_energy(problem, solution.states, solution.factor, numbers, self.temperature),
+            status,
+            solution.messages,
+        )
+
+    def _status(self, problem: Problem, solution: Solution, engine: Engine) -> Status:
+        # A graph without a message has nothing to iterate: its beliefs are exact at once.
+        settled = problem.graph.layout.edges == 0
+        # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
+        threshold = self.tolerance if self.tolerance > 0 else 100 * torch.finfo(solution.states.dtype).eps
+        converged = settled or bool((solution.residual <= threshold).all()) and self.iterations > 0
+        exact = settled or (converged and self._exact_on(problem.graph))
+        return Status(
+            method=type(self).__name__,
+            exact=exact,
+            converged=converged,
+            sweeps=solution.sweeps,
+            residual=solution.residual,
+            messages=solution.sent,
+            engine=engine.name,
+            domain=solution.domain,
+            notes=self._notes(problem.graph, converged),
+        )
+
+    def _exact_on(self, graph: FactorGraph) -> bool:
+        return False
+
+    def _notes(self, graph: FactorGraph, converged: bool) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class BP(MessagePassing):
+    r"""Loopy belief propagation (Stoyanov et al. 2011, section 2): exact on trees, the Bethe approximation elsewhere.
+
+    .. math:: m_{\alpha\to i}(x_i) \propto \sum_{x_\alpha\sim x_i}\psi_\alpha(x_\alpha)\prod_{j\ne i} n_{j\to\alpha}(x_j),
+              \quad n_{i\to\alpha}\propto\prod_{\beta\ne\alpha} m_{\beta\to i}
+
+    ``counting``: other counting numbers than Bethe's (fractional or convexified BP). Cost of a sweep: the cells of
+    all tables times their arity.
+    """
+
+    counting: Counting = field(default_factory=Bethe)
+
+    def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
+        return self.counting.numbers(graph)
+
+    def _exact_on(self, graph: FactorGraph) -> bool:
+        return isinstance(self.counting, Bethe) and graph.layout.is_forest
+
+
+@dataclass(frozen=True)
+class TRW(MessagePassing):
+    r"""Tree-reweighted belief propagation (Wainwright, Jaakkola & Willsky 2005; Domke spec, sections 2-3).
+
+    ``rho``: appearance probabilities :math:`\rho_\alpha`: one number (0.5 on a 4-neighbour grid), numbers by group, a
+    :class:`~loopwise.inference.counting.Counting` rule, or None for those of spanning trees. If they are valid, the
+    log-partition estimate of a converged run is an upper bound. With ``schedule=Sequential()`` it is TRW-S.
+    """
+
+    rho: float | Mapping[str, ArrayLike] | Counting | None = None
+
+    def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
+        return self._rule().numbers(graph)
+
+    def _rule(self) -> Counting:
+        if self.rho is None:
+            return SpanningTrees()
+        return self.rho if isinstance(self.rho, Counting) else Reweighted(self.rho)
+
+    def _exact_on(self, graph: FactorGraph) -> bool:
+        return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
+
+    def _notes(self, graph: FactorGraph, converged: bool) -> tuple[str, ...]:
+        if self.rho is None and converged and self.temperature > 0:
+            return ("log-partition is an upper bound",)
+        return ()
+
+
+def default_engine(device: torch.device) -> Engine:
+    """The compiled engine on the CPU, the reference engine on any other device."""
+    if device.type == "cpu":
+        from loopwise.inference.compiled import Compiled
+
+        return Compiled()
+    from loopwise.inference.reference import Reference
+
+    return Reference()
+
+
+def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:
+    """Factor beliefs of any arity: those of arity 1 are their variable's, those of arity 0 are 1."""
+    group = problem.graph.group(name)
+    if group.arity >= 2:
+        return solution.factor(name)
+    if group.arity == 0:
+        return solution.states.new_ones(*problem.batch, group.count)
+    start = problem.graph.layout.state_start[group.scopes[:, 0]]
+    index = torch.tensor(start, device=solution.states.device)[:, None] + torch.arange(
+        group.shape[0], device=solution.states.device
+    )
+    return solution.states[..., index]
+
+
+def _warn(status: Status, tolerance: float) -> None:
+    worst = float(status.residual.max())
+    warnings.warn(
+        f"{status.method} did not converge: after {int(status.sweeps.max())} sweeps a belief still changed by "
+        f"{worst:.2g} (tolerance {tolerance:.2g}); more iterations, damping or another schedule may help, "
+        "tolerance=0 accepts the budget as it is",
+        ConvergenceWarning,
+        stacklevel=5,
+    )

@@ -1,0 +1,314 @@
+"""The reference engine: message passing in plain torch operations, in the log domain, on any device.
+
+In: a problem and a method. Out: a solution. Stage: inference. Differentiable to any order; the oracle of the compiled
+engine. Sequential and residual schedules loop in Python and are meant for small graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.graph.layout import MessageGroup
+from loopwise.inference.base import Problem
+from loopwise.inference.beliefs import ImpossibleError
+from loopwise.inference.counting import CountingNumbers
+from loopwise.inference.decode import decode
+from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.schedules import Flooding, Residual, Sequential
+
+
+class Circuit:
+    """The equations of one problem as functions of the messages; every method is differentiable torch.
+
+    Messages are M = m / c and N = n / c in the notation of the Domke spec, section 3: log messages ``[*batch, slots]``.
+    """
+
+    def __init__(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> None:
+        layout = problem.graph.layout
+        self.problem, self.layout, self.method = problem, layout, method
+        device, dtype = problem.like.device, problem.like.dtype
+        self.maximise = method.temperature == 0
+        temperature = method.temperature if method.temperature > 0 else 1.0
+
+        def on_device(array: np.ndarray) -> Tensor:
+            return torch.tensor(array, device=device)
+
+        self.slot_state = on_device(layout.slot_state)
+        self.state_variable = on_device(layout.state_variable)
+        sizes = problem.graph.cardinalities[layout.edge_variable]
+        self.slot_edge = on_device(np.repeat(np.arange(layout.edges), sizes))
+        self.exponent = on_device(np.repeat(numbers.exponents(layout), sizes)).to(dtype)
+        self.plain = bool((numbers.exponents(layout) == 1).all())
+        total = on_device(numbers.total).to(dtype)
+        self.unary = problem.unary() / (temperature * total[self.state_variable])
+        self.tables: list[Tensor] = []
+        first = 0
+        for member in layout.message_groups:
+            group = member.group
+            weight = on_device(numbers.factor[first : first + group.count]).to(dtype)
+            first += group.count
+            shape = (group.count, *(1,) * group.arity)
+            self.tables.append(problem.table(group.name) / (temperature * weight.reshape(shape)))
+
+    def initial(self) -> Tensor:
+        """Uniform messages."""
+        sizes = self.problem.graph.cardinalities[self.layout.edge_variable]
+        start = -np.log(np.repeat(sizes, sizes))
+        like = self.problem.like
+        return torch.tensor(start, dtype=like.dtype, device=like.device).expand(*self.problem.batch, -1)
+
+    def to_factors(self, m: Tensor) -> Tensor:
+        """N of every slot: (unary + sum of w M) - M; -inf is counted apart so that it can be taken out again."""
+        forbidden = torch.isneginf(m)
+        finite = torch.where(forbidden, 0.0, m)
+        weighted = finite if self.plain else finite * self.exponent
+        shape = (*m.shape[:-1], self.layout.states)
+        total = torch.zeros(shape, dtype=m.dtype, device=m.device).index_add(-1, self.slot_state, weighted)
+        total = total + self.unary
+        count = torch.zeros(shape, dtype=m.dtype, device=m.device).index_add(-1, self.slot_state, forbidden.to(m.dtype))
+        n = total[..., self.slot_state] - finite
+        others = count[..., self.slot_state] - (forbidden.to(m.dtype) if self.plain else 0.0)
+        n = torch.where(others > 0, -torch.inf, n)
+        return n - _log_sum_by(n, self.slot_edge, self.layout.edges)[..., self.slot_edge]
+
+    def to_variables(self, n: Tensor) -> Tensor:
+        """M of every slot: the log-sum-exp (or maximum) of each table with the other members' messages."""
+        pieces = []
+        for member, table in zip(self.layout.message_groups, self.tables, strict=True):
+            joint, incoming = self._joint(member, table, n)
+            group = member.group
+            for position in range(group.arity):
+                others = [axis - group.arity for axis in range(group.arity) if axis != position]
+                without = joint[position]
+                message = torch.amax(without, others) if self.maximise else _log_sum(without, others)
+                pieces.append(_normalised(message).expand(*incoming, group.count, group.shape[position]))
+        return self._flatten(pieces)
+
+    def _joint(self, member: MessageGroup, table: Tensor, n: Tensor) -> tuple[list[Tensor], torch.Size]:
+        """For each position the table plus all messages but that position's, ``[*batch, factors, *shape]``."""
+        group = member.group
+        parts = self._split(member, n)
+        broad = []
+        for position, part in enumerate(parts):
+            shape = [1] * group.arity
+            shape[position] = group.shape[position]
+            broad.append(part.reshape(*part.shape[:-1], *shape))
+        joint = []
+        for position in range(group.arity):
+            value = table
+            for other, message in enumerate(broad):
+                if other != position:
+                    value = value + message
+            joint.append(value)
+        return joint, parts[0].shape[:-2]
+
+    def _split(self, member: MessageGroup, messages: Tensor) -> list[Tensor]:
+        """The messages of one group, a tensor ``[*batch, factors, states]`` a position."""
+        group = member.group
+        block = messages[..., member.slot_start : member.slot_start + group.count * member.width]
+        block = block.reshape(*block.shape[:-1], group.count, member.width)
+        return list(torch.split(block, list(group.shape), dim=-1))
+
+    def _flatten(self, pieces: list[Tensor]) -> Tensor:
+        blocks, at = [], 0
+        for member in self.layout.message_groups:
+            block = torch.cat(pieces[at : at + member.group.arity], dim=-1)
+            blocks.append(block.reshape(*block.shape[:-2], -1))
+            at += member.group.arity
+        return torch.cat(blocks, dim=-1) if blocks else self.initial()
+
+    def states(self, m: Tensor) -> Tensor:
+        """Variable beliefs."""
+        weighted = torch.where(torch.isneginf(m), m, m * self.exponent)
+        total = torch.zeros(*m.shape[:-1], self.layout.states, dtype=m.dtype, device=m.device)
+        total = total.index_add(-1, self.slot_state, weighted) + self.unary
+        mass = _log_sum_by(total, self.state_variable, self.problem.graph.variables)
+        if bool(torch.isneginf(mass).any()):
+            variable = int(torch.isneginf(mass).reshape(-1, mass.shape[-1]).any(0).nonzero()[0, 0])
+            raise ImpossibleError(f"no configuration is possible: messages to variable {variable} contradict each other")
+        return torch.exp(total - mass[..., self.state_variable])
+
+    def factor(self, name: str, n: Tensor) -> Tensor:
+        """Beliefs of one group."""
+        for member, table in zip(self.layout.message_groups, self.tables, strict=True):
+            if member.group.name == name:
+                joint = self._joint(member, table, n)[0][0]
+                first = self._split(member, n)[0]
+                joint = joint + first.reshape(*first.shape, *(1,) * (member.group.arity - 1))
+                axes = list(range(-member.group.arity, 0))
+                return torch.exp(joint - _log_sum(joint, axes, keepdim=True))
+        raise ValueError(f"no factor group {name!r} of arity 2 or more")
+
+    def damped(self, new: Tensor, old: Tensor) -> Tensor:
+        """Geometric average of probabilities, renormalised edge by edge; forbidden values stay forbidden."""
+        damping = self.method.damping
+        if damping == 0:
+            return new
+        both = ~(torch.isneginf(new) | torch.isneginf(old))
+        safe_new, safe_old = torch.where(both, new, 0.0), torch.where(both, old, 0.0)
+        mixed = torch.where(both, (1 - damping) * safe_new + damping * safe_old, new)
+        return mixed - _log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
+
+    def flooding_sweep(self, m: Tensor) -> Tensor:
+        return self.damped(self.to_variables(self.to_factors(m)), m)
+
+    def sequential_sweep(self, m: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        """Visits variables in order and back: pull what changed, then send."""
+        order = self.layout.sequential
+        for variables, pull in ((order.variables, order.pull_forward), (order.variables[::-1], order.pull_backward)):
+            for variable in variables:
+                edges = self.layout.variable_edges[
+                    self.layout.variable_edge_start[variable] : self.layout.variable_edge_start[variable + 1]
+                ]
+                pulled = torch.tensor(np.isin(self.slot_edge.cpu().numpy(), edges[pull[edges]]), device=m.device)
+                m = torch.where(pulled, self.damped(self.to_variables(n), m), m)
+                sent = torch.tensor(np.isin(self.slot_edge.cpu().numpy(), edges), device=m.device)
+                n = torch.where(sent, self.to_factors(m), n)
+        return m, n
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Plain torch, any device, differentiable to any order."""
+
+    @property
+    def name(self) -> str:
+        return "reference"
+
+    def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
+        circuit = Circuit(problem, method, numbers)
+        m = circuit.initial() if problem.initial is None else problem.initial
+        if isinstance(method.schedule, Residual):
+            return _solve_by_residual(circuit, m)
+        if not isinstance(method.schedule, (Flooding, Sequential)):
+            raise ValueError(f"the reference engine does not know the schedule {method.schedule!r}")
+        return _solve_by_sweeps(circuit, m)
+
+
+@dataclass
+class ReferenceSolution:
+    """Final messages of a reference run."""
+
+    circuit: Circuit
+    m: Tensor
+    states: Tensor
+    sweeps: Tensor
+    residual: Tensor
+    sent: int
+    domain: str = "log"
+
+    def factor(self, name: str) -> Tensor:
+        return self.circuit.factor(name, self.circuit.to_factors(self.m))
+
+    def messages(self) -> Tensor:
+        return self.m
+
+    def assignment(self) -> Tensor:
+        return decode(self.circuit.problem, self.states, self.factor)
+
+
+def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
+    """Flooding or sequential sweeps; an example that has converged keeps its messages while others go on."""
+    method, batch, device = circuit.method, circuit.problem.batch, circuit.problem.like.device
+    sequential = isinstance(method.schedule, Sequential)
+    states = circuit.states(m)
+    n = circuit.to_factors(m)
+    sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
+    residual = torch.zeros(batch, dtype=states.dtype, device=device)
+    running = torch.ones(batch, dtype=torch.bool, device=device)
+    for _ in range(method.iterations):
+        new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
+        m = torch.where(running[..., None], new_m, m)
+        n = torch.where(running[..., None], new_n, n)
+        new_states = circuit.states(m)
+        change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else residual
+        residual = torch.where(running, change, residual)
+        states = new_states
+        sweeps = sweeps + running
+        if method.tolerance > 0:
+            running = running & (change >= method.tolerance)
+            if not bool(running.any()):
+                break
+    each = circuit.layout.sequential.messages if sequential else circuit.layout.edges
+    return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each)
+
+
+def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
+    """Highest-residual message first, example by example; ties go to the lowest edge number."""
+    method, problem = circuit.method, circuit.problem
+    edges = circuit.layout.edges
+    flat = m.expand(*problem.batch, m.shape[-1]).reshape(-1, m.shape[-1])
+    finals, sent, residuals = [], [], []
+    for example in range(flat.shape[0]):
+        single = Circuit(_example(problem, example), method, _numbers(method, problem))
+        current, updates = flat[example], 0
+        while True:
+            fresh = single.damped(single.to_variables(single.to_factors(current)), current)
+            gap = (fresh.exp() - current.exp()).detach().abs()
+            largest = torch.zeros(edges, dtype=gap.dtype, device=gap.device)
+            largest = largest.index_reduce(0, single.slot_edge, gap, "amax")
+            worst = float(largest.max()) if edges else 0.0
+            if updates >= method.iterations * edges or worst <= method.tolerance:
+                break
+            current = torch.where(single.slot_edge == int(largest.argmax()), fresh, current)
+            updates += 1
+        finals.append(current)
+        sent.append(updates)
+        residuals.append(worst)
+    final = torch.stack(finals).reshape(*problem.batch, -1)
+    count = torch.tensor(sent, device=final.device).reshape(problem.batch)
+    return ReferenceSolution(
+        circuit,
+        final,
+        circuit.states(final),
+        -(-count // max(edges, 1)),
+        torch.tensor(residuals, dtype=final.dtype, device=final.device).reshape(problem.batch),
+        sum(sent),
+    )
+
+
+def _numbers(method: MessagePassing, problem: Problem) -> CountingNumbers:
+    return method.counting_numbers(problem.graph)
+
+
+def _example(problem: Problem, example: int) -> Problem:
+    tables = {}
+    for group in problem.graph.groups:
+        table = problem.tables[group.name]
+        table = table.expand(*problem.batch, *table.shape[table.ndim - 1 - group.arity :])
+        tables[group.name] = table.reshape(-1, *table.shape[len(problem.batch) :])[example]
+    return Problem(problem.graph, tables, torch.Size(), problem.like)
+
+
+def _log_sum(values: Tensor, axes: list[int], keepdim: bool = False) -> Tensor:
+    """logsumexp whose gradient at an all -inf slice is 0 instead of NaN."""
+    if not axes:
+        return values
+    high = values.detach().amax(axes, keepdim=True)
+    high = torch.where(torch.isneginf(high), 0.0, high)
+    total = torch.exp(values - high).sum(axes, keepdim=True)
+    dead = total == 0
+    result = torch.where(dead, -torch.inf, torch.log(torch.where(dead, 1.0, total)) + high)
+    return result if keepdim else result.squeeze(axes)
+
+
+def _normalised(message: Tensor) -> Tensor:
+    mass = _log_sum(message, [-1], keepdim=True)
+    return torch.where(torch.isneginf(mass), message, message - torch.where(torch.isneginf(mass), 0.0, mass))
+
+
+def _log_sum_by(values: Tensor, owner: Tensor, owners: int) -> Tensor:
+    """logsumexp of the values of each owner, ``[*batch, owners]``."""
+    shape = (*values.shape[:-1], owners)
+    index = owner.expand(values.shape)
+    high = torch.full(shape, -torch.inf, dtype=values.dtype, device=values.device)
+    high = high.scatter_reduce(-1, index, values.detach(), "amax")
+    high = torch.where(torch.isneginf(high), 0.0, high)
+    total = torch.zeros(shape, dtype=values.dtype, device=values.device)
+    total = total.index_add(-1, owner, torch.exp(values - high[..., owner]))
+    dead = total == 0
+    return torch.where(dead, -torch.inf, torch.log(torch.where(dead, 1.0, total)) + high)

@@ -1,0 +1,215 @@
+"""How messages and tables stand in memory for the compiled engine.
+
+In: a layout. Out: a :class:`Storage`: the kernels' plan, and the packing of tensors into it and back. Stage: inference.
+
+Three arrangements, one code: *examples* side by side in lanes (batches), *factors* side by side in lanes (one large
+graph, flooding), or *plain* (one example after another, for schedules that visit one message at a time).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.graph.layout import Layout
+from loopwise.kernels import plan as columns
+from loopwise.kernels.arithmetic import LANES
+from loopwise.kernels.plan import Plan
+
+
+class Arrangement(Enum):
+    """What stands side by side."""
+
+    EXAMPLES = "examples"
+    FACTORS = "factors"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Offsets of one layout in one arrangement; the parts of the plan that do not depend on the potentials."""
+
+    layout: Layout
+    arrangement: Arrangement
+    groups: np.ndarray  # uint64 [groups, columns]
+    edge_base: np.ndarray  # uint64 [edges], in the order of layout.variable_edges
+    edge_group: np.ndarray
+    edge_member: np.ndarray
+    edge_position: np.ndarray
+    cell_slots: np.ndarray
+    shapes: np.ndarray
+    slots: int  # of a block
+
+    @staticmethod
+    def of(layout: Layout, arrangement: Arrangement) -> Storage:
+        """Built once a layout and arrangement, and kept on the layout."""
+        if arrangement not in layout.storages:
+            layout.storages[arrangement] = Storage._build(layout, arrangement)
+        stored: Storage = layout.storages[arrangement]
+        return stored
+
+    @staticmethod
+    def _build(layout: Layout, arrangement: Arrangement) -> Storage:
+        rows = np.zeros((len(layout.message_groups), columns.COLUMNS), dtype=np.uint64)
+        bases, edge_groups, edge_members, edge_positions = [], [], [], []
+        cell_slots, shapes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        slots = slot_map = shape_map = 0
+        for number, member in enumerate(layout.message_groups):
+            group, width = member.group, member.width
+            in_lanes = arrangement is Arrangement.FACTORS
+            members = -(-group.count // LANES) if in_lanes else group.count
+            row = rows[number]
+            row[columns.ARITY], row[columns.MEMBERS], row[columns.WIDTH] = group.arity, members, width
+            row[columns.K0], row[columns.K1] = group.shape[0], group.shape[1]
+            row[columns.CELLS], row[columns.SLOT_START] = group.cells, slots
+            row[columns.CELL_SLOTS], row[columns.SHAPE] = slot_map, shape_map
+            factor = np.repeat(np.arange(group.count), group.arity)
+            position = np.tile(np.arange(group.arity), group.count)
+            if in_lanes:
+                run, lane = factor // LANES, factor % LANES
+                bases.append((slots + run * width + member.position_start[position]) * LANES + lane)
+            else:
+                lanes = LANES if arrangement is Arrangement.EXAMPLES else 1
+                bases.append((slots + factor * width + member.position_start[position]) * lanes)
+            edge_groups.append(np.full(len(factor), number))
+            edge_members.append(factor)
+            edge_positions.append(position)
+            cell_slots.append(member.cell_slots.reshape(-1))
+            shapes.append(np.asarray(group.shape, dtype=np.int64))
+            slots += members * width
+            slot_map += member.cell_slots.size
+            shape_map += group.arity
+
+        def by_variable(pieces: list[np.ndarray]) -> np.ndarray:
+            whole = np.concatenate([*pieces, np.zeros(0, dtype=np.int64)])
+            return whole[layout.variable_edges].astype(np.uint64)
+
+        return Storage(
+            layout,
+            arrangement,
+            rows,
+            by_variable(bases),
+            by_variable(edge_groups),
+            by_variable(edge_members),
+            by_variable(edge_positions),
+            np.concatenate(cell_slots),
+            np.concatenate(shapes),
+            slots,
+        )
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self.arrangement is Arrangement.PLAIN else LANES
+
+    def blocks(self, examples: int) -> int:
+        return -(-examples // LANES) if self.arrangement is Arrangement.EXAMPLES else examples
+
+    def belief_size(self, examples: int) -> int:
+        """Length of the array of variable beliefs: they have lanes only where examples do."""
+        lanes = LANES if self.arrangement is Arrangement.EXAMPLES else 1
+        return self.blocks(examples) * self.layout.states * lanes
+
+    def plan(self, groups: np.ndarray, exponents: np.ndarray, unary_block: int) -> Plan:
+        """The kernels' plan for one call."""
+        layout = self.layout
+        return Plan(
+            groups,
+            layout.state_start,
+            layout.variable_edge_start,
+            self.edge_base,
+            self.edge_group,
+            self.edge_member,
+            self.edge_position,
+            exponents[layout.variable_edges],
+            self.cell_slots,
+            self.shapes,
+            self.slots,
+            unary_block,
+        )
+
+    def pack_tables(self, tables: list[Tensor], examples: int, padding: float) -> tuple[np.ndarray, np.ndarray]:
+        """All tables in one flat array, and the group rows that say where. A table is ``[factors, cells]`` when all
+        examples share it, else ``[examples, factors, cells]``."""
+        groups = self.groups.copy()
+        pieces, start = [], 0
+        for row, table in zip(groups, tables, strict=True):
+            shared = table.ndim == 2
+            packed = self._pack_table(table, examples, padding)
+            row[columns.TABLE_START] = start
+            row[columns.TABLE_BLOCK] = 0 if shared else packed.size // self.blocks(examples)
+            row[columns.SHARED] = int(shared and self.arrangement is Arrangement.EXAMPLES)
+            pieces.append(packed)
+            start += packed.size
+        empty = np.zeros(0, dtype=pieces[0].dtype if pieces else np.float64)
+        return (pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, empty])), groups
+
+    def _pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
+        if self.arrangement is Arrangement.FACTORS:
+            table = table.reshape(-1, table.shape[-1])
+            rows, cells = table.shape
+            runs = -(-rows // LANES)
+            packed = table.new_full((runs * LANES, cells), padding)
+            packed[:rows] = table
+            table = packed.reshape(runs, LANES, cells).transpose(1, 2)
+        elif self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
+            return self.pack_examples(table.reshape(examples, -1), padding)
+        packed_array: np.ndarray = table.contiguous().numpy().reshape(-1)
+        return packed_array
+
+    def pack_examples(self, values: Tensor, padding: float) -> np.ndarray:
+        """``[examples, n]`` to ``[block, n, lane]`` (plain: unchanged)."""
+        if self.arrangement is not Arrangement.EXAMPLES:
+            array: np.ndarray = values.contiguous().numpy().reshape(-1)
+            return array
+        examples, width = values.shape
+        blocks = self.blocks(examples)
+        padded = values if examples == blocks * LANES else values.new_full((blocks * LANES, width), padding)
+        if padded is not values:
+            padded[:examples] = values
+        laned: np.ndarray = padded.reshape(blocks, LANES, width).transpose(1, 2).contiguous().numpy().reshape(-1)
+        return laned
+
+    def unpack_examples(self, values: np.ndarray, examples: int) -> Tensor:
+        """The inverse of :meth:`pack_examples`."""
+        tensor = torch.from_numpy(values)
+        if self.arrangement is not Arrangement.EXAMPLES:
+            return tensor.reshape(examples, -1)
+        blocks = self.blocks(examples)
+        width = tensor.numel() // max(blocks * LANES, 1)
+        return tensor.reshape(blocks, width, LANES).transpose(1, 2).reshape(blocks * LANES, width)[:examples]
+
+    def pack_messages(self, messages: Tensor, padding: float) -> np.ndarray:
+        """Messages ``[examples, slots]`` in layout order to the arrangement's order."""
+        if self.arrangement is not Arrangement.FACTORS:
+            return self.pack_examples(messages, padding)
+        pieces = []
+        for member in self.layout.message_groups:
+            size = member.group.count * member.width
+            block = messages[0, member.slot_start : member.slot_start + size].reshape(member.group.count, member.width)
+            pieces.append(self._pack_table(block, 1, padding))
+        packed: np.ndarray = np.concatenate([*pieces, np.zeros(0, dtype=messages.numpy().dtype)])
+        return packed
+
+    def unpack_messages(self, values: np.ndarray, examples: int) -> Tensor:
+        """The inverse of :meth:`pack_messages`."""
+        if self.arrangement is not Arrangement.FACTORS:
+            return self.unpack_examples(values, examples)
+        pieces = []
+        for row, member in zip(self.groups, self.layout.message_groups, strict=True):
+            start = int(row[columns.SLOT_START]) * LANES
+            size = int(row[columns.MEMBERS]) * member.width * LANES
+            pieces.append(self.unpack_factors(values[start : start + size], 1, member.group.count, member.width))
+        return torch.cat([piece.reshape(1, -1) for piece in pieces], dim=1) if pieces else torch.zeros(examples, 0)
+
+    def unpack_factors(self, values: np.ndarray, examples: int, count: int, width: int) -> Tensor:
+        """Per-factor values of one group, ``[examples, factors, width]``."""
+        tensor = torch.from_numpy(values)
+        if self.arrangement is Arrangement.FACTORS:
+            return tensor.reshape(-1, width, LANES).transpose(1, 2).reshape(1, -1, width)[:, :count]
+        if self.arrangement is Arrangement.EXAMPLES:
+            return self.unpack_examples(values, examples).reshape(examples, count, width)
+        return tensor.reshape(examples, count, width)

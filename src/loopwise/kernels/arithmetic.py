@@ -1,0 +1,138 @@
+"""The four arithmetics of message passing, chosen by type so that the compiler sees constants.
+
+A *tag* is a tuple whose length is known to the compiler: ``len(tag)`` is a literal there, branches on it vanish, and
+each combination in use is compiled (and cached) on its own.
+
+======  ==================  ========================  ==========================
+length  domain              combine                   collect
+======  ==================  ========================  ==========================
+0       probability         product                   sum
+1       probability         product                   maximum (max-product)
+2       log                 sum                       log-sum-exp
+3       log                 sum                       maximum
+======  ==================  ========================  ==========================
+
+A lane tag says how many examples (or factors) stand side by side in memory: ``()`` is 1, ``(0,)`` is LANES. A power
+tag says how a message enters its variable: ``()`` as it is (BP), ``(0,)`` by its square root (rho = 1/2), ``(0, 0)``
+by any power.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+LANES = 32  # examples or factors innermost: fills vector registers, and a block of messages still fits the cache
+U = np.uintp  # unsigned indices need no wrap-around test, which lets loops vectorise
+
+PROBABILITY_SUM: tuple[int, ...] = ()
+PROBABILITY_MAX = (0,)
+LOG_SUM = (0, 0)
+LOG_MAX = (0, 0, 0)
+
+SCALAR: tuple[int, ...] = ()
+LANED = (0,)
+
+PLAIN: tuple[int, ...] = ()
+SQUARE_ROOT = (0,)
+ANY_POWER = (0, 0)
+
+# Fused multiply-add changes rounding only; no other liberty is taken with floating point.
+FAST = {"contract"}
+
+
+@njit(forceinline=True)
+def lanes_of(tag):
+    return U(32) if len(tag) == 1 else U(1)
+
+
+@njit(forceinline=True)
+def combine(a, b, semiring):
+    if len(semiring) < 2:
+        return a * b
+    return a + b
+
+
+@njit(forceinline=True)
+def one(array, semiring):
+    return array.dtype.type(1.0) if len(semiring) < 2 else array.dtype.type(0.0)
+
+
+@njit(forceinline=True)
+def nothing(array, semiring):
+    return array.dtype.type(0.0) if len(semiring) < 2 else array.dtype.type(-np.inf)
+
+
+@njit(nogil=True, cache=True)
+def log_add(a, b):
+    """log(exp a + exp b), right at -inf."""
+    high = max(a, b)
+    if high == -np.inf:
+        return high
+    return high + math.log1p(math.exp(min(a, b) - high))
+
+
+@njit(forceinline=True)
+def collect(a, b, semiring):
+    if len(semiring) == 0:
+        return a + b
+    if len(semiring) == 2:
+        return log_add(a, b)
+    return max(a, b)
+
+
+@njit(forceinline=True)
+def add_mass(a, b, semiring):
+    """Adds probability mass whatever the semiring: normalisation is by the sum in max-product, too."""
+    if len(semiring) < 2:
+        return a + b
+    return log_add(a, b)
+
+
+@njit(forceinline=True)
+def divide(a, total, semiring):
+    """``a`` by a normaliser; an empty normaliser leaves ``a`` as it is (it is noticed elsewhere)."""
+    if len(semiring) < 2:
+        return a / total if total > 0 else a
+    return a - total if total > -np.inf else a
+
+
+@njit(forceinline=True)
+def remove(a, b, semiring):
+    """``a`` without its part ``b``; where ``b`` is nothing, so is ``a``, and so is the result."""
+    if len(semiring) < 2:
+        return a / b if b > 0 else a * 0
+    return a - b if b > -np.inf else b
+
+
+@njit(forceinline=True)
+def raise_to(a, exponent, power, semiring):
+    """``a`` to the power a message enters its variable with."""
+    if len(power) == 0:
+        return a
+    if len(semiring) >= 2:
+        return a * exponent if a > -np.inf else a
+    if len(power) == 1:
+        return math.sqrt(a)
+    return a**exponent if a > 0 else a
+
+
+@njit(forceinline=True)
+def blend(new, old, damping, semiring):
+    """Damping in the log domain: ``new^(1 - d) old^d``; forbidden values stay forbidden."""
+    if len(semiring) >= 2:
+        if new == -np.inf or old == -np.inf:
+            return new
+        return (1 - damping) * new + damping * old
+    if damping == 0.5:
+        return math.sqrt(new * old) if old > 0 else new
+    return new ** (1 - damping) * old**damping if new > 0 and old > 0 else new
+
+
+@njit(forceinline=True)
+def probability(a, semiring):
+    if len(semiring) < 2:
+        return a
+    return math.exp(a)

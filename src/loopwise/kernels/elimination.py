@@ -1,0 +1,390 @@
+"""Compiled elimination orders: greedy elimination with incremental fill counts, and the cliques it makes.
+
+In: the graph of variables that share a factor, as flat adjacency lists. Out: an order, the neighbours each
+variable had when it was eliminated, and the junction tree of the maximal cliques. Stage: below structure."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# What the next variable to eliminate should have least of.
+FILL, CLIQUE = 0, 1
+
+
+@njit(cache=True, nogil=True)
+def adjacency(variables, scope_start, scope_variables):
+    """Distinct neighbours of each variable: ``start [variables + 1]``, ``neighbours``."""
+    factors_of = np.zeros(variables + 1, dtype=np.int64)
+    for variable in scope_variables:
+        factors_of[variable + 1] += 1
+    for variable in range(variables):
+        factors_of[variable + 1] += factors_of[variable]
+    cursor = factors_of[:-1].copy()
+    members = np.empty(len(scope_variables), dtype=np.int64)
+    for factor in range(len(scope_start) - 1):
+        for place in range(scope_start[factor], scope_start[factor + 1]):
+            variable = scope_variables[place]
+            members[cursor[variable]] = factor
+            cursor[variable] += 1
+    start = np.zeros(variables + 1, dtype=np.int64)
+    stamp = np.full(variables, -1, dtype=np.int64)
+    neighbours = np.empty(0, dtype=np.int64)
+    for fill in range(2):  # first count, then write
+        position = 0
+        stamp[:] = -1
+        for variable in range(variables):
+            stamp[variable] = variable
+            for place in range(factors_of[variable], factors_of[variable + 1]):
+                factor = members[place]
+                for inner in range(scope_start[factor], scope_start[factor + 1]):
+                    other = scope_variables[inner]
+                    if stamp[other] != variable:
+                        stamp[other] = variable
+                        if fill:
+                            neighbours[position] = other
+                        position += 1
+            start[variable + 1] = position
+        if not fill:
+            neighbours = np.empty(position, dtype=np.int64)
+    return start, neighbours
+
+
+@njit(cache=True, nogil=True)
+def initial_fill(start, neighbours, weight):
+    """Weight of the pairs of neighbours of each variable that are not adjacent; O(edges^1.5)."""
+    variables = len(start) - 1
+    fill = np.zeros(variables)
+    for v in range(variables):
+        total = squares = 0.0
+        for place in range(start[v], start[v + 1]):
+            w = weight[neighbours[place]]
+            total += w
+            squares += w * w
+        fill[v] = (total * total - squares) / 2
+    stamp = np.full(variables, -1, dtype=np.int64)
+    for v in range(variables):  # each triangle is found once, from its corner of least (degree, number)
+        degree = start[v + 1] - start[v]
+        for place in range(start[v], start[v + 1]):
+            stamp[neighbours[place]] = v
+        for place in range(start[v], start[v + 1]):
+            a = neighbours[place]
+            degree_a = start[a + 1] - start[a]
+            if degree_a < degree or (degree_a == degree and a < v):
+                continue
+            for inner in range(start[a], start[a + 1]):
+                b = neighbours[inner]
+                degree_b = start[b + 1] - start[b]
+                if stamp[b] != v or degree_b < degree_a or (degree_b == degree_a and b < a):
+                    continue
+                fill[v] -= weight[a] * weight[b]
+                fill[a] -= weight[v] * weight[b]
+                fill[b] -= weight[v] * weight[a]
+    return fill
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(heap, where, key, tie, place):
+    """Moves the variable at ``place`` down the heap to where it belongs."""
+    count = where[len(where) - 1]
+    vertex = heap[place]
+    while True:
+        below = 2 * place + 1
+        if below >= count:
+            break
+        child = heap[below]
+        if below + 1 < count:
+            right = heap[below + 1]
+            if key[right] < key[child] or (key[right] == key[child] and tie[right] < tie[child]):
+                below += 1
+                child = right
+        if key[child] < key[vertex] or (key[child] == key[vertex] and tie[child] < tie[vertex]):
+            heap[place] = child
+            where[child] = place
+            place = below
+        else:
+            break
+    heap[place] = vertex
+    where[vertex] = place
+
+
+@njit(cache=True, nogil=True)
+def _sift(heap, where, key, tie, place):
+    """Restores the heap order around ``place`` after its key changed."""
+    vertex = heap[place]
+    while place > 0:
+        above = (place - 1) // 2
+        other = heap[above]
+        if key[vertex] < key[other] or (key[vertex] == key[other] and tie[vertex] < tie[other]):
+            heap[place] = other
+            where[other] = place
+            place = above
+        else:
+            break
+    heap[place] = vertex
+    where[vertex] = place
+    _sift_down(heap, where, key, tie, place)
+
+
+@njit(cache=True, nogil=True)
+def _append(lists, first, size, room, free, vertex, value):
+    """Adds ``value`` to the list of ``vertex``, moving the list to fresh room when it is full."""
+    if size[vertex] == room[vertex]:
+        wider = 2 * room[vertex] + 4
+        if free + wider > len(lists):
+            longer = np.empty(2 * len(lists) + wider, dtype=lists.dtype)
+            longer[: len(lists)] = lists
+            lists = longer
+        for place in range(size[vertex]):
+            lists[free + place] = lists[first[vertex] + place]
+        first[vertex] = free
+        room[vertex] = wider
+        free += wider
+    lists[first[vertex] + size[vertex]] = value
+    size[vertex] += 1
+    return lists, free
+
+
+@njit(cache=True, nogil=True)
+def _score(rule, noise, generator, fill, bulk, v):
+    primary = fill[v] if rule == FILL else bulk[v]
+    if noise > 0:
+        primary *= 1 + noise * generator.random()
+    return primary
+
+
+@njit(cache=True, nogil=True)
+def _take_out(
+    v, bucket, position, lists, first, size, fill, bulk, weight, log_size, stamp, marked, touched, touch
+):
+    """Removes ``v`` from its neighbours' lists: pairs (v, x) that a neighbour was missing are missing no
+    longer.
+    """
+    marked += 1
+    count = looked = 0
+    for a in bucket:
+        stamp[a] = marked
+    for a in bucket:
+        missing, found = 0.0, -1
+        for place in range(first[a], first[a] + size[a]):
+            x = lists[place]
+            if x == v:
+                found = place
+            elif stamp[x] != marked:
+                missing += weight[x]
+        looked += size[a]
+        size[a] -= 1
+        lists[found] = lists[first[a] + size[a]]
+        fill[a] -= weight[v] * missing
+        bulk[a] -= log_size[v]
+        touched[count] = a
+        touch[a] = position
+        count += 1
+    return count, marked, looked
+
+
+@njit(cache=True, nogil=True)
+def _join(bucket, position, lists, free, first, size, room, fill, bulk, weight, log_size, stamp, marked,
+          touched, touch, count, looked):  # fmt: skip
+    """Joins the variables of ``bucket`` pairwise.
+
+    A new edge (a, b) is missing no longer among their common neighbours; a now misses the edges from b to
+    those of its neighbours that are not b's, and the other way round."""
+    for i in range(len(bucket)):
+        a = bucket[i]
+        marked += 1
+        sum_a = 0.0
+        for place in range(first[a], first[a] + size[a]):
+            x = lists[place]
+            stamp[x] = marked
+            sum_a += weight[x]
+        looked += size[a]
+        for b in bucket[i + 1 :]:
+            if stamp[b] == marked:
+                continue
+            product = weight[a] * weight[b]
+            common, sum_b = 0.0, 0.0
+            for place in range(first[b], first[b] + size[b]):
+                x = lists[place]
+                sum_b += weight[x]
+                if stamp[x] == marked:
+                    common += weight[x]
+                    fill[x] -= product
+                    if touch[x] != position:
+                        touch[x] = position
+                        touched[count] = x
+                        count += 1
+            looked += size[b]
+            fill[a] += weight[b] * (sum_a - common)
+            fill[b] += weight[a] * (sum_b - common)
+            lists, free = _append(lists, first, size, room, free, a, b)
+            lists, free = _append(lists, first, size, room, free, b, a)
+            bulk[a] += log_size[b]
+            bulk[b] += log_size[a]
+            stamp[b] = marked
+            sum_a += weight[b]
+    return lists, free, count, marked, looked
+
+
+@njit(cache=True, nogil=True)
+def eliminate(
+    start, neighbours, fill, weight, log_size, rule, noise, generator, prefix, clique_limit, total_limit
+):
+    """Greedy elimination (Kjaerulff 1990): repeatedly removes the variable of least score and joins its
+    neighbours.
+
+    ``rule`` FILL scores by the weight of the edges to be added (ties: smallest clique), CLIQUE by the log of
+    the clique's cells (ties: fewest edges); equal variables are taken in random order, and ``noise`` scales
+    scores by up to 1 + noise. The variables of ``prefix`` go first, in that order. Gives up once a clique has
+    more than ``exp(clique_limit)`` cells or all have more than ``total_limit``.
+
+    Returns done, order, bucket start, buckets (the neighbours of each at its elimination), cells, steps of
+    work. One step is one adjacency entry looked at: O(sum of squared clique sizes) and more where little fill
+    is shared."""
+    variables = len(start) - 1
+    first, size = start[:-1].copy(), np.empty(variables, dtype=np.int64)
+    for v in range(variables):
+        size[v] = start[v + 1] - start[v]
+    room, free = size.copy(), start[variables]
+    lists = np.empty(2 * free + 16, dtype=np.int64)
+    lists[:free] = neighbours
+    fill = fill.copy()
+    bulk = log_size.copy()
+    for v in range(variables):
+        for place in range(start[v], start[v + 1]):
+            bulk[v] += log_size[neighbours[place]]
+    key, tie = np.empty(variables), np.empty(variables)
+    heap, where = np.arange(variables), np.arange(variables + 1)  # where[-1] is the heap's length
+    for v in range(variables):
+        key[v] = _score(rule, noise, generator, fill, bulk, v)
+        tie[v] = (bulk[v] if rule == FILL else fill[v]) + 1e-6 * generator.random()
+    for place in range(variables // 2 - 1, -1, -1):
+        _sift_down(heap, where, key, tie, place)
+    order = np.empty(variables, dtype=np.int64)
+    bucket_start = np.zeros(variables + 1, dtype=np.int64)
+    buckets = np.empty(len(neighbours) + 16, dtype=np.int64)
+    stamp, marked = np.full(variables, -1, dtype=np.int64), 0
+    touched, touch = np.empty(variables, dtype=np.int64), np.full(variables, -1, dtype=np.int64)
+    total, work = 0.0, 0
+    for position in range(variables):
+        if position < len(prefix):
+            key[prefix[position]] = -np.inf
+            _sift(heap, where, key, tie, where[prefix[position]])
+        v = heap[0]
+        where[variables] -= 1
+        last = heap[where[variables]]
+        if last != v:
+            heap[0] = last
+            where[last] = 0
+            _sift(heap, where, key, tie, 0)
+        order[position] = v
+        degree = size[v]
+        if bulk[v] > clique_limit:
+            return False, order, bucket_start, buckets, total, work
+        if log_size[v] > 0:
+            total += np.exp(bulk[v])
+            if total > total_limit:
+                return False, order, bucket_start, buckets, total, work
+        begin = bucket_start[position]
+        if begin + degree > len(buckets):
+            longer = np.empty(2 * len(buckets) + degree, dtype=np.int64)
+            longer[:begin] = buckets[:begin]
+            buckets = longer
+        bucket_start[position + 1] = begin + degree
+        for place in range(degree):
+            buckets[begin + place] = lists[first[v] + place]
+        bucket = buckets[begin : begin + degree]
+        count, marked, looked = _take_out(
+            v,
+            bucket,
+            position,
+            lists,
+            first,
+            size,
+            fill,
+            bulk,
+            weight,
+            log_size,
+            stamp,
+            marked,
+            touched,
+            touch,
+        )
+        lists, free, count, marked, looked = _join(
+            bucket, position, lists, free, first, size, room, fill, bulk, weight, log_size, stamp, marked,
+            touched, touch, count, looked,
+        )  # fmt: skip
+        work += looked
+        for place in range(count):
+            x = touched[place]
+            key[x] = _score(rule, noise, generator, fill, bulk, x)
+            tie[x] = (bulk[x] if rule == FILL else fill[x]) + 1e-6 * generator.random()
+            _sift(heap, where, key, tie, where[x])
+    return True, order, bucket_start, buckets[: bucket_start[variables]].copy(), total, work
+
+
+@njit(cache=True, nogil=True)
+def maximal_cliques(order, bucket_start, buckets):
+    """The junction tree of an elimination: cliques, children before parents, their axes in elimination order.
+
+    Returns clique of each variable (the one that eliminates it), parent of each clique (-1: root), clique
+    start, members (eliminated ones first, then the separator), and how many each clique eliminates."""
+    variables = len(order)
+    position = np.empty(variables, dtype=np.int64)
+    for place in range(variables):
+        position[order[place]] = place
+    up = np.full(variables, -1, dtype=np.int64)  # by position: the neighbour eliminated next
+    for place in range(variables):
+        nearest = variables
+        for inner in range(bucket_start[place], bucket_start[place + 1]):
+            nearest = min(nearest, position[buckets[inner]])
+        if nearest < variables:
+            up[place] = nearest
+    head = np.full(variables, -1, dtype=np.int64)  # by position: where its clique was begun
+    final = np.empty(
+        variables, dtype=np.int64
+    )  # by position of the head: the last variable the clique eliminates
+    for place in range(variables):
+        if head[place] < 0:
+            head[place] = place
+        final[head[place]] = place
+        above = up[place]
+        if above >= 0 and head[above] < 0:
+            degree = bucket_start[place + 1] - bucket_start[place]
+            if degree == bucket_start[above + 1] - bucket_start[above] + 1:
+                head[above] = head[place]  # the clique of `above` lies within this one
+    number = np.full(variables, -1, dtype=np.int64)  # by position of the head
+    cliques = 0
+    for place in range(variables):
+        if final[head[place]] == place:
+            number[head[place]] = cliques
+            cliques += 1
+    clique_of = np.empty(variables, dtype=np.int64)
+    parent = np.full(cliques, -1, dtype=np.int64)
+    clique_start = np.zeros(cliques + 1, dtype=np.int64)
+    eliminated = np.zeros(cliques, dtype=np.int64)
+    for place in range(variables):
+        clique = number[head[place]]
+        clique_of[order[place]] = clique
+        eliminated[clique] += 1
+        if final[head[place]] == place:
+            clique_start[clique + 1] = bucket_start[place + 1] - bucket_start[place]
+            if up[place] >= 0:
+                parent[clique] = number[head[up[place]]]
+    for clique in range(cliques):
+        clique_start[clique + 1] += clique_start[clique] + eliminated[clique]
+    members = np.empty(clique_start[cliques], dtype=np.int64)
+    cursor = clique_start[:-1].copy()
+    for place in range(variables):
+        clique = number[head[place]]
+        members[cursor[clique]] = order[place]
+        cursor[clique] += 1
+        if final[head[place]] == place:
+            # Insertion sort: separators are small.
+            for inner in range(bucket_start[place + 1] - bucket_start[place]):
+                variable, slot = buckets[bucket_start[place] + inner], cursor[clique] + inner
+                while slot > cursor[clique] and position[members[slot - 1]] > position[variable]:
+                    members[slot] = members[slot - 1]
+                    slot -= 1
+                members[slot] = variable
+    return clique_of, parent, clique_start, members, eliminated

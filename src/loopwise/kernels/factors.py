@@ -1,0 +1,129 @@
+"""All factors of a block updated once; factor beliefs.
+
+In: the flat arrays of one block. Out: messages to variables, or factor beliefs, in place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from loopwise.kernels.arithmetic import FAST, U, add_mass, combine, divide, lanes_of, nothing, probability
+from loopwise.kernels.messages import pair_messages, store_message, table_messages
+from loopwise.kernels.plan import (
+    ARITY,
+    CELL_SLOTS,
+    CELLS,
+    K0,
+    K1,
+    MEMBERS,
+    SHAPE,
+    SHARED,
+    SLOT_START,
+    TABLE_BLOCK,
+    TABLE_START,
+    WIDTH,
+)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, literal, shared, lane_tag, semiring):
+    """Messages of the pair factors ``first`` to ``last`` of group ``g``; sizes are literal if ``literal`` says so."""
+    lanes = lanes_of(lane_tag)
+    cell_stride = lanes if shared is None else U(1)
+    lane_step = U(1) if shared is None else U(0)
+    k0 = plan.groups[g, K0] if len(literal) == 0 else U(len(literal))
+    k1 = plan.groups[g, K1] if len(literal) == 0 else U(len(literal))
+    tables = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
+    slots = base + plan.groups[g, SLOT_START] * lanes
+    m, n, fresh, lowest = flow.m, flow.n, scratch.fresh, scratch.lowest
+    for member in range(first, last):
+        at = slots + member * (k0 + k1) * lanes
+        t0 = tables + member * k0 * k1 * cell_stride
+        pair_messages(theta, t0, cell_stride, lane_step, n, at, fresh, k0, k1, lanes, semiring)
+        store_message(fresh, U(0), m, at, k0, damping, lowest, lanes, semiring)
+        store_message(fresh, k0 * lanes, m, at + k0 * lanes, k1, damping, lowest, lanes, semiring)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def table_step(plan, g, block, first, last, theta, flow, base, damping, scratch, shared, lane_tag, semiring):
+    """Messages of the factors ``first`` to ``last`` of group ``g``, any arity."""
+    lanes = lanes_of(lane_tag)
+    cell_stride = lanes if shared is None else U(1)
+    lane_step = U(1) if shared is None else U(0)
+    groups, cell_slots = plan.groups, plan.cell_slots
+    arity, width, cells = groups[g, ARITY], groups[g, WIDTH], groups[g, CELLS]
+    tables = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK]
+    slots = base + groups[g, SLOT_START] * lanes
+    m, n, fresh, partial, lowest = flow.m, flow.n, scratch.fresh, scratch.partial, scratch.lowest
+    for member in range(first, last):
+        at = slots + member * width * lanes
+        t0 = tables + member * cells * cell_stride
+        table_messages(
+            theta, t0, cell_stride, lane_step, n, at, fresh, cell_slots, groups[g, CELL_SLOTS], cells, arity, width,
+            partial, lanes, semiring,
+        )  # fmt: skip
+        offset = U(0)
+        for position in range(arity):
+            states = U(plan.shapes[groups[g, SHAPE] + position])
+            store_message(fresh, offset, m, at + offset, states, damping, lowest, lanes, semiring)
+            offset += states * lanes
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def factor_step(
+    plan, block, part, parts, theta, flow, base, damping, scratch, literal, general, sharing, lane_tag, semiring
+):
+    """Messages of part ``part`` of ``parts`` of all factors of a block.
+
+    ``general`` is None if the pair kernel takes every factor, ``sharing`` is None if every lane has its own tables:
+    branches on None are not even compiled.
+    """
+    size = U(len(literal))
+    for g in range(U(plan.groups.shape[0])):
+        members = plan.groups[g, MEMBERS]
+        lo, hi = members * part // parts, members * (part + U(1)) // parts
+        pair = plan.groups[g, ARITY] == U(2)
+        if len(literal) > 0:
+            pair = pair and plan.groups[g, K0] == size and plan.groups[g, K1] == size
+        if general is not None and not pair:
+            if sharing is not None and plan.groups[g, SHARED] == U(1):
+                table_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, sharing, lane_tag, semiring)
+            else:
+                table_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, None, lane_tag, semiring)
+        elif sharing is not None and plan.groups[g, SHARED] == U(1):
+            pair_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, literal, sharing, lane_tag, semiring)
+        else:
+            pair_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, literal, None, lane_tag, semiring)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def factor_beliefs(plan, g, blocks, theta, n, out, lane_tag, semiring):
+    """Normalised beliefs theta(cell) prod n of the factors of group ``g``, laid out ``[block, member, cell, lane]``."""
+    lanes = lanes_of(lane_tag)
+    groups, cell_slots = plan.groups, plan.cell_slots
+    shared = groups[g, SHARED] == U(1)
+    cell_stride = U(1) if shared else lanes
+    lane_step = U(0) if shared else U(1)
+    arity, width, cells, members = groups[g, ARITY], groups[g, WIDTH], groups[g, CELLS], groups[g, MEMBERS]
+    mass = np.empty(lanes, dtype=out.dtype)
+    for at in range(U(blocks) * members):
+        block, member = at // members, at % members
+        o0 = at * cells * lanes
+        t0 = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + member * cells * cell_stride
+        n0 = (block * plan.slots + groups[g, SLOT_START] + member * width) * lanes
+        mass[:] = nothing(out, semiring)
+        for cell in range(cells):
+            o = o0 + cell * lanes
+            for lane in range(lanes):
+                out[o + lane] = theta[t0 + cell * cell_stride + lane * lane_step]
+            for position in range(arity):
+                source = n0 + U(cell_slots[groups[g, CELL_SLOTS] + cell * arity + position]) * lanes
+                for lane in range(lanes):
+                    out[o + lane] = combine(out[o + lane], n[source + lane], semiring)
+            for lane in range(lanes):
+                mass[lane] = add_mass(mass[lane], out[o + lane], semiring)
+        for cell in range(cells):
+            for lane in range(lanes):
+                place = o0 + cell * lanes + lane
+                out[place] = probability(divide(out[place], mass[lane], semiring), semiring)

@@ -1,0 +1,153 @@
+"""The messages of one factor to its variables.
+
+In: flat arrays and the offsets of one factor in them. Out: messages written in place.
+
+Memory: a value for (slot, lane) stands at ``offset + slot * lanes + lane``. ``theta`` is read at
+``t0 + cell * cell_stride + lane * lane_step``: strides (lanes, 1) when every lane has its own table, (1, 0) when all
+lanes share one. Messages to variables are ``m``, messages to factors ``n``; with counting numbers both are
+taken to the power 1/c_alpha (so m here is M of the usual TRW form) and ``theta`` holds the table to that power.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from loopwise.kernels.arithmetic import (
+    FAST,
+    U,
+    add_mass,
+    blend,
+    collect,
+    combine,
+    divide,
+    lanes_of,
+    nothing,
+    one,
+)
+
+@njit(inline="always")
+def pair_message(
+    theta, t0, cell_stride, lane_step, n, source, fresh, out, rows, row_stride, columns, column_stride, lanes, semiring
+):
+    """fresh[a] = collect over b of theta[a, b] n[b]: the message of a pair factor to one of its two variables."""
+    for a in range(rows):
+        first = t0 + a * row_stride * cell_stride
+        for lane in range(lanes):
+            if len(semiring) == 2:  # log-sum-exp in two passes: one logarithm a row
+                high = theta.dtype.type(-np.inf)
+                for b in range(columns):
+                    value = theta[first + b * column_stride * cell_stride + lane * lane_step] + n[source + b * lanes + lane]
+                    high = max(high, value)
+                total = theta.dtype.type(0.0)
+                if high > -np.inf:
+                    for b in range(columns):
+                        value = (
+                            theta[first + b * column_stride * cell_stride + lane * lane_step] + n[source + b * lanes + lane]
+                        )
+                        total += math.exp(value - high)
+                    high += math.log(total)
+                fresh[out + a * lanes + lane] = high
+            else:
+                total = nothing(theta, semiring)
+                for b in range(columns):
+                    value = combine(
+                        theta[first + b * column_stride * cell_stride + lane * lane_step],
+                        n[source + b * lanes + lane],
+                        semiring,
+                    )
+                    total = collect(total, value, semiring)
+                fresh[out + a * lanes + lane] = total
+
+
+@njit(inline="always")
+def pair_messages(theta, t0, cell_stride, lane_step, n, n0, fresh, k0, k1, lanes, semiring):
+    """Both messages of a pair factor."""
+    second = n0 + k0 * lanes
+    pair_message(
+        theta, t0, cell_stride, lane_step, n, second, fresh, U(0), k0, k1, k1, U(1), lanes, semiring
+    )
+    pair_message(
+        theta, t0, cell_stride, lane_step, n, n0, fresh, k0 * lanes, k1, U(1), k0, k1, lanes, semiring
+    )
+
+
+@njit(inline="always")
+def table_messages(
+    theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, width, partial, lanes, semiring
+):
+    """All messages of a factor of any arity: per cell, the product without each member by prefix and suffix."""
+    for place in range(width * lanes):
+        fresh[place] = nothing(theta, semiring)
+    for cell in range(cells):
+        slots = s0 + cell * arity
+        for lane in range(lanes):
+            partial[lane] = theta[t0 + cell * cell_stride + lane * lane_step]
+        for position in range(arity):
+            source = n0 + U(cell_slots[slots + position]) * lanes
+            here = position * lanes
+            for lane in range(lanes):
+                partial[here + lanes + lane] = combine(partial[here + lane], n[source + lane], semiring)
+        last = (arity + U(1)) * lanes
+        for lane in range(lanes):
+            partial[last + lane] = one(theta, semiring)
+        for step in range(arity):
+            position = arity - U(1) - step
+            slot = U(cell_slots[slots + position]) * lanes
+            here = position * lanes
+            for lane in range(lanes):
+                value = combine(partial[here + lane], partial[last + lane], semiring)
+                fresh[slot + lane] = collect(fresh[slot + lane], value, semiring)
+                partial[last + lane] = combine(partial[last + lane], n[n0 + slot + lane], semiring)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def table_message(
+    theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, target, states, partial, lane_tag,
+    semiring,
+):  # fmt: skip
+    """The message of a factor of any arity to its member ``target`` only, written to the front of ``fresh``."""
+    lanes = lanes_of(lane_tag)
+    first = U(cell_slots[s0 + target])  # slot of the target's first value
+    for place in range(states * lanes):
+        fresh[place] = nothing(theta, semiring)
+    for cell in range(cells):
+        slots = s0 + cell * arity
+        for lane in range(lanes):
+            partial[lane] = theta[t0 + cell * cell_stride + lane * lane_step]
+        for position in range(arity):
+            if position != target:
+                source = n0 + U(cell_slots[slots + position]) * lanes
+                for lane in range(lanes):
+                    partial[lane] = combine(partial[lane], n[source + lane], semiring)
+        slot = (U(cell_slots[slots + target]) - first) * lanes
+        for lane in range(lanes):
+            fresh[slot + lane] = collect(fresh[slot + lane], partial[lane], semiring)
+
+
+@njit(inline="always")
+def store_message(fresh, f0, m, m0, states, damping, lowest, lanes, semiring):
+    """Normalises a fresh message, damps it, writes it; ``lowest[lane]`` keeps the smallest normaliser seen."""
+    for lane in range(lanes):
+        total = fresh[f0 + lane]
+        for state in range(U(1), states):
+            total = add_mass(total, fresh[f0 + state * lanes + lane], semiring)
+        lowest[lane] = min(lowest[lane], total)
+        for state in range(states):
+            fresh[f0 + state * lanes + lane] = divide(fresh[f0 + state * lanes + lane], total, semiring)
+    if damping == 0:
+        for place in range(states * lanes):
+            m[m0 + place] = fresh[f0 + place]
+        return
+    for lane in range(lanes):
+        total = nothing(m, semiring)
+        for state in range(states):
+            place = state * lanes + lane
+            value = blend(fresh[f0 + place], m[m0 + place], damping, semiring)
+            m[m0 + place] = value
+            total = add_mass(total, value, semiring)
+        for state in range(states):
+            place = state * lanes + lane
+            m[m0 + place] = divide(m[m0 + place], total, semiring)

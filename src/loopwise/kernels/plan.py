@@ -1,0 +1,90 @@
+"""The tables that kernels share: where things stand, the numbers, the messages, working space.
+
+In: nothing. Out: named tuples of flat arrays; the engine fills them, kernels read them.
+
+A *block* is LANES examples side by side, or one example whose factors stand side by side (then a *member* is a run of
+LANES factors), or one example alone (lane tag ``()``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from loopwise.kernels.arithmetic import U, lanes_of
+
+# Columns of Plan.groups, a row a factor group.
+ARITY, MEMBERS, K0, K1, WIDTH, CELLS = U(0), U(1), U(2), U(3), U(4), U(5)
+SLOT_START = U(6)  # first slot of the group within a block
+TABLE_START = U(7)  # where the group's tables begin in theta
+TABLE_BLOCK = U(8)  # how far apart two blocks' tables are: 0 when all examples share them
+SHARED = U(9)  # 1: a table has no lanes, all lanes read the same
+CELL_SLOTS = U(10)  # where the group's cell-to-slot map begins
+SHAPE = U(11)  # where the group's shape begins
+EDGE_START = U(12)  # first edge of the group
+COLUMNS = 13
+
+
+class Plan(NamedTuple):
+    """Integers: where everything stands. The same for all blocks."""
+
+    groups: Any  # [groups, COLUMNS]
+    state_start: Any  # [variables + 1]
+    edge_start: Any  # [variables + 1], into edge_base
+    edge_base: Any  # [edges] where the message of each variable's edge stands within a block
+    edge_group: Any  # [edges] the row of groups, the member and the position of each such edge
+    edge_member: Any
+    edge_position: Any
+    exponents: Any  # [edges] the power of each such message (counting numbers)
+    cell_slots: Any
+    shapes: Any
+    slots: Any  # slots of a block
+    unary_block: Any  # how far apart two blocks' unary potentials are: 0 when all examples share them
+
+
+class Numbers(NamedTuple):
+    """Potentials: exponentiated and scaled in the probability domain, plain in the log domain."""
+
+    theta: Any
+    unary: Any
+
+
+class Flow(NamedTuple):
+    """Messages to variables, messages to factors, variable beliefs."""
+
+    m: Any
+    n: Any
+    beliefs: Any
+
+
+class Scratch(NamedTuple):
+    """Working space of one thread, and what it noticed: largest belief change, smallest normaliser, a lane each."""
+
+    fresh: Any
+    partial: Any
+    total: Any
+    suffix: Any
+    change: Any
+    lowest: Any
+
+
+@njit(nogil=True, cache=True)
+def new_scratch(plan, like, lane_tag):
+    """Working space large enough for every factor and variable of ``plan``."""
+    lanes = np.int64(lanes_of(lane_tag))
+    width, arity, states = U(1), U(1), U(1)
+    for g in range(plan.groups.shape[0]):
+        width = max(width, plan.groups[g, WIDTH])
+        arity = max(arity, plan.groups[g, ARITY])
+    for variable in range(plan.state_start.shape[0] - 1):
+        states = max(states, U(plan.state_start[variable + 1] - plan.state_start[variable]))
+    return Scratch(
+        np.empty(int(width) * lanes, dtype=like.dtype),
+        np.empty((int(arity) + 2) * lanes, dtype=like.dtype),
+        np.empty(int(states) * lanes, dtype=like.dtype),
+        np.empty(int(states) * lanes, dtype=like.dtype),
+        np.zeros(lanes, dtype=like.dtype),
+        np.full(lanes, np.inf, dtype=like.dtype),
+    )

@@ -1,0 +1,137 @@
+"""The residual schedule: the message that would change most goes first.
+
+In: potentials and initial messages, plain storage. Out: final messages, beliefs, the number of updates and the largest
+change still pending. Examples run one after another, shared out among threads; ties go to the lowest edge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from loopwise.kernels.arithmetic import FAST, U, probability
+from loopwise.kernels.plan import new_scratch
+from loopwise.kernels.variables import pull_message, visit_variables
+
+
+@njit(nogil=True, cache=True)
+def _above(a, b, key):
+    return key[a] > key[b] or (key[a] == key[b] and a < b)
+
+
+@njit(nogil=True, cache=True)
+def sift(heap, place, key, item):
+    """Restores an indexed max-heap after ``key[item]`` changed."""
+    at = place[item]
+    while at > 0 and _above(item, heap[(at - 1) // 2], key):
+        parent = (at - 1) // 2
+        heap[at] = heap[parent]
+        place[heap[at]] = at
+        at = parent
+    while True:
+        child = 2 * at + 1
+        if child >= heap.shape[0]:
+            break
+        if child + 1 < heap.shape[0] and _above(heap[child + 1], heap[child], key):
+            child += 1
+        if not _above(heap[child], item, key):
+            break
+        heap[at] = heap[child]
+        place[heap[at]] = at
+        at = child
+    heap[at] = item
+    place[item] = at
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _renew(edge, edge_at, edge_variable, plan, block, theta, flow, fresh_m, base, damping, scratch, literal, general, semiring):
+    """Computes the message that edge ``edge`` would send now; returns by how much it differs from the present one."""
+    at = edge_at[edge]
+    variable = edge_variable[edge]
+    states = U(plan.state_start[variable + 1] - plan.state_start[variable])
+    first = base + plan.edge_base[at]
+    for state in range(states):
+        fresh_m[first + state] = flow.m[first + state]
+    pull_message(
+        U(plan.edge_group[at]), U(plan.edge_member[at]), U(plan.edge_position[at]), plan.groups, plan.cell_slots, block,
+        theta, flow.n, fresh_m, base, states, damping, scratch.fresh, scratch.partial, scratch.lowest, literal, general,
+        None, (), semiring,
+    )  # fmt: skip
+    change = 0.0
+    for state in range(states):
+        new, old = probability(fresh_m[first + state], semiring), probability(flow.m[first + state], semiring)
+        change = max(change, abs(new - old))
+    return change
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _run_example(
+    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, tolerance, damping,
+    literal, general, power, semiring,
+):  # fmt: skip
+    slots, states = U(plan.slots), U(plan.state_start[-1])
+    base, belief_base, unary_base = block * slots, block * states, block * U(plan.unary_block)
+    variables, edges = U(plan.state_start.shape[0] - 1), edge_variable.shape[0]
+    scratch = new_scratch(plan, flow.m, ())
+    visit_variables(
+        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, belief_base,
+        False, damping, scratch, literal, None, None, (), (), power, semiring,
+    )  # fmt: skip
+    key = np.empty(edges)
+    heap, place = np.arange(edges), np.arange(edges)
+    for edge in range(edges):
+        key[edge] = _renew(
+            edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch, literal,
+            general, semiring,
+        )  # fmt: skip
+    for edge in range(edges - 1, -1, -1):
+        sift(heap, place, key, heap[edge])
+    updates = 0
+    while edges > 0 and updates < most and key[heap[0]] > tolerance:
+        edge = heap[0]
+        variable = edge_variable[edge]
+        first = base + plan.edge_base[edge_at[edge]]
+        for state in range(plan.state_start[variable + 1] - plan.state_start[variable]):
+            flow.m[first + U(state)] = fresh_m[first + U(state)]
+        updates += 1
+        key[edge] = 0.0
+        if damping > 0:  # a damped message has not arrived yet: what is left of its way is pending again
+            key[edge] = _renew(
+                edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch, literal,
+                general, semiring,
+            )  # fmt: skip
+        sift(heap, place, key, edge)
+        visit_variables(
+            U(variable), U(variable + 1), None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base,
+            belief_base, False, damping, scratch, literal, None, None, (), (), power, semiring,
+        )  # fmt: skip
+        for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
+            mine = edge_first[at] + plan.edge_position[at]
+            for other in range(edge_first[at], edge_first[at] + edge_arity[at]):
+                if other != mine:
+                    key[other] = _renew(
+                        other, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch,
+                        literal, general, semiring,
+                    )  # fmt: skip
+                    sift(heap, place, key, other)
+    visit_variables(
+        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, belief_base,
+        True, damping, scratch, literal, None, None, (), (), power, semiring,
+    )  # fmt: skip
+    pending = key[heap[0]] if edges > 0 else 0.0
+    return updates, pending, scratch.lowest[0]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, parallel=True)
+def residual_batch(
+    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, examples, most, tolerance, damping,
+    chunks, updates, residual, lowest, literal, general, power, semiring,
+):  # fmt: skip
+    """Every example by itself. ``edge_at``: place of each edge in the plan's per-variable order; ``edge_first`` and
+    ``edge_arity`` (in that order): the first edge and the arity of its factor."""
+    for c in prange(chunks):
+        for example in range(examples * c // chunks, examples * (c + 1) // chunks):
+            updates[example], residual[example], lowest[example] = _run_example(
+                plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most,
+                tolerance, damping, literal, general, power, semiring,
+            )  # fmt: skip

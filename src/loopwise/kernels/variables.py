@@ -1,0 +1,213 @@
+"""Visits to variables: their messages to their factors, and their beliefs.
+
+In: messages to variables. Out: messages to factors, in place; beliefs where asked for. The loop over variables is
+inside, since a call costs as much as a variable's work; arrays are taken out of their tuples before it, since doing
+so inside would count references.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from loopwise.kernels.arithmetic import (
+    FAST,
+    U,
+    add_mass,
+    combine,
+    divide,
+    lanes_of,
+    nothing,
+    one,
+    probability,
+    raise_to,
+    remove,
+)
+
+from loopwise.kernels.messages import pair_message, store_message, table_message
+from loopwise.kernels.plan import (
+    ARITY,
+    CELL_SLOTS,
+    CELLS,
+    K0,
+    K1,
+    SHARED,
+    SLOT_START,
+    TABLE_BLOCK,
+    TABLE_START,
+    WIDTH,
+)
+
+# Products of more messages than this are rescaled on the way, so that a variable of degree 10,000 cannot underflow.
+RESCALE_EVERY = U(8)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def rescale(values, states, lane_tag, semiring):
+    """Divides the values of each lane by their sum."""
+    lanes = lanes_of(lane_tag)
+    for lane in range(lanes):
+        mass = values[lane]
+        for state in range(U(1), states):
+            mass = add_mass(mass, values[state * lanes + lane], semiring)
+        for state in range(states):
+            values[state * lanes + lane] = divide(values[state * lanes + lane], mass, semiring)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def powered_messages(
+    unary, u0, m, n, m0, edge_base, exponents, first, last, states, total, stride_tag, lane_tag, power, semiring
+):
+    """With counting numbers: B = e^(theta/c) prod M^w, then N = B / M (Domke spec, section 3)."""
+    lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
+    for place in range(states * lanes):
+        total[place] = unary[u0 + place]
+    for at in range(first, last):
+        base = m0 + edge_base[at]
+        for state in range(states):
+            for lane in range(lanes):
+                value = raise_to(m[base + state * stride + lane], exponents[at], power, semiring)
+                total[state * lanes + lane] = combine(total[state * lanes + lane], value, semiring)
+        if (at - first) % RESCALE_EVERY == RESCALE_EVERY - U(1):
+            rescale(total, states, lane_tag, semiring)
+    for at in range(first, last):
+        base = m0 + edge_base[at]
+        for lane in range(lanes):
+            mass = nothing(m, semiring)
+            for state in range(states):
+                place = base + state * stride + lane
+                value = remove(total[state * lanes + lane], m[place], semiring)
+                n[place] = value
+                mass = add_mass(mass, value, semiring)
+            for state in range(states):
+                place = base + state * stride + lane
+                n[place] = divide(n[place], mass, semiring)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring):
+    """Normalises ``total`` into ``beliefs``; ``change[lane]`` grows to the largest difference from the old belief."""
+    lanes = lanes_of(lane_tag)
+    for lane in range(lanes):
+        mass = total[lane]
+        for state in range(U(1), states):
+            mass = add_mass(mass, total[state * lanes + lane], semiring)
+        lowest[lane] = min(lowest[lane], mass)
+        for state in range(states):
+            place = state * lanes + lane
+            value = probability(divide(total[place], mass, semiring), semiring)
+            change[lane] = max(change[lane], abs(value - beliefs[b0 + place]))
+            beliefs[b0 + place] = value
+
+
+@njit(inline="always")
+def pull_message(
+    g, member, position, groups, cell_slots, block, theta, n, m, base, states, damping, fresh, partial, lowest,
+    literal, general, sharing, lane_tag, semiring,
+):  # fmt: skip
+    """Renews the message of one factor to its member ``position``."""
+    lanes = lanes_of(lane_tag)
+    cell_stride, lane_step = lanes, U(1)
+    if sharing is not None and groups[g, SHARED] == U(1):
+        cell_stride, lane_step = U(1), U(0)
+    slots = base + (groups[g, SLOT_START] + member * groups[g, WIDTH]) * lanes
+    t0 = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + member * groups[g, CELLS] * cell_stride
+    k0, k1 = groups[g, K0], groups[g, K1]
+    pair = groups[g, ARITY] == U(2)
+    if len(literal) > 0:
+        pair = pair and k0 == U(len(literal)) and k1 == U(len(literal))
+        k0, k1 = U(len(literal)), U(len(literal))
+    if general is not None and not pair:
+        target = slots + U(cell_slots[groups[g, CELL_SLOTS] + position]) * lanes
+        table_message(
+            theta, t0, cell_stride, lane_step, n, slots, fresh, cell_slots, groups[g, CELL_SLOTS], groups[g, CELLS],
+            groups[g, ARITY], position, states, partial, lane_tag, semiring,
+        )  # fmt: skip
+        store_message(fresh, U(0), m, target, states, damping, lowest, lanes, semiring)
+    elif position == U(0):
+        pair_message(
+            theta, t0, cell_stride, lane_step, n, slots + k0 * lanes, fresh, U(0), k0, k1, k1, U(1), lanes, semiring
+        )
+        store_message(fresh, U(0), m, slots, k0, damping, lowest, lanes, semiring)
+    else:
+        pair_message(theta, t0, cell_stride, lane_step, n, slots, fresh, U(0), k1, U(1), k0, k1, lanes, semiring)
+        store_message(fresh, U(0), m, slots + k0 * lanes, k1, damping, lowest, lanes, semiring)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def visit_variables(
+    begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, belief_base, watch, damping, scratch,
+    literal, general, sharing, stride_tag, lane_tag, power, semiring,
+):  # fmt: skip
+    """Variables ``begin`` to ``end`` of ``order`` (None: as numbered) send their messages to their factors.
+
+    Messages are prefix and suffix products, without division. If ``pull`` is given, a visit first renews those
+    messages to the variable that it marks: this is the sequential schedule.
+    """
+    state_start, edge_start, edge_base, exponents = plan.state_start, plan.edge_start, plan.edge_base, plan.exponents
+    m, n, beliefs = flow.m, flow.n, flow.beliefs
+    total, suffix, change, lowest = scratch.total, scratch.suffix, scratch.change, scratch.lowest
+    lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
+    if pull is not None:
+        groups, edge_group, edge_member = plan.groups, plan.edge_group, plan.edge_member
+        edge_position, cell_slots, fresh, partial = plan.edge_position, plan.cell_slots, scratch.fresh, scratch.partial
+    for index in range(begin, end):
+        variable = index if order is None else U(order[index])
+        first_state = U(state_start[variable])
+        states = U(state_start[variable + U(1)]) - first_state
+        first, last = U(edge_start[variable]), U(edge_start[variable + U(1)])
+        u0 = unary_base + first_state * lanes
+        if pull is not None:
+            for at in range(first, last):
+                if pull[at]:
+                    pull_message(
+                        U(edge_group[at]), U(edge_member[at]), U(edge_position[at]), groups, cell_slots, block, theta,
+                        n, m, base, states, damping, fresh, partial, lowest, literal, general, sharing, lane_tag,
+                        semiring,
+                    )  # fmt: skip
+        if len(power) > 0:
+            powered_messages(
+                unary, u0, m, n, base, edge_base, exponents, first, last, states, total, stride_tag, lane_tag, power,
+                semiring,
+            )  # fmt: skip
+        elif len(lane_tag) == 0 and last - first == U(4):
+            # Every inner variable of a grid: the four products share their halves.
+            a, b = base + edge_base[first], base + edge_base[first + U(1)]
+            c, d = base + edge_base[first + U(2)], base + edge_base[first + U(3)]
+            for state in range(states):
+                o = state * stride
+                ma, mb, mc, md = m[a + o], m[b + o], m[c + o], m[d + o]
+                left = combine(combine(ma, mb, semiring), unary[u0 + state], semiring)
+                right = combine(mc, md, semiring)
+                outside = combine(right, unary[u0 + state], semiring)
+                n[a + o] = combine(mb, outside, semiring)
+                n[b + o] = combine(ma, outside, semiring)
+                n[c + o] = combine(md, left, semiring)
+                n[d + o] = combine(mc, left, semiring)
+                total[state] = combine(left, right, semiring)
+        else:
+            for place in range(states * lanes):
+                total[place] = unary[u0 + place]
+                suffix[place] = one(m, semiring)
+            for at in range(first, last):
+                here = base + edge_base[at]
+                for state in range(states):
+                    for lane in range(lanes):
+                        value = total[state * lanes + lane]
+                        n[here + state * stride + lane] = value
+                        total[state * lanes + lane] = combine(value, m[here + state * stride + lane], semiring)
+                if (at - first) % RESCALE_EVERY == RESCALE_EVERY - U(1):
+                    rescale(total, states, lane_tag, semiring)
+            for back in range(last - first):
+                here = base + edge_base[last - U(1) - back]
+                for state in range(states):
+                    for lane in range(lanes):
+                        place = here + state * stride + lane
+                        value = suffix[state * lanes + lane]
+                        n[place] = combine(n[place], value, semiring)
+                        suffix[state * lanes + lane] = combine(value, m[place], semiring)
+                if back % RESCALE_EVERY == RESCALE_EVERY - U(1):
+                    rescale(suffix, states, lane_tag, semiring)
+        if watch:
+            update_belief(
+                total, beliefs, belief_base + first_state * lanes, change, lowest, states, lane_tag, semiring
+            )

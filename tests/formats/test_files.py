@@ -1,0 +1,127 @@
+"""Opening and atomic writing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwise.formats import (
+    FormatError,
+    TableModel,
+    atomic_write,
+    atomic_write_bytes,
+    read_text,
+    read_uai,
+    write_pr,
+    write_uai,
+)
+
+
+def test_text_appears_only_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with atomic_write(path) as out:
+        out.write("grüße\n")
+        out.flush()
+        assert path.read_text() == "old"
+    assert path.read_bytes() == "grüße\n".encode()
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    name: str, failure: type[BaseException], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text("old")
+    with pytest.raises(failure), atomic_write(path) as out:
+        out.write("half")
+        raise failure
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_compressed_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "out.gz"
+    with atomic_write_bytes(path) as out:
+        out.write(bytes(range(256)))
+    assert gzip.decompress(path.read_bytes()) == bytes(range(256))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links as POSIX has them")
+def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    with atomic_write(target) as out:
+        out.write("1")
+    fresh = tmp_path / "fresh"
+    fresh.touch()
+    assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE(fresh.stat().st_mode)
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with atomic_write(link) as out:
+        out.write("2")
+    assert link.is_symlink() and target.read_text() == "2"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not Path(os.devnull).is_char_device(), reason="no null device here")
+def test_a_device_is_written_to_not_replaced() -> None:
+    with atomic_write(os.devnull) as out:
+        out.write("gone")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_nowhere_to_write(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError, match="folder to write to does not exist"),
+        atomic_write(tmp_path / "a/b"),
+    ):
+        pass
+    with pytest.raises(OSError), atomic_write(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_standard_streams(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write_pr("-", -2.5)
+    print("after")  # the stream is still open
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == b"PR\n-2.5\nafter\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"MARKOV 1 2 1 1 0 2 .5 .5")))
+    assert read_uai("-") == TableModel.of([2], [([0], [0.5, 0.5])])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"MARKOV\nx")))
+    with pytest.raises(FormatError, match="<stdin>, line 2: 'x' is not a number"):
+        read_uai("-")
+
+
+def test_text_that_is_not_utf8_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("eins\nzwölf\n".encode("latin-1"))
+    with pytest.raises(FormatError, match="line 2: byte 0xf6 is not UTF-8"):
+        read_text(path)
+    path.write_bytes("\ufeffzwölf\n".encode())
+    assert read_text(path) == "zwölf\n"
+
+
+def test_numbers_across_the_pieces_of_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.uai"
+    model = TableModel.of(
+        [50, 7], [([0, 1], [[1 / (1 + row + 50 * column) for column in range(7)] for row in range(50)])]
+    )
+    write_uai(path, model)
+    whole = path.read_text()
+    for size in (1, 2, 7, 64, 1000):
+        monkeypatch.setattr("loopwise.formats.numbers.CHUNK_BYTES", size)
+        assert read_uai(path) == model
+    lines = whole.split("\n")
+    lines[-2] = lines[-2] + " oops"
+    path.write_text("\n".join(lines))
+    with pytest.raises(FormatError, match=f"line {len(lines) - 1}: 'oops'"):
+        read_uai(path)
