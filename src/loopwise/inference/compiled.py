@@ -23,6 +23,7 @@ from loopwise.inference.kernel_run import KernelRun
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
+from loopwise.inference.threads import available_threads
 
 # Fewer examples than this do not fill the lanes: each runs by itself.
 FEW_EXAMPLES = 8
@@ -41,7 +42,7 @@ RANGES = {torch.float64: Range(600.0, 1e-280), torch.float32: Range(60.0, 1e-32)
 
 @dataclass(frozen=True)
 class Compiled:
-    """Numba kernels on the CPU. ``threads``: None takes as many as Numba is configured for."""
+    """Numba kernels on the CPU. ``threads``: None takes as many as the process may use."""
 
     threads: int | None = None
 
@@ -63,10 +64,7 @@ class Compiled:
             return _solve(given, method, problem, self._threads())
 
     def _threads(self) -> int:
-        import numba
-
-        limit: int = numba.config.NUMBA_NUM_THREADS
-        return limit if self.threads is None else min(self.threads, limit)
+        return available_threads() if self.threads is None else self.threads
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,15 @@ import numpy as np
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.schedules import Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
+from loopwise.inference.threads import in_threads
 from loopwise.kernels import arithmetic
 from loopwise.kernels.plan import SHARED, Flow, Numbers, Plan
 
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
+
+# Below this many messages a sweep, starting a second thread costs more than it gains.
+WORTH_A_THREAD = 2000
 
 
 class Order(NamedTuple):
@@ -51,22 +55,19 @@ class KernelRun:
 
     def start(self, method: MessagePassing) -> None:
         """Runs the method's schedule on the arrays, in place."""
-        import numba
-
-        before = numba.get_num_threads()
-        numba.set_num_threads(self.threads)  # so that a single thread wakes no pool
-        try:
-            if isinstance(method.schedule, Residual):
-                self._by_residual(method)
-            elif self.storage.arrangement is Arrangement.FACTORS:
-                self._flood_graph(method)
-            else:
-                self._run_batch(method)
-        finally:
-            numba.set_num_threads(before)
+        if isinstance(method.schedule, Residual):
+            self._by_residual(method)
+        elif self.storage.arrangement is Arrangement.FACTORS:
+            self._flood_graph(method)
+        else:
+            self._run_blocks(method)
         self.sweeps = self.sweeps[: self.examples]
         self.residual = self.residual[: self.examples]
         self.lowest = self.lowest[: self.examples]
+
+    def _parts(self, work: int) -> int:
+        """Threads worth starting for this many factors or messages a sweep."""
+        return self.threads if work >= WORTH_A_THREAD else 1
 
     def _literal(self) -> tuple[int, ...]:
         """As long as the commonest small cardinality of pair factors between equal variables."""
@@ -93,25 +94,34 @@ class KernelRun:
     def _flood_graph(self, method: MessagePassing) -> None:
         from loopwise.kernels.schedules import flood_graph
 
-        literal = self._literal()
-        self.sweeps[:], self.residual[:], self.lowest[:] = flood_graph(
-            self.plan,
-            self.numbers,
-            self.flow,
-            method.iterations,
-            method.tolerance,
-            method.damping,
-            self.threads,
-            literal,
-            self._general(literal),
-            arithmetic.LANED,
-            self._power(),
-            self.semiring,
+        literal, parts = self._literal(), self._parts(self.storage.layout.message_factors)
+        barrier, change = np.zeros(2, dtype=np.int64), np.zeros(parts, dtype=self.flow.m.dtype)
+        results = in_threads(
+            parts,
+            lambda part: flood_graph(
+                self.plan,
+                self.numbers,
+                self.flow,
+                part,
+                parts,
+                barrier,
+                change,
+                method.iterations,
+                method.tolerance,
+                method.damping,
+                literal,
+                self._general(literal),
+                arithmetic.LANED,
+                self._power(),
+                self.semiring,
+            ),
         )
+        self.sweeps[:], self.residual[:] = results[0][:2]
+        self.lowest[:] = min(lowest for _, _, lowest in results)
         self.sent = int(self.sweeps[0]) * self.storage.layout.edges
 
-    def _run_batch(self, method: MessagePassing) -> None:
-        from loopwise.kernels.schedules import run_batch
+    def _run_blocks(self, method: MessagePassing) -> None:
+        from loopwise.kernels.schedules import run_blocks
 
         literal, flow, layout = self._literal(), self.flow, self.storage.layout
         laned = self.storage.arrangement is Arrangement.EXAMPLES
@@ -127,33 +137,39 @@ class KernelRun:
                 sequential.pull_backward[layout.variable_edges],
             )
         sharing = (0,) if bool((self.plan.groups[:, SHARED] == 1).any()) else None
-        run_batch(
-            self.plan,
-            order,
-            self.numbers,
-            flow,
-            done,
-            self.examples,
-            method.iterations,
-            method.tolerance,
-            method.damping,
-            self.threads,
-            self.sweeps,
-            self.residual,
-            self.lowest,
-            literal,
-            self._general(literal),
-            sharing,
-            arithmetic.LANED if laned else arithmetic.SCALAR,
-            self._power(),
-            self.semiring,
+        blocks = self.storage.blocks(self.examples)
+        parts = min(self._parts(self.examples * layout.edges), max(blocks, 1))
+        in_threads(
+            parts,
+            lambda part: run_blocks(
+                self.plan,
+                order,
+                self.numbers,
+                flow,
+                done,
+                self.examples,
+                blocks * part // parts,
+                blocks * (part + 1) // parts,
+                method.iterations,
+                method.tolerance,
+                method.damping,
+                self.sweeps,
+                self.residual,
+                self.lowest,
+                literal,
+                self._general(literal),
+                sharing,
+                arithmetic.LANED if laned else arithmetic.SCALAR,
+                self._power(),
+                self.semiring,
+            ),
         )
         self.flow = done
         each = layout.edges if order is None else layout.sequential.messages
         self.sent = int(self.sweeps[: self.examples].sum()) * each
 
     def _by_residual(self, method: MessagePassing) -> None:
-        from loopwise.kernels.residual import residual_batch
+        from loopwise.kernels.residual import residual_examples
 
         literal, layout = self._literal(), self.storage.layout
         edge_at = np.empty_like(layout.variable_edges)
@@ -163,27 +179,32 @@ class KernelRun:
             + [np.full(member.group.count * member.group.arity, member.group.arity) for member in layout.message_groups]
         )[layout.variable_edges]
         updates = np.zeros(self.examples, dtype=np.int64)
-        residual_batch(
-            self.plan,
-            edge_at,
-            layout.edge_variable,
-            layout.variable_edges - self.plan.edge_position.astype(np.int64),
-            arity,
-            self.numbers,
-            self.flow,
-            np.empty_like(self.flow.m),
-            self.examples,
-            method.iterations * layout.edges,
-            method.tolerance,
-            method.damping,
-            self.threads,
-            updates,
-            self.residual,
-            self.lowest,
-            literal,
-            self._general(literal),
-            self._power(),
-            self.semiring,
+        fresh = np.empty_like(self.flow.m)
+        parts = min(self._parts(self.examples * layout.edges), max(self.examples, 1))
+        in_threads(
+            parts,
+            lambda part: residual_examples(
+                self.plan,
+                edge_at,
+                layout.edge_variable,
+                layout.variable_edges - self.plan.edge_position.astype(np.int64),
+                arity,
+                self.numbers,
+                self.flow,
+                fresh,
+                self.examples * part // parts,
+                self.examples * (part + 1) // parts,
+                method.iterations * layout.edges,
+                method.tolerance,
+                method.damping,
+                updates,
+                self.residual,
+                self.lowest,
+                literal,
+                self._general(literal),
+                self._power(),
+                self.semiring,
+            ),
         )
         self.sweeps = -(-updates // max(layout.edges, 1))
         self.sent = int(updates.sum())

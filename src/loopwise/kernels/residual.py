@@ -1,13 +1,13 @@
 """The residual schedule: the message that would change most goes first.
 
 In: potentials and initial messages, plain storage. Out: final messages, beliefs, the number of updates and the largest
-change still pending. Examples run one after another, shared out among threads; ties go to the lowest edge.
+change still pending. Examples run one after another; ties go to the lowest edge.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from loopwise.kernels.arithmetic import FAST, U, probability
 from loopwise.kernels.plan import new_scratch
@@ -122,16 +122,15 @@ def _run_example(
     return updates, pending, scratch.lowest[0]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, parallel=True)
-def residual_batch(
-    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, examples, most, tolerance, damping,
-    chunks, updates, residual, lowest, literal, general, power, semiring,
+@njit(nogil=True, cache=True, fastmath=FAST)
+def residual_examples(
+    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, first, last, most, tolerance, damping,
+    updates, residual, lowest, literal, general, power, semiring,
 ):  # fmt: skip
-    """Every example by itself. ``edge_at``: place of each edge in the plan's per-variable order; ``edge_first`` and
-    ``edge_arity`` (in that order): the first edge and the arity of its factor."""
-    for c in prange(chunks):
-        for example in range(examples * c // chunks, examples * (c + 1) // chunks):
-            updates[example], residual[example], lowest[example] = _run_example(
-                plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most,
-                tolerance, damping, literal, general, power, semiring,
-            )  # fmt: skip
+    """Examples ``first`` to ``last``, each by itself. ``edge_at``: place of each edge in the plan's per-variable order;
+    ``edge_first`` and ``edge_arity`` (in that order): the first edge and the arity of its factor."""
+    for example in range(first, last):
+        updates[example], residual[example], lowest[example] = _run_example(
+            plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most, tolerance,
+            damping, literal, general, power, semiring,
+        )  # fmt: skip

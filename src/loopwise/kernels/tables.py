@@ -285,7 +285,7 @@ def _tangent_example(ports, work, theta, up, shift, down, seed_theta, seed_state
 
 @njit(cache=True, nogil=True)
 def collect(ports, sizes, theta, up, shift, maximise, log_partition):
-    """Messages towards the roots and log-partition functions ``[examples]``, -inf where nothing is possible."""
+    """Messages towards the roots and log-partition functions ``[examples]``; -inf: nothing is possible."""
     work = workspace(sizes)
     for example in range(len(theta)):
         log_partition[example] = _collect_example(
