@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from loopwise.kernels.arithmetic import FAST, U, add_mass, combine, divide, lanes_of, nothing, probability
-from loopwise.kernels.messages import pair_messages, store_message, table_messages
+from loopwise.kernels.messages import pair_message, store_message, table_messages
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -40,9 +40,18 @@ def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, 
     for member in range(first, last):
         at = slots + member * (k0 + k1) * lanes
         t0 = tables + member * k0 * k1 * cell_stride
-        pair_messages(theta, t0, cell_stride, lane_step, n, at, fresh, k0, k1, lanes, semiring)
-        store_message(fresh, U(0), m, at, k0, damping, lowest, lanes, semiring)
-        store_message(fresh, k0 * lanes, m, at + k0 * lanes, k1, damping, lowest, lanes, semiring)
+        for side in range(U(2)):  # a loop, not two copies: half the code to compile
+            target, source = at + side * k0 * lanes, at + (U(1) - side) * k0 * lanes
+            if len(literal) > 0:
+                rows, columns = U(len(literal)), U(len(literal))
+            else:
+                rows, columns = (k0, k1) if side == U(0) else (k1, k0)
+            row_stride, column_stride = (k1, U(1)) if side == U(0) else (U(1), k1)
+            pair_message(
+                theta, t0, cell_stride, lane_step, n, source, fresh, U(0), rows, row_stride, columns, column_stride, lanes,
+                semiring,
+            )  # fmt: skip
+            store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

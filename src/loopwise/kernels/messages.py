@@ -63,18 +63,6 @@ def pair_message(
 
 
 @njit(inline="always")
-def pair_messages(theta, t0, cell_stride, lane_step, n, n0, fresh, k0, k1, lanes, semiring):
-    """Both messages of a pair factor."""
-    second = n0 + k0 * lanes
-    pair_message(
-        theta, t0, cell_stride, lane_step, n, second, fresh, U(0), k0, k1, k1, U(1), lanes, semiring
-    )
-    pair_message(
-        theta, t0, cell_stride, lane_step, n, n0, fresh, k0 * lanes, k1, U(1), k0, k1, lanes, semiring
-    )
-
-
-@njit(inline="always")
 def table_messages(
     theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, width, partial, lanes, semiring
 ):

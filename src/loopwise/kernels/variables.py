@@ -99,7 +99,7 @@ def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring
             beliefs[b0 + place] = value
 
 
-@njit(inline="always")
+@njit(nogil=True, cache=True, fastmath=FAST)
 def pull_message(
     g, member, position, groups, cell_slots, block, theta, n, m, base, states, damping, fresh, partial, lowest,
     literal, general, sharing, lane_tag, semiring,
