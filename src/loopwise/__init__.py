@@ -11,46 +11,104 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from loopwise.graph import (
-        Evidence,
-        FactorGraph,
-        Group,
-        Role,
-        Union,
-        chain,
-        complete,
-        grid,
-        random_mrf,
-        union,
-    )
-    from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, ImpossibleError, LoopwiseWarning, Status
-    from loopwise.potentials import TablePotentials
+    from loopwise import formats as formats
+    from loopwise.graph import FREE as FREE
+    from loopwise.graph import Evidence as Evidence
+    from loopwise.graph import FactorGraph as FactorGraph
+    from loopwise.graph import Group as Group
+    from loopwise.graph import Role as Role
+    from loopwise.graph import Union as Union
+    from loopwise.graph import chain as chain
+    from loopwise.graph import complete as complete
+    from loopwise.graph import grid as grid
+    from loopwise.graph import random_mrf as random_mrf
+    from loopwise.graph import union as union
+    from loopwise.inference.auto import Auto as Auto
+    from loopwise.inference.auto import infer as infer
+    from loopwise.inference.base import Inference as Inference
+    from loopwise.inference.base import Problem as Problem
+    from loopwise.inference.beliefs import Beliefs as Beliefs
+    from loopwise.inference.beliefs import ConvergenceWarning as ConvergenceWarning
+    from loopwise.inference.beliefs import ImpossibleError as ImpossibleError
+    from loopwise.inference.beliefs import LoopwiseWarning as LoopwiseWarning
+    from loopwise.inference.beliefs import Status as Status
+    from loopwise.inference.compiled import Compiled as Compiled
+    from loopwise.inference.counting import Bethe as Bethe
+    from loopwise.inference.counting import Counting as Counting
+    from loopwise.inference.counting import CountingNumbers as CountingNumbers
+    from loopwise.inference.counting import Given as Given
+    from loopwise.inference.counting import MonotonicChains as MonotonicChains
+    from loopwise.inference.counting import Reweighted as Reweighted
+    from loopwise.inference.counting import SpanningTrees as SpanningTrees
+    from loopwise.inference.counting import check_concavity as check_concavity
+    from loopwise.inference.counting import concave_scaling as concave_scaling
+    from loopwise.inference.exact import Exact as Exact
+    from loopwise.inference.exact import TooLargeError as TooLargeError
+    from loopwise.inference.gibbs import Gibbs as Gibbs
+    from loopwise.inference.gibbs import sample as gibbs_sample
+    from loopwise.inference.mean_field import MeanField as MeanField
+    from loopwise.inference.message_passing import BP as BP
+    from loopwise.inference.message_passing import TRW as TRW
+    from loopwise.inference.reference import Reference as Reference
+    from loopwise.inference.schedules import Flooding as Flooding
+    from loopwise.inference.schedules import Residual as Residual
+    from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.potentials import TablePotentials as TablePotentials
 
-_HOME = {
+# Where each name lives, in the order of the stages; a pair where the name is another one there.
+_HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.graph": (
-        "Evidence", "FactorGraph", "Group", "Role", "Union", "chain", "complete", "grid", "random_mrf", "union",
+        "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
+        "random_mrf", "union",
     ),
     "loopwise.potentials": ("TablePotentials",),
+    "loopwise.inference.base": ("Inference", "Problem"),
     "loopwise.inference.beliefs": (
         "Beliefs", "ConvergenceWarning", "ImpossibleError", "LoopwiseWarning", "Status",
     ),
+    "loopwise.inference.message_passing": ("BP", "TRW"),
+    "loopwise.inference.schedules": ("Flooding", "Residual", "Sequential"),
+    "loopwise.inference.counting": (
+        "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
+        "check_concavity", "concave_scaling",
+    ),
+    "loopwise.inference.reference": ("Reference",),
+    "loopwise.inference.compiled": ("Compiled",),
+    "loopwise.inference.mean_field": ("MeanField",),
+    "loopwise.inference.gibbs": ("Gibbs", ("gibbs_sample", "sample")),
+    "loopwise.inference.exact": ("Exact", "TooLargeError"),
+    "loopwise.inference.auto": ("Auto", "infer"),
 }  # fmt: skip
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_SUBMODULES = ("formats",)
+_PLACE_OF = {
+    (entry if isinstance(entry, str) else entry[0]): (module, entry if isinstance(entry, str) else entry[1])
+    for module, entries in _HOME.items()
+    for entry in entries
+}
 
 __all__ = [  # noqa: RUF022 (the order of the stages)
-    "Evidence", "FactorGraph", "Group", "Role", "Union", "chain", "complete", "grid", "random_mrf", "union",
+    "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
+    "random_mrf", "union",
     "TablePotentials",
-    "Beliefs", "ConvergenceWarning", "ImpossibleError", "LoopwiseWarning", "Status",
+    "Inference", "Problem", "Beliefs", "ConvergenceWarning", "ImpossibleError", "LoopwiseWarning", "Status",
+    "BP", "TRW", "Flooding", "Residual", "Sequential",
+    "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
+    "check_concavity", "concave_scaling", "Reference", "Compiled",
+    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
+    "formats",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"loopwise.{name}")  # which also makes it an attribute of this package
+    if name not in _PLACE_OF:
         raise AttributeError(f"module 'loopwise' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    module, there = _PLACE_OF[name]
+    value = getattr(importlib.import_module(module), there)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted({*globals(), *_PLACE_OF, *_SUBMODULES})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain as flatten
 from itertools import combinations
 
 import numpy as np
@@ -20,8 +21,9 @@ def chain(length: int, states: int = 2) -> FactorGraph:
 def grid(rows: int, columns: int, states: int = 2, neighbours: int = 4) -> FactorGraph:
     """A ``rows`` x ``columns`` lattice, variable ``r * columns + c`` at row r, column c.
 
-    Groups ``unary`` and ``pair``; pairs are ordered left to right, then top to bottom, then (8 neighbours) the two
-    diagonals downwards. With 4 neighbours there are ``rows * (columns - 1) + (rows - 1) * columns`` pairs.
+    Groups ``unary`` and ``pair``: first the pairs along rows, then those down columns, then (8 neighbours)
+    the two diagonals downwards. With 4 neighbours there are ``rows * (columns - 1) + (rows - 1) * columns``
+    pairs.
     """
     _at_least("rows", rows, 1)
     _at_least("columns", columns, 1)
@@ -45,7 +47,7 @@ def complete(variables: int, states: int = 2) -> FactorGraph:
 def random_mrf(
     variables: int, edges: int, states: int = 2, *, arity: int = 2, unary: bool = False, seed: int
 ) -> FactorGraph:
-    """Distinct scopes drawn uniformly without replacement (Stoyanov et al. 2011, section 6: pairs, no unaries).
+    """Distinct scopes drawn uniformly without replacement (Stoyanov et al. 2011, section 6: pairs only).
 
     The factors form the group ``pair`` (``factor`` when ``arity`` is not 2).
     """
@@ -64,19 +66,27 @@ def random_mrf(
 
 
 def _distinct_scopes(rng: np.random.Generator, variables: int, arity: int, count: int) -> Integers:
-    """``count`` distinct increasing tuples, uniform: by rank among all where they are few, else by rejection."""
+    """``count`` distinct increasing tuples, uniform: chosen among all if those are few, else by rejection."""
     possible = math.comb(variables, arity)
     if possible <= max(4 * count, 10_000):
-        everything = np.array(list(combinations(range(variables), arity)), dtype=np.int64)
+        members = flatten.from_iterable(combinations(range(variables), arity))
+        everything = np.fromiter(members, dtype=np.int64, count=possible * arity).reshape(possible, arity)
         return everything[np.sort(rng.choice(possible, count, replace=False))]
     found = np.zeros((0, arity), dtype=np.int64)
     while len(found) < count:
-        draws = np.sort(rng.integers(0, variables, (2 * (count - len(found)) + 16, arity)), axis=1)
+        draws = np.sort(_draw_members(rng, variables, arity, 2 * (count - len(found)) + 16), axis=1)
         draws = draws[(draws[:, 1:] > draws[:, :-1]).all(axis=1)]
         merged = np.concatenate([found, draws])
         _, first = np.unique(merged, axis=0, return_index=True)
         found = merged[np.sort(first)][:count]
     return found[np.lexsort(found.T[::-1])]
+
+
+def _draw_members(rng: np.random.Generator, variables: int, arity: int, draws: int) -> Integers:
+    """Rows of ``arity`` variables, uniform but for repeats, which some rows may have."""
+    if arity * arity > 2 * variables:  # under one row in e would be free of repeats: shuffle instead
+        return np.argsort(rng.random((draws, variables)), axis=1)[:, :arity]
+    return rng.integers(0, variables, (draws, arity))
 
 
 def _with_unary(variables: int, states: int, pairs: Integers) -> FactorGraph:

@@ -1,11 +1,11 @@
 """Slicing observed variables out of a graph: the structural half.
 
-In: a graph and which variables are observed (in all examples, or only in some). Out: a :class:`Conditioning`: the
-smaller graph and the plan by which tables are sliced and beliefs put back. Stage: structure.
+In: a graph and which variables are observed (in all examples, or only in some). Out: a :class:`Conditioning`:
+the smaller graph and the plan by which tables are sliced and beliefs put back. Stage: structure.
 
-A factor that loses variables moves to a group named after its source and the axes that are left (``pair`` with its
-first variable observed: ``pair|1``). Variables observed in some examples only cannot be sliced away; they get a
-unary group of point masses (``evidence``), filled in example by example.
+A factor that loses variables moves to a group named after its source and the axes that are left (``pair``
+with its first variable observed: ``pair|1``). Variables observed in some examples only cannot be sliced away;
+they get unary groups of point masses (``evidence|2`` for those of two values), filled in example by example.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from loopwise.graph.factor_graph import FactorGraph, Integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
     """The factors of one source group that lose the same axes."""
 
@@ -32,7 +32,7 @@ class Piece:
         return not self.observed_axes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conditioning:
     """A smaller graph over the free variables, and how it came about."""
 
@@ -51,6 +51,7 @@ class Conditioning:
         number[free] = np.arange(len(free))
         pieces: list[Piece] = []
         scopes: dict[str, Integers] = {}
+        taken = {group.name for group in graph.groups}
         for group in graph.groups:
             lost = always[group.scopes]  # [factors, arity]
             patterns = lost @ (1 << np.arange(group.arity, dtype=np.int64))
@@ -59,10 +60,10 @@ class Conditioning:
                 axes = range(group.arity)
                 kept = tuple(axis for axis in axes if not pattern >> axis & 1)
                 gone = tuple(axis for axis in axes if pattern >> axis & 1)
-                target = f"{group.name}|{''.join(map(str, kept))}" if gone else group.name
+                target = _new_name(f"{group.name}|{','.join(map(str, kept))}", taken) if gone else group.name
                 pieces.append(Piece(group.name, rows, gone, kept, target))
                 scopes[target] = number[group.scopes[rows][:, list(kept)]]
-        point_masses = _point_mass_groups(graph, sometimes)
+        point_masses = _point_mass_groups(graph, sometimes, taken)
         for name, clamped in point_masses.items():
             scopes[name] = number[clamped][:, None]
         return Conditioning(
@@ -75,7 +76,15 @@ class Conditioning:
         )
 
 
-def _point_mass_groups(graph: FactorGraph, sometimes: np.ndarray) -> dict[str, Integers]:
+def _point_mass_groups(graph: FactorGraph, sometimes: np.ndarray, taken: set[str]) -> dict[str, Integers]:
     clamped = np.flatnonzero(sometimes)
     sizes = graph.cardinalities[clamped]
-    return {f"evidence|{size}": clamped[sizes == size] for size in np.unique(sizes)}
+    return {_new_name(f"evidence|{size}", taken): clamped[sizes == size] for size in np.unique(sizes)}
+
+
+def _new_name(wish: str, taken: set[str]) -> str:
+    """``wish``, primed until no group of the user's and no other piece has that name; then it is taken."""
+    while wish in taken:
+        wish += "'"
+    taken.add(wish)
+    return wish

@@ -5,6 +5,7 @@ In: values the user knows. Out: clamped values, ``-1`` where a variable stays fr
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.factor_graph import FactorGraph, Integers, variable_range
 
 FREE = -1  # marks a variable that is not clamped
 
@@ -26,7 +27,7 @@ class Role(IntEnum):
     MISSING = 3  # would be an input or output, but this example does not have it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """Values and roles of variables, possibly different in each example.
 
@@ -40,8 +41,8 @@ class Evidence:
     @staticmethod
     def of(values: ArrayLike, roles: ArrayLike) -> Evidence:
         """Checks and stores; ``roles`` broadcast over the batch."""
-        value_array = np.asarray(values, dtype=np.int64)
-        role_array = np.asarray(roles, dtype=np.int64)
+        value_array = _integers("evidence", values)
+        role_array = _integers("roles", roles)
         bad = ~np.isin(role_array, list(Role))
         if bad.any():
             raise ValueError(f"{role_array[bad][0]} is not a role; roles are {[role.name for role in Role]}")
@@ -55,7 +56,16 @@ class Evidence:
 
     def clamp(self, roles: Iterable[Role] = (Role.INPUT,)) -> Integers:
         """Values of the variables that have one of ``roles``, :data:`FREE` elsewhere."""
-        return np.where(np.isin(self.roles, list(roles)), self.values, FREE)
+        chosen = np.isin(self.roles, list(roles))
+        unknown = np.argwhere(chosen & (self.values < 0))
+        if unknown.size:
+            place = tuple(int(index) for index in unknown[0])
+            role = Role(int(self.roles[place])).name
+            raise ValueError(
+                f"variable {place[-1]}{_example(place)} has the role {role} but the value "
+                f"{self.values[place]}; give it a value, or the role MISSING"
+            )
+        return np.where(chosen, self.values, FREE)
 
 
 EvidenceLike = Evidence | Mapping[int, int] | ArrayLike | None
@@ -64,41 +74,65 @@ EvidenceLike = Evidence | Mapping[int, int] | ArrayLike | None
 def clamped_values(graph: FactorGraph, evidence: EvidenceLike) -> Integers:
     """Clamped values ``[*batch, variables]``, :data:`FREE` where a variable is not observed.
 
-    An :class:`Evidence` clamps its inputs; a mapping gives variable: value; an array has ``-1`` for free variables.
+    An :class:`Evidence` clamps its inputs; a mapping gives variable: value; an array has ``-1`` for free
+    variables.
     """
     if evidence is None:
         return np.full(graph.variables, FREE, dtype=np.int64)
     if isinstance(evidence, Evidence):
         values = evidence.clamp()
     elif isinstance(evidence, Mapping):
-        values = np.full(graph.variables, FREE, dtype=np.int64)
-        for variable, value in evidence.items():
-            if not 0 <= variable < graph.variables:
-                raise ValueError(
-                    f"evidence names variable {variable}; the graph has variables 0 to {graph.variables - 1}"
-                )
-            if value == FREE:
-                raise ValueError(f"evidence gives variable {variable} the value {value}; leave it out to keep it free")
-            values[variable] = value
+        values = _from_mapping(graph, evidence)
     else:
-        values = np.asarray(evidence)
-        if not np.issubdtype(values.dtype, np.integer):
-            raise ValueError(f"evidence must hold integers, not {values.dtype}")
-        values = values.astype(np.int64)
+        values = _integers("evidence", evidence)
     _check_values(graph, values)
     return values
+
+
+def _from_mapping(graph: FactorGraph, evidence: Mapping[int, int]) -> Integers:
+    values = np.full(graph.variables, FREE, dtype=np.int64)
+    for variable, value in evidence.items():
+        try:
+            place, known = operator.index(variable), operator.index(value)
+        except TypeError:
+            raise ValueError(
+                f"evidence must map integers to integers, not {variable!r} to {value!r}"
+            ) from None
+        if not 0 <= place < graph.variables:
+            raise ValueError(f"evidence names variable {place}; {variable_range(graph.variables)}")
+        if known == FREE:
+            raise ValueError(
+                f"evidence gives variable {place} the value {known}; leave it out to keep it free"
+            )
+        values[place] = known
+    return values
+
+
+def _integers(what: str, values: ArrayLike) -> Integers:
+    """A copy as int64; an empty list has no dtype of its own and passes."""
+    array = np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{what} must hold integers, not {array.dtype}")
+    return array.astype(np.int64)
 
 
 def _check_values(graph: FactorGraph, values: Integers) -> None:
     if values.ndim == 0 or values.shape[-1] != graph.variables:
         raise ValueError(
-            f"evidence of shape {values.shape} does not fit the graph: its last axis must be {graph.variables} variables"
+            f"evidence of shape {values.shape} does not fit the graph: its last axis must have one value for "
+            f"each of {graph.variables} variables"
         )
     bad = np.argwhere((values < FREE) | (values >= graph.cardinalities))
     if bad.size:
         place = tuple(int(index) for index in bad[0])
-        where = f" (example {place[:-1]})" if len(place) > 1 else ""
         raise ValueError(
-            f"evidence gives variable {place[-1]}{where} the value {values[place]}; "
+            f"evidence gives variable {place[-1]}{_example(place)} the value {values[place]}; "
             f"it has values 0 to {graph.cardinalities[place[-1]] - 1}"
         )
+
+
+def _example(place: tuple[int, ...]) -> str:
+    """The example of ``place``, an index into ``[*batch, variables]``, for messages."""
+    if len(place) == 1:
+        return ""
+    return f" (example {place[0] if len(place) == 2 else place[:-1]})"

@@ -7,6 +7,7 @@ In: cardinalities and the scopes of factors. Out: an immutable :class:`FactorGra
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group:
-    """Factors of one table shape: row ``f`` of ``scopes`` lists the variables of factor ``f``, in table-axis order."""
+    """Factors of one table shape: row ``f`` of ``scopes`` lists the variables of factor ``f`` by axis."""
 
     name: str
     scopes: Integers  # [factors, arity]
@@ -50,8 +51,8 @@ class FactorGraph:
     cardinalities:
         Number of values of each variable, ``[variables]``.
     factors:
-        For each group name the scopes of its factors, an integer array ``[factors, arity]``. All factors of a group
-        must have one table shape (use :meth:`from_factors` or :meth:`from_scopes` for mixed ones).
+        For each group name the scopes of its factors, an integer array ``[factors, arity]``. All factors of a
+        group must have one table shape (use :meth:`from_factors` or :meth:`from_scopes` for mixed ones).
 
     Several factors may share a scope; variables may have no factor; parts may be disconnected.
 
@@ -67,7 +68,8 @@ class FactorGraph:
         )
         # Position of factor k of the list a graph was built from: (group number, row). None: group by group.
         self._order: tuple[Integers, Integers] | None = None
-        # The last slicing of observed variables, with its key: calls with the same pattern of evidence reuse it.
+        # The last slicing of observed variables, with its key: calls with the same pattern of evidence reuse
+        # it.
         self.conditioned: tuple[Any, Any] | None = None
 
     @classmethod
@@ -81,15 +83,14 @@ class FactorGraph:
             members = rows.setdefault(shape, [])
             where.append((shape, len(members)))
             members.append(scope)
-        shapes = list(rows)
         graph = cls(
             cards,
             {
-                shape_name(shape): np.asarray(rows[shape], dtype=np.int64).reshape(len(rows[shape]), len(shape))
-                for shape in shapes
+                shape_name(shape): np.asarray(members, dtype=np.int64).reshape(len(members), len(shape))
+                for shape, members in rows.items()
             },
         )
-        number_of_shape = {shape: number for number, shape in enumerate(shapes)}
+        number_of_shape = {shape: number for number, shape in enumerate(rows)}
         graph._order = (
             _frozen(np.array([number_of_shape[shape] for shape, _ in where], dtype=np.int64)),
             _frozen(np.array([row for _, row in where], dtype=np.int64)),
@@ -100,7 +101,11 @@ class FactorGraph:
     def from_factors(
         cls, cardinalities: ArrayLike, factors: Sequence[tuple[Sequence[int], ArrayLike]]
     ) -> tuple[FactorGraph, dict[str, NDArray[np.float64]]]:
-        """Graph and log-potentials of a list of ``(scope, log table)``; groups are named by shape (``"2x3"``)."""
+        """Graph and log-potentials of a list of ``(scope, log table)``; groups are named by shape
+        (``"2x3"``).
+
+        A Python loop over factors: give large models as arrays, to the constructor.
+        """
         graph = cls.from_scopes(cardinalities, [scope for scope, _ in factors])
         tables = {
             group.name: np.empty((group.count, *group.shape), dtype=np.float64) for group in graph.groups
@@ -133,7 +138,7 @@ class FactorGraph:
         raise ValueError(f"no factor group {name!r}; the graph has {[group.name for group in self.groups]}")
 
     def locate(self, factor: int) -> tuple[str, int]:
-        """Group name and row of factor number ``factor`` (in the order of the list the graph was built from)."""
+        """Group name and row of factor ``factor`` of the list that the graph was built from."""
         if not 0 <= factor < self.factors:
             raise ValueError(f"factor {factor} is out of range: the graph has {self.factors} factors")
         if self._order is not None:
@@ -164,9 +169,8 @@ class FactorGraph:
             for group in self.groups
             for label in [shape_name(group.shape)]
         )
-        return (
-            f"FactorGraph({self.variables} variables, {self.factors} factors" + (f": {parts}" if parts else "") + ")"
-        )
+        head = f"{self.variables} variables, {self.factors} factors"
+        return f"FactorGraph({head}: {parts})" if parts else f"FactorGraph({head})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FactorGraph):
@@ -206,23 +210,40 @@ def _checked_cardinalities(cardinalities: ArrayLike) -> Integers:
     return array.astype(np.int64)
 
 
+def variable_range(variables: int) -> str:
+    """How messages say which variables there are."""
+    return f"the graph has variables 0 to {variables - 1}" if variables else "the graph has no variables"
+
+
 def _shape_of_scope(number: int, scope: Sequence[int], cardinalities: Integers) -> tuple[int, ...]:
-    for variable in scope:
+    try:
+        members = [operator.index(variable) for variable in scope]
+    except TypeError:
+        raise ValueError(f"factor {number} must name its variables by integers, not {list(scope)}") from None
+    for variable in members:
         if not 0 <= variable < len(cardinalities):
             raise ValueError(
-                f"factor {number} names variable {variable}; the graph has variables 0 to {len(cardinalities) - 1}"
+                f"factor {number} names variable {variable}; {variable_range(len(cardinalities))}"
             )
-    if len(set(scope)) < len(scope):
-        raise ValueError(f"factor {number} repeats a variable in its scope {list(scope)}")
-    return tuple(int(cardinalities[variable]) for variable in scope)
+    if len(set(members)) < len(members):
+        raise ValueError(f"factor {number} repeats a variable in its scope {members}")
+    return tuple(int(cardinalities[variable]) for variable in members)
 
 
 def _checked_group(name: str, scopes: ArrayLike, cardinalities: Integers) -> Group:
-    array = np.array(scopes)
+    try:
+        array = np.array(scopes)
+    except ValueError:
+        raise ValueError(
+            f"scopes of group {name!r} differ in arity; give each arity a group of its own, or use "
+            "FactorGraph.from_scopes"
+        ) from None
     if array.size == 0 and array.ndim < 2:
         raise ValueError(f"group {name!r} has no factors: leave it out, or give scopes of shape [0, arity]")
     if array.ndim != 2:
-        raise ValueError(f"scopes of group {name!r} must be an array [factors, arity], not of shape {array.shape}")
+        raise ValueError(
+            f"scopes of group {name!r} must be an array [factors, arity], not of shape {array.shape}"
+        )
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"scopes of group {name!r} must be integers, not {array.dtype}")
     array = array.astype(np.int64)
@@ -235,8 +256,17 @@ def _checked_group(name: str, scopes: ArrayLike, cardinalities: Integers) -> Gro
             f"group {name!r} mixes table shapes: factor 0 is {shape_name(shapes[0])}, factor {row} is "
             f"{shape_name(shapes[row])}; give each shape a group of its own, or use FactorGraph.from_scopes"
         )
-    shape = tuple(int(size) for size in shapes[0]) if len(shapes) else (1,) * array.shape[1]
-    return Group(name, _frozen(array), shape)
+    shape = shapes[0] if len(shapes) else _shape_of_none(cardinalities, array.shape[1])
+    return Group(name, _frozen(array), tuple(int(size) for size in shape))
+
+
+def _shape_of_none(cardinalities: Integers, arity: int) -> tuple[int, ...]:
+    """Table shape of a group without factors: that of any factor where all variables are alike, else all 1.
+
+    So a chain of one variable has pairs of K x K like any longer chain, and joins a union of chains.
+    """
+    alike = len(cardinalities) > 0 and bool((cardinalities == cardinalities[0]).all())
+    return (int(cardinalities[0]) if alike else 1,) * arity
 
 
 def _check_range(name: str, scopes: Integers, variables: int) -> None:
@@ -245,7 +275,7 @@ def _check_range(name: str, scopes: Integers, variables: int) -> None:
         row, position = bad[0]
         raise ValueError(
             f"factor {row} of group {name!r} names variable {scopes[row, position]}; "
-            f"the graph has variables 0 to {variables - 1}"
+            f"{variable_range(variables)}"
         )
 
 
@@ -253,4 +283,5 @@ def _check_distinct(name: str, scopes: Integers) -> None:
     ordered = np.sort(scopes, axis=1)
     bad = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if bad.size:
-        raise ValueError(f"factor {bad[0]} of group {name!r} repeats a variable in its scope {scopes[bad[0]].tolist()}")
+        scope = scopes[bad[0]].tolist()
+        raise ValueError(f"factor {bad[0]} of group {name!r} repeats a variable in its scope {scope}")

@@ -1,11 +1,11 @@
 """A factor graph compiled to flat integer arrays, the form in which kernels read it.
 
-In: a :class:`FactorGraph`. Out: a :class:`Layout`, computed once per graph and cached on it. Stage: structure.
+In: a :class:`FactorGraph`. Out: a :class:`Layout`, computed once a graph and cached on it. Stage: structure.
 
-Factors of arity 0 are constants and factors of arity 1 are folded into their variable, so only factors of arity 2
-and more send messages. An *edge* is one (factor, position) pair of those; edges are numbered group by group, factor
-by factor, position by position. A *state* is one (variable, value) pair, numbered variable by variable; a *slot* is
-one (edge, value) pair, numbered edge by edge.
+Factors of arity 0 are constants and factors of arity 1 are folded into their variable, so only factors of
+arity 2 and more send messages. An *edge* is one (factor, position) pair of those; edges are numbered group by
+group, factor by factor, position by position. A *state* is one (variable, value) pair, numbered variable by
+variable; a *slot* is one (edge, value) pair, numbered edge by edge.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from loopwise.graph.factor_graph import FactorGraph
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MessageGroup:
     """A group of arity 2 or more, and where its edges and slots begin."""
 
@@ -48,16 +48,18 @@ class MessageGroup:
         return np.ascontiguousarray(values + self.position_start[:-1], dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SequentialOrder:
-    """Variables in visiting order, and which messages a visit pulls in (those with a member visited just before).
+    """Variables in visiting order, and which messages a visit pulls in: those with news from earlier visits.
 
-    Variables are visited breadth-first from the last to the first and back, so one sweep solves a tree.
+    A forest is visited breadth-first from the leaves to the roots and back, so one sweep solves it. A graph
+    with cycles is visited as numbered if that order keeps neighbours at least as close together (a grid in
+    raster order), since memory is then read in a row; breadth-first otherwise.
     """
 
     variables: Integers  # [variables]
-    pull_forward: np.ndarray  # bool [edges]: pull this edge's message when its variable is visited going forward
-    pull_backward: np.ndarray  # bool [edges]
+    pull_forward: np.ndarray  # bool [edges]: does a member of its factor precede its variable
+    pull_backward: np.ndarray  # bool [edges]: does one follow, and so precede it going back
 
     @cached_property
     def messages(self) -> int:
@@ -65,7 +67,7 @@ class SequentialOrder:
         return int(self.pull_forward.sum()) + int(self.pull_backward.sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """All the integers that message passing needs."""
 
@@ -77,7 +79,7 @@ class Layout:
     edge_variable: Integers  # [edges]
     variable_edge_start: Integers  # [variables + 1], into variable_edges
     variable_edges: Integers  # [edges], the edges of each variable
-    storages: dict[Any, Any] = field(default_factory=dict, compare=False)  # memory arrangements, kept by the engine
+    storages: dict[Any, Any] = field(default_factory=dict)  # memory arrangements, kept by the engine
 
     @staticmethod
     def of(graph: FactorGraph) -> Layout:
@@ -153,6 +155,18 @@ class Layout:
         order = breadth_first(
             self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges()
         )[::-1].copy()
+        edge_rank, lowest, highest = self._ranks(order)
+        if not self.is_forest:
+            as_numbered = np.arange(len(order))
+            ranks = self._ranks(as_numbered)
+            if (ranks[2] - ranks[1]).sum() <= (highest - lowest).sum():
+                order, (edge_rank, lowest, highest) = as_numbered, ranks
+        return SequentialOrder(
+            order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor]
+        )
+
+    def _ranks(self, order: Integers) -> tuple[Integers, Integers, Integers]:
+        """When each edge's variable is visited, and each factor's first and last member."""
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         edge_rank = rank[self.edge_variable]
@@ -160,9 +174,7 @@ class Layout:
         highest = np.full(self.message_factors, -1, dtype=np.int64)
         np.minimum.at(lowest, self.edge_factor, edge_rank)
         np.maximum.at(highest, self.edge_factor, edge_rank)
-        return SequentialOrder(
-            order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor]
-        )
+        return edge_rank, lowest, highest
 
     def _factor_edges(self) -> tuple[Integers, Integers]:
         """Edges of each factor are consecutive: their starts, and the variable of each."""
@@ -182,9 +194,8 @@ class Layout:
         from scipy.sparse.csgraph import connected_components
 
         nodes = self.graph.variables + self.message_factors
-        links = coo_matrix(
-            (np.ones(self.edges), (self.edge_variable, self.graph.variables + self.edge_factor)), (nodes, nodes)
-        )
+        ends = (self.edge_variable, self.graph.variables + self.edge_factor)
+        links = coo_matrix((np.ones(self.edges), ends), (nodes, nodes))
         components = connected_components(links, directed=False, return_labels=False) if nodes else 0
         return self.edges == nodes - int(components)
 

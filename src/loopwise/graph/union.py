@@ -1,7 +1,8 @@
 """Different graphs in one: a disjoint union with offsets and an exact inverse, never padding.
 
-In: graphs (sentences, documents, images of different sizes). Out: a :class:`Union` whose ``graph`` holds them all.
-Stage: structure. Numbers are joined and split along the factor axis with :meth:`Union.join` and :meth:`Union.split`.
+In: graphs (sentences, documents, images of different sizes). Out: a :class:`Union` whose ``graph`` holds them
+all. Stage: structure. Numbers are joined and split along the factor axis with :meth:`Union.join` and
+:meth:`Union.split`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from loopwise.graph.factor_graph import FactorGraph, Integers, shape_name
 Table = TypeVar("Table")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Union:
     """A union graph; ``rows[k][name]`` says which group and rows of it hold group ``name`` of part ``k``."""
 
@@ -53,21 +54,30 @@ class Union:
 
     def variables_of(self, part: int) -> slice:
         """Where the variables of part ``part`` stand in the union."""
+        if not 0 <= part < len(self.parts):
+            raise ValueError(f"part {part} is out of range: the union has {len(self.parts)} parts")
         return slice(int(self.variable_start[part]), int(self.variable_start[part + 1]))
 
     def join(self, tables: Sequence[Mapping[str, NDArray[np.floating]]]) -> dict[str, NDArray[np.floating]]:
         """Concatenates the parts' tables ``[factors, *shape]`` group by group (arrays or tensors)."""
+        if len(tables) != len(self.parts):
+            raise ValueError(f"tables of {len(tables)} graphs for a union of {len(self.parts)}")
         pieces: dict[str, list[NDArray[np.floating]]] = {group.name: [] for group in self.graph.groups}
         for part, (places, given) in enumerate(zip(self.rows, tables, strict=True)):
+            if given.keys() != places.keys():
+                raise ValueError(
+                    f"graph {part} has the groups {list(places)}, but its tables are {list(given)}"
+                )
             for name, (target, where) in places.items():
-                table = given[name]
+                table = given[name] if hasattr(given[name], "shape") else np.asarray(given[name])
                 shape = (where.stop - where.start, *self.parts[part].group(name).shape)
                 if tuple(table.shape) != shape:
                     raise ValueError(
-                        f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}, not {shape}"
+                        f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}; "
+                        f"it must be {shape}"
                     )
                 pieces[target].append(table)
-        return {name: _concatenate(tables_) for name, tables_ in pieces.items()}
+        return {name: _concatenate(members) for name, members in pieces.items()}
 
     def split(self, tables: Mapping[str, Table]) -> list[dict[str, Table]]:
         """The exact inverse of :meth:`join` (arrays or tensors with the factor axis first)."""
@@ -87,9 +97,16 @@ def _union_names(graphs: Sequence[FactorGraph]) -> dict[tuple[str, tuple[int, ..
     shapes_of: dict[str, int] = {}
     for name, _ in keys:
         shapes_of[name] = shapes_of.get(name, 0) + 1
-    return {
-        (name, shape): name if shapes_of[name] == 1 else f"{name}[{shape_name(shape)}]" for name, shape in keys
-    }
+    names = {(name, shape): name for name, shape in keys if shapes_of[name] == 1}
+    taken = set(names.values())
+    for name, shape in keys:
+        if shapes_of[name] > 1:
+            new = f"{name}[{shape_name(shape)}]"
+            while new in taken:  # a name the user gave
+                new += "'"
+            taken.add(new)
+            names[name, shape] = new
+    return names
 
 
 def _concatenate(tables: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:

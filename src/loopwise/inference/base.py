@@ -1,8 +1,8 @@
 """The call that every inference method shares.
 
 In: a graph, log-potentials, evidence. Out: :class:`Beliefs` over the whole graph. Stage: inference.
-A method only implements :meth:`Inference.run`, on a graph without evidence; checking the input, slicing observed
-variables away and putting their point masses back happens here, once.
+A method only implements :meth:`Inference.run`, on a graph without evidence; checking the input, slicing
+observed variables away and putting their point masses back happens here, once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from loopwise.graph.conditioning import Conditioning
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.beliefs import Beliefs, ImpossibleError
-from loopwise.potentials.checks import checked_tables
+from loopwise.potentials.checks import broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
 
@@ -69,17 +69,23 @@ class Inference(ABC):
         """Beliefs of ``graph`` under ``potentials`` given ``evidence``.
 
         ``potentials``: ``{group: [*batch, factors, *shape]}`` log tables, or a module that returns them.
-        ``evidence``: ``{variable: value}``, an integer array ``[*batch, variables]`` with -1 for free variables, or
-        an :class:`~loopwise.Evidence` (its inputs are clamped). ``initial``: the ``messages`` of earlier beliefs on
-        this graph, under the same pattern of evidence.
+        ``evidence``: ``{variable: value}``, an integer array ``[*batch, variables]`` with -1 for free
+        variables, or an :class:`~loopwise.Evidence` (its inputs are clamped). ``initial``: the ``messages``
+        of earlier beliefs on this graph, under the same pattern of evidence.
         """
         if initial is not None and not self.takes_messages:
             raise ValueError(f"{type(self).__name__} passes no messages, so it takes no initial ones")
         tables, batch = checked_tables(graph, potentials)
         values = clamped_values(graph, evidence)
+        try:
+            batch = broadcast_batches(batch, values.shape[:-1])
+        except RuntimeError:
+            raise ValueError(
+                f"evidence for {values.shape[:-1]} examples does not fit potentials for {tuple(batch)}"
+            ) from None
         like = next((table.new_empty(0) for table in tables.values()), torch.empty(0, dtype=torch.float64))
         if (values == FREE).all():
-            problem = Problem(graph, tables, torch.broadcast_shapes(batch, values.shape[:-1]), like)
+            problem = Problem(graph, tables, batch, like)
             _check_possible(problem)
             return self.run(_started(problem, initial))
         return self._run_conditioned(graph, tables, batch, values, like, initial)
@@ -99,19 +105,13 @@ class Inference(ABC):
     ) -> Beliefs:
         plan = _conditioning(graph, values)
         clamped = torch.tensor(values, device=like.device)
-        try:
-            batch = torch.broadcast_shapes(batch, clamped.shape[:-1])
-        except RuntimeError:
-            raise ValueError(
-                f"evidence for {tuple(clamped.shape[:-1])} examples does not fit potentials for {tuple(batch)}"
-            ) from None
-        problem = Problem(plan.graph, slice_tables(plan, tables, clamped), batch, like)
-        _check_possible(problem, plan, clamped)
+        problem = Problem(plan.graph, slice_tables(plan, tables, clamped, like), batch, like)
+        _check_possible(problem, plan)
         inner = self.run(_started(problem, initial))
         return Beliefs(
             graph,
             restore_variables(plan, inner.states, clamped),
-            lambda name: restore_factors(plan, name, _LazyFactors(inner), clamped),
+            lambda name: restore_factors(plan, name, inner.factor, clamped, batch, like),
             lambda: inner.log_partition,
             inner.status,
             lambda: inner.messages,
@@ -125,7 +125,8 @@ def _started(problem: Problem, initial: Tensor | None) -> Problem:
     slots = problem.graph.layout.slots
     if initial.ndim == 0 or initial.shape[-1] != slots:
         raise ValueError(
-            f"initial messages of shape {tuple(initial.shape)} do not fit: with this evidence the graph has {slots} slots"
+            f"initial messages of shape {tuple(initial.shape)} do not fit: with this evidence the graph has "
+            f"{slots} slots"
         )
     if not bool((initial < torch.inf).all()):
         raise ValueError("initial messages hold NaN or +inf; they must be log messages")
@@ -133,63 +134,75 @@ def _started(problem: Problem, initial: Tensor | None) -> Problem:
         initial = initial.to(problem.like).expand(*problem.batch, slots)
     except RuntimeError:
         raise ValueError(
-            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of {tuple(problem.batch)}"
+            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of "
+            f"{tuple(problem.batch)}"
         ) from None
     return replace(problem, initial=initial)
-
-
-class _LazyFactors(dict[str, Tensor]):
-    """Mapping of group names to beliefs that computes only those asked for."""
-
-    def __init__(self, beliefs: Beliefs) -> None:
-        super().__init__({group.name: beliefs.states for group in beliefs.graph.groups[:1]})
-        self._beliefs = beliefs
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._beliefs.factor(name)
 
 
 def _conditioning(graph: FactorGraph, values: np.ndarray) -> Conditioning:
     observed = values.reshape(-1, graph.variables) != FREE
     always, ever = observed.all(axis=0), observed.any(axis=0)
     key = (always.tobytes(), ever.tobytes())
-    if graph.conditioned is None or graph.conditioned[0] != key:
-        graph.conditioned = (key, Conditioning.of(graph, always, ever & ~always))
-    return graph.conditioned[1]
+    kept = graph.conditioned  # read once: another thread may replace it
+    if kept is None or kept[0] != key:
+        kept = (key, Conditioning.of(graph, always, ever & ~always))
+        graph.conditioned = kept
+    plan: Conditioning = kept[1]
+    return plan
 
 
 def _restore_assignment(plan: Conditioning, assignment: Tensor, values: Tensor) -> Tensor:
-    batch = torch.broadcast_shapes(assignment.shape[:-1], values.shape[:-1])
+    batch = broadcast_batches(assignment.shape[:-1], values.shape[:-1])
     full = values.expand(*batch, values.shape[-1]).clone()
     free = torch.tensor(plan.free, device=full.device)
     return full.index_copy(-1, free, assignment.to(full.dtype).expand(*batch, assignment.shape[-1]))
 
 
-def _check_possible(problem: Problem, plan: Conditioning | None = None, values: Tensor | None = None) -> None:
-    """Finds contradictions that need no inference: a constant, variable or factor with no possible cell."""
+def _check_possible(problem: Problem, plan: Conditioning | None = None) -> None:
+    """Finds contradictions that need no inference: a constant of -inf, a variable without a possible value.
+
+    Those that only messages can find are the method's to report.
+    """
     graph = problem.graph
     with torch.no_grad():
         for group in graph.layout.constant_groups:
-            dead = torch.isneginf(problem.table(group.name)).reshape(-1, group.count).any(0)
-            if dead.any():
-                raise ImpossibleError(_name_constant(group.name, int(dead.nonzero()[0, 0]), plan))
+            dead = torch.isneginf(problem.table(group.name)).nonzero()
+            if len(dead):
+                *example, row = dead[0].tolist()
+                raise ImpossibleError(_name_constant(group.name, row, plan) + _in_example(example))
         unary = problem.unary()
         alive = torch.zeros(*unary.shape[:-1], graph.variables, dtype=torch.int64, device=unary.device)
         owner = torch.tensor(graph.layout.state_variable, device=unary.device)
         alive.index_add_(-1, owner, (~torch.isneginf(unary)).to(torch.int64))
-        if graph.variables and int(alive.min()) == 0:
-            variable = int((alive.reshape(-1, graph.variables) == 0).any(0).nonzero()[0, 0])
-            name = variable if plan is None else int(plan.free[variable])
-            raise ImpossibleError(
-                f"variable {name} has no possible value: "
-                + ("its unary potentials are all -inf" if plan is None else "the evidence is impossible under the model")
-            )
+        dead = (alive == 0).nonzero()
+        if len(dead):
+            *example, variable = dead[0].tolist()
+            raise ImpossibleError(_name_variable(variable, plan) + _in_example(example))
 
 
 def _name_constant(name: str, row: int, plan: Conditioning | None) -> str:
-    if plan is None:
+    piece = next((piece for piece in plan.pieces if piece.target == name), None) if plan else None
+    if plan is None or piece is None or piece.untouched:
         return f"factor {row} of group {name!r} is -inf: no configuration is possible"
-    piece = next(piece for piece in plan.pieces if piece.target == name)
     factor = int(piece.rows[row])
     scope = plan.source.group(piece.source).scopes[factor].tolist()
-    return f"impossible evidence: factor {factor} of group {piece.source!r} forbids the values observed for {scope}"
+    return (
+        f"impossible evidence: factor {factor} of group {piece.source!r} forbids the values observed for the "
+        f"variables {scope}"
+    )
+
+
+def _name_variable(variable: int, plan: Conditioning | None) -> str:
+    if plan is None:
+        return f"variable {variable} has no possible value: its unary potentials are all -inf"
+    return (
+        f"variable {plan.free[variable]} has no possible value: its unary potentials and the evidence on its "
+        "neighbours rule out each"
+    )
+
+
+def _in_example(example: list[int]) -> str:
+    if not example:
+        return ""
+    return f" (example {example[0] if len(example) == 1 else tuple(example)})"

@@ -1,7 +1,7 @@
 """What inference returns: marginals, a log-partition estimate, and an honest status.
 
-In: the results of one run. Out: :class:`Beliefs`. Stage: inference. Factor beliefs and the log-partition function
-are computed when first asked for, since large graphs often need neither.
+In: the results of one run. Out: :class:`Beliefs`. Stage: inference. Factor beliefs and the log-partition
+function are computed when first asked for, since large graphs often need neither.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, variable_range
 
 
 class LoopwiseWarning(UserWarning):
@@ -22,19 +22,19 @@ class LoopwiseWarning(UserWarning):
 
 
 class ConvergenceWarning(LoopwiseWarning):
-    """Inference stopped at its cap before reaching its tolerance: the beliefs may be far from a fixed point."""
+    """Inference stopped at its cap before its tolerance: the beliefs may be far from a fixed point."""
 
 
 class ImpossibleError(ValueError):
     """The evidence (or the zeros of the potentials) leaves no possible configuration."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Status:
     """How far the result of one inference call can be trusted.
 
-    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change of any
-    variable belief in the last sweep.
+    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
+    of any variable belief in the last sweep.
     """
 
     method: str
@@ -44,7 +44,7 @@ class Status:
     residual: Tensor  # float64 [*batch]
     messages: int = 0  # sent in all, over all examples
     engine: str = ""
-    domain: str = "probability"  # "probability", "log", or "probability and log" where some examples needed it
+    domain: str = "probability"  # or "log", or "probability and log" where some examples needed it
     notes: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
@@ -100,18 +100,19 @@ class Beliefs:
         """Marginal of one variable, ``[*batch, cardinality]``."""
         start = self.graph.layout.state_start
         if not 0 <= variable < self.graph.variables:
-            raise ValueError(f"variable {variable} is out of range 0 to {self.graph.variables - 1}")
+            raise ValueError(f"no variable {variable}; {variable_range(self.graph.variables)}")
         return self.states[..., start[variable] : start[variable + 1]]
 
     @cached_property
     def variables(self) -> Tensor:
-        """Marginals of all variables, ``[*batch, variables, largest cardinality]``, zero beyond a cardinality."""
+        """Marginals of all variables, ``[*batch, variables, largest cardinality]``, padded with zeros."""
         graph = self.graph
         if graph.uniform_cardinality is not None:
             return self.states.reshape(*self.batch_shape, graph.variables, graph.uniform_cardinality)
         width = int(graph.cardinalities.max(initial=0))
         layout = graph.layout
-        place = layout.state_variable * width + np.arange(layout.states) - layout.state_start[layout.state_variable]
+        value = np.arange(layout.states) - layout.state_start[layout.state_variable]
+        place = layout.state_variable * width + value
         full = self.states.new_zeros(*self.batch_shape, graph.variables * width)
         full = full.index_copy(-1, torch.tensor(place, device=full.device), self.states)
         return full.reshape(*self.batch_shape, graph.variables, width)
@@ -139,8 +140,8 @@ class Beliefs:
     def assignment(self) -> Tensor:
         """The most probable values, ``[*batch, variables]``.
 
-        After max-product (temperature 0) or exact MAP inference this is the method's joint assignment; otherwise it
-        is each variable's most probable value (posterior marginal decoding).
+        After max-product (temperature 0) or exact MAP inference this is the method's joint assignment;
+        otherwise it is each variable's most probable value (posterior marginal decoding).
         """
         if self._assignment_source is not None:
             return self._assignment_source()

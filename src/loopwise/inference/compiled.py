@@ -242,14 +242,13 @@ def _join(parts: list[Part], problem: Problem, in_log: int) -> CompiledSolution:
 def _too_wide(given: Given, nats: float) -> Tensor:
     """Which examples have a table whose finite entries span more than the probability domain can hold."""
     wide = torch.zeros(given.examples, dtype=torch.bool)
-    for values in [*given.tables, given.unary]:
-        if values.numel() == 0:
+    for values, shared in [(table, table.ndim == 2) for table in given.tables] + [(given.unary, given.unary.ndim == 1)]:
+        # The common case by two cheap passes: nothing in the whole tensor is that far apart.
+        if values.numel() == 0 or float(values.max()) - float(values.min()) <= nats:
             continue
-        if float(values.max()) - float(values.min()) <= nats:
-            continue  # the common case, by two cheap passes
         lowest = torch.where(torch.isneginf(values), torch.inf, values).amin(-1)
         spans = values.amax(-1) - lowest > nats
-        wide |= spans.any(-1) if values.ndim > 1 + (values is not given.unary) else spans.any()
+        wide |= spans.any() if shared else spans.reshape(given.examples, -1).any(-1)
     return wide
 
 

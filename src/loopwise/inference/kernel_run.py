@@ -61,6 +61,8 @@ class KernelRun:
             self._flood_graph(method)
         else:
             self._run_blocks(method)
+        if method.iterations == 0 and not isinstance(method.schedule, Residual):
+            self.residual[:] = np.inf  # no sweep was made, so nothing is known of it
         self.sweeps = self.sweeps[: self.examples]
         self.residual = self.residual[: self.examples]
         self.lowest = self.lowest[: self.examples]

@@ -218,14 +218,14 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     states = circuit.states(m)
     n = circuit.to_factors(m)
     sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
-    residual = torch.zeros(batch, dtype=states.dtype, device=device)
+    residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
     running = torch.ones(batch, dtype=torch.bool, device=device)
     for _ in range(method.iterations):
         new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)
         new_states = circuit.states(m)
-        change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else residual
+        change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else torch.zeros_like(residual)
         residual = torch.where(running, change, residual)
         states = new_states
         sweeps = sweeps + running
@@ -250,7 +250,7 @@ def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
             fresh = single.damped(single.to_variables(single.to_factors(current)), current)
             gap = (fresh.exp() - current.exp()).detach().abs()
             largest = torch.zeros(edges, dtype=gap.dtype, device=gap.device)
-            largest = largest.index_reduce(0, single.slot_edge, gap, "amax")
+            largest = largest.scatter_reduce(0, single.slot_edge, gap, "amax")
             worst = float(largest.max()) if edges else 0.0
             if updates >= method.iterations * edges or worst <= method.tolerance:
                 break

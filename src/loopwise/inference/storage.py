@@ -151,10 +151,13 @@ class Storage:
         if self.arrangement is Arrangement.FACTORS:
             table = table.reshape(-1, table.shape[-1])
             rows, cells = table.shape
-            runs = -(-rows // LANES)
-            packed = table.new_full((runs * LANES, cells), padding)
-            packed[:rows] = table
-            table = packed.reshape(runs, LANES, cells).transpose(1, 2)
+            full, left = divmod(rows, LANES)
+            packed = table.new_empty(full + (left > 0), cells, LANES)
+            packed[:full] = table[: full * LANES].reshape(full, LANES, cells).transpose(1, 2)
+            if left:
+                packed[full] = padding
+                packed[full, :, :left] = table[full * LANES :].T
+            table = packed
         elif self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
             return self.pack_examples(table.reshape(examples, -1), padding)
         packed_array: np.ndarray = table.contiguous().numpy().reshape(-1)

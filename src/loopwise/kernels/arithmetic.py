@@ -92,11 +92,11 @@ def add_mass(a, b, semiring):
 
 
 @njit(forceinline=True)
-def divide(a, total, semiring):
-    """``a`` by a normaliser; an empty normaliser leaves ``a`` as it is (it is noticed elsewhere)."""
+def inverse(total, semiring):
+    """What to combine with to divide by a normaliser; an empty one changes nothing (it is noticed elsewhere)."""
     if len(semiring) < 2:
-        return a / total if total > 0 else a
-    return a - total if total > -np.inf else a
+        return 1 / total if total > 0 else total + 1
+    return -total if total > -np.inf else 0.0
 
 
 @njit(forceinline=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from loopwise.kernels.arithmetic import FAST, U, add_mass, combine, divide, lanes_of, nothing, probability
+from loopwise.kernels.arithmetic import FAST, U, add_mass, combine, inverse, lanes_of, nothing, probability
 from loopwise.kernels.messages import pair_message, store_message, table_messages
 from loopwise.kernels.plan import (
     ARITY,
@@ -135,4 +135,4 @@ def factor_beliefs(plan, g, blocks, theta, n, out, lane_tag, semiring):
         for cell in range(cells):
             for lane in range(lanes):
                 place = o0 + cell * lanes + lane
-                out[place] = probability(divide(out[place], mass[lane], semiring), semiring)
+                out[place] = probability(combine(out[place], inverse(mass[lane], semiring), semiring), semiring)

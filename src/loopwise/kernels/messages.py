@@ -22,7 +22,7 @@ from loopwise.kernels.arithmetic import (
     blend,
     collect,
     combine,
-    divide,
+    inverse,
     lanes_of,
     nothing,
     one,
@@ -123,19 +123,21 @@ def store_message(fresh, f0, m, m0, states, damping, lowest, lanes, semiring):
         for state in range(U(1), states):
             total = add_mass(total, fresh[f0 + state * lanes + lane], semiring)
         lowest[lane] = min(lowest[lane], total)
+        share = inverse(total, semiring)
         for state in range(states):
-            fresh[f0 + state * lanes + lane] = divide(fresh[f0 + state * lanes + lane], total, semiring)
+            place = state * lanes + lane
+            value = combine(fresh[f0 + place], share, semiring)
+            if damping == 0:
+                m[m0 + place] = value
+            else:
+                m[m0 + place] = blend(value, m[m0 + place], damping, semiring)
     if damping == 0:
-        for place in range(states * lanes):
-            m[m0 + place] = fresh[f0 + place]
         return
     for lane in range(lanes):
-        total = nothing(m, semiring)
+        total = m[m0 + lane]
+        for state in range(U(1), states):
+            total = add_mass(total, m[m0 + state * lanes + lane], semiring)
+        share = inverse(total, semiring)
         for state in range(states):
-            place = state * lanes + lane
-            value = blend(fresh[f0 + place], m[m0 + place], damping, semiring)
-            m[m0 + place] = value
-            total = add_mass(total, value, semiring)
-        for state in range(states):
-            place = state * lanes + lane
-            m[m0 + place] = divide(m[m0 + place], total, semiring)
+            place = m0 + state * lanes + lane
+            m[place] = combine(m[place], share, semiring)

@@ -77,15 +77,14 @@ def _run_example(
         U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, belief_base,
         False, damping, scratch, literal, None, None, (), (), power, semiring,
     )  # fmt: skip
-    key = np.empty(edges)
-    heap, place = np.arange(edges), np.arange(edges)
+    key = np.zeros(edges)
+    heap, place = np.arange(edges), np.arange(edges)  # a heap while all keys are equal
     for edge in range(edges):
         key[edge] = _renew(
             edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch, literal,
             general, semiring,
         )  # fmt: skip
-    for edge in range(edges - 1, -1, -1):
-        sift(heap, place, key, heap[edge])
+        sift(heap, place, key, edge)
     updates = 0
     while edges > 0 and updates < most and key[heap[0]] > tolerance:
         edge = heap[0]
@@ -106,7 +105,7 @@ def _run_example(
             belief_base, False, damping, scratch, literal, None, None, (), (), power, semiring,
         )  # fmt: skip
         for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
-            mine = edge_first[at] + plan.edge_position[at]
+            mine = edge_first[at] + np.int64(plan.edge_position[at])
             for other in range(edge_first[at], edge_first[at] + edge_arity[at]):
                 if other != mine:
                     key[other] = _renew(

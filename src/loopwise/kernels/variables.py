@@ -14,7 +14,7 @@ from loopwise.kernels.arithmetic import (
     U,
     add_mass,
     combine,
-    divide,
+    inverse,
     lanes_of,
     nothing,
     one,
@@ -49,8 +49,9 @@ def rescale(values, states, lane_tag, semiring):
         mass = values[lane]
         for state in range(U(1), states):
             mass = add_mass(mass, values[state * lanes + lane], semiring)
+        share = inverse(mass, semiring)
         for state in range(states):
-            values[state * lanes + lane] = divide(values[state * lanes + lane], mass, semiring)
+            values[state * lanes + lane] = combine(values[state * lanes + lane], share, semiring)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -78,9 +79,10 @@ def powered_messages(
                 value = remove(total[state * lanes + lane], m[place], semiring)
                 n[place] = value
                 mass = add_mass(mass, value, semiring)
+            share = inverse(mass, semiring)
             for state in range(states):
                 place = base + state * stride + lane
-                n[place] = divide(n[place], mass, semiring)
+                n[place] = combine(n[place], share, semiring)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -92,9 +94,10 @@ def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring
         for state in range(U(1), states):
             mass = add_mass(mass, total[state * lanes + lane], semiring)
         lowest[lane] = min(lowest[lane], mass)
+        share = inverse(mass, semiring)
         for state in range(states):
             place = state * lanes + lane
-            value = probability(divide(total[place], mass, semiring), semiring)
+            value = probability(combine(total[place], share, semiring), semiring)
             change[lane] = max(change[lane], abs(value - beliefs[b0 + place]))
             beliefs[b0 + place] = value
 

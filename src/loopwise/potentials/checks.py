@@ -1,8 +1,11 @@
-"""Checking numbers against structure. In: whatever the user calls log-potentials. Out: tensors of known shape."""
+"""Checking numbers against structure.
+
+In: whatever the user calls log-potentials. Out: tensors of known shape. Stage: numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +17,15 @@ def checked_tables(graph: FactorGraph, potentials: object) -> tuple[dict[str, Te
     """Log-potentials as tensors ``[*batch, factors, *shape]`` and their common batch shape.
 
     Accepts a mapping of group names to arrays, or a module whose ``forward()`` returns one. Batch dimensions
-    broadcast between groups (a group without any is shared by all examples); a table without the factor axis, or
-    with 1 there, is tied over the group's factors. Such axes come back with size 1 and are expanded by whoever
-    needs to.
+    broadcast between groups (a group without any is shared by all examples); a table without the factor axis,
+    or with 1 there, is tied over the group's factors. Such axes come back with size 1 and are expanded by
+    whoever needs to.
     """
     given = potentials() if isinstance(potentials, nn.Module) else potentials
     if not isinstance(given, Mapping):
         raise ValueError(
-            f"potentials must map group names to tables, or be a module that returns such a mapping; got {type(given)}"
+            "potentials must map group names to tables, or be a module that returns such a mapping, "
+            f"not {type(given).__name__}"
         )
     names = [group.name for group in graph.groups]
     for name in names:
@@ -32,29 +36,44 @@ def checked_tables(graph: FactorGraph, potentials: object) -> tuple[dict[str, Te
             raise ValueError(f"potentials for unknown group {name!r}; the graph has {names}")
     tables = {group.name: _checked_table(group, given[group.name]) for group in graph.groups}
     _check_alike(tables)
-    batches = [table.shape[: table.ndim - 1 - group.arity] for group, table in zip(graph.groups, tables.values(), strict=True)]
+    batches = {group.name: _batch_of(group, tables[group.name]) for group in graph.groups}
     try:
-        batch = torch.broadcast_shapes(*batches) if batches else torch.Size()
+        return tables, broadcast_batches(*batches.values())
     except RuntimeError:
-        listing = ", ".join(f"{name} {tuple(shape)}" for name, shape in zip(names, batches, strict=True))
+        listing = ", ".join(f"{name} {tuple(shape)}" for name, shape in batches.items())
         raise ValueError(f"batch dimensions of the groups do not broadcast: {listing}") from None
-    return tables, batch
+
+
+def broadcast_batches(*shapes: Sequence[int]) -> torch.Size:
+    """The batch shape that all of ``shapes`` broadcast to; a RuntimeError where there is none."""
+    shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return shape
+
+
+def _batch_of(group: Group, table: Tensor) -> torch.Size:
+    return table.shape[: table.ndim - 1 - group.arity]
 
 
 def _checked_table(group: Group, values: object) -> Tensor:
-    table = torch.as_tensor(values)
+    try:
+        table = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as reason:
+        raise ValueError(f"potentials of group {group.name!r} are no array of numbers: {reason}") from None
+    given = tuple(table.shape)
     if not table.is_floating_point():
         raise ValueError(f"potentials of group {group.name!r} must be floating point, not {table.dtype}")
     if table.ndim == group.arity:
         table = table[None]
     rows = table.shape[table.ndim - group.arity - 1] if table.ndim > group.arity else -1
-    shape = tuple(table.shape[table.ndim - group.arity :])
-    if shape != group.shape or rows not in (1, group.count):
+    if rows == group.count == 0:  # no factor, so nothing that a cardinality could be wrong for
+        table = table.reshape(*_batch_of(group, table), 0, *group.shape)
+    if tuple(table.shape[table.ndim - group.arity :]) != group.shape or rows not in (1, group.count):
         raise ValueError(
-            f"potentials of group {group.name!r} have shape {tuple(table.shape)}; they must end in "
+            f"potentials of group {group.name!r} have shape {given}; they must end in "
             f"{(group.count, *group.shape)} (factors, then cardinalities)"
         )
-    _check_values(group, table)
+    if group.count:
+        _check_values(group, table)
     return table
 
 
@@ -64,13 +83,19 @@ def _check_values(group: Group, table: Tensor) -> None:
         if table.numel() == 0 or bool(table.detach().max() < torch.inf):
             return
         place = torch.nonzero(~(table < torch.inf))[0].tolist()
-        cell = place[table.ndim - group.arity :]
-        row = place[table.ndim - group.arity - 1]
-        scope = group.scopes[row].tolist()
+        batch, row, cell = _split_place(group, place)
+        example = f" in example {batch[0] if len(batch) == 1 else tuple(batch)}" if batch else ""
         raise ValueError(
-            f"log-potential of factor {row} of group {group.name!r} (variables {scope}) at {cell} is "
+            f"log-potential of factor {row} of group {group.name!r} (variables "
+            f"{group.scopes[row].tolist()}) at {cell}{example} is "
             f"{table[tuple(place)].item()}; it must be a number or -inf"
         )
+
+
+def _split_place(group: Group, place: list[int]) -> tuple[list[int], int, list[int]]:
+    """Example, factor and cell of an index into a table ``[*batch, factors, *shape]``."""
+    axis = len(place) - group.arity - 1
+    return place[:axis], place[axis], place[axis + 1 :]
 
 
 def _check_alike(tables: Mapping[str, Tensor]) -> None:

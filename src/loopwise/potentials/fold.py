@@ -1,6 +1,7 @@
 """Folding small factors: arity 1 into its variable, arity 0 into a constant.
 
-In: tables of a graph. Out: one log-potential a state, one constant an example. Stage: numbers. Differentiable.
+In: tables of a graph. Out: one log-potential a state, one constant an example, differentiable. Stage:
+numbers.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.layout import Layout
+from loopwise.potentials.checks import broadcast_batches
 
 
 def fold_unary(layout: Layout, tables: Mapping[str, Tensor], like: Tensor) -> Tensor:
-    r"""Sum of the unary log-potentials of each state, ``[*batch, states]`` (batch of the unary groups only).
+    """Sum of the unary log-potentials of each state, ``[*batch, states]`` (batch of the unary groups only).
 
     ``like`` gives dtype and device where there is no unary factor at all.
     """
@@ -25,12 +27,13 @@ def fold_unary(layout: Layout, tables: Mapping[str, Tensor], like: Tensor) -> Te
         batch = table.shape[:-2]
         flat = table.flatten(-2)
         index = layout.state_start[group.scopes[:, 0]][:, None] + np.arange(group.shape[0])
-        if len(index) == layout.graph.variables and np.array_equal(index.reshape(-1), np.arange(layout.states)):
+        index = index.reshape(-1)
+        if np.array_equal(index, np.arange(layout.states)):
             total = total + flat  # the common case: one unary factor for each variable, in order
             continue
-        shape = torch.broadcast_shapes(batch, total.shape[:-1])
+        shape = broadcast_batches(batch, total.shape[:-1])
         total = total.expand(*shape, layout.states).clone()
-        place = torch.tensor(index.reshape(-1), device=total.device)
+        place = torch.tensor(index, device=total.device)
         total = total.index_add(-1, place, flat.expand(*shape, flat.shape[-1]))
     return total
 

@@ -17,22 +17,30 @@ from loopwise.potentials.checks import checked_tables
 class TablePotentials(nn.Module):
     r"""Log-potentials :math:`\eta_\alpha(x_\alpha) = \theta_{(\alpha, x_\alpha)}`, all zero unless given.
 
-    ``forward()`` returns ``{group: [factors, *shape]}``. Parameters are kept under the group's number, since group
-    names may hold characters that parameter names may not.
+    ``forward()`` returns ``{group: [factors, *shape]}``. Parameters are kept under the group's number, since
+    group names may hold characters that parameter names may not.
     """
 
     def __init__(
-        self, graph: FactorGraph, tables: Mapping[str, object] | None = None, *, dtype: torch.dtype = torch.float64
+        self,
+        graph: FactorGraph,
+        tables: Mapping[str, object] | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
         self.graph = graph
         values: dict[str, Tensor]
         if tables is None:
-            values = {group.name: torch.zeros(group.count, *group.shape, dtype=dtype) for group in graph.groups}
+            values = {
+                group.name: torch.zeros(group.count, *group.shape, dtype=dtype) for group in graph.groups
+            }
         else:
             given, batch = checked_tables(graph, tables)
             if batch:
-                raise ValueError(f"parameters have no batch dimensions, but the tables given have {tuple(batch)}")
+                raise ValueError(
+                    f"parameters have no batch dimensions, but the tables given have {tuple(batch)}"
+                )
             values = {
                 group.name: given[group.name].to(dtype).expand(group.count, *group.shape).clone()
                 for group in graph.groups

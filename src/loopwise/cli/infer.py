@@ -1,0 +1,160 @@
+"""``loopwise infer``: a model file in, a solution in the format of the UAI inference competitions out.
+
+The solution goes to standard output or a file; the status and warnings go to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import one_line_each, say
+from loopwise.cli.methods import Choice, Method, ScheduleName, Task
+
+if TYPE_CHECKING:
+    from loopwise.formats import TableModel
+    from loopwise.inference.beliefs import Beliefs, Status
+
+STANDARD_STREAM = "-"
+
+
+def infer(
+    model: Annotated[
+        Path, typer.Argument(help="A .uai or .fg file, plain or .gz; - reads a .uai from standard input.")
+    ],
+    evidence: Annotated[
+        Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")
+    ] = None,
+    method: Annotated[Method, typer.Option(help="auto: exact if it fits in memory, else bp.")] = Method.AUTO,
+    task: Annotated[
+        Task,
+        typer.Option(help="Marginals, log10 of the partition function, or the most probable configuration."),
+    ] = Task.MAR,
+    out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON with the status instead of the solution format.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="For the methods that draw random numbers.")] = 0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Sweeps at most; for gibbs, samples a chain.", show_default="100; gibbs 1000"),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Stop when no belief changes by more in a sweep.", show_default="1e-6"),
+    ] = None,
+    damping: Annotated[
+        float | None, typer.Option(help="Share of the old message kept, 0 to below 1.", show_default="0")
+    ] = None,
+    schedule: Annotated[
+        ScheduleName | None, typer.Option(help="Order of messages.", show_default="sequential")
+    ] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(help="GiB that exact inference may use.", show_default="2")
+    ] = None,
+) -> None:
+    """Marginals, partition function or most probable configuration of a model file."""
+    with one_line_each():
+        choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit)
+        beliefs, problem = _solve(choice, model, evidence)
+        say(str(beliefs.status))
+        target = STANDARD_STREAM if out is None else str(out)
+        if as_json:
+            _write_json(target, {"model": problem, **_report(choice, beliefs)})
+        else:
+            _write_solution(target, choice.task, beliefs)
+
+
+def _solve(choice: Choice, model: Path, evidence: Path | None) -> tuple[Beliefs, dict[str, Any]]:
+    from loopwise.formats import read_evidence
+    from loopwise.graph.factor_graph import FactorGraph
+
+    if str(model) == STANDARD_STREAM and evidence is not None and str(evidence) == STANDARD_STREAM:
+        raise ValueError(
+            "model and evidence cannot both come from standard input; give one of them as a file"
+        )
+    tables = _read_model(model)
+    observed = {} if evidence is None else read_evidence(evidence, tables.cardinalities)
+    graph, potentials = FactorGraph.from_factors(tables.cardinalities, tables.log_factors())
+    beliefs = choice.inference()(graph, potentials, observed)
+    sizes = {
+        "file": str(model),
+        "variables": graph.variables,
+        "factors": graph.factors,
+        "observed": len(observed),
+    }
+    return beliefs, sizes
+
+
+def _read_model(path: Path) -> TableModel:
+    from loopwise.formats import read_model, read_uai
+
+    return read_uai(STANDARD_STREAM) if str(path) == STANDARD_STREAM else read_model(path)
+
+
+def _marginals(beliefs: Beliefs) -> list[list[float]]:
+    start, states = beliefs.graph.layout.state_start.tolist(), beliefs.states.tolist()
+    return [states[first:last] for first, last in pairwise(start)]
+
+
+def _log10(beliefs: Beliefs) -> float:
+    return float(beliefs.log_partition.detach()) / math.log(10)
+
+
+def _write_solution(target: str, task: Task, beliefs: Beliefs) -> None:
+    from loopwise.formats import write_map, write_mar, write_pr
+
+    if task is Task.MAR:
+        write_mar(target, _marginals(beliefs))
+    elif task is Task.PR:
+        write_pr(target, _log10(beliefs))
+    else:
+        write_map(target, beliefs.assignment.numpy())
+
+
+def _report(choice: Choice, beliefs: Beliefs) -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "task": choice.task.value,
+        "method": choice.method.value,
+        "seed": choice.seed,
+        "status": _status(beliefs.status),
+    }
+    if choice.task is Task.MAR:
+        report["marginals"] = _marginals(beliefs)
+    elif choice.task is Task.PR:
+        report["log10_partition"] = _finite(_log10(beliefs))
+    else:
+        report["assignment"] = beliefs.assignment.tolist()
+        report["log10_score"] = _finite(_log10(beliefs))
+    return report
+
+
+def _status(status: Status) -> dict[str, Any]:
+    return {
+        "method": status.method,
+        "exact": status.exact,
+        "converged": status.converged,
+        "sweeps": int(status.sweeps),
+        "residual": _finite(float(status.residual)),
+        "messages": status.messages,
+        "engine": status.engine,
+        "domain": status.domain,
+        "notes": list(status.notes),
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: null stands for it."""
+    return value if math.isfinite(value) else None
+
+
+def _write_json(target: str, report: dict[str, Any]) -> None:
+    from loopwise.formats import atomic_write
+
+    with atomic_write(target) as stream:
+        stream.write(json.dumps(report, allow_nan=False) + "\n")

@@ -1,0 +1,70 @@
+"""The ``loopwise`` command: which commands there are, and how all of them end.
+
+In: arguments. Out: an exit code, 0 or 2. Only Typer and Rich are imported here; commands import the rest
+when they run, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, cast
+
+import typer
+
+from loopwise import __version__
+from loopwise.cli.demo import demo
+from loopwise.cli.infer import infer
+from loopwise.cli.messages import FAILURE, complain
+
+# Typer brings its own Click or shares an installed one, depending on its version; this is the class of all
+# usage errors either way.
+_UsageError = cast("type[Exception]", typer.BadParameter.__base__)
+
+INTERRUPTED = 130  # what shells report for Ctrl-C
+
+app = typer.Typer(
+    name="loopwise",
+    help="Discrete graphical models: inference you can trust, and what it costs.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"loopwise {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _loopwise(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("infer")(infer)
+app.command("demo")(demo)
+
+
+def run() -> None:
+    """The entry point: every expected failure is one sentence on standard error and exit code 2."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
+    try:
+        code = app(standalone_mode=False)
+    except _UsageError as problem:
+        complain(f"{problem.format_message()} (see loopwise --help)")  # type: ignore[attr-defined]
+        code = FAILURE
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone: nothing to say, and nothing for Python to flush at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -1,0 +1,133 @@
+"""Names of methods, tasks and schedules, and the objects they stand for.
+
+In: what the user chose. Out: an :class:`Inference`. Options that a method does not have are an error, never
+ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopwise.inference.base import Inference
+
+GIB = 2.0**30
+
+
+class Method(str, Enum):
+    """Inference methods by name."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    BP = "bp"
+    TRW = "trw"
+    MEAN_FIELD = "meanfield"
+    GIBBS = "gibbs"
+
+
+class Task(str, Enum):
+    """What the competitions ask for: marginals, log10 of the partition function, the joint maximum."""
+
+    MAR = "MAR"
+    PR = "PR"
+    MAP = "MAP"
+
+
+class ScheduleName(str, Enum):
+    """Message schedules by name."""
+
+    FLOODING = "flooding"
+    SEQUENTIAL = "sequential"
+    RESIDUAL = "residual"
+
+
+_MESSAGE_OPTIONS = ("iterations", "tolerance", "damping", "schedule")
+_OPTIONS_OF = {
+    Method.AUTO: (*_MESSAGE_OPTIONS, "memory_limit"),
+    Method.EXACT: ("memory_limit",),
+    Method.BP: _MESSAGE_OPTIONS,
+    Method.TRW: _MESSAGE_OPTIONS,
+    Method.MEAN_FIELD: ("iterations", "tolerance"),
+    Method.GIBBS: ("iterations",),
+}
+_TASKS_OF = {Method.MEAN_FIELD: (Task.MAR, Task.PR), Method.GIBBS: (Task.MAR,)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user asked for; None leaves an option to the method."""
+
+    method: Method
+    task: Task
+    seed: int = 0
+    iterations: int | None = None
+    tolerance: float | None = None
+    damping: float | None = None
+    schedule: ScheduleName | None = None
+    memory_limit: float | None = None  # GiB
+
+    def __post_init__(self) -> None:
+        if self.task not in _TASKS_OF.get(self.method, tuple(Task)):
+            able = [method.value for method in Method if self.task in _TASKS_OF.get(method, tuple(Task))]
+            raise ValueError(
+                f"--method {self.method.value} does not solve --task {self.task.value}; "
+                f"these do: {', '.join(able)}"
+            )
+        allowed = _OPTIONS_OF[self.method]
+        for option in (*_MESSAGE_OPTIONS, "memory_limit"):
+            if getattr(self, option) is not None and option not in allowed:
+                raise ValueError(
+                    f"{_flag(option)} means nothing to --method {self.method.value}, which takes "
+                    f"{' '.join(map(_flag, allowed))}"
+                )
+
+    def inference(self) -> Inference:
+        """The method itself, with the options given."""
+        temperature = 0.0 if self.task is Task.MAP else 1.0
+        if self.method is Method.AUTO:
+            return self._auto(temperature)
+        if self.method is Method.EXACT:
+            from loopwise.inference.exact import Exact
+
+            return Exact(temperature=temperature, **self._memory())
+        if self.method in (Method.BP, Method.TRW):
+            from loopwise.inference.message_passing import BP, TRW
+
+            kind = BP if self.method is Method.BP else TRW
+            return kind(temperature=temperature, **self._message_options())
+        if self.method is Method.MEAN_FIELD:
+            from loopwise.inference.mean_field import MeanField
+
+            return MeanField(seed=self.seed, **self._given("iterations", "tolerance"))
+        from loopwise.inference.gibbs import Gibbs
+
+        return Gibbs(seed=self.seed, **({} if self.iterations is None else {"samples": self.iterations}))
+
+    def _auto(self, temperature: float) -> Inference:
+        from loopwise.inference.auto import Auto
+        from loopwise.inference.message_passing import BP
+
+        return Auto(temperature=temperature, otherwise=BP(**self._message_options()), **self._memory())
+
+    def _message_options(self) -> dict[str, Any]:
+        from loopwise.inference.schedules import Flooding, Residual, Sequential
+
+        schedules = {
+            ScheduleName.FLOODING: Flooding,
+            ScheduleName.SEQUENTIAL: Sequential,
+            ScheduleName.RESIDUAL: Residual,
+        }
+        schedule = schedules[self.schedule or ScheduleName.SEQUENTIAL]()
+        return {"schedule": schedule, **self._given("iterations", "tolerance", "damping")}
+
+    def _memory(self) -> dict[str, float]:
+        return {} if self.memory_limit is None else {"memory_limit": self.memory_limit * GIB}
+
+    def _given(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"

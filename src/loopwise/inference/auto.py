@@ -1,0 +1,148 @@
+"""The method that fits: exact inference where it is affordable, sequential BP elsewhere.
+
+In: a problem without evidence. Out: the :class:`Beliefs` of whichever method was chosen; ``status.notes``
+says why. Stage: inference. The decision is made after observed variables have been sliced away, since
+evidence often turns a hopeless graph into an easy one.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from loopwise.graph.elimination import JunctionTree, junction_tree
+from loopwise.graph.evidence import EvidenceLike
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.base import Inference, Problem
+from loopwise.inference.beliefs import Beliefs, ConvergenceWarning
+from loopwise.inference.exact import Exact, TooLargeError
+from loopwise.inference.junction_tree import Calibration
+from loopwise.inference.message_passing import BP, MessagePassing
+from loopwise.inference.pruning import Pruning
+from loopwise.inference.schedules import Sequential
+
+MEMORY_LIMIT = 2.0 * 2**30  # bytes
+CELL_LIMIT = 2.0**31  # clique cells over all examples: some 10 ns each, so about half a minute
+HOPE = 2.0**4  # a greedy order this far over a limit may come under it when Exact searches longer
+DAMPING = 0.5  # of the second attempt: what most often settles BP that oscillates
+
+
+@dataclass(frozen=True)
+class Auto(Inference):
+    """:class:`Exact` if a junction tree stays within ``memory_limit`` bytes and ``cell_limit`` clique cells
+    (over all examples), else ``otherwise``, continued with damping if it does not converge.
+
+    Asking costs a greedy elimination of the graph: milliseconds for thousands of variables, seconds for a
+    million. ``temperature`` is that of the method chosen: 0 asks for a joint maximum.
+    """
+
+    memory_limit: float = MEMORY_LIMIT
+    cell_limit: float = CELL_LIMIT
+    temperature: float = 1.0
+    otherwise: MessagePassing = field(default_factory=lambda: BP(schedule=Sequential()))
+
+    def __post_init__(self) -> None:
+        Exact(self.memory_limit, self.temperature)  # raises for values that neither method takes
+        if not self.cell_limit > 0:
+            raise ValueError(f"cell_limit must be a positive number of cells, not {self.cell_limit}")
+
+    def run(self, problem: Problem) -> Beliefs:
+        examples = max(1, _examples(problem))
+        tree = self._promising_tree(problem, examples)
+        if tree is not None:
+            try:
+                exact = Exact(self.memory_limit, self.temperature, self.cell_limit / examples).run(problem)
+            except TooLargeError:
+                pass  # the longer search did not bring it under the limits
+            else:
+                width = tree.induced_width
+                return _noted(exact, f"chosen since a junction tree fits (induced width at most {width})")
+        return _noted(
+            self._approximate(problem),
+            f"chosen since no junction tree was found within {self.memory_limit / 2**30:.3g} GiB "
+            f"and {self.cell_limit:.2g} cells",
+        )
+
+    def _promising_tree(self, problem: Problem, examples: int) -> JunctionTree | None:
+        """A greedy tree within, or not far over, the limits: of the graph, or of what its zeros leave."""
+        tree = self._greedy_tree(problem.graph, examples)
+        if tree is None:
+            pruning = _pruning(problem)
+            if pruning is not None and pruning.empty is None:
+                tree = self._greedy_tree(pruning.graph, examples)
+        return tree
+
+    def _greedy_tree(self, graph: FactorGraph, examples: int) -> JunctionTree | None:
+        tree = junction_tree(graph, restarts=0, cell_limit=HOPE * self.cell_limit / examples)
+        if tree is None:
+            return None
+        cells = sum(group.count * group.cells for group in graph.groups if group.arity)
+        needed = Calibration.bytes_needed(tree, cells, examples, self.temperature == 0)
+        return tree if needed <= HOPE * self.memory_limit else None
+
+    def _approximate(self, problem: Problem) -> Beliefs:
+        method = replace(self.otherwise, temperature=self.temperature)
+        if method.damping > 0 or method.tolerance == 0:
+            return method.run(problem)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the second attempt gives its own
+            first = method.run(problem)
+        if first.status.converged:
+            return first
+        second = replace(method, damping=DAMPING).run(replace(problem, initial=first.messages))
+        second.status = replace(
+            second.status,
+            sweeps=first.status.sweeps + second.status.sweeps,
+            messages=first.status.messages + second.status.messages,
+        )
+        sweeps = int(first.status.sweeps.max())
+        return _noted(second, f"damped by {DAMPING} after {sweeps} sweeps without convergence")
+
+
+def infer(
+    graph: FactorGraph,
+    potentials: object,
+    evidence: EvidenceLike = None,
+    *,
+    memory_limit: float = MEMORY_LIMIT,
+    temperature: float = 1.0,
+) -> Beliefs:
+    """Beliefs by the method that fits: exact if a junction tree fits ``memory_limit`` bytes, else BP.
+
+    ``status`` says which was chosen and why. Arguments as for every method (see :meth:`Inference.__call__`);
+    temperature 0 asks for the most probable configuration. More options: :class:`Auto`.
+
+    >>> import loopwise as lw
+    >>> small = lw.grid(4, 4)
+    >>> lw.infer(small, lw.TablePotentials.random(small, seed=0)).status.exact
+    True
+    """
+    return Auto(memory_limit=memory_limit, temperature=temperature)(graph, potentials, evidence)
+
+
+def _examples(problem: Problem) -> int:
+    """Examples that exact inference would have to tell apart: those whose tables differ."""
+    groups = [group for group in problem.graph.groups if group.arity]
+    shapes = [problem.tables[group.name].shape[: -1 - group.arity] for group in groups]
+    return math.prod(torch.broadcast_shapes(*shapes)) if shapes else 1  # type: ignore[no-untyped-call]
+
+
+def _pruning(problem: Problem) -> Pruning | None:
+    """The graph over the values that the zeros of the tables leave, if they leave fewer."""
+    flat = []
+    for group in problem.graph.groups:
+        if group.arity:
+            table = problem.tables[group.name].detach()
+            finite = ~torch.isneginf(table).reshape(-1, *table.shape[-1 - group.arity :])
+            flat.append(finite.any(0).expand(group.count, *group.shape).reshape(-1).cpu().numpy())
+    possible = np.concatenate([np.zeros(0, dtype=np.bool_), *flat])
+    return None if possible.all() else Pruning.of(problem.graph, possible)
+
+
+def _noted(beliefs: Beliefs, note: str) -> Beliefs:
+    beliefs.status = replace(beliefs.status, notes=(*beliefs.status.notes, note))
+    return beliefs

@@ -1,0 +1,1 @@
+"""Pictures. Above the stages: nothing in the core imports this."""

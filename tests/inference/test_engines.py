@@ -1,0 +1,201 @@
+"""Engine against engine: the compiled one must give what the plain-torch one gives, to rounding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from loopwise.graph import FactorGraph, grid, random_mrf
+from loopwise.inference.beliefs import ImpossibleError
+from loopwise.inference.compiled import Compiled
+from loopwise.inference.counting import Given
+from loopwise.inference.message_passing import BP, TRW, MessagePassing
+from loopwise.inference.reference import Reference
+from loopwise.inference.schedules import Flooding, Residual, Sequential
+
+SCHEDULES = [Flooding(), Sequential(), Residual()]
+
+
+def mixed_graph() -> FactorGraph:
+    """Arity 1 to 4, cardinalities 1 to 4, a shared scope, an isolated variable, two components."""
+    return FactorGraph(
+        [2, 3, 2, 4, 3, 1, 2, 3, 3],
+        {
+            "unary": [[0], [2], [0]],
+            "square": [[1, 4], [4, 8], [1, 8]],
+            "oblong": [[0, 1], [2, 1], [2, 1]],
+            "triple": [[0, 1, 2], [2, 4, 6]],
+            "quad": [[0, 3, 2, 1]],
+            "single": [[5, 6]],
+        },
+    )
+
+
+def normal_tables(graph: FactorGraph, seed: int, *batch: int, scale: float = 1.0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        group.name: scale * torch.randn(*batch, group.count, *group.shape, generator=generator, dtype=torch.float64)
+        for group in graph.groups
+    }
+
+
+def assert_same(
+    method: type[MessagePassing], graph: FactorGraph, tables: object, *, initial: object = None, **options: object
+) -> None:
+    options = {"tolerance": 0.0, **options}
+    plain = method(engine=Reference(), **options)(graph, tables, initial=initial)  # type: ignore[arg-type]
+    fast = method(engine=Compiled(threads=1), **options)(graph, tables, initial=initial)  # type: ignore[arg-type]
+    torch.testing.assert_close(fast.states, plain.states, rtol=0, atol=1e-10)
+    for group in graph.groups:
+        torch.testing.assert_close(fast.factor(group.name), plain.factor(group.name), rtol=0, atol=1e-10)
+    torch.testing.assert_close(fast.log_partition, plain.log_partition, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(fast.messages.exp(), plain.messages.exp(), rtol=0, atol=1e-10)
+    assert fast.status.messages == plain.status.messages
+    torch.testing.assert_close(fast.status.sweeps, plain.status.sweeps)
+    torch.testing.assert_close(fast.status.residual, plain.status.residual, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"damping": 0.5}, {"damping": 0.3}, {"temperature": 0.6}, {"iterations": 0}, {"iterations": 1}],
+    ids=str,
+)
+def test_truncated_runs_agree(schedule: object, options: dict[str, object]) -> None:
+    graph = mixed_graph()
+    assert_same(BP, graph, normal_tables(graph, 0), **{"iterations": 4, "schedule": schedule, **options})
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+@pytest.mark.parametrize("rho", [None, 0.5, 0.7], ids=str)
+def test_counting_numbers_agree(schedule: object, rho: float | None) -> None:
+    graph = mixed_graph()
+    assert_same(TRW, graph, normal_tables(graph, 1), iterations=3, schedule=schedule, rho=rho)
+
+
+def test_any_counting_numbers_agree() -> None:
+    graph = mixed_graph()
+    factor = {
+        group.name: torch.rand(group.count, generator=torch.Generator().manual_seed(3)).numpy() + 0.2
+        for group in graph.groups
+        if group.arity > 1
+    }
+    assert_same(BP, graph, normal_tables(graph, 2), iterations=3, counting=Given(factor, 0.3))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+def test_batches_agree_and_do_not_mix(schedule: object) -> None:
+    """70 examples fill two blocks and part of a third; one group is shared by all of them."""
+    graph = mixed_graph()
+    tables = normal_tables(graph, 4, 70)
+    tables["square"] = tables["square"][0]
+    assert_same(BP, graph, tables, iterations=2, schedule=schedule)
+    whole = BP(iterations=500, tolerance=1e-4, schedule=schedule, damping=0.5)(graph, tables)  # type: ignore[arg-type]
+    alone = {name: table if name == "square" else table[41] for name, table in tables.items()}
+    one = BP(iterations=500, tolerance=1e-4, schedule=schedule, damping=0.5)(graph, alone)  # type: ignore[arg-type]
+    torch.testing.assert_close(whole.states[41], one.states, rtol=0, atol=1e-12)
+    assert int(whole.status.sweeps[41]) == int(one.status.sweeps)
+    assert len(set(whole.status.sweeps.tolist())) > 1
+
+
+def test_two_batch_dimensions() -> None:
+    graph = mixed_graph()
+    tables = normal_tables(graph, 5, 3, 4)
+    tables["triple"] = tables["triple"][:, :1]
+    assert_same(BP, graph, tables, iterations=2)
+    assert BP(iterations=2, tolerance=0)(graph, tables).variables.shape == (3, 4, 9, 4)
+
+
+@pytest.mark.parametrize("states", [2, 4, 7])
+def test_pair_kernels_of_every_kind(states: int) -> None:
+    """Literal sizes (2 to 5) and the runtime one; more factors than lanes."""
+    graph = random_mrf(12, 40, states, unary=True, seed=0)
+    assert_same(BP, graph, normal_tables(graph, 6), iterations=3)
+    assert_same(TRW, graph, normal_tables(graph, 6), iterations=3, rho=0.5)
+
+
+@pytest.mark.parametrize("schedule", [Flooding(), Sequential()], ids=lambda schedule: type(schedule).__name__)
+def test_max_product_agrees(schedule: object) -> None:
+    graph = mixed_graph()
+    tables = normal_tables(graph, 7)
+    options = {"iterations": 5, "tolerance": 0.0, "temperature": 0.0, "schedule": schedule}
+    plain = BP(engine=Reference(), **options)(graph, tables)  # type: ignore[arg-type]
+    fast = BP(engine=Compiled(threads=1), **options)(graph, tables)  # type: ignore[arg-type]
+    torch.testing.assert_close(fast.states, plain.states, rtol=0, atol=1e-10)
+    assert torch.equal(fast.assignment, plain.assignment)
+    torch.testing.assert_close(fast.log_partition, plain.log_partition)
+
+
+def test_initial_messages_continue_a_run() -> None:
+    graph = mixed_graph()
+    tables = normal_tables(graph, 8)
+    half = BP(iterations=2, tolerance=0)(graph, tables)
+    rest = BP(iterations=3, tolerance=0)(graph, tables, initial=half.messages)
+    whole = BP(iterations=5, tolerance=0)(graph, tables)
+    torch.testing.assert_close(rest.states, whole.states, rtol=0, atol=1e-12)
+    assert_same(BP, graph, tables, iterations=2, initial=half.messages)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(threads: int) -> None:
+    graph = grid(40, 30, 3)
+    tables = normal_tables(graph, 9)
+    one = BP(iterations=5, tolerance=0, engine=Compiled(threads=1))(graph, tables)
+    many = BP(iterations=5, tolerance=0, engine=Compiled(threads=threads))(graph, tables)
+    assert torch.equal(one.states, many.states)
+    batch = normal_tables(graph, 9, 70)
+    one = BP(iterations=3, tolerance=0, engine=Compiled(threads=1))(graph, batch)
+    many = BP(iterations=3, tolerance=0, engine=Compiled(threads=threads))(graph, batch)
+    assert torch.equal(one.states, many.states)
+
+
+def test_float32() -> None:
+    graph = mixed_graph()
+    double = normal_tables(graph, 10, 9)
+    single = {name: table.float() for name, table in double.items()}
+    beliefs = BP(iterations=3, tolerance=0)(graph, single)
+    assert beliefs.states.dtype == torch.float32
+    exact = BP(iterations=3, tolerance=0)(graph, double)
+    torch.testing.assert_close(beliefs.states.double(), exact.states, rtol=0, atol=1e-5)
+    lone = BP(iterations=3, tolerance=0)(graph, {name: table[0] for name, table in single.items()})
+    torch.testing.assert_close(lone.states.double(), exact.states[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", [Flooding(), Sequential()], ids=lambda schedule: type(schedule).__name__)
+def test_log_domain_where_tables_are_wide(schedule: object) -> None:
+    """Some examples span thousands of nats, others do not: each takes the domain it needs, the status says so."""
+    graph = mixed_graph()
+    tables = normal_tables(graph, 11, 12)
+    for table in tables.values():
+        table[5:] *= 3000.0
+    beliefs = BP(iterations=3, tolerance=0, schedule=schedule)(graph, tables)  # type: ignore[arg-type]
+    assert beliefs.status.domain == "probability and log"
+    assert_same(BP, graph, tables, iterations=3, schedule=schedule)
+
+
+def test_underflow_is_noticed_and_repaired() -> None:
+    """Tables narrow enough each, but a star of contradicting leaves underflows the centre's product."""
+    leaves = 40
+    graph = FactorGraph([2] * (leaves + 1), {"pair": [[0, leaf] for leaf in range(1, leaves + 1)]})
+    tables = torch.zeros(leaves, 2, 2, dtype=torch.float64)
+    tables[: leaves // 2, 0] = -500.0
+    tables[leaves // 2 :, 1] = -500.0
+    tables[0, 0] += 1.0
+    beliefs = BP(schedule=Sequential())(graph, {"pair": tables})
+    torch.testing.assert_close(beliefs.marginal(0), torch.softmax(torch.tensor([1.0, 0.0], dtype=torch.float64), 0))
+    flooded = BP(schedule=Flooding())(graph, {"pair": tables})
+    torch.testing.assert_close(flooded.states, beliefs.states, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", [Reference(), Compiled()], ids=lambda engine: engine.name)
+def test_hard_zeros_and_contradictions(engine: object) -> None:
+    """XOR factors determine everything; one more makes it impossible."""
+    graph = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2]], "unary": [[0]]})
+    differ = torch.tensor([[-torch.inf, 0.0], [0.0, -torch.inf]], dtype=torch.float64)
+    first = torch.tensor([[-torch.inf, 0.0]], dtype=torch.float64)
+    beliefs = BP(engine=engine)(graph, {"pair": differ, "unary": first})  # type: ignore[arg-type]
+    assert beliefs.assignment.tolist() == [1, 0, 1]
+    torch.testing.assert_close(beliefs.log_partition, torch.zeros((), dtype=torch.float64))
+    triangle = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [0, 2]], "unary": [[0]]})
+    with pytest.raises(ImpossibleError, match="no configuration is possible"):
+        BP(engine=engine)(triangle, {"pair": differ, "unary": first})  # type: ignore[arg-type]
