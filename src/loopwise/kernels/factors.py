@@ -9,7 +9,12 @@ import numpy as np
 from numba import njit
 
 from loopwise.kernels.arithmetic import FAST, U, add_mass, combine, inverse, lanes_of, nothing, probability
-from loopwise.kernels.messages import pair_message, store_message, table_messages
+from loopwise.kernels.messages import (
+    pair_message,
+    store_message,
+    table_messages,
+    undamped_pair_message,
+)
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -47,11 +52,17 @@ def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, 
             else:
                 rows, columns = (k0, k1) if side == U(0) else (k1, k0)
             row_stride, column_stride = (k1, U(1)) if side == U(0) else (U(1), k1)
-            pair_message(
-                theta, t0, cell_stride, lane_step, n, source, fresh, U(0), rows, row_stride, columns, column_stride, lanes,
-                semiring,
-            )  # fmt: skip
-            store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
+            if len(semiring) < 2 and damping == 0:
+                undamped_pair_message(
+                    theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns,
+                    column_stride, lowest, lanes, semiring,
+                )  # fmt: skip
+            else:
+                pair_message(
+                    theta, t0, cell_stride, lane_step, n, source, fresh, U(0), rows, row_stride, columns, column_stride,
+                    lanes, semiring,
+                )  # fmt: skip
+                store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -63,6 +63,28 @@ def pair_message(
 
 
 @njit(inline="always")
+def undamped_pair_message(
+    theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride, lowest,
+    lanes, semiring,
+):  # fmt: skip
+    """:func:`pair_message` and :func:`store_message` in one loop over lanes, for the probability domain."""
+    for lane in range(lanes):
+        total = theta.dtype.type(0.0)
+        for a in range(rows):
+            first = t0 + a * row_stride * cell_stride + lane * lane_step
+            value = nothing(theta, semiring)
+            for b in range(columns):
+                product = theta[first + b * column_stride * cell_stride] * n[source + b * lanes + lane]
+                value = collect(value, product, semiring)
+            fresh[a * lanes + lane] = value
+            total += value
+        lowest[lane] = min(lowest[lane], total)
+        share = inverse(total, semiring)
+        for a in range(rows):
+            m[target + a * lanes + lane] = fresh[a * lanes + lane] * share
+
+
+@njit(inline="always")
 def table_messages(
     theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, width, partial, lanes, semiring
 ):

@@ -38,7 +38,7 @@ from loopwise.kernels.plan import (
 )
 
 # Products of more messages than this are rescaled on the way, so that a variable of degree 10,000 cannot underflow.
-RESCALE_EVERY = U(8)
+RESCALE_EVERY = U(16)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -150,6 +150,7 @@ def visit_variables(
     m, n, beliefs = flow.m, flow.n, flow.beliefs
     total, suffix, change, lowest = scratch.total, scratch.suffix, scratch.change, scratch.lowest
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
+    step = stride if len(lane_tag) < len(stride_tag) else U(1)
     if pull is not None:
         groups, edge_group, edge_member = plan.groups, plan.edge_group, plan.edge_member
         edge_position, cell_slots, fresh, partial = plan.edge_position, plan.cell_slots, scratch.fresh, scratch.partial
@@ -188,26 +189,24 @@ def visit_variables(
                 n[d + o] = combine(mc, left, semiring)
                 total[state] = combine(left, right, semiring)
         else:
+            # Where lanes are as wide as the stride, all states and lanes of a message stand in one row.
             for place in range(states * lanes):
                 total[place] = unary[u0 + place]
                 suffix[place] = one(m, semiring)
             for at in range(first, last):
                 here = base + edge_base[at]
-                for state in range(states):
-                    for lane in range(lanes):
-                        value = total[state * lanes + lane]
-                        n[here + state * stride + lane] = value
-                        total[state * lanes + lane] = combine(value, m[here + state * stride + lane], semiring)
+                for place in range(states * lanes):
+                    value = total[place]
+                    n[here + place * step] = value
+                    total[place] = combine(value, m[here + place * step], semiring)
                 if (at - first) % RESCALE_EVERY == RESCALE_EVERY - U(1):
                     rescale(total, states, lane_tag, semiring)
             for back in range(last - first):
                 here = base + edge_base[last - U(1) - back]
-                for state in range(states):
-                    for lane in range(lanes):
-                        place = here + state * stride + lane
-                        value = suffix[state * lanes + lane]
-                        n[place] = combine(n[place], value, semiring)
-                        suffix[state * lanes + lane] = combine(value, m[place], semiring)
+                for place in range(states * lanes):
+                    value = suffix[place]
+                    n[here + place * step] = combine(n[here + place * step], value, semiring)
+                    suffix[place] = combine(value, m[here + place * step], semiring)
                 if back % RESCALE_EVERY == RESCALE_EVERY - U(1):
                     rescale(suffix, states, lane_tag, semiring)
         if watch:

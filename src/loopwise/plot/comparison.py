@@ -84,7 +84,7 @@ def _name_lines(axes: Axes, cells: Sequence[Measurement]) -> None:
         lowest = max(cell.error, lowest + gap)
         axes.annotate(
             cell.method, (last, lowest), xytext=(9, 0), textcoords="offset points",
-            color=STYLES[cell.method][0], va="center", fontweight="bold",
+            color=STYLES[cell.method][0], va="center", fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -55,6 +56,8 @@ def _batch_of(group: Group, table: Tensor) -> torch.Size:
 
 
 def _checked_table(group: Group, values: object) -> Tensor:
+    if isinstance(values, np.ndarray) and (not values.flags.writeable or min(values.strides, default=0) < 0):
+        values = values.copy()  # torch shares memory only with arrays that can be written and run forwards
     try:
         table = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as reason:

@@ -1,0 +1,50 @@
+# Every target sets up .venv by itself; after that it only runs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint docs clean
+
+help:
+	@echo "make demo   a table and a picture: approximate against exact inference"
+	@echo "make test   style, types, import rules, tests, examples in the documentation"
+	@echo "make lint   the first three of these"
+	@echo "make docs   the documentation as a web site, in site/"
+	@echo "make clean  removes everything that make made"
+
+# torch comes first and alone: its pin finds a CPU build where the installer is offered one, and nothing that
+# is installed later replaces it.
+$(READY): pyproject.toml constraints.txt
+	@echo "== setting up $(VENV)"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $(READY)
+
+demo: $(READY)
+	@echo "== demo"
+	$(BIN)/loopwise demo
+
+lint: $(READY)
+	@echo "== ruff: style"
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	@echo "== mypy: types"
+	$(BIN)/mypy
+	@echo "== import-linter: data flows one way"
+	$(BIN)/lint-imports
+
+test: lint
+	@echo "== pytest: tests, and the examples in README, docs and docstrings"
+	$(BIN)/python -m pytest
+
+docs: $(READY)
+	@echo "== mkdocs"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "see site/index.html"
+
+clean:
+	rm -rf $(VENV) site out build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

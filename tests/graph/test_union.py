@@ -1,0 +1,154 @@
+"""Disjoint unions: structure, exact inverses, and inference on the whole against inference on the parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopwise.graph import FactorGraph, Union, chain, union
+from loopwise.inference.exact import Exact
+from loopwise.inference.message_passing import BP
+from strategies import Model, models
+
+parts_strategy = st.lists(models(variables=(0, 4), most_factors=4), min_size=1, max_size=4)
+
+
+def check_same(ours: list[dict[str, object]], given_tables: list[dict[str, object]]) -> None:
+    for mine, theirs in zip(ours, given_tables, strict=True):
+        assert list(mine) == list(theirs)
+        for name in mine:
+            assert type(mine[name]) is type(theirs[name])
+            assert np.array_equal(np.asarray(mine[name]), np.asarray(theirs[name]))
+
+
+@given(parts_strategy)
+def test_every_factor_keeps_its_variables(parts: list[Model]) -> None:
+    whole = union([graph for graph, _ in parts])
+    assert whole.graph.variables == sum(graph.variables for graph, _ in parts)
+    assert whole.graph.factors == sum(graph.factors for graph, _ in parts)
+    for number, (graph, _) in enumerate(parts):
+        where = whole.variables_of(number)
+        assert np.array_equal(whole.graph.cardinalities[where], graph.cardinalities)
+        for group in graph.groups:
+            target, rows = whole.rows[number][group.name]
+            assert np.array_equal(whole.graph.group(target).scopes[rows] - where.start, group.scopes)
+            assert whole.graph.group(target).shape == group.shape
+
+
+@given(parts_strategy)
+def test_split_undoes_join(parts: list[Model]) -> None:
+    whole = Union.of([graph for graph, _ in parts])
+    tensors = [tables for _, tables in parts]
+    arrays = [{name: table.numpy() for name, table in tables.items()} for tables in tensors]
+    check_same(whole.split(whole.join(tensors)), tensors)  # type: ignore[arg-type]
+    check_same(whole.split(whole.join(arrays)), arrays)  # type: ignore[arg-type]
+
+
+@given(parts_strategy, st.integers(0, 2**32 - 1))
+def test_join_undoes_split(parts: list[Model], seed: int) -> None:
+    whole = Union.of([graph for graph, _ in parts])
+    rng = np.random.default_rng(seed)
+    tables = {group.name: rng.normal(size=(group.count, *group.shape)) for group in whole.graph.groups}
+    back = whole.join(whole.split(tables))
+    assert list(back) == list(tables)
+    assert all(np.array_equal(back[name], tables[name]) for name in tables)
+
+
+@given(parts_strategy)
+def test_exact_inference_on_the_whole_is_that_on_the_parts(parts: list[Model]) -> None:
+    whole = union([graph for graph, _ in parts])
+    beliefs = Exact()(whole.graph, whole.join([tables for _, tables in parts]))  # type: ignore[arg-type]
+    factors = whole.split({group.name: beliefs.factor(group.name) for group in whole.graph.groups})
+    log_partition = 0.0
+    start = whole.graph.layout.state_start
+    for number, (graph, tables) in enumerate(parts):
+        alone = Exact()(graph, tables)
+        log_partition += float(alone.log_partition)
+        where = whole.variables_of(number)
+        ours = beliefs.states[start[where.start] : start[where.stop]]
+        torch.testing.assert_close(ours, alone.states, rtol=1e-10, atol=1e-10)
+        for group in graph.groups:
+            torch.testing.assert_close(
+                factors[number][group.name], alone.factor(group.name), rtol=1e-10, atol=1e-10
+            )
+    assert float(beliefs.log_partition) == pytest.approx(log_partition, abs=1e-9)
+
+
+def test_bp_on_chains_of_different_lengths() -> None:
+    generator = torch.Generator().manual_seed(0)
+    graphs = [chain(length, states=3) for length in (1, 4, 2, 1, 7)]
+    tables = [
+        {
+            group.name: torch.randn(group.count, *group.shape, generator=generator, dtype=torch.float64)
+            for group in graph.groups
+        }
+        for graph in graphs
+    ]
+    whole = union(graphs)
+    assert [group.name for group in whole.graph.groups] == [
+        "unary",
+        "pair",
+    ]  # also with chains of one variable
+    beliefs = BP()(whole.graph, whole.join(tables))  # type: ignore[arg-type]
+    for number, graph in enumerate(graphs):
+        alone = BP()(graph, tables[number])
+        torch.testing.assert_close(
+            beliefs.variables[whole.variables_of(number)], alone.variables, rtol=1e-9, atol=1e-9
+        )
+
+
+def test_one_name_with_two_shapes_becomes_two_groups() -> None:
+    two, three = FactorGraph([2, 2], {"pair": [[0, 1]]}), FactorGraph([3, 3], {"pair": [[1, 0]]})
+    whole = union([two, three, two])
+    assert [(group.name, group.count) for group in whole.graph.groups] == [("pair[2x2]", 2), ("pair[3x3]", 1)]
+    assert whole.graph.group("pair[3x3]").scopes.tolist() == [[3, 2]]
+
+
+def test_new_names_avoid_names_the_user_gave() -> None:
+    first = FactorGraph([2, 2, 3, 3], {"pair": [[0, 1]], "pair[2x2]": [[2, 3]]})
+    second = FactorGraph([3, 3], {"pair": [[0, 1]]})
+    whole = union([first, second])
+    tables = [
+        {"pair": np.full((1, 2, 2), 1.0), "pair[2x2]": np.full((1, 3, 3), 2.0)},
+        {"pair": np.full((1, 3, 3), 3.0)},
+    ]
+    check_same(whole.split(whole.join(tables)), tables)  # type: ignore[arg-type]
+
+
+def test_empty_groups_of_different_shapes_can_be_inferred() -> None:
+    whole = union([chain(1, states=2), chain(1, states=3)])
+    tables = [{"unary": np.zeros((1, k)), "pair": np.zeros((0, k, k))} for k in (2, 3)]
+    assert float(Exact()(whole.graph, whole.join(tables)).log_partition) == pytest.approx(np.log(6))
+
+
+def test_gradients_pass_through() -> None:
+    graphs = [chain(2), chain(3)]
+    whole = union(graphs)
+    tables = [
+        {group.name: torch.zeros(group.count, *group.shape, requires_grad=True) for group in graph.groups}
+        for graph in graphs
+    ]
+    joined = whole.join(tables)  # type: ignore[arg-type]
+    whole.split(joined)[1]["pair"].sum().backward()  # type: ignore[attr-defined]
+    assert tables[1]["pair"].grad is not None
+    assert (tables[1]["pair"].grad == 1).all()
+    assert (tables[0]["pair"].grad == 0).all()
+
+
+def test_union_refuses() -> None:
+    with pytest.raises(ValueError, match="a union needs at least one graph"):
+        union([])
+    whole = union([chain(2), chain(3)])
+    good = {"unary": np.zeros((2, 2)), "pair": np.zeros((1, 2, 2))}
+    with pytest.raises(ValueError, match="tables of 1 graphs for a union of 2"):
+        whole.join([good])
+    with pytest.raises(ValueError, match=r"group 'unary' of graph 1 .* shape \(2, 2\); it must be \(3, 2\)"):
+        whole.join([good, good])
+    with pytest.raises(ValueError, match=r"graph 0 has the groups \['unary', 'pair'\], but .* \['unary'\]"):
+        whole.join([{"unary": good["unary"]}, good])
+    for part in (2, -1):
+        with pytest.raises(ValueError, match=f"part {part} is out of range: the union has 2 parts"):
+            whole.variables_of(part)
