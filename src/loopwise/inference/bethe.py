@@ -34,9 +34,7 @@ def free_energy(
         group = member.group
         beliefs = factor(group.name)
         axes = tuple(range(-group.arity, 0))
-        weights = torch.tensor(
-            numbers.factor[first : first + group.count], dtype=states.dtype, device=states.device
-        )
+        weights = torch.tensor(numbers.factor[first : first + group.count], dtype=states.dtype, device=states.device)
         first += group.count
         energy = expectation(problem.table(group.name), beliefs).sum(axes)
         total = total + (energy + temperature * weights * entropy_terms(beliefs).sum(axes)).sum(-1)

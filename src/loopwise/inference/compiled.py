@@ -225,9 +225,7 @@ def _join(parts: list[Part], problem: Problem, in_log: int) -> CompiledSolution:
     examples = sum(len(part.index) for part in parts)
     domain = "probability" if in_log == 0 else "log" if in_log == examples else "probability and log"
     empty = problem.like.new_zeros(0)
-    solution = CompiledSolution(
-        problem, parts, empty, empty, empty, sum(part.sent for part in parts), domain
-    )
+    solution = CompiledSolution(problem, parts, empty, empty, empty, sum(part.sent for part in parts), domain)
     if not parts:
         solution.states = problem.like.new_zeros(*problem.batch, problem.graph.layout.states)
         solution.sweeps = torch.zeros(problem.batch, dtype=torch.int64)
@@ -252,9 +250,7 @@ def _too_wide(given: Given, nats: float) -> Tensor:
     return wide
 
 
-def _run(
-    given: Given, index: Tensor, method: MessagePassing, layout: Layout, threads: int, *, log: bool
-) -> list[Part]:
+def _run(given: Given, index: Tensor, method: MessagePassing, layout: Layout, threads: int, *, log: bool) -> list[Part]:
     """One kernel run, or one an example where factors stand in the lanes."""
     if isinstance(method.schedule, Flooding):
         few = given.examples < FEW_EXAMPLES
@@ -274,13 +270,10 @@ def _run(
     return [_run_packed(given, index, method, storage, threads, log)]
 
 
-def _run_packed(
-    given: Given, index: Tensor, method: MessagePassing, storage: Storage, threads: int, log: bool
-) -> Part:
+def _run_packed(given: Given, index: Tensor, method: MessagePassing, storage: Storage, threads: int, log: bool) -> Part:
     from loopwise.kernels import arithmetic
     from loopwise.kernels.plan import Flow, Numbers
 
-    layout = storage.layout
     neutral = 0.0 if log else 1.0
 
     def to_domain(values: Tensor) -> Tensor:
@@ -288,7 +281,7 @@ def _run_packed(
 
     theta, groups = storage.pack_tables([to_domain(table) for table in given.tables], given.examples, neutral)
     unary, unary_block = _packed_unary(given, storage, log)
-    m = storage.pack_messages(_initial(given, layout, log), neutral)
+    m = _initial(given, storage, log)
     exponents = given.exponents.astype(m.dtype)
     semiring = {
         (False, False): arithmetic.PROBABILITY_SUM,
@@ -339,10 +332,12 @@ def _packed_unary(given: Given, storage: Storage, log: bool) -> tuple[np.ndarray
     return storage.pack_examples(unary, 0.0 if log else 1.0), layout.states * storage.lanes
 
 
-def _initial(given: Given, layout: Layout, log: bool) -> Tensor:
-    """Initial messages ``[examples, slots]`` in the domain of the run."""
+def _initial(given: Given, storage: Storage, log: bool) -> np.ndarray:
+    """Packed initial messages in the domain of the run; uniform unless given."""
+    neutral = 0.0 if log else 1.0
     if given.initial is not None:
-        return given.initial if log else torch.exp(given.initial)
+        return storage.pack_messages(given.initial if log else torch.exp(given.initial), neutral)
+    layout = storage.layout
     sizes = layout.graph.cardinalities[layout.edge_variable]
     share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=given.unary.dtype)
-    return (torch.log(share) if log else share).expand(given.examples, -1)
+    return storage.repeat_messages(torch.log(share) if log else share, given.examples, neutral)

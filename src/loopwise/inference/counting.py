@@ -147,7 +147,9 @@ class MonotonicChains(Counting):
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
         layout = graph.layout
         if any(member.group.arity > 2 for member in layout.message_groups):
-            raise ValueError("monotonic chains need a pairwise graph; use SpanningTrees() with factors of arity above 2")
+            raise ValueError(
+                "monotonic chains need a pairwise graph; use SpanningTrees() with factors of arity above 2"
+            )
         order = layout.sequential
         earlier = np.bincount(layout.edge_variable[order.pull_forward], minlength=graph.variables)
         later = np.bincount(layout.edge_variable[order.pull_backward], minlength=graph.variables)

@@ -46,7 +46,9 @@ def decode(problem: Problem, states: Tensor, factor: Callable[[str], Tensor]) ->
         layout.variable_edge_start,
         layout.variable_edges,
         layout.edge_variable,
-        np.repeat(np.arange(len(counts)), [c * m.group.arity for c, m in zip(counts, layout.message_groups, strict=True)]),
+        np.repeat(
+            np.arange(len(counts)), [c * m.group.arity for c, m in zip(counts, layout.message_groups, strict=True)]
+        ),
         rows,
         np.concatenate(cell_slots) if cell_slots else np.zeros(0, dtype=np.int64),
         np.concatenate(tables, axis=1) if tables else np.zeros((examples, 0)),

@@ -129,7 +129,9 @@ class Circuit:
         mass = _log_sum_by(total, self.state_variable, self.problem.graph.variables)
         if bool(torch.isneginf(mass).any()):
             variable = int(torch.isneginf(mass).reshape(-1, mass.shape[-1]).any(0).nonzero()[0, 0])
-            raise ImpossibleError(f"no configuration is possible: messages to variable {variable} contradict each other")
+            raise ImpossibleError(
+                f"no configuration is possible: messages to variable {variable} contradict each other"
+            )
         return torch.exp(total - mass[..., self.state_variable])
 
     def factor(self, name: str, n: Tensor) -> Tensor:

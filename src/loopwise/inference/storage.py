@@ -197,6 +197,14 @@ class Storage:
         packed: np.ndarray = np.concatenate([*pieces, np.zeros(0, dtype=messages.numpy().dtype)])
         return packed
 
+    def repeat_messages(self, messages: Tensor, examples: int, padding: float) -> np.ndarray:
+        """The same messages ``[slots]`` for every example, without packing each."""
+        if self.arrangement is Arrangement.FACTORS:
+            return self.pack_messages(messages[None], padding)
+        laned = messages[None, :, None].expand(self.blocks(examples), -1, self.lanes)
+        repeated: np.ndarray = laned.contiguous().numpy().reshape(-1)
+        return repeated
+
     def unpack_messages(self, values: np.ndarray, examples: int) -> Tensor:
         """The inverse of :meth:`pack_messages`."""
         if self.arrangement is not Arrangement.FACTORS:

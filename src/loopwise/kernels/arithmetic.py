@@ -39,33 +39,40 @@ PLAIN: tuple[int, ...] = ()
 SQUARE_ROOT = (0,)
 ANY_POWER = (0, 0)
 
-# Fused multiply-add changes rounding only; no other liberty is taken with floating point.
-FAST = {"contract"}
+# Fused multiply-add changes rounding only; no other liberty is taken with floating point. Division by zero gives
+# infinity: a test for it would keep loops from vectorising.
+_FLOATS = {"fastmath": {"contract"}, "error_model": "numpy"}
+
+# A kernel is compiled and cached by itself; a spliced function is copied into its callers before they are compiled, so
+# that their literal sizes are constants in it; a scalar function is inlined by the compiler's back end.
+kernel = njit(nogil=True, cache=True, **_FLOATS)
+spliced = njit(inline="always")
+scalar = njit(forceinline=True, **_FLOATS)
 
 
-@njit(forceinline=True)
+@scalar
 def lanes_of(tag):
     return U(32) if len(tag) == 1 else U(1)
 
 
-@njit(forceinline=True)
+@scalar
 def combine(a, b, semiring):
     if len(semiring) < 2:
         return a * b
     return a + b
 
 
-@njit(forceinline=True)
+@scalar
 def one(array, semiring):
     return array.dtype.type(1.0) if len(semiring) < 2 else array.dtype.type(0.0)
 
 
-@njit(forceinline=True)
+@scalar
 def nothing(array, semiring):
     return array.dtype.type(0.0) if len(semiring) < 2 else array.dtype.type(-np.inf)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def log_add(a, b):
     """log(exp a + exp b), right at -inf."""
     high = max(a, b)
@@ -74,7 +81,7 @@ def log_add(a, b):
     return high + math.log1p(math.exp(min(a, b) - high))
 
 
-@njit(forceinline=True)
+@scalar
 def collect(a, b, semiring):
     if len(semiring) == 0:
         return a + b
@@ -83,7 +90,7 @@ def collect(a, b, semiring):
     return max(a, b)
 
 
-@njit(forceinline=True)
+@scalar
 def add_mass(a, b, semiring):
     """Adds probability mass whatever the semiring: normalisation is by the sum in max-product, too."""
     if len(semiring) < 2:
@@ -91,7 +98,7 @@ def add_mass(a, b, semiring):
     return log_add(a, b)
 
 
-@njit(forceinline=True)
+@scalar
 def inverse(total, semiring):
     """What to combine with to divide by a normaliser; an empty one changes nothing (it is noticed elsewhere)."""
     if len(semiring) < 2:
@@ -99,7 +106,7 @@ def inverse(total, semiring):
     return -total if total > -np.inf else 0.0
 
 
-@njit(forceinline=True)
+@scalar
 def remove(a, b, semiring):
     """``a`` without its part ``b``; where ``b`` is nothing, so is ``a``, and so is the result."""
     if len(semiring) < 2:
@@ -107,7 +114,7 @@ def remove(a, b, semiring):
     return a - b if b > -np.inf else b
 
 
-@njit(forceinline=True)
+@scalar
 def raise_to(a, exponent, power, semiring):
     """``a`` to the power a message enters its variable with."""
     if len(power) == 0:
@@ -119,7 +126,7 @@ def raise_to(a, exponent, power, semiring):
     return a**exponent if a > 0 else a
 
 
-@njit(forceinline=True)
+@scalar
 def blend(new, old, damping, semiring):
     """Damping in the log domain: ``new^(1 - d) old^d``; forbidden values stay forbidden."""
     if len(semiring) >= 2:
@@ -131,7 +138,7 @@ def blend(new, old, damping, semiring):
     return new ** (1 - damping) * old**damping if new > 0 and old > 0 else new
 
 
-@njit(forceinline=True)
+@scalar
 def probability(a, semiring):
     if len(semiring) < 2:
         return a

@@ -7,10 +7,12 @@ on ordinary threads; between half-sweeps they meet here, which costs well under 
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from loopwise.kernels.arithmetic import kernel
 
 COUNT, GENERATION = 0, 1
 
@@ -44,7 +46,7 @@ def yield_thread(typing_context):
     return types.int64(), generate
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def meet(barrier, parties):
     """Returns when ``parties`` threads have called it."""
     if parties == 1:

@@ -63,9 +63,7 @@ def geometry(size, begin, end, eliminated, axes, outer):
     while kept_from > first_kept and (kept_from == end or kept * size[kept_from - 1] <= ROW or not wide):
         kept_from -= 1
         kept *= size[kept_from]
-    while gone_from > begin and (
-        kept * gone * size[gone_from - 1] <= BLOCK or (gone_from == first_kept and not wide)
-    ):
+    while gone_from > begin and (kept * gone * size[gone_from - 1] <= BLOCK or (gone_from == first_kept and not wide)):
         gone_from -= 1
         gone *= size[gone_from]
     inner = 0
@@ -147,9 +145,7 @@ def _map_port(size, begin, stride, work, inner, slot, block):
     work.map_start[slot + 1] = place + block // run
     work.maps[place] = 0
     filled = 1
-    for index in range(
-        axis - 1, -1, -1
-    ):  # fastest remaining axis first: each further axis repeats what is there
+    for index in range(axis - 1, -1, -1):  # fastest remaining axis first: each further axis repeats what is there
         step = stride[work.axes[index]]
         for value in range(1, size[begin + work.axes[index]]):
             for entry in range(filled):

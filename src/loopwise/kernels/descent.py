@@ -134,6 +134,4 @@ def draw(ports, sizes, members, theta, up, shift, generator, samples):
                 values[axis] = samples[chosen[0], members[begin + axis]] if axis >= gone else 0
             _enter(ports, clique, first, own, base, values)
             norm = shift[clique] + up[base[own - first]]
-            _draw_clique(
-                ports, members, clique, theta, up, norm, base, values, last, samples, chosen, uniform
-            )
+            _draw_clique(ports, members, clique, theta, up, norm, base, values, last, samples, chosen, uniform)

@@ -154,9 +154,7 @@ def _score(rule, noise, generator, fill, bulk, v):
 
 
 @njit(cache=True, nogil=True)
-def _take_out(
-    v, bucket, position, lists, first, size, fill, bulk, weight, log_size, stamp, marked, touched, touch
-):
+def _take_out(v, bucket, position, lists, first, size, fill, bulk, weight, log_size, stamp, marked, touched, touch):
     """Removes ``v`` from its neighbours' lists: pairs (v, x) that a neighbour was missing are missing no
     longer.
     """
@@ -227,9 +225,7 @@ def _join(bucket, position, lists, free, first, size, room, fill, bulk, weight, 
 
 
 @njit(cache=True, nogil=True)
-def eliminate(
-    start, neighbours, fill, weight, log_size, rule, noise, generator, prefix, clique_limit, total_limit
-):
+def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator, prefix, clique_limit, total_limit):
     """Greedy elimination (Kjaerulff 1990): repeatedly removes the variable of least score and joins its
     neighbours.
 
@@ -341,9 +337,7 @@ def maximal_cliques(order, bucket_start, buckets):
         if nearest < variables:
             up[place] = nearest
     head = np.full(variables, -1, dtype=np.int64)  # by position: where its clique was begun
-    final = np.empty(
-        variables, dtype=np.int64
-    )  # by position of the head: the last variable the clique eliminates
+    final = np.empty(variables, dtype=np.int64)  # by position of the head: the last variable the clique eliminates
     for place in range(variables):
         if head[place] < 0:
             head[place] = place

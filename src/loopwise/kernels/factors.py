@@ -6,9 +6,8 @@ In: the flat arrays of one block. Out: messages to variables, or factor beliefs,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from loopwise.kernels.arithmetic import FAST, U, add_mass, combine, inverse, lanes_of, nothing, probability
+from loopwise.kernels.arithmetic import U, add_mass, combine, inverse, kernel, lanes_of, nothing, probability
 from loopwise.kernels.messages import (
     pair_message,
     store_message,
@@ -31,7 +30,7 @@ from loopwise.kernels.plan import (
 )
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, literal, shared, lane_tag, semiring):
     """Messages of the pair factors ``first`` to ``last`` of group ``g``; sizes are literal if ``literal`` says so."""
     lanes = lanes_of(lane_tag)
@@ -65,7 +64,7 @@ def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, 
                 store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def table_step(plan, g, block, first, last, theta, flow, base, damping, scratch, shared, lane_tag, semiring):
     """Messages of the factors ``first`` to ``last`` of group ``g``, any arity."""
     lanes = lanes_of(lane_tag)
@@ -90,9 +89,22 @@ def table_step(plan, g, block, first, last, theta, flow, base, damping, scratch,
             offset += states * lanes
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def factor_step(
-    plan, block, part, parts, theta, flow, base, damping, scratch, literal, general, sharing, lane_tag, semiring
+    plan,
+    block,
+    part,
+    parts,
+    theta,
+    flow,
+    base,
+    damping,
+    scratch,
+    literal,
+    general,
+    sharing,
+    lane_tag,
+    semiring,
 ):
     """Messages of part ``part`` of ``parts`` of all factors of a block.
 
@@ -112,12 +124,27 @@ def factor_step(
             else:
                 table_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, None, lane_tag, semiring)
         elif sharing is not None and plan.groups[g, SHARED] == U(1):
-            pair_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, literal, sharing, lane_tag, semiring)
+            pair_step(
+                plan,
+                g,
+                block,
+                lo,
+                hi,
+                theta,
+                flow,
+                base,
+                damping,
+                scratch,
+                literal,
+                sharing,
+                lane_tag,
+                semiring,
+            )
         else:
             pair_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, literal, None, lane_tag, semiring)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def factor_beliefs(plan, g, blocks, theta, n, out, lane_tag, semiring):
     """Normalised beliefs theta(cell) prod n of the factors of group ``g``, laid out ``[block, member, cell, lane]``."""
     lanes = lanes_of(lane_tag)

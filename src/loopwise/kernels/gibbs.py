@@ -390,9 +390,7 @@ def _spread(schedule, example, first_chain, lanes, sums, hits, totals, counts):
 def _run_blocks(arrays, seed, schedule, first, step, examples, chains, samples, totals, counts):
     blocks = (chains + LANES - 1) // LANES
     for task in range(first, examples * blocks, step):
-        _run_block(
-            arrays, seed, schedule, task // blocks, task % blocks * LANES, samples, totals, counts, chains
-        )
+        _run_block(arrays, seed, schedule, task // blocks, task % blocks * LANES, samples, totals, counts, chains)
 
 
 @njit(cache=True, nogil=True, parallel=True)

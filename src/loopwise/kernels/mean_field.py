@@ -155,9 +155,7 @@ def _soft_start(arrays, example, start, beliefs, generator):
             noise = next_uniform(generator)
             beliefs[state] = 0.0
             if arrays.unary[row, state] > -np.inf:
-                beliefs[state] = (
-                    1.0 + PERTURBATION * (noise - 0.5) if start == 0 else 1e-300 - np.log1p(-noise)
-                )
+                beliefs[state] = 1.0 + PERTURBATION * (noise - 0.5) if start == 0 else 1e-300 - np.log1p(-noise)
             total += beliefs[state]
         for state in range(first, end):
             beliefs[state] /= total
@@ -185,9 +183,7 @@ def _configuration_start(arrays, example, beliefs, generator):
 
 @njit(cache=True, nogil=True)
 def _copy(source, target):
-    for place in range(
-        source.shape[0]
-    ):  # a slice assignment would take Numba longer to compile than the rest
+    for place in range(source.shape[0]):  # a slice assignment would take Numba longer to compile than the rest
         target[place] = source[place]
 
 
@@ -197,9 +193,7 @@ def _run_example(arrays, example, options, best, beliefs, generator, scores, dig
     iterations, tolerance, restarts, seed = options
     bound, sweeps, residual, origin = -np.inf, 0, np.inf, FAILED
     for start in range(restarts):
-        seed_stream(
-            generator, seed, (start << 32) + example
-        )  # more restarts leave the first ones as they are
+        seed_stream(generator, seed, (start << 32) + example)  # more restarts leave the first ones as they are
         _soft_start(arrays, example, start, beliefs, generator)
         if start == 0:
             _copy(beliefs, best)  # what is returned if every start fails

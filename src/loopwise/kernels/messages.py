@@ -13,24 +13,38 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from loopwise.kernels.arithmetic import (
-    FAST,
     U,
     add_mass,
     blend,
     collect,
     combine,
     inverse,
+    kernel,
     lanes_of,
     nothing,
     one,
+    spliced,
 )
 
-@njit(inline="always")
+
+@spliced
 def pair_message(
-    theta, t0, cell_stride, lane_step, n, source, fresh, out, rows, row_stride, columns, column_stride, lanes, semiring
+    theta,
+    t0,
+    cell_stride,
+    lane_step,
+    n,
+    source,
+    fresh,
+    out,
+    rows,
+    row_stride,
+    columns,
+    column_stride,
+    lanes,
+    semiring,
 ):
     """fresh[a] = collect over b of theta[a, b] n[b]: the message of a pair factor to one of its two variables."""
     for a in range(rows):
@@ -39,13 +53,16 @@ def pair_message(
             if len(semiring) == 2:  # log-sum-exp in two passes: one logarithm a row
                 high = theta.dtype.type(-np.inf)
                 for b in range(columns):
-                    value = theta[first + b * column_stride * cell_stride + lane * lane_step] + n[source + b * lanes + lane]
+                    value = (
+                        theta[first + b * column_stride * cell_stride + lane * lane_step] + n[source + b * lanes + lane]
+                    )
                     high = max(high, value)
                 total = theta.dtype.type(0.0)
                 if high > -np.inf:
                     for b in range(columns):
                         value = (
-                            theta[first + b * column_stride * cell_stride + lane * lane_step] + n[source + b * lanes + lane]
+                            theta[first + b * column_stride * cell_stride + lane * lane_step]
+                            + n[source + b * lanes + lane]
                         )
                         total += math.exp(value - high)
                     high += math.log(total)
@@ -62,7 +79,7 @@ def pair_message(
                 fresh[out + a * lanes + lane] = total
 
 
-@njit(inline="always")
+@spliced
 def undamped_pair_message(
     theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride, lowest,
     lanes, semiring,
@@ -84,9 +101,23 @@ def undamped_pair_message(
             m[target + a * lanes + lane] = fresh[a * lanes + lane] * share
 
 
-@njit(inline="always")
+@spliced
 def table_messages(
-    theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, width, partial, lanes, semiring
+    theta,
+    t0,
+    cell_stride,
+    lane_step,
+    n,
+    n0,
+    fresh,
+    cell_slots,
+    s0,
+    cells,
+    arity,
+    width,
+    partial,
+    lanes,
+    semiring,
 ):
     """All messages of a factor of any arity: per cell, the product without each member by prefix and suffix."""
     for place in range(width * lanes):
@@ -113,7 +144,7 @@ def table_messages(
                 partial[last + lane] = combine(partial[last + lane], n[n0 + slot + lane], semiring)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def table_message(
     theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, target, states, partial, lane_tag,
     semiring,
@@ -137,7 +168,7 @@ def table_message(
             fresh[slot + lane] = collect(fresh[slot + lane], partial[lane], semiring)
 
 
-@njit(inline="always")
+@spliced
 def store_message(fresh, f0, m, m0, states, damping, lowest, lanes, semiring):
     """Normalises a fresh message, damps it, writes it; ``lowest[lane]`` keeps the smallest normaliser seen."""
     for lane in range(lanes):

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from loopwise.kernels.arithmetic import U, lanes_of
+from loopwise.kernels.arithmetic import U, kernel, lanes_of
 
 # Columns of Plan.groups, a row a factor group.
 ARITY, MEMBERS, K0, K1, WIDTH, CELLS = U(0), U(1), U(2), U(3), U(4), U(5)
@@ -70,7 +69,7 @@ class Scratch(NamedTuple):
     lowest: Any
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def new_scratch(plan, like, lane_tag):
     """Working space large enough for every factor and variable of ``plan``."""
     lanes = np.int64(lanes_of(lane_tag))

@@ -91,16 +91,12 @@ def connect(members, clique_start, eliminated, parent, clique_of, position, card
             if factor >= 0:
                 for place in range(factor_start[factor + 1] - 1, factor_start[factor] - 1, -1):
                     variable = factor_variables[place]
-                    if (
-                        cardinalities[variable] > 1
-                    ):  # variables of one value join nothing and are not in the clique
+                    if cardinalities[variable] > 1:  # variables of one value join nothing and are not in the clique
                         stride[stride_start[port] + axis_of[variable]] = step
                     step *= cardinalities[variable]
             else:
                 other = child[port]
-                for place in range(
-                    clique_start[other + 1] - 1, clique_start[other] + eliminated[other] - 1, -1
-                ):
+                for place in range(clique_start[other + 1] - 1, clique_start[other] + eliminated[other] - 1, -1):
                     variable = members[place]
                     stride[stride_start[port] + axis_of[variable]] = step
                     step *= cardinalities[variable]

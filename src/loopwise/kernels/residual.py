@@ -7,19 +7,18 @@ change still pending. Examples run one after another; ties go to the lowest edge
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from loopwise.kernels.arithmetic import FAST, U, probability
+from loopwise.kernels.arithmetic import U, kernel, probability
 from loopwise.kernels.plan import new_scratch
 from loopwise.kernels.variables import pull_message, visit_variables
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _above(a, b, key):
     return key[a] > key[b] or (key[a] == key[b] and a < b)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def sift(heap, place, key, item):
     """Restores an indexed max-heap after ``key[item]`` changed."""
     at = place[item]
@@ -43,8 +42,23 @@ def sift(heap, place, key, item):
     place[item] = at
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _renew(edge, edge_at, edge_variable, plan, block, theta, flow, fresh_m, base, damping, scratch, literal, general, semiring):
+@kernel
+def _renew(
+    edge,
+    edge_at,
+    edge_variable,
+    plan,
+    block,
+    theta,
+    flow,
+    fresh_m,
+    base,
+    damping,
+    scratch,
+    literal,
+    general,
+    semiring,
+):
     """Computes the message that edge ``edge`` would send now; returns by how much it differs from the present one."""
     at = edge_at[edge]
     variable = edge_variable[edge]
@@ -64,7 +78,7 @@ def _renew(edge, edge_at, edge_variable, plan, block, theta, flow, fresh_m, base
     return change
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def _run_example(
     plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, tolerance, damping,
     literal, general, power, semiring,
@@ -121,7 +135,7 @@ def _run_example(
     return updates, pending, scratch.lowest[0]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def residual_examples(
     plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, first, last, most, tolerance, damping,
     updates, residual, lowest, literal, general, power, semiring,

@@ -11,16 +11,15 @@ Kernels are kept shallow: the compiler optimises a callee again in each of its c
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from loopwise.kernels.arithmetic import FAST, U, lanes_of
+from loopwise.kernels.arithmetic import U, kernel, lanes_of
 from loopwise.kernels.barrier import meet
 from loopwise.kernels.factors import factor_step
 from loopwise.kernels.plan import new_scratch
 from loopwise.kernels.variables import visit_variables
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def flood_graph(
     plan, numbers, flow, part, parts, barrier, change, iterations, tolerance, damping, literal, general, laned, power,
     semiring,
@@ -53,7 +52,7 @@ def flood_graph(
     return sweeps, residual, min(factor_scratch.lowest.min(), variable_scratch.lowest[0])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def retire(flow, done, base, belief_base, slots, states, lane, lanes):
     """Copies one finished example out of its block, so that its neighbours can go on without changing it."""
     for slot in range(slots):
@@ -65,7 +64,7 @@ def retire(flow, done, base, belief_base, slots, states, lane, lanes):
         done.beliefs[place] = flow.beliefs[place]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def run_blocks(
     plan, order, numbers, flow, done, examples, first_block, last_block, iterations, tolerance, damping, sweeps,
     residual, lowest, literal, general, sharing, lane_tag, power, semiring,
@@ -77,7 +76,11 @@ def run_blocks(
     variables = U(plan.state_start.shape[0] - 1)
     running = np.empty(np.int64(lanes), dtype=np.bool_)
     for block in range(U(first_block), U(last_block)):
-        base, belief_base, unary_base = block * slots * lanes, block * states * lanes, block * U(plan.unary_block)
+        base, belief_base, unary_base = (
+            block * slots * lanes,
+            block * states * lanes,
+            block * U(plan.unary_block),
+        )
         scratch = new_scratch(plan, flow.m, lane_tag)
         for lane in range(lanes):
             running[lane] = block * lanes + lane < U(examples)

@@ -78,9 +78,7 @@ def _row_sums(cells, work, tops, sums, kept, gone, wide):
 def _collect_clique(ports, work, clique, theta, up, maximise):
     """Message of one clique to its parent, not yet shifted."""
     first = ports.port_start[clique]
-    last = (
-        ports.port_start[clique + 1] - ports.eliminated[clique] - 1
-    )  # neither its own separator nor variables
+    last = ports.port_start[clique + 1] - ports.eliminated[clique] - 1  # neither its own separator nor variables
     factors = first + ports.factors[clique]
     _, rest, kept, gone, outer_kept, outer_gone, wide = prepare(ports, work, clique, first, last)
     block, cells = kept * gone, work.cells
@@ -93,9 +91,7 @@ def _collect_clique(ports, work, clique, theta, up, maximise):
         tops[:kept] = -np.inf
         sums[:kept] = 0.0
         for repeat in range(outer_gone):
-            level = read_outer(theta, work, first, first, factors) + read_outer(
-                up, work, first, factors, last
-            )
+            level = read_outer(theta, work, first, first, factors) + read_outer(up, work, first, factors, last)
             for index in range(block):
                 cells[index] = work.fixed[index] + level
             read_mixed(cells, theta, work, first, first, factors, block)
@@ -288,9 +284,7 @@ def collect(ports, sizes, theta, up, shift, maximise, log_partition):
     """Messages towards the roots and log-partition functions ``[examples]``; -inf: nothing is possible."""
     work = workspace(sizes)
     for example in range(len(theta)):
-        log_partition[example] = _collect_example(
-            ports, work, theta[example], up[example], shift[example], maximise
-        )
+        log_partition[example] = _collect_example(ports, work, theta[example], up[example], shift[example], maximise)
 
 
 @njit(cache=True, nogil=True)
@@ -298,9 +292,7 @@ def distribute(ports, sizes, theta, up, shift, down, states):
     """Messages away from the roots, and the marginals of all variables ``[examples, states]``."""
     work = workspace(sizes)
     for example in range(len(theta)):
-        _distribute_example(
-            ports, work, theta[example], up[example], shift[example], down[example], states[example]
-        )
+        _distribute_example(ports, work, theta[example], up[example], shift[example], down[example], states[example])
 
 
 @njit(cache=True, nogil=True)

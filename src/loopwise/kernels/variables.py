@@ -7,14 +7,12 @@ so inside would count references.
 
 from __future__ import annotations
 
-from numba import njit
-
 from loopwise.kernels.arithmetic import (
-    FAST,
     U,
     add_mass,
     combine,
     inverse,
+    kernel,
     lanes_of,
     nothing,
     one,
@@ -22,8 +20,7 @@ from loopwise.kernels.arithmetic import (
     raise_to,
     remove,
 )
-
-from loopwise.kernels.messages import pair_message, store_message, table_message
+from loopwise.kernels.messages import pair_message, store_message, table_message, undamped_pair_message
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -41,7 +38,7 @@ from loopwise.kernels.plan import (
 RESCALE_EVERY = U(16)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def rescale(values, states, lane_tag, semiring):
     """Divides the values of each lane by their sum."""
     lanes = lanes_of(lane_tag)
@@ -54,9 +51,23 @@ def rescale(values, states, lane_tag, semiring):
             values[state * lanes + lane] = combine(values[state * lanes + lane], share, semiring)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def powered_messages(
-    unary, u0, m, n, m0, edge_base, exponents, first, last, states, total, stride_tag, lane_tag, power, semiring
+    unary,
+    u0,
+    m,
+    n,
+    m0,
+    edge_base,
+    exponents,
+    first,
+    last,
+    states,
+    total,
+    stride_tag,
+    lane_tag,
+    power,
+    semiring,
 ):
     """With counting numbers: B = e^(theta/c) prod M^w, then N = B / M (Domke spec, section 3)."""
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
@@ -85,7 +96,7 @@ def powered_messages(
                 n[place] = combine(n[place], share, semiring)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring):
     """Normalises ``total`` into ``beliefs``; ``change[lane]`` grows to the largest difference from the old belief."""
     lanes = lanes_of(lane_tag)
@@ -102,7 +113,7 @@ def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring
             beliefs[b0 + place] = value
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def pull_message(
     g, member, position, groups, cell_slots, block, theta, n, m, base, states, damping, fresh, partial, lowest,
     literal, general, sharing, lane_tag, semiring,
@@ -126,17 +137,27 @@ def pull_message(
             groups[g, ARITY], position, states, partial, lane_tag, semiring,
         )  # fmt: skip
         store_message(fresh, U(0), m, target, states, damping, lowest, lanes, semiring)
-    elif position == U(0):
-        pair_message(
-            theta, t0, cell_stride, lane_step, n, slots + k0 * lanes, fresh, U(0), k0, k1, k1, U(1), lanes, semiring
-        )
-        store_message(fresh, U(0), m, slots, k0, damping, lowest, lanes, semiring)
     else:
-        pair_message(theta, t0, cell_stride, lane_step, n, slots, fresh, U(0), k1, U(1), k0, k1, lanes, semiring)
-        store_message(fresh, U(0), m, slots + k0 * lanes, k1, damping, lowest, lanes, semiring)
+        mine, other = (slots, slots + k0 * lanes) if position == U(0) else (slots + k0 * lanes, slots)
+        if len(literal) > 0:
+            rows, columns = U(len(literal)), U(len(literal))
+        else:
+            rows, columns = (k0, k1) if position == U(0) else (k1, k0)
+        row_stride, column_stride = (k1, U(1)) if position == U(0) else (U(1), k1)
+        if len(semiring) < 2 and damping == 0:
+            undamped_pair_message(
+                theta, t0, cell_stride, lane_step, n, other, fresh, m, mine, rows, row_stride, columns, column_stride,
+                lowest, lanes, semiring,
+            )  # fmt: skip
+        else:
+            pair_message(
+                theta, t0, cell_stride, lane_step, n, other, fresh, U(0), rows, row_stride, columns, column_stride,
+                lanes, semiring,
+            )  # fmt: skip
+            store_message(fresh, U(0), m, mine, rows, damping, lowest, lanes, semiring)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@kernel
 def visit_variables(
     begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, belief_base, watch, damping, scratch,
     literal, general, sharing, stride_tag, lane_tag, power, semiring,
@@ -146,14 +167,24 @@ def visit_variables(
     Messages are prefix and suffix products, without division. If ``pull`` is given, a visit first renews those
     messages to the variable that it marks: this is the sequential schedule.
     """
-    state_start, edge_start, edge_base, exponents = plan.state_start, plan.edge_start, plan.edge_base, plan.exponents
+    state_start, edge_start, edge_base, exponents = (
+        plan.state_start,
+        plan.edge_start,
+        plan.edge_base,
+        plan.exponents,
+    )
     m, n, beliefs = flow.m, flow.n, flow.beliefs
     total, suffix, change, lowest = scratch.total, scratch.suffix, scratch.change, scratch.lowest
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
     step = stride if len(lane_tag) < len(stride_tag) else U(1)
     if pull is not None:
         groups, edge_group, edge_member = plan.groups, plan.edge_group, plan.edge_member
-        edge_position, cell_slots, fresh, partial = plan.edge_position, plan.cell_slots, scratch.fresh, scratch.partial
+        edge_position, cell_slots, fresh, partial = (
+            plan.edge_position,
+            plan.cell_slots,
+            scratch.fresh,
+            scratch.partial,
+        )
     for index in range(begin, end):
         variable = index if order is None else U(order[index])
         first_state = U(state_start[variable])
@@ -210,6 +241,4 @@ def visit_variables(
                 if back % RESCALE_EVERY == RESCALE_EVERY - U(1):
                     rescale(suffix, states, lane_tag, semiring)
         if watch:
-            update_belief(
-                total, beliefs, belief_base + first_state * lanes, change, lowest, states, lane_tag, semiring
-            )
+            update_belief(total, beliefs, belief_base + first_state * lanes, change, lowest, states, lane_tag, semiring)
