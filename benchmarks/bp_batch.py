@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from common import option_parser, print_summary
-from timing import medians
-from torch_bp import TorchBP
 
+from common import option_parser, print_summary
 from loopwise.graph import random_mrf
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP
 from loopwise.inference.schedules import Flooding, Schedule, Sequential
+from timing import medians
+from torch_bp import TorchBP
 
 
-def run_size(variables: int, edges: int, examples: int, sweeps: int, repeats: int, dtype: torch.dtype) -> dict[str, float]:
+def run_size(
+    variables: int, edges: int, examples: int, sweeps: int, repeats: int, dtype: torch.dtype
+) -> dict[str, float]:
     graph = random_mrf(variables, edges, unary=True, seed=0)
     generator = torch.Generator().manual_seed(1)
     pair = torch.randn(edges, 2, 2, generator=generator, dtype=torch.float64).to(dtype)

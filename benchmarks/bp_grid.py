@@ -16,14 +16,14 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from common import option_parser, print_summary
-from timing import medians
-from torch_bp import TorchBP
 
+from common import option_parser, print_summary
 from loopwise.graph import FactorGraph, grid
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.schedules import Flooding, Schedule, Sequential
+from timing import medians
+from torch_bp import TorchBP
 
 STATES = 5
 
@@ -36,17 +36,23 @@ def tables_of(graph: FactorGraph, seed: int = 0) -> dict[str, torch.Tensor]:
     }
 
 
-def ours(graph: FactorGraph, tables: dict[str, torch.Tensor], sweeps: int, threads: int, schedule: Schedule) -> Callable[[], torch.Tensor]:
+def ours(
+    graph: FactorGraph, tables: dict[str, torch.Tensor], sweeps: int, threads: int, schedule: Schedule
+) -> Callable[[], torch.Tensor]:
     solver = BP(iterations=sweeps, tolerance=0, schedule=schedule, engine=Compiled(threads))
     return lambda: solver(graph, tables).states
 
 
-def plain_torch(graph: FactorGraph, tables: dict[str, torch.Tensor], sweeps: int, padded: bool) -> Callable[[], torch.Tensor]:
+def plain_torch(
+    graph: FactorGraph, tables: dict[str, torch.Tensor], sweeps: int, padded: bool
+) -> Callable[[], torch.Tensor]:
     solver = TorchBP(graph, padded)
     return lambda: solver.run(tables["pair"], tables["unary"][..., None], sweeps)[..., 0]
 
 
-def pgmax(graph: FactorGraph, tables: dict[str, torch.Tensor], size: int, sweeps: int) -> Callable[[], np.ndarray] | None:
+def pgmax(
+    graph: FactorGraph, tables: dict[str, torch.Tensor], size: int, sweeps: int
+) -> Callable[[], np.ndarray] | None:
     """PGMax on the same grid (float32, its only precision), compiled and warm; None if it is not installed."""
     try:
         with warnings.catch_warnings():
@@ -83,7 +89,9 @@ def pgmax(graph: FactorGraph, tables: dict[str, torch.Tensor], size: int, sweeps
 def checked(name: str, result: object, reference: torch.Tensor, tolerance: float) -> float:
     error = float(np.abs(np.asarray(result, dtype=np.float64).reshape(-1) - reference.numpy().reshape(-1)).max())
     if not error <= tolerance:
-        raise SystemExit(f"{name} differs from ours by {error:.2g} (at most {tolerance:.2g} allowed): nothing was timed")
+        raise SystemExit(
+            f"{name} differs from ours by {error:.2g} (at most {tolerance:.2g} allowed): nothing was timed"
+        )
     return error
 
 
@@ -113,8 +121,18 @@ def memory_and_scaling(sizes: list[int]) -> list[dict[str, float]]:
         if not bool(torch.isfinite(beliefs.states).all()):
             raise SystemExit(f"beliefs of the {size} x {size} grid are not finite")
         layout = graph.layout
-        held = sum(array.nbytes for array in vars(next(iter(layout.storages.values()))).values() if isinstance(array, np.ndarray))
-        rows.append({"size": size, "ns_per_message": 1e9 * seconds / (20 * layout.edges), "plan_bytes_per_edge": held / layout.edges})
+        held = sum(
+            array.nbytes
+            for array in vars(next(iter(layout.storages.values()))).values()
+            if isinstance(array, np.ndarray)
+        )
+        rows.append(
+            {
+                "size": size,
+                "ns_per_message": 1e9 * seconds / (20 * layout.edges),
+                "plan_bytes_per_edge": held / layout.edges,
+            }
+        )
     return rows
 
 
@@ -151,7 +169,8 @@ def main() -> None:
         print(f"{name:34s} {1e3 * value:9.1f} ms   {1e9 * value / sent:8.1f} ns a message")
     rows = memory_and_scaling([32, 64, 128] if options.quick else [64, 128, 256, 512, 1000])
     for row in rows:
-        print(f"binary grid {row['size']:5d}²: {row['ns_per_message']:6.1f} ns a message, plan {row['plan_bytes_per_edge']:.0f} bytes an edge")
+        plan = f"{row['plan_bytes_per_edge']:.0f} bytes of plan an edge"
+        print(f"binary grid {row['size']:5d}²: {row['ns_per_message']:6.1f} ns a message, {plan}")
     torch_best = min(seconds["torch padded"], seconds["torch logs"])
     kernel = (seconds["ours"] - seconds["ours, setup and one sweep"]) / (sweeps - 1)
     kernel_sequential = (seconds["sequential"] - seconds["sequential, setup and one sweep"]) / (sweeps - 1)
@@ -165,7 +184,8 @@ def main() -> None:
             "vs_pgmax": seconds["pgmax"] / seconds["ours"] if peer is not None else None,
             "trw_over_bp": seconds["trw"] / seconds["ours"],
             "sequential_over_flooding": kernel_sequential / kernel,
-            "second_thread_gain": (threaded["one"] - threaded["one sweep"]) / (threaded["two"] - threaded["one sweep, two"]),
+            "second_thread_gain": (threaded["one"] - threaded["one sweep"])
+            / (threaded["two"] - threaded["one sweep, two"]),
             "second_thread_gain_with_setup": threaded["one"] / threaded["two"],
             "warm_first_call_seconds": warm_first_call(),
             "scaling": rows,

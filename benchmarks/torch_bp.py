@@ -32,7 +32,7 @@ class TorchBP:
         self.incoming = torch.tensor(slots)
 
     def run(self, pair: Tensor, unary: Tensor, sweeps: int) -> Tensor:
-        """Beliefs ``[variables, K, batch]``. ``pair``: log ``[factors, K, K]``; ``unary``: log ``[variables, K, batch]``."""
+        """Beliefs ``[variables, K, batch]`` of log tables ``[factors, K, K]`` and ``[variables, K, batch]``."""
         factors, states = pair.shape[0], pair.shape[1]
         table = torch.exp(pair - pair.amax((1, 2), keepdim=True))
         transposed = table.transpose(1, 2).contiguous()

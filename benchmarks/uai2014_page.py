@@ -46,6 +46,7 @@ def summary(records: Records, libdai: Records) -> dict[str, object]:
             passed = passed and all(entry["bound_held"] for entry in claims)
         passed = passed and not any(record[name].get("nan") for record in records.values())
     totals["bp_damped"] = sum(record["bp"].get("damped", False) for record in records.values())
+    totals["mean_field_restarted"] = sum(record["mean_field"].get("restarted", False) for record in records.values())
     totals["libdai_ok"] = all(libdai_agrees(record) for record in libdai.values())
     return totals | {"checks_passed": bool(passed and totals["libdai_ok"])}
 
@@ -92,7 +93,7 @@ def page(records: Records, libdai: Records, settings: Mapping[str, Any]) -> str:
         LEGEND.format_map(settings),
         "## By family\n",
         family_table(by_family),
-        "Errors are means over the family's instances that have an answer.\n",
+        "Errors are means over the family's instances that have an answer; *damped*: runs repeated with damping.\n",
     ]
     for family, members in by_family.items():
         parts += [f"## {family}\n", instance_table(members)]
@@ -110,7 +111,8 @@ LEGEND = """\
 - **BP**: sequential, at most {bp_sweeps} sweeps, tolerance {tolerance:g}; where that does not converge,
   the run with damping {bp_damping:g} is shown instead and marked **d**. **TRW**: sequential, spanning-tree
   appearance probabilities; **MF**: naive mean field, one start; both at most
-  {other_sweeps} sweeps, same tolerance.
+  {other_sweeps} sweeps, same tolerance. Where hard zeros leave that start without a finite bound, mean field
+  is run again with {mean_field_restarts} restarts, marked **r** (seconds are of all restarts together).
 - *error*: mean over unobserved variables of the mean over their values of the absolute error against the
   reference. *Δ*: estimate less exact log10 Z (less the reference where Exact refused); **(!)** marks a bound
   that did not hold. *sweeps*: **x** marks runs that did not converge. A dash is no answer; notes say why.
@@ -123,7 +125,7 @@ LEGEND = """\
 
 def family_table(by_family: Mapping[str, Records]) -> str:
     header = [
-        "family", "instances", "exact solved", "MAR ok", "PR ok", "BP error", "BP converged",
+        "family", "instances", "exact solved", "MAR ok", "PR ok", "BP error", "BP converged (damped)",
         "TRW error", "TRW converged", "TRW bound held", "MF error", "MF answered", "MF bound held",
     ]  # fmt: skip
     everything = {name: record for members in by_family.values() for name, record in members.items()}
@@ -171,7 +173,9 @@ def instance_table(records: Records) -> str:
 def method_cells(entry: Record) -> list[str]:
     if not entry["answered"]:
         return ["–"] * 4
-    marks = (" d" if entry.get("damped") else "") + ("" if entry["converged"] else " x")
+    marks = (" d" if entry.get("damped") else " r" if entry.get("restarted") else "") + (
+        "" if entry["converged"] else " x"
+    )
     difference = f"{entry['log10_z_error']:+.3g}" + ("" if entry.get("bound_held", True) else " (!)")
     return [number(entry["error"]), difference, f"{entry['sweeps']}{marks}", seconds(entry["seconds"])]
 
@@ -209,9 +213,7 @@ def libdai_table(libdai: Records) -> str:
 
 
 def libdai_note(libdai: Records) -> str:
-    lines = [
-        "BP to 1e-9 against Exact. Largest error: of a variable, in total variation, as libDAI measures it."
-    ]
+    lines = ["BP to 1e-9 against Exact. Largest error: of a variable, in total variation, as libDAI measures it."]
     for name, record in libdai.items():
         if "exact_difference" not in record:
             continue
@@ -229,9 +231,7 @@ def libdai_note(libdai: Records) -> str:
 
 def reading(records: Records, libdai: Records) -> str:
     """One paragraph: what held and what did not, in figures."""
-    return " ".join(
-        [*exact_sentences(records), *bp_sentences(records), *bound_sentences(records), *close(libdai)]
-    )
+    return " ".join([*exact_sentences(records), *bp_sentences(records), *bound_sentences(records), *close(libdai)])
 
 
 def exact_sentences(records: Records) -> list[str]:
@@ -240,7 +240,7 @@ def exact_sentences(records: Records) -> list[str]:
     wrong = [name for name, entry in solved.items() if not (entry["mar_ok"] and entry["pr_ok"])]
     sentences = [
         f"Exact solved {len(solved)} of {len(records)} instances"
-        + (f" and refused {listed(refused)}, which no sensible memory limit admits." if refused else ".")
+        + (f" and refused {listed(refused)} (the notes say what it would take)." if refused else ".")
     ]
     if solved:
         mar, pr = (max(entry[key] for entry in solved.values()) for key in ("mar_error", "pr_error"))
@@ -257,11 +257,7 @@ def bp_sentences(records: Records) -> list[str]:
     converged = {name: record["bp"] for name, record in records.items() if settled(record["bp"])}
     sentences = [
         f"BP converged on {len(converged)}"
-        + (
-            f" and did not, even damped, on {listed(unsettled)}: its errors there mean little."
-            if unsettled
-            else "."
-        )
+        + (f" and did not, even damped, on {listed(unsettled)}: its errors there mean little." if unsettled else ".")
     ]
     if converged:
         errors = {name: entry["error"] for name, entry in converged.items()}
@@ -281,23 +277,17 @@ def bound_sentences(records: Records) -> list[str]:
     held = sum(entry["bound_held"] for entry in trw)
     sentences = [
         f"TRW's upper bound held on {held} of the {len(trw)} instances it converged on"
-        + (
-            f" (median excess {np.median([entry['log10_z_error'] for entry in trw]):.3g} in log10 Z)"
-            if trw
-            else ""
-        )
+        + (f" (median excess {np.median([entry['log10_z_error'] for entry in trw]):.3g} in log10 Z)" if trw else "")
     ]
     late = named(records, "trw", lambda entry: not entry["converged"])
     sentences[-1] += f"; it did not converge on {listed(late)}." if late else "."
+    restarted = sum(record["mean_field"].get("restarted", False) for record in records.values())
     silent = [name for name, record in records.items() if not record["mean_field"]["answered"]]
-    sentences.append(
-        f"Mean field's lower bound held on {sum(entry['bound_held'] for entry in field)} of {len(field)}"
-        + (
-            f"; on {len(silent)} instances, all with hard zeros, it found no start of finite bound."
-            if silent
-            else "."
-        )
-    )
+    sentences.append(f"Mean field's lower bound held on {sum(entry['bound_held'] for entry in field)} of {len(field)}")
+    if restarted:
+        sentences[-1] += f"; hard zeros defeat its single start on {restarted}, restarts answer all of them"
+        sentences[-1] += f" but {listed(silent)}" if silent else ""
+    sentences[-1] += "."
     return sentences
 
 
@@ -305,11 +295,7 @@ def close(libdai: Records) -> list[str]:
     if not libdai:
         return []
     agrees = all(libdai_agrees(record) for record in libdai.values())
-    return [
-        "libDAI's own figures for its test graph are met."
-        if agrees
-        else "libDAI's own figures are **not** met."
-    ]
+    return ["libDAI's own figures for its test graph are met." if agrees else "libDAI's own figures are **not** met."]
 
 
 def settled(entry: Record) -> bool:
@@ -318,9 +304,7 @@ def settled(entry: Record) -> bool:
 
 def named(records: Records, method: str, condition: Callable[[Record], bool]) -> list[str]:
     """Instances with an answer of ``method`` that meets the condition."""
-    return [
-        name for name, record in records.items() if record[method]["answered"] and condition(record[method])
-    ]
+    return [name for name, record in records.items() if record[method]["answered"] and condition(record[method])]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -332,4 +316,12 @@ def number(value: Any) -> str:
 
 
 def seconds(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return (
+        f"{value:.0f}"
+        if value >= 100
+        else f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+        if value >= 0.1
+        else f"{value:.3f}"
+    )

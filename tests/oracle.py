@@ -33,9 +33,7 @@ class Enumeration:
         return np.exp(self.scores - self.log_partition)
 
 
-def enumerate_model(
-    graph: FactorGraph, tables: Mapping[str, object], temperature: float = 1.0
-) -> Enumeration:
+def enumerate_model(graph: FactorGraph, tables: Mapping[str, object], temperature: float = 1.0) -> Enumeration:
     """All of a model's quantities by enumeration; tables ``[factors or 1, *shape]``, no batch dimensions."""
     cards = graph.cardinalities
     configurations = (

@@ -39,10 +39,7 @@ def graphs(
         component = [min(touched) if mark in touched else mark for mark in component]
         shape = "x".join(str(cards[variable]) for variable in members) or "constant"
         rows.setdefault(f"{label} {shape}", []).append(members)
-    scopes = {
-        name: np.array(group, dtype=np.int64).reshape(len(group), len(group[0]))
-        for name, group in rows.items()
-    }
+    scopes = {name: np.array(group, dtype=np.int64).reshape(len(group), len(group[0])) for name, group in rows.items()}
     return FactorGraph(np.array(cards, dtype=np.int64), scopes)
 
 

@@ -16,9 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_python(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_data_flows_one_way() -> None:
@@ -53,10 +51,7 @@ def test_type_checkers_see_the_same_names() -> None:
     tree = ast.parse((ROOT / "src/loopwise/__init__.py").read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
-        alias.asname or alias.name
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert seen == set(loopwise.__all__)
 

@@ -38,9 +38,7 @@ def small_model(seed: int, variables: int = 6, coupling: float = 1.0) -> TableMo
     """A ring with a chord and a field on each variable, of 2 and 3 values in turn."""
     rng = np.random.default_rng(seed)
     cards = [2 + variable % 2 for variable in range(variables)]
-    scopes = (
-        [(v,) for v in range(variables)] + [(v, (v + 1) % variables) for v in range(variables)] + [(0, 3)]
-    )
+    scopes = [(v,) for v in range(variables)] + [(v, (v + 1) % variables) for v in range(variables)] + [(0, 3)]
     return TableModel.of(
         cards, [(scope, np.exp(coupling * rng.normal(size=[cards[v] for v in scope]))) for scope in scopes]
     )
@@ -66,9 +64,7 @@ def test_mean_error_weighs_variables_equally_and_skips_observed_ones() -> None:
     rng = np.random.default_rng(0)
     ours, theirs = rng.random(6), rng.random(6)
     for observed in (np.array([False, False, False]), np.array([False, True, False])):
-        each = [
-            np.abs(ours - theirs)[variable == MIXED].mean() for variable in range(3) if not observed[variable]
-        ]
+        each = [np.abs(ours - theirs)[variable == MIXED].mean() for variable in range(3) if not observed[variable]]
         assert uai2014.mean_error(ours, theirs, MIXED, observed) == pytest.approx(np.mean(each), rel=1e-14)
     assert uai2014.mean_error(ours, theirs, MIXED, np.ones(3, dtype=bool)) == 0
 
@@ -161,10 +157,10 @@ def test_refusals_and_missing_answers_are_reported() -> None:
     assert not record["exact"]["solved"] and "limit" in record["exact"]["refused"]
     assert record["trw"]["bound_held"]  # against the reference
     xor = TableModel.of([2, 2], [((0, 1), np.eye(2)), ((0, 1), 1 - np.eye(2))])  # impossible
-    gone = uai2014.run_approximate(
-        Instance("No_1", xor), uai2014.Reference(np.full(4, 0.5), 0.0), uai2014.Settings().mean_field()
+    gone = uai2014.run_mean_field(
+        Instance("No_1", xor), uai2014.Reference(np.full(4, 0.5), 0.0), uai2014.Settings(mean_field_restarts=3)
     )
-    assert not gone["answered"] and not gone.get("nan")
+    assert gone["restarted"] and not gone["answered"] and not gone.get("nan")
     record["mean_field"] = gone
     text = uai2014_page.page({"Toy_1": record}, {}, uai2014.asdict(uai2014.Settings()))
     assert "| refused | – | – |" in text
@@ -180,6 +176,7 @@ def test_marks_of_damping_convergence_and_bounds() -> None:
     cells = uai2014_page.method_cells
     assert cells(entry | {"converged": True}) == ["0.25", "-1.5", "7", "0.50"]
     assert cells(entry | {"converged": False, "damped": True})[2] == "7 d x"
+    assert cells(entry | {"converged": True, "restarted": True})[2] == "7 r"
     assert cells(entry | {"converged": True, "bound_held": False})[1] == "-1.5 (!)"
 
 

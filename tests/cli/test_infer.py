@@ -33,9 +33,7 @@ def loopy_model(seed: int = 0, side: int = 4, strength: float = 1.0) -> TableMod
     rng = np.random.default_rng(seed)
     pairs = [(r * side + c, r * side + c + 1) for r in range(side) for c in range(side - 1)]
     pairs += [(r * side + c, r * side + side + c) for r in range(side - 1) for c in range(side)]
-    return TableModel.of(
-        [2] * side**2, [(pair, np.exp(strength * rng.normal(size=(2, 2)))) for pair in pairs]
-    )
+    return TableModel.of([2] * side**2, [(pair, np.exp(strength * rng.normal(size=(2, 2)))) for pair in pairs])
 
 
 def truth(model: TableModel, evidence: dict[int, int] | None = None) -> Enumeration:
@@ -108,9 +106,7 @@ def test_most_probable_configuration(model_file: Path, tmp_path: Path, method: s
 def test_bounds_on_a_loopy_model(tmp_path: Path) -> None:
     write_uai(tmp_path / "grid.uai", loopy_model())
     value = {
-        method: json.loads(
-            succeed(tmp_path / "grid.uai", "--task", "PR", "--json", "--method", method).stdout
-        )
+        method: json.loads(succeed(tmp_path / "grid.uai", "--task", "PR", "--json", "--method", method).stdout)
         for method in ("exact", "trw", "meanfield")
     }
     log10 = {method: report["log10_partition"] for method, report in value.items()}
@@ -120,8 +116,7 @@ def test_bounds_on_a_loopy_model(tmp_path: Path) -> None:
 
 def test_gibbs_comes_near_and_keeps_its_seed(model_file: Path, tmp_path: Path) -> None:
     first, again, other = (
-        succeed(model_file, "--method", "gibbs", "--iterations", 2000, "--seed", seed).stdout
-        for seed in (1, 1, 2)
+        succeed(model_file, "--method", "gibbs", "--iterations", 2000, "--seed", seed).stdout for seed in (1, 1, 2)
     )
     assert first == again != other
     solution = tmp_path / "solution"
@@ -162,9 +157,7 @@ def test_out_writes_a_file_and_nothing_else(model_file: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.uai", "solution.gz"]
 
 
-@pytest.mark.parametrize(
-    ("task", "key"), [("MAR", "marginals"), ("PR", "log10_partition"), ("MAP", "assignment")]
-)
+@pytest.mark.parametrize(("task", "key"), [("MAR", "marginals"), ("PR", "log10_partition"), ("MAP", "assignment")])
 def test_json(model_file: Path, task: str, key: str) -> None:
     report = json.loads(succeed(model_file, "--task", task, "--json", "--method", "bp").stdout)
     assert report["task"] == task and report["method"] == "bp" and key in report
@@ -183,9 +176,7 @@ def test_a_model_beyond_the_limit_is_refused_or_approximated(tmp_path: Path) -> 
     limit = ("--memory-limit", 1e-7)
     assert_one_sentence(invoke(tmp_path / "grid.uai", "--method", "exact", *limit), "limit")
     status = json.loads(succeed(tmp_path / "grid.uai", "--json", *limit).stdout)["status"]
-    assert (
-        status["method"] == "BP" and not status["exact"] and any("chosen" in note for note in status["notes"])
-    )
+    assert status["method"] == "BP" and not status["exact"] and any("chosen" in note for note in status["notes"])
 
 
 @pytest.mark.parametrize(
@@ -207,9 +198,7 @@ def test_other_mistakes_are_one_sentence(model_file: Path, tmp_path: Path) -> No
     assert_one_sentence(invoke(tmp_path / "absent.uai"), "absent.uai", "no such file")
     assert_one_sentence(invoke(tmp_path), ".uai or .fg")
     assert_one_sentence(invoke(model_file, "--method", "gibbs", "--task", "PR"), "gibbs", "PR", "exact")
-    assert_one_sentence(
-        invoke(model_file, "--method", "exact", "--damping", 0.5), "--damping", "--memory-limit"
-    )
+    assert_one_sentence(invoke(model_file, "--method", "exact", "--damping", 0.5), "--damping", "--memory-limit")
     assert_one_sentence(invoke(model_file, "--method", "bp", "--damping", 1.5), "damping", "1.5")
     assert_one_sentence(invoke("-", "--evidence", "-"), "standard input")
     (tmp_path / "bad.evid").write_text("1 0 7\n")
@@ -219,9 +208,7 @@ def test_other_mistakes_are_one_sentence(model_file: Path, tmp_path: Path) -> No
 def test_impossible_evidence_is_one_sentence(tmp_path: Path) -> None:
     write_uai(tmp_path / "equal.uai", TableModel.of([2, 2], [((0, 1), np.eye(2))]))
     write_evidence(tmp_path / "unequal.evid", {0: 0, 1: 1})
-    assert_one_sentence(
-        invoke(tmp_path / "equal.uai", "--evidence", tmp_path / "unequal.evid"), "impossible evidence"
-    )
+    assert_one_sentence(invoke(tmp_path / "equal.uai", "--evidence", tmp_path / "unequal.evid"), "impossible evidence")
 
 
 def command(*arguments: object, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -238,9 +225,7 @@ def test_the_real_command(model_file: Path, tmp_path: Path) -> None:
     assert read_pr(tmp_path / "solution") == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["infer"], ["infer", "m.uai", "--nonsense"], ["nonsense"], ["infer", "no.uai"]]
-)
+@pytest.mark.parametrize("arguments", [["infer"], ["infer", "m.uai", "--nonsense"], ["nonsense"], ["infer", "no.uai"]])
 def test_the_real_command_fails_in_one_sentence(arguments: list[str]) -> None:
     done = command(*arguments)
     assert done.returncode == 2 and done.stdout == ""

@@ -107,9 +107,7 @@ HUGE = [
 def test_claims_cost_nothing(name: str, text: str, line: int, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text)
-    limit = (
-        2**28 if name == "sum.fg" else 2**20
-    )  # that one is refused only when the sum of its tables is too large
+    limit = 2**28 if name == "sum.fg" else 2**20  # that one is refused only when the sum of its tables is too large
     tracemalloc.start()
     try:
         with pytest.raises(FormatError) as caught:

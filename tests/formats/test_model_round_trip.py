@@ -41,9 +41,7 @@ def models(draw: st.DrawFn, *, isolated: bool = True, labels: bool = False) -> T
         )
     )
     if not isolated:
-        scopes += [
-            [variable] for variable in range(len(sizes)) if not any(variable in scope for scope in scopes)
-        ]
+        scopes += [[variable] for variable in range(len(sizes)) if not any(variable in scope for scope in scopes)]
     factors = []
     for scope in scopes:
         shape = [sizes[variable] for variable in scope]
@@ -181,9 +179,7 @@ def test_log_factors_take_zero_to_minus_infinity_silently(recwarn: pytest.Warnin
         ([2], [([0], [1, math.inf])], r"holds inf at \[1\]"),
     ],
 )
-def test_models_that_no_file_could_hold(
-    cardinalities: list[int], factors: list, message: str, tmp_path: Path
-) -> None:
+def test_models_that_no_file_could_hold(cardinalities: list[int], factors: list, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         TableModel.of(cardinalities, factors)
     unchecked = TableModel(

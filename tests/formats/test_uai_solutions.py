@@ -154,9 +154,7 @@ def map_of_pairs(path: Path) -> object:
         (map_of_pairs, "MAP\n2 0 -1\n", 2, "is -1"),
     ],
 )  # fmt: skip
-def test_bad_solutions(
-    reader: Callable[[Path], object], text: str, line: int, message: str, tmp_path: Path
-) -> None:
+def test_bad_solutions(reader: Callable[[Path], object], text: str, line: int, message: str, tmp_path: Path) -> None:
     path = written(tmp_path, text)
     with pytest.raises(FormatError) as caught:
         reader(path)

@@ -39,9 +39,7 @@ def test_values_of_hidden_and_missing_variables_are_ignored() -> None:
 
 def test_an_input_without_a_value_is_refused_by_example() -> None:
     evidence = Evidence.of([[1, 2, 3], [0, -1, 2]], [Role.OUTPUT, Role.INPUT, Role.MISSING])
-    with pytest.raises(
-        ValueError, match=r"variable 1 \(example 1\) has the role INPUT but the value -1.*MISSING"
-    ):
+    with pytest.raises(ValueError, match=r"variable 1 \(example 1\) has the role INPUT but the value -1.*MISSING"):
         evidence.clamp()
     assert evidence.clamp((Role.OUTPUT,)).tolist() == [[1, FREE, FREE], [0, FREE, FREE]]
 

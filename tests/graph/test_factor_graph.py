@@ -13,9 +13,7 @@ from strategies import graphs
 
 
 def test_groups_hold_what_was_given() -> None:
-    graph = FactorGraph(
-        [2, 3, 2, 1], {"pair": [[0, 1], [2, 1]], "one": [[3]], "constant": np.zeros((2, 0), int)}
-    )
+    graph = FactorGraph([2, 3, 2, 1], {"pair": [[0, 1], [2, 1]], "one": [[3]], "constant": np.zeros((2, 0), int)})
     assert graph.variables == 4
     assert graph.factors == 5
     assert [(group.name, group.count, group.arity, group.shape, group.cells) for group in graph.groups] == [
@@ -84,9 +82,7 @@ def test_from_scopes_refuses_and_names_the_factor(scopes: list[list[int]], messa
 
 
 def test_from_factors_refuses_a_table_of_the_wrong_shape() -> None:
-    with pytest.raises(
-        ValueError, match=r"factor 1 over variables \[1, 0\] .* shape \(2, 3\); .* ask for \(3, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"factor 1 over variables \[1, 0\] .* shape \(2, 3\); .* ask for \(3, 2\)"):
         FactorGraph.from_factors([2, 3], [([0], np.zeros(2)), ([1, 0], np.zeros((2, 3)))])
 
 

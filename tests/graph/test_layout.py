@@ -36,9 +36,7 @@ def test_states_edges_and_slots(graph: FactorGraph) -> None:
     states = [(variable, value) for variable, size in enumerate(graph.cardinalities) for value in range(size)]
     edges = listed_edges(graph)
     slots = [
-        (edge, value)
-        for edge, (_, variable) in enumerate(edges)
-        for value in range(graph.cardinalities[variable])
+        (edge, value) for edge, (_, variable) in enumerate(edges) for value in range(graph.cardinalities[variable])
     ]
     assert layout.states == len(states)
     assert layout.state_variable.tolist() == [variable for variable, _ in states]
@@ -49,9 +47,7 @@ def test_states_edges_and_slots(graph: FactorGraph) -> None:
     assert layout.slots == len(slots)
     assert layout.slot_state.tolist() == [states.index((edges[edge][1], value)) for edge, value in slots]
     for variable in range(graph.variables):
-        mine = layout.variable_edges[
-            layout.variable_edge_start[variable] : layout.variable_edge_start[variable + 1]
-        ]
+        mine = layout.variable_edges[layout.variable_edge_start[variable] : layout.variable_edge_start[variable + 1]]
         assert mine.tolist() == [edge for edge, (_, other) in enumerate(edges) if other == variable]
         assert layout.degrees[variable] == len(mine)
 

@@ -71,9 +71,7 @@ def test_exact_inference_on_the_whole_is_that_on_the_parts(parts: list[Model]) -
         ours = beliefs.states[start[where.start] : start[where.stop]]
         torch.testing.assert_close(ours, alone.states, rtol=1e-10, atol=1e-10)
         for group in graph.groups:
-            torch.testing.assert_close(
-                factors[number][group.name], alone.factor(group.name), rtol=1e-10, atol=1e-10
-            )
+            torch.testing.assert_close(factors[number][group.name], alone.factor(group.name), rtol=1e-10, atol=1e-10)
     assert float(beliefs.log_partition) == pytest.approx(log_partition, abs=1e-9)
 
 
@@ -95,9 +93,7 @@ def test_bp_on_chains_of_different_lengths() -> None:
     beliefs = BP()(whole.graph, whole.join(tables))  # type: ignore[arg-type]
     for number, graph in enumerate(graphs):
         alone = BP()(graph, tables[number])
-        torch.testing.assert_close(
-            beliefs.variables[whole.variables_of(number)], alone.variables, rtol=1e-9, atol=1e-9
-        )
+        torch.testing.assert_close(beliefs.variables[whole.variables_of(number)], alone.variables, rtol=1e-9, atol=1e-9)
 
 
 def test_one_name_with_two_shapes_becomes_two_groups() -> None:

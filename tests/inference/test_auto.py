@@ -19,10 +19,7 @@ TINY = 1000.0  # bytes: too little for anything but a handful of variables
 
 
 def tables(graph: FactorGraph, seed: int = 0, scale: float = 1.0) -> dict[str, torch.Tensor]:
-    return {
-        name: table.detach()
-        for name, table in TablePotentials.random(graph, seed=seed, scale=scale)().items()
-    }
+    return {name: table.detach() for name, table in TablePotentials.random(graph, seed=seed, scale=scale)().items()}
 
 
 def test_small_models_are_solved_exactly() -> None:
@@ -60,9 +57,7 @@ def test_the_cell_limit_counts_all_examples() -> None:
     graph = grid(5, 5)
     method = Auto(cell_limit=2000.0)
     assert method(graph, tables(graph, scale=0.3)).status.method == "Exact"
-    batch = {
-        name: table.expand(1000, *table.shape).clone() for name, table in tables(graph, scale=0.3).items()
-    }
+    batch = {name: table.expand(1000, *table.shape).clone() for name, table in tables(graph, scale=0.3).items()}
     assert method(graph, batch).status.method == "BP"
 
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from oracle import enumerate_model
 
 from loopwise.graph import FactorGraph, chain, grid
 from loopwise.inference.beliefs import ConvergenceWarning
@@ -15,6 +14,7 @@ from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Residual, Sequential
+from oracle import enumerate_model
 
 ENGINES = [Reference(), Compiled()]
 SCHEDULES = [Flooding(), Sequential(), Residual()]
@@ -117,7 +117,7 @@ def test_belief_is_the_derivative_of_log_z_at_convergence() -> None:
 
 
 def test_a_million_variables_in_a_chain() -> None:
-    """Sequential BP on a chain of 10^6 equal links: the middle is the stationary distribution of the transfer matrix."""
+    """Sequential BP on 10^6 equal links: the middle is the stationary distribution of the transfer matrix."""
     length = 1_000_000
     graph = chain(length, 2)
     pair = torch.tensor([[0.5, -1.0], [0.3, 1.0]], dtype=torch.float64)

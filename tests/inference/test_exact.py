@@ -32,9 +32,7 @@ def models(draw: st.DrawFn, scales: tuple[float, ...] = (1.0, 30.0, 1e4), zeros:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     scale, share = draw(st.sampled_from(scales)), draw(st.sampled_from([0.0, 0.2])) if zeros else 0.0
     shapes = [tuple(cards[variable] for variable in scope) for scope in scopes]
-    tables = [
-        np.where(rng.random(shape) < share, -np.inf, scale * rng.normal(size=shape)) for shape in shapes
-    ]
+    tables = [np.where(rng.random(shape) < share, -np.inf, scale * rng.normal(size=shape)) for shape in shapes]
     graph, groups = FactorGraph.from_factors(cards, list(zip(scopes, tables, strict=True)))
     constants = draw(st.integers(0, 2))
     if constants:
@@ -72,9 +70,7 @@ def test_marginals_log_partition_and_entropy_by_enumeration(model: Model, temper
         return
     beliefs = Exact(temperature=temperature)(graph, tensors(tables))
     # Cells of 1e4 leave 1e-12 of rounding in each score.
-    size = max(
-        1.0, *(float(np.abs(table[np.isfinite(table)]).max(initial=0)) for table in tables.values()), 1.0
-    )
+    size = max(1.0, *(float(np.abs(table[np.isfinite(table)]).max(initial=0)) for table in tables.values()), 1.0)
     assert close(beliefs.states, truth.states, size)
     assert close(beliefs.log_partition, truth.log_partition, size)
     for group in graph.groups:
@@ -215,9 +211,7 @@ def test_grid_against_transfer_matrix() -> None:
             if row == 0:
                 moved = np.stack([moved[0] + step[0, 0], moved[0] + step[1, 0]])
             else:
-                moved = np.stack(
-                    [np.logaddexp(moved[0] + step[v, 0], moved[1] + step[v, 1]) for v in range(2)]
-                )
+                moved = np.stack([np.logaddexp(moved[0] + step[v, 0], moved[1] + step[v, 1]) for v in range(2)])
             log_weight = np.moveaxis(moved, 0, column)
             if column:
                 shape = [1] * columns
@@ -329,6 +323,4 @@ def test_single_precision_in_single_precision_out() -> None:
     graph = grid(3, 3)
     tables = {name: table.float() for name, table in normal_tables(graph, 10).items()}
     beliefs = Exact()(graph, tables)
-    assert (
-        beliefs.states.dtype == beliefs.log_partition.dtype == beliefs.factor("pair").dtype == torch.float32
-    )
+    assert beliefs.states.dtype == beliefs.log_partition.dtype == beliefs.factor("pair").dtype == torch.float32

@@ -194,8 +194,7 @@ def test_evidence_that_differs_between_examples():
 def test_same_seed_same_result_on_any_number_of_threads(model):
     graph, tables = model()
     runs = [
-        sample(graph, tables, 50, seed=seed, burn_in=5, threads=threads)
-        for seed, threads in ((1, 1), (1, 3), (2, 1))
+        sample(graph, tables, 50, seed=seed, burn_in=5, threads=threads) for seed, threads in ((1, 1), (1, 3), (2, 1))
     ]
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
     # A chain's stream is its own: asking for more samples does not change the first ones.
@@ -366,9 +365,7 @@ def test_bad_options_are_named(option, value):
         Gibbs(**{option: value})
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("count", -1), ("burn_in", -1), ("chains", 0), ("thinning", 0)]
-)
+@pytest.mark.parametrize(("option", "value"), [("count", -1), ("burn_in", -1), ("chains", 0), ("thinning", 0)])
 def test_bad_options_of_sample_are_named(option, value):
     graph, tables = binary_model()
     with pytest.raises(ValueError, match=f"{option}.*{value}"):

@@ -147,8 +147,7 @@ def test_symmetry_is_broken_and_restarts_never_hurt():
     single = MeanField(iterations=1000)(graph, attractive)
     assert float(single.states.max()) > 0.9  # not the uniform saddle point
     bounds = [
-        float(MeanField(iterations=1000, restarts=count)(graph, attractive).log_partition)
-        for count in (1, 4, 16)
+        float(MeanField(iterations=1000, restarts=count)(graph, attractive).log_partition) for count in (1, 4, 16)
     ]
     assert bounds == sorted(bounds) and bounds[0] == float(single.log_partition)
     batch = {**attractive, "unary": rng.normal(size=(20, 6, 3))}
@@ -170,9 +169,7 @@ def test_temperature_divides_the_potentials():
 
 
 def exactly_one(variables):
-    graph = FactorGraph(
-        [2] * variables, {"one": [list(range(variables))], "unary": np.arange(variables)[:, None]}
-    )
+    graph = FactorGraph([2] * variables, {"one": [list(range(variables))], "unary": np.arange(variables)[:, None]})
     allowed = np.indices((2,) * variables).sum(axis=0) == 1
     return graph, np.where(allowed, 0.0, -np.inf)[None]
 
@@ -190,9 +187,7 @@ def test_hard_constraints_start_from_a_possible_configuration():
 
 def test_exclusive_or_leaves_the_free_variable_soft():
     parity = np.where(np.indices((2, 2)).sum(axis=0) == 1, 0.0, -np.inf)
-    graph, tables = FactorGraph.from_factors(
-        [2, 2, 2], [((0, 1), parity), ((1, 2), np.log([[1.0, 3.0], [3.0, 1.0]]))]
-    )
+    graph, tables = FactorGraph.from_factors([2, 2, 2], [((0, 1), parity), ((1, 2), np.log([[1.0, 3.0], [3.0, 1.0]]))])
     beliefs = MeanField(restarts=8)(graph, tables)
     assert sorted(beliefs.marginal(0).tolist()) == [0.0, 1.0]
     assert beliefs.marginal(0).tolist() == beliefs.marginal(1).tolist()[::-1]
@@ -232,8 +227,7 @@ def test_same_seed_same_result_on_any_number_of_threads():
     graph = complete(5)
     tables = {"unary": torch.zeros(7, 5, 2), "pair": torch.eye(2).expand(7, 10, 2, 2)}
     one, many, other = (
-        MeanField(restarts=3, seed=seed, threads=threads)(graph, tables)
-        for seed, threads in ((4, 1), (4, 3), (5, 1))
+        MeanField(restarts=3, seed=seed, threads=threads)(graph, tables) for seed, threads in ((4, 1), (4, 3), (5, 1))
     )
     assert torch.equal(one.states, many.states) and one.states.dtype == torch.float32
     assert not torch.equal(one.states, other.states)

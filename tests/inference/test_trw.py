@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
-from oracle import enumerate_model
 
 from loopwise.graph import FactorGraph, complete, grid, random_mrf
 from loopwise.inference.counting import (
@@ -23,6 +22,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.schedules import Flooding, Sequential
+from oracle import enumerate_model
 
 
 def normal_tables(graph: FactorGraph, seed: int, scale: float = 1.0) -> dict[str, torch.Tensor]:
@@ -37,7 +37,9 @@ GRAPHS = {
     "complete": complete(5, 2),
     "random": random_mrf(8, 14, 3, unary=True, seed=1),
     "triples": random_mrf(7, 6, 2, arity=3, unary=True, seed=2),
-    "mixed": FactorGraph([2, 3, 2, 2], {"oblong": [[0, 1], [2, 1]], "square": [[0, 2], [0, 2]], "quad": [[3, 1, 0, 2]]}),
+    "mixed": FactorGraph(
+        [2, 3, 2, 2], {"oblong": [[0, 1], [2, 1]], "square": [[0, 2], [0, 2]], "quad": [[3, 1, 0, 2]]}
+    ),
 }
 
 
@@ -91,21 +93,19 @@ def test_trw_s_is_monotone_and_ends_where_damped_flooding_ends(
     tables = normal_tables(graph, 7, scale)
     final = TRW(rho=rule, schedule=Flooding(), damping=0.5, iterations=20000, tolerance=1e-12)(graph, tables)
     bounds = [
-        dual_bound(graph, tables, rule, TRW(rho=rule, schedule=Sequential(), iterations=k, tolerance=0)(graph, tables).messages)
+        dual_bound(
+            graph, tables, rule, TRW(rho=rule, schedule=Sequential(), iterations=k, tolerance=0)(graph, tables).messages
+        )
         for k in range(1, 12)
     ]
-    assert all(later <= earlier + 1e-9 for earlier, later in zip(bounds, bounds[1:], strict=False))
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(bounds))
     swept = TRW(rho=rule, schedule=Sequential(), iterations=3000, tolerance=1e-12)(graph, tables)
     torch.testing.assert_close(swept.states, final.states, rtol=0, atol=1e-8)
     assert bounds[-1] >= final.log_partition.item() - 1e-6
 
 
 def dual_bound(graph: FactorGraph, tables: dict[str, torch.Tensor], rule: Counting, messages: torch.Tensor) -> float:
-    """An upper bound on A for any messages: the best of the reparametrisation with every variable's own share.
-
-    With N computed from M as in the method, p(x) is proportional to prod_a b_a^c prod_i b_i^(c_i) (a reparametrisation),
-    so A = sum_a c log Z_a + sum_i c_i log Z_i + const evaluated with the same normalisers, which is what falls.
-    """
+    """sum_a c log Z_a + sum_i c_i log Z_i of the reparametrisation that the messages make: what TRW-S lowers."""
     layout = graph.layout
     numbers = rule.numbers(graph)
     group = layout.message_groups[0].group

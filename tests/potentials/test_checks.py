@@ -108,16 +108,12 @@ def test_refuses_and_names_the_group(potentials: object, message: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize(
-    ("batch", "example"), [((), ""), ((3,), " in example 2"), ((2, 3), r" in example \(1, 2\)")]
-)
+@pytest.mark.parametrize(("batch", "example"), [((), ""), ((3,), " in example 2"), ((2, 3), r" in example \(1, 2\)")])
 def test_a_bad_cell_is_named(bad: float, batch: tuple[int, ...], example: str) -> None:
     pair = torch.zeros(*batch, 2, 2, 3)
     pair[(*(size - 1 for size in batch), 1, 0, 2)] = bad
     pair[..., 0, 0, 0] = -torch.inf  # allowed, and no cover for the bad one
-    message = (
-        rf"factor 1 of group 'pair' \(variables \[2, 1\]\) at \[0, 2\]{example} is {bad}; .* number or -inf"
-    )
+    message = rf"factor 1 of group 'pair' \(variables \[2, 1\]\) at \[0, 2\]{example} is {bad}; .* number or -inf"
     with pytest.raises(ValueError, match=message):
         checked_tables(GRAPH, tables(pair=pair))
 

@@ -37,9 +37,7 @@ def enumerate_clamped(graph: FactorGraph, tables: dict[str, np.ndarray], values:
     return enumerate_model(FactorGraph(graph.cardinalities, scopes), clamped)
 
 
-def spread(
-    graph: FactorGraph, tables: dict[str, Tensor], batch: tuple[int, ...], seed: int
-) -> dict[str, Tensor]:
+def spread(graph: FactorGraph, tables: dict[str, Tensor], batch: tuple[int, ...], seed: int) -> dict[str, Tensor]:
     """Each group in some form that broadcasts to ``batch``: shared or batched, a table each or a tied one."""
     rng = np.random.default_rng(seed)
     given_tables = {}
@@ -59,9 +57,7 @@ def examples(
     """The plain model and the evidence of each example."""
     full = {
         group.name: np.broadcast_to(
-            (
-                tables[group.name] if tables[group.name].ndim > group.arity else tables[group.name][None]
-            ).numpy(),
+            (tables[group.name] if tables[group.name].ndim > group.arity else tables[group.name][None]).numpy(),
             (*batch, group.count, *group.shape),
         )
         for group in graph.groups
@@ -118,9 +114,7 @@ def test_different_variables_observed_in_each_example(
 
 
 @given(st.data(), models(zeros=True), st.sampled_from([(), (2,)]))
-def test_hard_zeros_and_impossible_evidence(
-    data: st.DataObject, model: Model, batch: tuple[int, ...]
-) -> None:
+def test_hard_zeros_and_impossible_evidence(data: st.DataObject, model: Model, batch: tuple[int, ...]) -> None:
     graph, tables = model
     values = data.draw(evidence_for(graph, batch, same_variables=False))
     try:
@@ -146,9 +140,7 @@ def test_single_precision(data: st.DataObject, model: Model, seed: int) -> None:
 
 
 @given(st.data(), models(), st.sampled_from([(), (2,)]), st.integers(0, 2**32 - 1))
-def test_joint_maximum_given_evidence(
-    data: st.DataObject, model: Model, batch: tuple[int, ...], seed: int
-) -> None:
+def test_joint_maximum_given_evidence(data: st.DataObject, model: Model, batch: tuple[int, ...], seed: int) -> None:
     graph, tables = model
     values = data.draw(evidence_for(graph, batch, same_variables=False))
     forms = spread(graph, tables, batch, seed)
@@ -186,9 +178,7 @@ def test_names_of_pieces_never_collide_with_the_users() -> None:
         [2] * 4, {"pair": [[0, 1], [2, 3]], "pair|1": [[3]], "evidence|2": [[2], [3]], "pair|": [[1, 2]]}
     )
     rng = np.random.default_rng(0)
-    tables = {
-        group.name: torch.tensor(rng.normal(size=(group.count, *group.shape))) for group in graph.groups
-    }
+    tables = {group.name: torch.tensor(rng.normal(size=(group.count, *group.shape))) for group in graph.groups}
     for values in (np.array([1, -1, -1, -1]), np.array([[1, 0, -1, 1], [0, 1, 1, -1]])):
         check_against_enumeration(Exact()(graph, tables, values), graph, tables, values, values.shape[:-1])
 
@@ -197,9 +187,7 @@ def test_many_axes_are_kept_apart() -> None:
     """Keeping axes 1 and 2 is not keeping axis 12."""
     scopes = [list(range(13)), [*range(10, 13), *range(10)]]
     graph = FactorGraph([2] * 13, {"wide": scopes})
-    tables = {
-        "wide": torch.randn(2, *[2] * 13, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    }
+    tables = {"wide": torch.randn(2, *[2] * 13, dtype=torch.float64, generator=torch.Generator().manual_seed(0))}
     observed = np.zeros(13, dtype=np.int64)
     observed[[1, 2]] = -1  # axes 1, 2 of the first factor are free, and axes 4, 5 of the second
     check_against_enumeration(Exact()(graph, tables, observed), graph, tables, observed, ())
@@ -222,17 +210,14 @@ def test_groups_that_lose_nothing_are_passed_on_without_a_copy() -> None:
 
 
 def test_slicing_and_restoring_are_differentiable() -> None:
-    graph = FactorGraph(
-        [2, 3, 2, 2], {"three": [[0, 1, 2], [3, 1, 0]], "pair": [[1, 0], [1, 3]], "one": [[0], [2]]}
-    )
+    graph = FactorGraph([2, 3, 2, 2], {"three": [[0, 1, 2], [3, 1, 0]], "pair": [[1, 0], [1, 3]], "one": [[0], [2]]})
     values = torch.tensor([[1, 2, -1, -1], [0, 1, -1, 1]])
     plan = Conditioning.of(graph, np.array([1, 1, 0, 0], dtype=bool), np.array([0, 0, 0, 1], dtype=bool))
     generator = torch.Generator().manual_seed(0)
     shapes = {"three": (2, 1, 2, 3, 2), "pair": (2, 3, 2), "one": (2, 2)}  # the first batched and tied
     names = list(shapes)
     inputs = [
-        torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
-        for shape in shapes.values()
+        torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_() for shape in shapes.values()
     ]
 
     def sliced(*tables: Tensor) -> tuple[Tensor, ...]:

@@ -75,9 +75,7 @@ def test_state_survives_a_round_trip() -> None:
 
 def test_refuses_batches_and_wrong_shapes() -> None:
     batched = {"a pair.": torch.zeros(5, 2, 2, 3), "one": torch.zeros(1, 2), "constant": torch.zeros(2)}
-    with pytest.raises(
-        ValueError, match=r"parameters have no batch dimensions, but the tables given have \(5,\)"
-    ):
+    with pytest.raises(ValueError, match=r"parameters have no batch dimensions, but the tables given have \(5,\)"):
         TablePotentials(GRAPH, batched)
     with pytest.raises(ValueError, match="'one' have shape"):
         TablePotentials(GRAPH, batched | {"a pair.": torch.zeros(2, 2, 3), "one": torch.zeros(1, 3)})

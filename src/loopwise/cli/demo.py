@@ -39,9 +39,7 @@ def demo(
         draw_comparison(findings.cells, findings.images, SHOWN_COUPLING, picture)
         if as_json:
             cells = [asdict(cell) for cell in findings.cells]
-            typer.echo(
-                json.dumps({"side": findings.side, "seed": seed, "cells": cells, "picture": str(picture)})
-            )
+            typer.echo(json.dumps({"side": findings.side, "seed": seed, "cells": cells, "picture": str(picture)}))
         else:
             _print(findings, picture)
 
@@ -80,9 +78,7 @@ def _lessons(cells: tuple[Cell, ...]) -> list[str]:
     for method in dict.fromkeys(cell.method for cell in cells):
         lost = [cell.coupling for cell in cells if cell.method == method and cell.converged < cell.models]
         if lost:
-            lines.append(
-                f"{method} does not converge on every model from coupling {min(lost):g} (yellow rows)."
-            )
+            lines.append(f"{method} does not converge on every model from coupling {min(lost):g} (yellow rows).")
     return [*lines, "The status of every answer says so at the time."]
 
 

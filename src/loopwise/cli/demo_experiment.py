@@ -81,8 +81,7 @@ def experiment(side: int, models: int, seed: int, progress: Callable[[str], None
                 cells.append(_measure(coupling, name, bound, answers[name], exact))
             if coupling == SHOWN_COUPLING:
                 images = {
-                    name: beliefs.variables[0, :, 1].reshape(side, side).numpy()
-                    for name, beliefs in answers.items()
+                    name: beliefs.variables[0, :, 1].reshape(side, side).numpy() for name, beliefs in answers.items()
                 }
     return Findings(tuple(cells), images, side, seed)
 

@@ -27,9 +27,7 @@ def infer(
     model: Annotated[
         Path, typer.Argument(help="A .uai or .fg file, plain or .gz; - reads a .uai from standard input.")
     ],
-    evidence: Annotated[
-        Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")
-    ] = None,
+    evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None,
     method: Annotated[Method, typer.Option(help="auto: exact if it fits in memory, else bp.")] = Method.AUTO,
     task: Annotated[
         Task,
@@ -51,9 +49,7 @@ def infer(
     damping: Annotated[
         float | None, typer.Option(help="Share of the old message kept, 0 to below 1.", show_default="0")
     ] = None,
-    schedule: Annotated[
-        ScheduleName | None, typer.Option(help="Order of messages.", show_default="sequential")
-    ] = None,
+    schedule: Annotated[ScheduleName | None, typer.Option(help="Order of messages.", show_default="sequential")] = None,
     memory_limit: Annotated[
         float | None, typer.Option(help="GiB that exact inference may use.", show_default="2")
     ] = None,
@@ -75,9 +71,7 @@ def _solve(choice: Choice, model: Path, evidence: Path | None) -> tuple[Beliefs,
     from loopwise.graph.factor_graph import FactorGraph
 
     if str(model) == STANDARD_STREAM and evidence is not None and str(evidence) == STANDARD_STREAM:
-        raise ValueError(
-            "model and evidence cannot both come from standard input; give one of them as a file"
-        )
+        raise ValueError("model and evidence cannot both come from standard input; give one of them as a file")
     tables = _read_model(model)
     observed = {} if evidence is None else read_evidence(evidence, tables.cardinalities)
     graph, potentials = FactorGraph.from_factors(tables.cardinalities, tables.log_factors())

@@ -34,9 +34,7 @@ def one_line_each() -> Iterator[None]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter(
-            "always", UserWarning
-        )  # what the library has to say, not what libraries plan to change
+        warnings.simplefilter("always", UserWarning)  # what the library has to say, not what libraries plan to change
         warnings.showwarning = _show_warning
         try:
             yield

@@ -72,8 +72,7 @@ class Choice:
         if self.task not in _TASKS_OF.get(self.method, tuple(Task)):
             able = [method.value for method in Method if self.task in _TASKS_OF.get(method, tuple(Task))]
             raise ValueError(
-                f"--method {self.method.value} does not solve --task {self.task.value}; "
-                f"these do: {', '.join(able)}"
+                f"--method {self.method.value} does not solve --task {self.task.value}; these do: {', '.join(able)}"
             )
         allowed = _OPTIONS_OF[self.method]
         for option in (*_MESSAGE_OPTIONS, "memory_limit"):

@@ -103,9 +103,7 @@ def _read_scope(
     return labels, shape
 
 
-def _read_size(
-    stream: NumberStream, factor: int, labels: tuple[int, ...], shape: tuple[int, ...]
-) -> tuple[int, int]:
+def _read_size(stream: NumberStream, factor: int, labels: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
     """How many entries the table has, and how many of them the file gives."""
     given = stream.integer(f"the number of entries of factor {factor}")
     stream.check_room(given, 2, f"entries of factor {factor}")
@@ -130,16 +128,13 @@ def _read_table(stream: NumberStream, factor: int, shape: tuple[int, ...], cells
         bad = int(np.argmin(fine))
         if indices[bad] >= cells:
             raise stream.error(
-                f"factor {factor} gives entry {indices[bad]}; its cardinalities {list(shape)} allow "
-                f"0 to {cells - 1}",
+                f"factor {factor} gives entry {indices[bad]}; its cardinalities {list(shape)} allow 0 to {cells - 1}",
                 start + 2 * bad,
             )
         stream.check_potentials(start + 2 * bad + 1, start + 2 * bad + 2)
     table = np.zeros(cells)
     table[indices] = values
-    if (
-        given > 1 and not (np.diff(indices) > 0).all()
-    ):  # files are sorted as a rule; only others need the search
+    if given > 1 and not (np.diff(indices) > 0).all():  # files are sorted as a rule; only others need the search
         order = np.argsort(indices, kind="stable")
         again = np.flatnonzero(np.diff(indices[order]) == 0)
         if again.size:
@@ -157,9 +152,6 @@ def _block_text(model: TableModel, scope: tuple[int, ...], table: Floats) -> str
         " ".join(str(model.labels[variable]) for variable in scope),
         " ".join(str(int(model.cardinalities[variable])) for variable in scope),
         str(len(indices)),
-        *(
-            f"{index} {value!r}"
-            for index, value in zip(indices.tolist(), flat[indices].tolist(), strict=True)
-        ),
+        *(f"{index} {value!r}" for index, value in zip(indices.tolist(), flat[indices].tolist(), strict=True)),
     ]
     return "\n".join(lines) + "\n"

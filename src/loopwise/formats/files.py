@@ -52,9 +52,7 @@ def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
             display_name(path), None, f"not a valid gzip file although its name ends in .gz ({problem})"
         ) from None
     except EOFError:
-        raise FormatError(
-            display_name(path), None, "the compressed data is cut off; copy the file again"
-        ) from None
+        raise FormatError(display_name(path), None, "the compressed data is cut off; copy the file again") from None
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -100,9 +98,7 @@ def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
     temporary = f"{target}.{secrets.token_hex(6)}.tmp"
     try:
         # Not tempfile: its files are private to the user, these get the permissions any new file would get.
-        descriptor = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-        )
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         with os.fdopen(descriptor, "wb") as stream:
             with _compressing(path, stream) as out:
                 yield out

@@ -74,10 +74,7 @@ class TableModel:
         """``(scope, log table)`` of every factor, in order; the logarithm of 0 is -inf. O(cells)."""
         with np.errstate(divide="ignore"):
             # asarray, since the logarithm of a table without axes is a bare number
-            return [
-                (scope, np.asarray(np.log(table)))
-                for scope, table in zip(self.scopes, self.tables, strict=True)
-            ]
+            return [(scope, np.asarray(np.log(table))) for scope, table in zip(self.scopes, self.tables, strict=True)]
 
     def __eq__(self, other: object) -> bool:
         """Same variables, scopes, kind and labels, and exactly the same numbers."""
@@ -86,9 +83,7 @@ class TableModel:
         return (
             np.array_equal(self.cardinalities, other.cardinalities)
             and (self.scopes, self.kind, self.labels) == (other.scopes, other.kind, other.labels)
-            and all(
-                np.array_equal(mine, theirs) for mine, theirs in zip(self.tables, other.tables, strict=True)
-            )
+            and all(np.array_equal(mine, theirs) for mine, theirs in zip(self.tables, other.tables, strict=True))
         )
 
     def __hash__(self) -> int:
@@ -107,14 +102,10 @@ def check_model(model: TableModel) -> None:
     if bad.size:
         raise ValueError(f"variable {bad[0]} has cardinality {cardinalities[bad[0]]}; it must be at least 1")
     if len(model.tables) != model.factors:
-        raise ValueError(
-            f"the model has {model.factors} scopes but {len(model.tables)} tables; they go in pairs"
-        )
+        raise ValueError(f"the model has {model.factors} scopes but {len(model.tables)} tables; they go in pairs")
     labels = model.labels
     if len(labels) != model.variables or any(a >= b for a, b in zip((-1, *labels), labels, strict=False)):
-        raise ValueError(
-            f"labels must be {model.variables} increasing numbers of at least 0, not {list(labels)[:10]}"
-        )
+        raise ValueError(f"labels must be {model.variables} increasing numbers of at least 0, not {list(labels)[:10]}")
     for factor, (scope, table) in enumerate(zip(model.scopes, model.tables, strict=True)):
         _check_factor(factor, scope, np.asarray(table), cardinalities)
 
@@ -125,8 +116,7 @@ def _check_factor(
     for variable in scope:
         if not 0 <= variable < len(cardinalities):
             raise ValueError(
-                f"factor {factor} names variable {variable}; "
-                f"the model has variables 0 to {len(cardinalities) - 1}"
+                f"factor {factor} names variable {variable}; the model has variables 0 to {len(cardinalities) - 1}"
             )
     if len(set(scope)) < len(scope):
         raise ValueError(f"factor {factor} repeats a variable in its scope {list(scope)}")

@@ -60,9 +60,7 @@ class NumberStream:
         value = float(self.numbers[self.position])
         # The order matters: NaN and infinity fail the comparison before int() would.
         if not least <= value <= LARGEST_INTEGER or value != int(value):
-            raise self.error(
-                f"{what} is {value:.17g}; it must be an integer of at least {least}", self.position
-            )
+            raise self.error(f"{what} is {value:.17g}; it must be an integer of at least {least}", self.position)
         self.position += 1
         return int(value)
 
@@ -104,9 +102,7 @@ class NumberStream:
         fine = (values >= 0) & (values < np.inf)
         if not fine.all():
             bad = int(np.argmin(fine))
-            raise self.error(
-                f"the table entry {values[bad]} must be a finite number of at least 0", start + bad
-            )
+            raise self.error(f"the table entry {values[bad]} must be a finite number of at least 0", start + bad)
 
     def finish(self) -> None:
         """Nothing may be left."""

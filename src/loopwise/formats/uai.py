@@ -49,9 +49,7 @@ def _kind(stream: NumberStream) -> ModelKind:
         return ModelKind(stream.word.upper())
     except ValueError:
         kinds = " or ".join(kind.value for kind in ModelKind)
-        raise stream.header_error(
-            f"the file begins with {stream.word!r}; a UAI model begins with {kinds}"
-        ) from None
+        raise stream.header_error(f"the file begins with {stream.word!r}; a UAI model begins with {kinds}") from None
 
 
 def _read_scopes(stream: NumberStream, factors: int, variables: int) -> tuple[tuple[int, ...], ...]:
@@ -89,9 +87,7 @@ def _read_scopes(stream: NumberStream, factors: int, variables: int) -> tuple[tu
     return tuple(scopes)
 
 
-def _read_tables(
-    stream: NumberStream, scopes: tuple[tuple[int, ...], ...], cardinalities: Integers
-) -> list[Floats]:
+def _read_tables(stream: NumberStream, scopes: tuple[tuple[int, ...], ...], cardinalities: Integers) -> list[Floats]:
     begin = stream.position
     sizes = cardinalities.tolist()
     tables = []
@@ -99,9 +95,7 @@ def _read_tables(
         shape = tuple([sizes[variable] for variable in scope])
         what = f"the table of factor {factor} over variables {list(scope)}"
         if len(shape) > MAXIMUM_AXES:
-            raise stream.error(
-                f"{what} has {len(shape)} axes; at most {MAXIMUM_AXES} are supported", stream.position
-            )
+            raise stream.error(f"{what} has {len(shape)} axes; at most {MAXIMUM_AXES} are supported", stream.position)
         cells = bounded_product(shape, len(stream.numbers))
         count = stream.integer(f"the number of entries of {what}")
         if cells > len(stream.numbers):

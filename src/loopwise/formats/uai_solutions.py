@@ -83,8 +83,7 @@ def read_mar(path: PathLike, cardinalities: ArrayLike | None = None) -> list[Flo
         if not fine.all():
             bad = int(np.argmin(fine))
             raise stream.error(
-                f"the probability of value {bad} of variable {variable} is {marginal[bad]}; "
-                "it must be from 0 to 1",
+                f"the probability of value {bad} of variable {variable} is {marginal[bad]}; it must be from 0 to 1",
                 stream.position - size + bad,
             )
         marginals.append(marginal)
@@ -117,9 +116,7 @@ def read_pr(path: PathLike) -> float:
         raise stream.error("the file ends where log10 of the partition function should be")
     value = float(stream.numbers[stream.position])
     if not value < math.inf:  # NaN too
-        raise stream.error(
-            f"log10 of the partition function is {value}; it must be a number or -inf", stream.position
-        )
+        raise stream.error(f"log10 of the partition function is {value}; it must be a number or -inf", stream.position)
     stream.position += 1
     stream.finish()
     return value
@@ -171,9 +168,7 @@ def write_map(path: PathLike, values: ArrayLike) -> None:
 def _solution(path: PathLike, *headers: str) -> NumberStream:
     stream = NumberStream(path, header=True)
     if stream.word.upper() not in headers:
-        raise stream.header_error(
-            f"the file begins with {stream.word!r}; it should begin with {' or '.join(headers)}"
-        )
+        raise stream.header_error(f"the file begins with {stream.word!r}; it should begin with {' or '.join(headers)}")
     return stream
 
 
@@ -181,8 +176,7 @@ def _skip_sample_count(stream: NumberStream) -> None:
     samples = stream.integer("the number of evidence samples")
     if samples != 1:
         raise stream.error(
-            f"the counts do not add up, unless the file holds {samples} evidence samples; "
-            "only one is supported",
+            f"the counts do not add up, unless the file holds {samples} evidence samples; only one is supported",
             stream.position - 1,
         )
 
@@ -199,16 +193,12 @@ def _holds_marginals(numbers: Floats) -> bool:
     return place == len(numbers)
 
 
-def _expected_cardinalities(
-    stream: NumberStream, variables: int, cardinalities: ArrayLike | None
-) -> Integers | None:
+def _expected_cardinalities(stream: NumberStream, variables: int, cardinalities: ArrayLike | None) -> Integers | None:
     if cardinalities is None:
         return None
     expected = np.asarray(cardinalities, dtype=np.int64)
     if len(expected) != variables:
-        raise stream.error(
-            f"the file has {variables} variables and the model {len(expected)}", stream.position - 1
-        )
+        raise stream.error(f"the file has {variables} variables and the model {len(expected)}", stream.position - 1)
     return expected
 
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _NONE = np.zeros(0, dtype=np.int64)
 LARGEST_TOTAL = 2.0**36  # cells: beyond this, hours of work
 RESTARTS = 3000  # at most so many randomised tries, and none beyond the budget of steps:
-STEPS_A_CELL = (
-    0.15  # a step takes some 15 ns, a cell some 10 in both passes: search costs a quarter of the inference
-)
+STEPS_A_CELL = 0.15  # a step takes some 15 ns, a cell some 10 in both passes: search costs a quarter of the inference
 MOST_STEPS = 6e8
 HOPELESS = 16  # tries that may all exceed the limit by far before the search gives up
 FAR = 2.0**10  # the factor by which restarts have been seen to better a first try
@@ -146,9 +144,7 @@ def _search(
     best, order, least, steps = None, _NONE, 2 * FAR * cell_limit, 0.0
     for attempt in range(len(rules) + restarts):
         chosen, noise, prefix = attempt, 0.0, _NONE
-        if attempt >= len(
-            rules
-        ):  # what did best on real networks: mostly weighted fill, all amounts of noise
+        if attempt >= len(rules):  # what did best on real networks: mostly weighted fill, all amounts of noise
             chosen = len(rules) - 1 if rng.random() < 0.8 else int(rng.integers(len(rules)))
             noise = float(rng.choice([0.0, 0.2, 0.5, 1.0]))
             prefix = order[: int(len(order) * rng.random())] if rng.random() < 0.8 else _NONE

@@ -95,15 +95,11 @@ def _from_mapping(graph: FactorGraph, evidence: Mapping[int, int]) -> Integers:
         try:
             place, known = operator.index(variable), operator.index(value)
         except TypeError:
-            raise ValueError(
-                f"evidence must map integers to integers, not {variable!r} to {value!r}"
-            ) from None
+            raise ValueError(f"evidence must map integers to integers, not {variable!r} to {value!r}") from None
         if not 0 <= place < graph.variables:
             raise ValueError(f"evidence names variable {place}; {variable_range(graph.variables)}")
         if known == FREE:
-            raise ValueError(
-                f"evidence gives variable {place} the value {known}; leave it out to keep it free"
-            )
+            raise ValueError(f"evidence gives variable {place} the value {known}; leave it out to keep it free")
         values[place] = known
     return values
 

@@ -107,9 +107,7 @@ class FactorGraph:
         A Python loop over factors: give large models as arrays, to the constructor.
         """
         graph = cls.from_scopes(cardinalities, [scope for scope, _ in factors])
-        tables = {
-            group.name: np.empty((group.count, *group.shape), dtype=np.float64) for group in graph.groups
-        }
+        tables = {group.name: np.empty((group.count, *group.shape), dtype=np.float64) for group in graph.groups}
         for number, (scope, values) in enumerate(factors):
             name, row = graph.locate(number)
             table = np.asarray(values, dtype=np.float64)
@@ -166,9 +164,10 @@ class FactorGraph:
     def __repr__(self) -> str:
         parts = ", ".join(
             f"{group.name} {group.count}" + ("" if group.name == label else f" of {label}")
-            for group in self.groups
+            for group in self.groups[:6]
             for label in [shape_name(group.shape)]
         )
+        parts += f", and {len(self.groups) - 6} more groups" if len(self.groups) > 6 else ""
         head = f"{self.variables} variables, {self.factors} factors"
         return f"FactorGraph({head}: {parts})" if parts else f"FactorGraph({head})"
 
@@ -222,9 +221,7 @@ def _shape_of_scope(number: int, scope: Sequence[int], cardinalities: Integers) 
         raise ValueError(f"factor {number} must name its variables by integers, not {list(scope)}") from None
     for variable in members:
         if not 0 <= variable < len(cardinalities):
-            raise ValueError(
-                f"factor {number} names variable {variable}; {variable_range(len(cardinalities))}"
-            )
+            raise ValueError(f"factor {number} names variable {variable}; {variable_range(len(cardinalities))}")
     if len(set(members)) < len(members):
         raise ValueError(f"factor {number} repeats a variable in its scope {members}")
     return tuple(int(cardinalities[variable]) for variable in members)
@@ -241,9 +238,7 @@ def _checked_group(name: str, scopes: ArrayLike, cardinalities: Integers) -> Gro
     if array.size == 0 and array.ndim < 2:
         raise ValueError(f"group {name!r} has no factors: leave it out, or give scopes of shape [0, arity]")
     if array.ndim != 2:
-        raise ValueError(
-            f"scopes of group {name!r} must be an array [factors, arity], not of shape {array.shape}"
-        )
+        raise ValueError(f"scopes of group {name!r} must be an array [factors, arity], not of shape {array.shape}")
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"scopes of group {name!r} must be integers, not {array.dtype}")
     array = array.astype(np.int64)
@@ -274,8 +269,7 @@ def _check_range(name: str, scopes: Integers, variables: int) -> None:
     if bad.size:
         row, position = bad[0]
         raise ValueError(
-            f"factor {row} of group {name!r} names variable {scopes[row, position]}; "
-            f"{variable_range(variables)}"
+            f"factor {row} of group {name!r} names variable {scopes[row, position]}; {variable_range(variables)}"
         )
 
 

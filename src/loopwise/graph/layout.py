@@ -152,18 +152,16 @@ class Layout:
         """The tree-solving visiting order."""
         from loopwise.kernels.order import breadth_first
 
-        order = breadth_first(
-            self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges()
-        )[::-1].copy()
+        order = breadth_first(self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges())[
+            ::-1
+        ].copy()
         edge_rank, lowest, highest = self._ranks(order)
         if not self.is_forest:
             as_numbered = np.arange(len(order))
             ranks = self._ranks(as_numbered)
             if (ranks[2] - ranks[1]).sum() <= (highest - lowest).sum():
                 order, (edge_rank, lowest, highest) = as_numbered, ranks
-        return SequentialOrder(
-            order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor]
-        )
+        return SequentialOrder(order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor])
 
     def _ranks(self, order: Integers) -> tuple[Integers, Integers, Integers]:
         """When each edge's variable is visited, and each factor's first and last member."""

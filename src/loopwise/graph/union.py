@@ -65,16 +65,13 @@ class Union:
         pieces: dict[str, list[NDArray[np.floating]]] = {group.name: [] for group in self.graph.groups}
         for part, (places, given) in enumerate(zip(self.rows, tables, strict=True)):
             if given.keys() != places.keys():
-                raise ValueError(
-                    f"graph {part} has the groups {list(places)}, but its tables are {list(given)}"
-                )
+                raise ValueError(f"graph {part} has the groups {list(places)}, but its tables are {list(given)}")
             for name, (target, where) in places.items():
                 table = given[name] if hasattr(given[name], "shape") else np.asarray(given[name])
                 shape = (where.stop - where.start, *self.parts[part].group(name).shape)
                 if tuple(table.shape) != shape:
                     raise ValueError(
-                        f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}; "
-                        f"it must be {shape}"
+                        f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}; it must be {shape}"
                     )
                 pieces[target].append(table)
         return {name: _concatenate(members) for name, members in pieces.items()}

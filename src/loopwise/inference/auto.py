@@ -28,6 +28,7 @@ from loopwise.inference.schedules import Sequential
 MEMORY_LIMIT = 2.0 * 2**30  # bytes
 CELL_LIMIT = 2.0**31  # clique cells over all examples: some 10 ns each, so about half a minute
 HOPE = 2.0**4  # a greedy order this far over a limit may come under it when Exact searches longer
+ASK_LIMIT = 200_000  # edges of a loopy graph beyond which looking for an order costs more than BP: assumed too wide
 DAMPING = 0.5  # of the second attempt: what most often settles BP that oscillates
 
 
@@ -69,6 +70,9 @@ class Auto(Inference):
 
     def _promising_tree(self, problem: Problem, examples: int) -> JunctionTree | None:
         """A greedy tree within, or not far over, the limits: of the graph, or of what its zeros leave."""
+        layout = problem.graph.layout
+        if layout.edges > ASK_LIMIT and not layout.is_forest:
+            return None
         tree = self._greedy_tree(problem.graph, examples)
         if tree is None:
             pruning = _pruning(problem)

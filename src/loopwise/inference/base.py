@@ -134,8 +134,7 @@ def _started(problem: Problem, initial: Tensor | None) -> Problem:
         initial = initial.to(problem.like).expand(*problem.batch, slots)
     except RuntimeError:
         raise ValueError(
-            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of "
-            f"{tuple(problem.batch)}"
+            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of {tuple(problem.batch)}"
         ) from None
     return replace(problem, initial=initial)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from loopwise.inference.base import Problem
 from loopwise.inference.counting import CountingNumbers
+from loopwise.potentials.checks import broadcast_batches
 
 
 def free_energy(
@@ -68,7 +69,7 @@ def score(problem: Problem, assignment: Tensor) -> Tensor:
         cell = torch.zeros((), dtype=torch.int64, device=assignment.device)
         for axis in range(group.arity):
             cell = cell * group.shape[axis] + assignment[..., torch.tensor(group.scopes[:, axis], device=cell.device)]
-        shape = torch.broadcast_shapes(flat.shape[:-1], cell.shape)
+        shape = broadcast_batches(flat.shape[:-1], cell.shape)
         picked = flat.expand(*shape, flat.shape[-1]).gather(-1, cell.expand(shape)[..., None])
         total = total + picked[..., 0].sum(-1)
     return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -138,7 +139,13 @@ class CompiledSolution:
     sent: int
     domain: str
 
-    def _joined(self, piece: Callable[[Part], Tensor]) -> Tensor:
+    def _joined(self, piece: Callable[[Part], Tensor], *shape: int) -> Tensor:
+        """The examples' pieces, each of ``shape``, in the order of the batch."""
+        return self._stacked(piece, shape).reshape(*self.problem.batch, *shape)
+
+    def _stacked(self, piece: Callable[[Part], Tensor], shape: tuple[int, ...]) -> Tensor:
+        if not self.parts:  # an empty batch
+            return self.problem.like.new_zeros(0, *shape)
         if len(self.parts) == 1:
             return piece(self.parts[0])
         pieces = [piece(part) for part in self.parts]
@@ -150,12 +157,11 @@ class CompiledSolution:
     def factor(self, name: str) -> Tensor:
         for number, member in enumerate(self.problem.graph.layout.message_groups):
             if member.group.name == name:
-                shape = (*self.problem.batch, member.group.count, *member.group.shape)
-                return self._joined(lambda part: part.factor(number)).reshape(shape)
+                return self._joined(partial(Part.factor, number=number), member.group.count, *member.group.shape)
         raise ValueError(f"no factor group {name!r} of arity 2 or more")
 
     def messages(self) -> Tensor:
-        return self._joined(lambda part: part.messages()).reshape(*self.problem.batch, -1)
+        return self._joined(Part.messages, self.problem.graph.layout.slots)
 
     def assignment(self) -> Tensor:
         return decode(self.problem, self.states, self.factor)
@@ -226,14 +232,9 @@ def _join(parts: list[Part], problem: Problem, in_log: int) -> CompiledSolution:
     domain = "probability" if in_log == 0 else "log" if in_log == examples else "probability and log"
     empty = problem.like.new_zeros(0)
     solution = CompiledSolution(problem, parts, empty, empty, empty, sum(part.sent for part in parts), domain)
-    if not parts:
-        solution.states = problem.like.new_zeros(*problem.batch, problem.graph.layout.states)
-        solution.sweeps = torch.zeros(problem.batch, dtype=torch.int64)
-        solution.residual = problem.like.new_zeros(problem.batch)
-        return solution
-    solution.states = solution._joined(lambda part: part.states).reshape(*problem.batch, -1)
-    solution.sweeps = solution._joined(lambda part: torch.from_numpy(part.sweeps)).reshape(problem.batch)
-    solution.residual = solution._joined(lambda part: torch.from_numpy(part.residual)).reshape(problem.batch)
+    solution.states = solution._joined(lambda part: part.states, problem.graph.layout.states)
+    solution.sweeps = solution._joined(lambda part: torch.from_numpy(part.sweeps)).to(torch.int64)
+    solution.residual = solution._joined(lambda part: torch.from_numpy(part.residual))
     return solution
 
 

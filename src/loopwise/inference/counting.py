@@ -168,7 +168,9 @@ def effective_resistance(variables: int, pairs: NDArray[np.int64]) -> Floats:
     laplacian[np.arange(variables), np.arange(variables)] = -laplacian.sum(axis=1)
     inverse = np.linalg.pinv(laplacian, hermitian=True)
     diagonal = np.diag(inverse)
-    return np.clip(diagonal[pairs[:, 0]] + diagonal[pairs[:, 1]] - 2 * inverse[pairs[:, 0], pairs[:, 1]], 1e-12, 1.0)
+    rho: Floats = diagonal[pairs[:, 0]] + diagonal[pairs[:, 1]] - 2 * inverse[pairs[:, 0], pairs[:, 1]]
+    rho[rho > 1 - 1e-9] = 1.0  # a bridge is in every tree: rounding must not make a tree look loopy
+    return np.maximum(rho, 1e-12)
 
 
 def _distinct_pairs(ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -242,7 +244,7 @@ def check_concavity(graph: FactorGraph, counting: Counting) -> Concavity:
 
 
 def concave_scaling(graph: FactorGraph, counting: Counting, steps: int = 30) -> Given:
-    r"""Scales all :math:`c_\alpha` down (keeping :math:`\hat c_i`) until :func:`check_concavity` passes, by bisection."""
+    r"""Scales all :math:`c_\alpha` down, keeping :math:`\hat c_i`, until :func:`check_concavity` passes."""
     layout = graph.layout
     numbers = counting.numbers(graph)
 

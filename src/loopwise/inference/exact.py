@@ -67,9 +67,7 @@ class Exact(Inference):
         beliefs = Inference.__call__(keeper, graph, potentials, evidence)
         if isinstance(beliefs, ExactBeliefs):
             return beliefs
-        return ConditionedExactBeliefs(
-            beliefs, keeper.beliefs, torch.as_tensor(clamped_values(graph, evidence))
-        )
+        return ConditionedExactBeliefs(beliefs, keeper.beliefs, torch.as_tensor(clamped_values(graph, evidence)))
 
     def run(self, problem: Problem) -> ExactBeliefs:
         graph = problem.graph
@@ -80,9 +78,7 @@ class Exact(Inference):
         )
         examples = math.prod(batch)
         flat = [
-            table.expand(*batch, *table.shape[-1 - arity :]).reshape(
-                examples, math.prod(table.shape[-1 - arity :])
-            )
+            table.expand(*batch, *table.shape[-1 - arity :]).reshape(examples, math.prod(table.shape[-1 - arity :]))
             for table, arity in zip(tables, arities, strict=True)
         ]
         theta = torch.cat(flat, 1) if flat else problem.like.new_zeros(1, 0)
@@ -98,9 +94,7 @@ class Exact(Inference):
             pruning = None if possible.all() else Pruning.of(graph, possible)
             if pruning is not None:
                 if pruning.empty is not None:
-                    raise ImpossibleError(
-                        f"variable {pruning.empty} has no possible value: the zeros rule out each"
-                    )
+                    raise ImpossibleError(f"variable {pruning.empty} has no possible value: the zeros rule out each")
                 small = self._affordable(pruning.graph, len(theta))
                 return PrunedCalibration(pruning, small, theta, maximise)
         return Calibration(self._affordable(graph, len(theta)), theta, maximise)
@@ -109,9 +103,7 @@ class Exact(Inference):
         tree = graph.layout.junction_tree
         remedy = "use BP or TRW, which are approximate"
         if tree is None:
-            raise TooLargeError(
-                f"exact inference on {graph!r} would visit over {LARGEST_TOTAL:.2g} cells: {remedy}"
-            )
+            raise TooLargeError(f"exact inference on {graph!r} would visit over {LARGEST_TOTAL:.2g} cells: {remedy}")
         cells = sum(group.count * group.cells for group in graph.groups if group.arity)
         needed = Calibration.bytes_needed(tree, cells, examples, self.temperature == 0)
         width = f"the induced width of the best elimination order found is {tree.induced_width}"
@@ -186,9 +178,7 @@ class _Results:
         graph, batch = self.problem.graph, self.problem.batch
         group = graph.group(name)
         if group.arity == 0:
-            return torch.ones(
-                *batch, group.count, dtype=self.problem.like.dtype, device=self.problem.like.device
-            )
+            return torch.ones(*batch, group.count, dtype=self.problem.like.dtype, device=self.problem.like.device)
         before = [other for other in graph.groups[: graph.groups.index(group)] if other.arity]
         start = sum(other.count * other.cells for other in before)
         flat = self._to_batch(self._flat_factors[:, start : start + group.count * group.cells])

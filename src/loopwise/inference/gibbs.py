@@ -112,8 +112,7 @@ class Gibbs(Inference):
         notes = [f"split R-hat {shrink.max(initial=1.0):.4g}"]
         if not possible.all():
             notes.append(
-                f"{int((~possible).sum())} of {possible.size} chains left out: "
-                "no possible configuration in burn-in"
+                f"{int((~possible).sum())} of {possible.size} chains left out: no possible configuration in burn-in"
             )
         sweeps = self.burn_in + self.samples * self.thinning
         return Status(
@@ -171,9 +170,7 @@ class _Sampler(Inference):
 
     def run(self, problem: Problem) -> Beliefs:
         if problem.batch:
-            raise ValueError(
-                f"sample takes one model and one evidence, not a batch of shape {tuple(problem.batch)}"
-            )
+            raise ValueError(f"sample takes one model and one evidence, not a batch of shape {tuple(problem.batch)}")
         draws = -(-self.count // self.chains) if self.count else 0
         possible, samples = _run_chains(
             problem,
@@ -280,9 +277,7 @@ def _factor_marginals(
 
 
 def _no_log_partition() -> Tensor:
-    raise ValueError(
-        "Gibbs sampling gives no estimate of the log-partition function; use BP, TRW, MeanField or Exact"
-    )
+    raise ValueError("Gibbs sampling gives no estimate of the log-partition function; use BP, TRW, MeanField or Exact")
 
 
 def factor_arrays(problem: Problem, temperature: float) -> FactorArrays:

@@ -82,9 +82,7 @@ class MeanField(Inference):
         bound = torch.from_numpy(bounds).to(problem.like).reshape(problem.batch)
         bound = self.temperature * bound + problem.constant().detach()
         status = self._status(problem, sweeps, residuals, origins)
-        return Beliefs(
-            problem.graph, states, lambda name: _product(problem, name, states), lambda: bound, status
-        )
+        return Beliefs(problem.graph, states, lambda name: _product(problem, name, states), lambda: bound, status)
 
     def _status(self, problem: Problem, sweeps: Integers, residuals: np.ndarray, origins: Integers) -> Status:
         from loopwise.kernels.mean_field import FAILED, FROM_CONFIGURATION

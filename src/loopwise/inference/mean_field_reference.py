@@ -31,9 +31,7 @@ def sweep(problem: Problem, states: Tensor, temperature: float = 1.0) -> Tensor:
                 others = [None if member == variable else beliefs[member] for member in scope]
                 scores = scores + _expectation(table, others)
         if bool(torch.isneginf(scores).all(-1).any()):
-            raise ValueError(
-                f"variable {variable} has no value of finite expectation: start from other beliefs"
-            )
+            raise ValueError(f"variable {variable} has no value of finite expectation: start from other beliefs")
         beliefs[variable] = scores.softmax(-1)
     return torch.cat([*beliefs, states.new_zeros(*problem.batch, 0)], dim=-1)
 

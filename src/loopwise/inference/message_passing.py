@@ -7,6 +7,7 @@ answers with a :class:`Solution`; this file turns that into beliefs and an hones
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -119,7 +120,7 @@ class MessagePassing(Inference):
         settled = problem.graph.layout.edges == 0
         # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
         threshold = self.tolerance if self.tolerance > 0 else 100 * torch.finfo(solution.states.dtype).eps
-        converged = settled or bool((solution.residual <= threshold).all()) and self.iterations > 0
+        converged = settled or bool((solution.residual <= threshold).all())
         exact = settled or (converged and self._exact_on(problem.graph))
         return Status(
             method=type(self).__name__,
@@ -144,8 +145,8 @@ class MessagePassing(Inference):
 class BP(MessagePassing):
     r"""Loopy belief propagation (Stoyanov et al. 2011, section 2): exact on trees, the Bethe approximation elsewhere.
 
-    .. math:: m_{\alpha\to i}(x_i) \propto \sum_{x_\alpha\sim x_i}\psi_\alpha(x_\alpha)\prod_{j\ne i} n_{j\to\alpha}(x_j),
-              \quad n_{i\to\alpha}\propto\prod_{\beta\ne\alpha} m_{\beta\to i}
+    .. math:: m_{\alpha\to i}(x_i) \propto \sum_{x_\alpha\sim x_i}\psi_\alpha(x_\alpha)
+              \prod_{j\ne i} n_{j\to\alpha}(x_j), \quad n_{i\to\alpha}\propto\prod_{\beta\ne\alpha} m_{\beta\to i}
 
     ``counting``: other counting numbers than Bethe's (fractional or convexified BP). Cost of a sweep: the cells of
     all tables times their arity.
@@ -220,5 +221,13 @@ def _warn(status: Status, tolerance: float) -> None:
         f"{worst:.2g} (tolerance {tolerance:.2g}); more iterations, damping or another schedule may help, "
         "tolerance=0 accepts the budget as it is",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=_callers_level(),
     )
+
+
+def _callers_level() -> int:
+    """How far up the stack the first frame outside this library is: where a warning should point."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loopwise."):
+        level, frame = level + 1, frame.f_back
+    return level

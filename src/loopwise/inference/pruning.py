@@ -59,9 +59,7 @@ class Pruning:
 def _restricted(graph: FactorGraph, alive: np.ndarray, left: Integers) -> tuple[FactorGraph, Integers]:
     """The graph over the values alive, and the cells of each of its factors."""
     start = graph.layout.state_start
-    kept = [
-        np.flatnonzero(alive[start[variable] : start[variable + 1]]) for variable in range(graph.variables)
-    ]
+    kept = [np.flatnonzero(alive[start[variable] : start[variable + 1]]) for variable in range(graph.variables)]
     scopes: dict[tuple[int, ...], list[Integers]] = {}
     cells: dict[tuple[int, ...], list[Integers]] = {}
     offset = 0
@@ -100,12 +98,8 @@ class PrunedCalibration:
         return self._widened(self.inner.factors, self.pruning.cells, self.pruning.source_cells)
 
     def tangent(self, seed_theta: Floats | None = None, seed_states: Floats | None = None) -> Floats:
-        along_factors = (
-            None if seed_theta is None else np.ascontiguousarray(seed_theta[:, self.pruning.cells])
-        )
-        along_states = (
-            None if seed_states is None else np.ascontiguousarray(seed_states[:, self.pruning.states])
-        )
+        along_factors = None if seed_theta is None else np.ascontiguousarray(seed_theta[:, self.pruning.cells])
+        along_states = None if seed_states is None else np.ascontiguousarray(seed_states[:, self.pruning.states])
         inner = self.inner.tangent(along_factors, along_states)
         return self._widened(inner, self.pruning.cells, self.pruning.source_cells)
 

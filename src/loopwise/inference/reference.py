@@ -117,7 +117,7 @@ class Circuit:
         blocks, at = [], 0
         for member in self.layout.message_groups:
             block = torch.cat(pieces[at : at + member.group.arity], dim=-1)
-            blocks.append(block.reshape(*block.shape[:-2], -1))
+            blocks.append(block.flatten(-2))
             at += member.group.arity
         return torch.cat(blocks, dim=-1) if blocks else self.initial()
 
@@ -261,7 +261,7 @@ def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
         finals.append(current)
         sent.append(updates)
         residuals.append(worst)
-    final = torch.stack(finals).reshape(*problem.batch, -1)
+    final = torch.stack(finals).reshape(*problem.batch, m.shape[-1]) if finals else m
     count = torch.tensor(sent, device=final.device).reshape(problem.batch)
     return ReferenceSolution(
         circuit,

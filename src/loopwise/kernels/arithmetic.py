@@ -20,6 +20,7 @@ by any power.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -41,7 +42,7 @@ ANY_POWER = (0, 0)
 
 # Fused multiply-add changes rounding only; no other liberty is taken with floating point. Division by zero gives
 # infinity: a test for it would keep loops from vectorising.
-_FLOATS = {"fastmath": {"contract"}, "error_model": "numpy"}
+_FLOATS: Any = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 # A kernel is compiled and cached by itself; a spliced function is copied into its callers before they are compiled, so
 # that their literal sizes are constants in it; a scalar function is inlined by the compiler's back end.

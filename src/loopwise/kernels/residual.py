@@ -110,8 +110,8 @@ def _run_example(
         key[edge] = 0.0
         if damping > 0:  # a damped message has not arrived yet: what is left of its way is pending again
             key[edge] = _renew(
-                edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch, literal,
-                general, semiring,
+                edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch,
+                literal, general, semiring,
             )  # fmt: skip
         sift(heap, place, key, edge)
         visit_variables(
@@ -123,8 +123,8 @@ def _run_example(
             for other in range(edge_first[at], edge_first[at] + edge_arity[at]):
                 if other != mine:
                     key[other] = _renew(
-                        other, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch,
-                        literal, general, semiring,
+                        other, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping,
+                        scratch, literal, general, semiring,
                     )  # fmt: skip
                     sift(heap, place, key, other)
     visit_variables(

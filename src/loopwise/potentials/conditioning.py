@@ -19,9 +19,7 @@ from loopwise.graph.factor_graph import Group
 from loopwise.potentials.checks import broadcast_batches
 
 
-def slice_tables(
-    plan: Conditioning, tables: Mapping[str, Tensor], values: Tensor, like: Tensor
-) -> dict[str, Tensor]:
+def slice_tables(plan: Conditioning, tables: Mapping[str, Tensor], values: Tensor, like: Tensor) -> dict[str, Tensor]:
     """Tables of the smaller graph. ``values``: clamped values ``[*batch, variables]`` on the tables' device.
 
     ``like`` gives the dtype of point masses. Cost: one gather a group; groups that lose no axis are passed on
@@ -122,6 +120,4 @@ def _observed_then_free(table: Tensor, group: Group, piece: Piece) -> Tensor:
     first = table.ndim - group.arity
     axes = [first + axis for axis in (*piece.observed_axes, *piece.free_axes)]
     observed = math.prod(group.shape[axis] for axis in piece.observed_axes)
-    return table.permute(*range(first), *axes).reshape(
-        *table.shape[:first], observed, group.cells // observed
-    )
+    return table.permute(*range(first), *axes).reshape(*table.shape[:first], observed, group.cells // observed)

@@ -32,15 +32,11 @@ class TablePotentials(nn.Module):
         self.graph = graph
         values: dict[str, Tensor]
         if tables is None:
-            values = {
-                group.name: torch.zeros(group.count, *group.shape, dtype=dtype) for group in graph.groups
-            }
+            values = {group.name: torch.zeros(group.count, *group.shape, dtype=dtype) for group in graph.groups}
         else:
             given, batch = checked_tables(graph, tables)
             if batch:
-                raise ValueError(
-                    f"parameters have no batch dimensions, but the tables given have {tuple(batch)}"
-                )
+                raise ValueError(f"parameters have no batch dimensions, but the tables given have {tuple(batch)}")
             values = {
                 group.name: given[group.name].to(dtype).expand(group.count, *group.shape).clone()
                 for group in graph.groups
