@@ -29,8 +29,8 @@ demo: $(READY)
 
 lint: $(READY)
 	@echo "== ruff: style"
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	@echo "== mypy: types"
 	$(BIN)/mypy
 	@echo "== import-linter: data flows one way"
@@ -38,7 +38,7 @@ lint: $(READY)
 
 test: lint
 	@echo "== pytest: tests, and the examples in README, docs and docstrings"
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 docs: $(READY)
 	@echo "== mkdocs"

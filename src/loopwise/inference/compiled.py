@@ -141,7 +141,7 @@ class CompiledSolution:
 
     def _joined(self, piece: Callable[[Part], Tensor], *shape: int) -> Tensor:
         """The examples' pieces, each of ``shape``, in the order of the batch."""
-        return self._stacked(piece, shape).reshape(*self.problem.batch, *shape)
+        return self._stacked(piece, shape).reshape((*self.problem.batch, *shape))
 
     def _stacked(self, piece: Callable[[Part], Tensor], shape: tuple[int, ...]) -> Tensor:
         if not self.parts:  # an empty batch

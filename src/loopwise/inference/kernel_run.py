@@ -87,6 +87,11 @@ class KernelRun:
                 return (0,)
         return None
 
+    def _quick(self, method: MessagePassing, literal: tuple[int, ...]) -> tuple[int, ...] | None:
+        """(0,) for the plainest sequential run: single examples, undamped sum-product, small pair factors only."""
+        plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
+        return (0,) if plain and literal and self._general(literal) is None and method.damping == 0 else None
+
     def _power(self) -> tuple[int, ...]:
         exponents = self.plan.exponents
         if (exponents == 1).all():
@@ -161,6 +166,7 @@ class KernelRun:
                 literal,
                 self._general(literal),
                 sharing,
+                self._quick(method, literal),
                 arithmetic.LANED if laned else arithmetic.SCALAR,
                 self._power(),
                 self.semiring,

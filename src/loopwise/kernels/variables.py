@@ -160,12 +160,14 @@ def pull_message(
 @kernel
 def visit_variables(
     begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, belief_base, watch, damping, scratch,
-    literal, general, sharing, stride_tag, lane_tag, power, semiring,
+    literal, general, sharing, quick, stride_tag, lane_tag, power, semiring,
 ):  # fmt: skip
     """Variables ``begin`` to ``end`` of ``order`` (None: as numbered) send their messages to their factors.
 
     Messages are prefix and suffix products, without division. If ``pull`` is given, a visit first renews those
-    messages to the variable that it marks: this is the sequential schedule.
+    messages to the variable that it marks: this is the sequential schedule. ``quick`` (not None) promises one example,
+    probabilities, no damping and only pair factors of the literal size: their messages are then worked out in place,
+    since a call for each would cost more than the message.
     """
     state_start, edge_start, edge_base, exponents = (
         plan.state_start,
@@ -193,7 +195,28 @@ def visit_variables(
         u0 = unary_base + first_state * lanes
         if pull is not None:
             for at in range(first, last):
-                if pull[at]:
+                if not pull[at]:
+                    continue
+                if quick is not None:
+                    size = U(len(literal))
+                    g = U(edge_group[at])
+                    t0 = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + U(edge_member[at]) * size * size
+                    mine = base + edge_base[at]
+                    first_side = edge_position[at] == U(0)
+                    other = mine + size if first_side else mine - size
+                    row_stride, column_stride = (size, U(1)) if first_side else (U(1), size)
+                    mass = m.dtype.type(0.0)
+                    for a in range(size):
+                        value = m.dtype.type(0.0)
+                        for b in range(size):
+                            value += theta[t0 + a * row_stride + b * column_stride] * n[other + b]
+                        fresh[a] = value
+                        mass += value
+                    lowest[0] = min(lowest[0], mass)
+                    share = inverse(mass, semiring)
+                    for a in range(size):
+                        m[mine + a] = fresh[a] * share
+                else:
                     pull_message(
                         U(edge_group[at]), U(edge_member[at]), U(edge_position[at]), groups, cell_slots, block, theta,
                         n, m, base, states, damping, fresh, partial, lowest, literal, general, sharing, lane_tag,
