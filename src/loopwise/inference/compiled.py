@@ -242,8 +242,9 @@ def _too_wide(given: Given, nats: float) -> Tensor:
     """Which examples have a table whose finite entries span more than the probability domain can hold."""
     wide = torch.zeros(given.examples, dtype=torch.bool)
     for values, shared in [(table, table.ndim == 2) for table in given.tables] + [(given.unary, given.unary.ndim == 1)]:
-        # The common case by two cheap passes: nothing in the whole tensor is that far apart.
-        if values.numel() == 0 or float(values.max()) - float(values.min()) <= nats:
+        # The common case by one cheap pass: nothing in the whole tensor is that far apart.
+        low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
+        if float(high) - float(low) <= nats:
             continue
         lowest = torch.where(torch.isneginf(values), torch.inf, values).amin(-1)
         spans = values.amax(-1) - lowest > nats
@@ -278,7 +279,14 @@ def _run_packed(given: Given, index: Tensor, method: MessagePassing, storage: St
     neutral = 0.0 if log else 1.0
 
     def to_domain(values: Tensor) -> Tensor:
-        return values if log else torch.exp(values - values.amax(-1, keepdim=True))
+        """Potentials, scaled to a maximum of 1 where they might leave the floating-point range as they are."""
+        if log:
+            return values
+        safe = RANGES[values.dtype].nats / 6
+        low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
+        if float(high) <= safe and float(low) >= -5 * safe:
+            return torch.exp(values)
+        return torch.exp(values - values.amax(-1, keepdim=True))
 
     theta, groups = storage.pack_tables([to_domain(table) for table in given.tables], given.examples, neutral)
     unary, unary_block = _packed_unary(given, storage, log)

@@ -92,6 +92,11 @@ class KernelRun:
         plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
         return (0,) if plain and literal and self._general(literal) is None and method.damping == 0 else None
 
+    def _uniform(self) -> tuple[int, ...] | None:
+        """As long as the cardinality that all variables share, if it is small."""
+        size = self.storage.layout.graph.uniform_cardinality
+        return (0,) * size if size is not None and size in LITERAL_SIZES else None
+
     def _power(self) -> tuple[int, ...]:
         exponents = self.plan.exponents
         if (exponents == 1).all():
@@ -118,6 +123,7 @@ class KernelRun:
                 method.damping,
                 literal,
                 self._general(literal),
+                self._uniform(),
                 arithmetic.LANED,
                 self._power(),
                 self.semiring,
@@ -167,6 +173,7 @@ class KernelRun:
                 self._general(literal),
                 sharing,
                 self._quick(method, literal),
+                self._uniform(),
                 arithmetic.LANED if laned else arithmetic.SCALAR,
                 self._power(),
                 self.semiring,

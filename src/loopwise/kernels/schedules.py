@@ -21,8 +21,8 @@ from loopwise.kernels.variables import visit_variables
 
 @kernel
 def flood_graph(
-    plan, numbers, flow, part, parts, barrier, change, iterations, tolerance, damping, literal, general, laned, power,
-    semiring,
+    plan, numbers, flow, part, parts, barrier, change, iterations, tolerance, damping, literal, general, uniform, laned,
+    power, semiring,
 ):  # fmt: skip
     """One example, its factors in lanes. ``parts`` threads call this together, each with its own ``part``; they share
     ``barrier`` and ``change`` and meet after every half-sweep."""
@@ -42,7 +42,7 @@ def flood_graph(
         variable_scratch.change[0] = 0
         visit_variables(
             first, last, None, None, plan, U(0), numbers.theta, numbers.unary, U(0), flow, U(0), U(0), watch, damping,
-            variable_scratch, literal, None, None, None, laned, (), power, semiring,
+            variable_scratch, literal, None, None, None, uniform, laned, (), power, semiring,
         )  # fmt: skip
         change[part] = variable_scratch.change[0]
         meet(barrier, parts)
@@ -67,7 +67,7 @@ def retire(flow, done, base, belief_base, slots, states, lane, lanes):
 @kernel
 def run_blocks(
     plan, order, numbers, flow, done, examples, first_block, last_block, iterations, tolerance, damping, sweeps,
-    residual, lowest, literal, general, sharing, quick, lane_tag, power, semiring,
+    residual, lowest, literal, general, sharing, quick, uniform, lane_tag, power, semiring,
 ):  # fmt: skip
     """Blocks of examples on one graph, as many examples side by side as the lane tag says; each example stops by
     itself. ``order`` None: flooding, else sequential."""
@@ -91,12 +91,12 @@ def run_blocks(
                 visit_variables(
                     U(0), variables, order.forward, order.pull_forward, plan, block, numbers.theta, numbers.unary,
                     unary_base, flow, base, belief_base, False, damping, scratch, literal, general, sharing, quick,
-                    lane_tag, lane_tag, power, semiring,
+                    uniform, lane_tag, lane_tag, power, semiring,
                 )  # fmt: skip
                 visit_variables(
                     U(0), variables, order.backward, order.pull_backward, plan, block, numbers.theta, numbers.unary,
                     unary_base, flow, base, belief_base, watch, damping, scratch, literal, general, sharing, quick,
-                    lane_tag, lane_tag, power, semiring,
+                    uniform, lane_tag, lane_tag, power, semiring,
                 )  # fmt: skip
             else:
                 if order is None and sweep > 0:
@@ -106,7 +106,7 @@ def run_blocks(
                     )  # fmt: skip
                 visit_variables(
                     U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base,
-                    belief_base, watch, damping, scratch, literal, None, None, None, lane_tag, lane_tag, power,
+                    belief_base, watch, damping, scratch, literal, None, None, None, uniform, lane_tag, lane_tag, power,
                     semiring,
                 )  # fmt: skip
             going = False

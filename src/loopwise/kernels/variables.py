@@ -160,14 +160,15 @@ def pull_message(
 @kernel
 def visit_variables(
     begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, belief_base, watch, damping, scratch,
-    literal, general, sharing, quick, stride_tag, lane_tag, power, semiring,
+    literal, general, sharing, quick, uniform, stride_tag, lane_tag, power, semiring,
 ):  # fmt: skip
     """Variables ``begin`` to ``end`` of ``order`` (None: as numbered) send their messages to their factors.
 
     Messages are prefix and suffix products, without division. If ``pull`` is given, a visit first renews those
     messages to the variable that it marks: this is the sequential schedule. ``quick`` (not None) promises one example,
     probabilities, no damping and only pair factors of the literal size: their messages are then worked out in place,
-    since a call for each would cost more than the message.
+    since a call for each would cost more than the message. ``uniform`` (not None) is as long as every variable's
+    cardinality.
     """
     state_start, edge_start, edge_base, exponents = (
         plan.state_start,
@@ -190,7 +191,7 @@ def visit_variables(
     for index in range(begin, end):
         variable = index if order is None else U(order[index])
         first_state = U(state_start[variable])
-        states = U(state_start[variable + U(1)]) - first_state
+        states = U(state_start[variable + U(1)]) - first_state if uniform is None else U(len(uniform))
         first, last = U(edge_start[variable]), U(edge_start[variable + U(1)])
         u0 = unary_base + first_state * lanes
         if pull is not None:
