@@ -14,7 +14,6 @@ from loopwise.kernels.arithmetic import (
     inverse,
     kernel,
     lanes_of,
-    nothing,
     one,
     probability,
     raise_to,
@@ -69,31 +68,31 @@ def powered_messages(
     power,
     semiring,
 ):
-    """With counting numbers: B = e^(theta/c) prod M^w, then N = B / M (Domke spec, section 3)."""
+    """With counting numbers: B = e^(theta/c) prod M^w, then N = B / M, unnormalised (Domke spec, section 3)."""
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
     for place in range(states * lanes):
-        total[place] = unary[u0 + place]
+        total[place] = one(m, semiring)
     for at in range(first, last):
         base = m0 + edge_base[at]
         for state in range(states):
             for lane in range(lanes):
-                value = raise_to(m[base + state * stride + lane], exponents[at], power, semiring)
+                value = m[base + state * stride + lane]
+                if len(power) == 2:
+                    value = raise_to(value, exponents[at], power, semiring)
                 total[state * lanes + lane] = combine(total[state * lanes + lane], value, semiring)
         if (at - first) % RESCALE_EVERY == RESCALE_EVERY - U(1):
             rescale(total, states, lane_tag, semiring)
+    for place in range(states * lanes):
+        value = total[place]
+        if len(power) == 1:  # all messages enter by their square root: one root of their product
+            value = raise_to(value, 0.5, power, semiring)
+        total[place] = combine(value, unary[u0 + place], semiring)
     for at in range(first, last):
         base = m0 + edge_base[at]
-        for lane in range(lanes):
-            mass = nothing(m, semiring)
-            for state in range(states):
+        for state in range(states):
+            for lane in range(lanes):
                 place = base + state * stride + lane
-                value = remove(total[state * lanes + lane], m[place], semiring)
-                n[place] = value
-                mass = add_mass(mass, value, semiring)
-            share = inverse(mass, semiring)
-            for state in range(states):
-                place = base + state * stride + lane
-                n[place] = combine(n[place], share, semiring)
+                n[place] = remove(total[state * lanes + lane], m[place], semiring)
 
 
 @kernel
