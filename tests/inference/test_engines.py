@@ -199,3 +199,21 @@ def test_hard_zeros_and_contradictions(engine: object) -> None:
     triangle = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [0, 2]], "unary": [[0]]})
     with pytest.raises(ImpossibleError, match="no configuration is possible"):
         BP(engine=engine)(triangle, {"pair": differ, "unary": first})  # type: ignore[arg-type]
+
+
+def test_gradients_are_right_or_refused() -> None:
+    """The reference engine differentiates the truncated run; the compiled one says that it does not."""
+    graph = mixed_graph()
+    tables = {name: table.requires_grad_() for name, table in normal_tables(graph, 12).items()}
+    names = list(tables)
+
+    def loss(*values: torch.Tensor) -> torch.Tensor:
+        solver = BP(iterations=3, tolerance=0, damping=0.2, engine=Reference())
+        beliefs = solver(graph, dict(zip(names, values, strict=True)))
+        return beliefs.states.square().sum() + beliefs.log_partition + beliefs.factor("quad").square().sum()
+
+    assert torch.autograd.gradcheck(loss, tuple(tables.values()))
+    beliefs = BP(iterations=3, tolerance=0, engine=Compiled())(graph, tables)
+    for value in (beliefs.states, beliefs.log_partition):
+        with pytest.raises(RuntimeError, match=r"use engine=Reference\(\)"):
+            value.sum().backward()

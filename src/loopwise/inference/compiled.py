@@ -62,7 +62,9 @@ class Compiled:
             raise ValueError(f"the compiled engine takes float32 or float64 potentials, not {problem.like.dtype}")
         with torch.no_grad():
             given = _scaled(problem, method, numbers)
-            return _solve(given, method, problem, self._threads())
+            solution = _solve(given, method, problem, self._threads())
+        solution.states = solution.guarded(solution.states)
+        return solution
 
     def _threads(self) -> int:
         return available_threads() if self.threads is None else self.threads
@@ -143,6 +145,14 @@ class CompiledSolution:
         """The examples' pieces, each of ``shape``, in the order of the batch."""
         return self._stacked(piece, shape).reshape((*self.problem.batch, *shape))
 
+    def guarded(self, values: Tensor) -> Tensor:
+        """``values``, which refuse to be differentiated if a gradient of the potentials is wanted."""
+        wanting = [table for table in self.problem.tables.values() if table.requires_grad]
+        if not wanting:
+            return values
+        guarded: Tensor = _ForwardOnly.apply(values, *wanting)  # type: ignore[no-untyped-call]
+        return guarded
+
     def _stacked(self, piece: Callable[[Part], Tensor], shape: tuple[int, ...]) -> Tensor:
         if not self.parts:  # an empty batch
             return self.problem.like.new_zeros(0, *shape)
@@ -157,14 +167,30 @@ class CompiledSolution:
     def factor(self, name: str) -> Tensor:
         for number, member in enumerate(self.problem.graph.layout.message_groups):
             if member.group.name == name:
-                return self._joined(partial(Part.factor, number=number), member.group.count, *member.group.shape)
+                shape = (member.group.count, *member.group.shape)
+                return self.guarded(self._joined(partial(Part.factor, number=number), *shape))
         raise ValueError(f"no factor group {name!r} of arity 2 or more")
 
     def messages(self) -> Tensor:
-        return self._joined(Part.messages, self.problem.graph.layout.slots)
+        return self.guarded(self._joined(Part.messages, self.problem.graph.layout.slots))
 
     def assignment(self) -> Tensor:
         return decode(self.problem, self.states, self.factor)
+
+
+class _ForwardOnly(torch.autograd.Function):
+    """Refuses a gradient of a run that kept no record of itself, instead of giving none or half of one."""
+
+    @staticmethod
+    def forward(ctx: object, values: Tensor, *tables: Tensor) -> Tensor:
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: object, *adjoints: Tensor) -> Tensor:
+        raise RuntimeError(
+            "the compiled engine computes no gradients yet: use engine=Reference(), which is differentiable, "
+            "or call inference under torch.no_grad() and keep its result out of the loss"
+        )
 
 
 def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Given:
