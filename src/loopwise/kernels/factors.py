@@ -9,10 +9,9 @@ import numpy as np
 
 from loopwise.kernels.arithmetic import U, add_mass, combine, inverse, kernel, lanes_of, nothing, probability
 from loopwise.kernels.messages import (
-    pair_message,
     store_message,
     table_messages,
-    undamped_pair_message,
+    update_pair,
 )
 from loopwise.kernels.plan import (
     ARITY,
@@ -51,17 +50,10 @@ def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, 
             else:
                 rows, columns = (k0, k1) if side == U(0) else (k1, k0)
             row_stride, column_stride = (k1, U(1)) if side == U(0) else (U(1), k1)
-            if len(semiring) < 2 and damping == 0:
-                undamped_pair_message(
-                    theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns,
-                    column_stride, lowest, lanes, semiring,
-                )  # fmt: skip
-            else:
-                pair_message(
-                    theta, t0, cell_stride, lane_step, n, source, fresh, U(0), rows, row_stride, columns, column_stride,
-                    lanes, semiring,
-                )  # fmt: skip
-                store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
+            update_pair(
+                theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns,
+                column_stride, damping, lowest, lanes, semiring,
+            )  # fmt: skip
 
 
 @kernel

@@ -102,6 +102,25 @@ def undamped_pair_message(
 
 
 @spliced
+def update_pair(
+    theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride, damping,
+    lowest, lanes, semiring,
+):  # fmt: skip
+    """Renews one message of a pair factor in ``m``."""
+    if len(semiring) < 2 and damping == 0:
+        undamped_pair_message(
+            theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride,
+            lowest, lanes, semiring,
+        )  # fmt: skip
+    else:
+        pair_message(
+            theta, t0, cell_stride, lane_step, n, source, fresh, U(0), rows, row_stride, columns, column_stride, lanes,
+            semiring,
+        )  # fmt: skip
+        store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
+
+
+@spliced
 def table_messages(
     theta,
     t0,

@@ -19,7 +19,7 @@ from loopwise.kernels.arithmetic import (
     raise_to,
     remove,
 )
-from loopwise.kernels.messages import pair_message, store_message, table_message, undamped_pair_message
+from loopwise.kernels.messages import store_message, table_message, update_pair
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -143,17 +143,10 @@ def pull_message(
         else:
             rows, columns = (k0, k1) if position == U(0) else (k1, k0)
         row_stride, column_stride = (k1, U(1)) if position == U(0) else (U(1), k1)
-        if len(semiring) < 2 and damping == 0:
-            undamped_pair_message(
-                theta, t0, cell_stride, lane_step, n, other, fresh, m, mine, rows, row_stride, columns, column_stride,
-                lowest, lanes, semiring,
-            )  # fmt: skip
-        else:
-            pair_message(
-                theta, t0, cell_stride, lane_step, n, other, fresh, U(0), rows, row_stride, columns, column_stride,
-                lanes, semiring,
-            )  # fmt: skip
-            store_message(fresh, U(0), m, mine, rows, damping, lowest, lanes, semiring)
+        update_pair(
+            theta, t0, cell_stride, lane_step, n, other, fresh, m, mine, rows, row_stride, columns, column_stride,
+            damping, lowest, lanes, semiring,
+        )  # fmt: skip
 
 
 @kernel
