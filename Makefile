@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Numba notices a change of a kernel's own file but not of the kernels it calls: a cache for each state of the folder.
+KERNELS := $(shell cat src/loopwise/kernels/*.py | cksum | cut -d ' ' -f 1)
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(KERNELS)
 
 .PHONY: help demo test lint docs clean
 

@@ -184,7 +184,7 @@ def test_no_factors_and_no_messages_are_exact() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"iterations": -1}, "iterations must not be negative, got -1"),
+        ({"iterations": -1}, "iterations must be a whole number and must not be negative, got -1"),
         ({"tolerance": -1.0}, "tolerance must not be negative"),
         ({"tolerance": float("nan")}, "tolerance must not be negative"),
         ({"damping": 1.0}, "damping must be at least 0 and below 1, got 1.0"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from loopwise.graph import FactorGraph, grid, random_mrf
-from loopwise.inference.beliefs import ImpossibleError
+from loopwise.graph import FactorGraph, chain, grid, random_mrf
+from loopwise.inference.beliefs import ImpossibleError, LoopwiseWarning
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.counting import Given
 from loopwise.inference.message_passing import BP, TRW, MessagePassing
@@ -217,3 +217,39 @@ def test_gradients_are_right_or_refused() -> None:
     for value in (beliefs.states, beliefs.log_partition):
         with pytest.raises(RuntimeError, match=r"use engine=Reference\(\)"):
             value.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("rho", [0.5, 0.9, 1.0])
+def test_a_value_that_underflows_early_can_still_win(dtype: torch.dtype, rho: float) -> None:
+    """Strong messages against one value first, more against the other much later, at a variable of degree 70."""
+    leaves, strong = 70, 500.0 if dtype == torch.float64 else 50.0
+    graph = FactorGraph([2] * (leaves + 1), {"pair": [[0, leaf] for leaf in range(1, leaves + 1)]})
+    tables = torch.zeros(leaves, 2, 2, dtype=dtype)
+    tables[0:3, 0] = -strong
+    tables[[20, 36, 52, 68], 1] = -strong
+    options = {"rho": rho, "iterations": 30, "tolerance": 0.0}
+    plain = TRW(engine=Reference(), **options)(graph, {"pair": tables})  # type: ignore[arg-type]
+    fast = TRW(engine=Compiled(1), **options)(graph, {"pair": tables})  # type: ignore[arg-type]
+    assert int(plain.assignment[0]) == 0
+    torch.testing.assert_close(fast.marginal(0), plain.marginal(0), rtol=0, atol=1e-5)
+
+
+def test_nothing_is_claimed_of_a_run_that_stopped_short() -> None:
+    """Damping shrinks steps, a generous tolerance accepts large ones: neither makes a chain's beliefs exact."""
+    graph = chain(30)
+    tables = normal_tables(graph, 13, scale=2.0)
+    for options in ({"damping": 0.9, "tolerance": 1e-4, "iterations": 2000}, {"tolerance": 0.3}):
+        status = BP(**options)(graph, tables).status  # type: ignore[arg-type]
+        assert status.converged
+        assert not status.exact
+    assert BP()(graph, tables).status.exact
+    assert BP(engine=Reference(), schedule=Residual())(chain(2), normal_tables(chain(2), 0), {0: 0, 1: 0}).status.exact
+
+
+def test_an_assignment_that_breaks_a_hard_zero_is_said() -> None:
+    odd_cycle = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [0, 2]]})
+    differ = torch.tensor([[-torch.inf, 0.0], [0.0, -torch.inf]], dtype=torch.float64)
+    beliefs = BP(temperature=0.0)(odd_cycle, {"pair": differ})
+    with pytest.warns(LoopwiseWarning, match="breaks a hard zero"):
+        assert beliefs.log_partition.item() == -torch.inf

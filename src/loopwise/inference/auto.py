@@ -50,6 +50,11 @@ class Auto(Inference):
         Exact(self.memory_limit, self.temperature)  # raises for values that neither method takes
         if not self.cell_limit > 0:
             raise ValueError(f"cell_limit must be a positive number of cells, not {self.cell_limit}")
+        if self.otherwise.temperature not in (1.0, self.temperature):
+            raise ValueError(
+                f"otherwise has temperature {self.otherwise.temperature}, Auto has {self.temperature}: "
+                "give Auto the one you want"
+            )
 
     def run(self, problem: Problem) -> Beliefs:
         examples = max(1, _examples(problem))

@@ -123,6 +123,7 @@ def _started(problem: Problem, initial: Tensor | None) -> Problem:
     if initial is None:
         return problem
     slots = problem.graph.layout.slots
+    initial = torch.as_tensor(initial)
     if initial.ndim == 0 or initial.shape[-1] != slots:
         raise ValueError(
             f"initial messages of shape {tuple(initial.shape)} do not fit: with this evidence the graph has "

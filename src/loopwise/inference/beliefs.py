@@ -34,14 +34,14 @@ class Status:
     """How far the result of one inference call can be trusted.
 
     ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
-    of any variable belief in the last sweep.
+    of any variable belief in the last sweep (with the residual schedule: the largest message change still pending).
     """
 
     method: str
     exact: bool
     converged: bool
     sweeps: Tensor  # int64 [*batch]
-    residual: Tensor  # float64 [*batch]
+    residual: Tensor  # [*batch]
     messages: int = 0  # sent in all, over all examples
     engine: str = ""
     domain: str = "probability"  # or "log", or "probability and log" where some examples needed it

@@ -275,6 +275,8 @@ def _too_wide(given: Given, nats: float) -> Tensor:
         lowest = torch.where(torch.isneginf(values), torch.inf, values).amin(-1)
         spans = values.amax(-1) - lowest > nats
         wide |= spans.any() if shared else spans.reshape(given.examples, -1).any(-1)
+    if given.initial is not None:
+        wide |= (torch.where(torch.isneginf(given.initial), 0.0, given.initial) < -nats).any(-1)
     return wide
 
 

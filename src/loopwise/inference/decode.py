@@ -25,11 +25,18 @@ def decode(problem: Problem, states: Tensor, factor: Callable[[str], Tensor]) ->
     tables: list[np.ndarray] = []
     cell_slots: list[np.ndarray] = []
     table_start, slots_start = [], []
-    marginals = states.detach().reshape(examples, -1).cpu().double().numpy()
+    marginals = states.detach().reshape(examples, layout.states).cpu().double().numpy()
     for member in layout.message_groups:
-        table = factor(member.group.name).detach().reshape(examples, member.group.count, -1).cpu().double().numpy()
+        table = (
+            factor(member.group.name)
+            .detach()
+            .reshape(examples, member.group.count, member.group.cells)
+            .cpu()
+            .double()
+            .numpy()
+        )
         table_start.append(sum(piece.shape[1] for piece in tables))
-        tables.append(table.reshape(examples, -1))
+        tables.append(table.reshape(examples, member.group.count * member.group.cells))
         slots_start.append(sum(len(piece) for piece in cell_slots))
         cell_slots.append((member.cell_slots - member.position_start[:-1]).reshape(-1))
     counts = [member.group.count for member in layout.message_groups]

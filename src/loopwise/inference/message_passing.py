@@ -20,10 +20,20 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, Status
+from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, LoopwiseWarning, Status
 from loopwise.inference.bethe import free_energy, score
-from loopwise.inference.counting import Bethe, Counting, CountingNumbers, Reweighted, SpanningTrees
+from loopwise.inference.counting import (
+    Bethe,
+    Counting,
+    CountingNumbers,
+    MonotonicChains,
+    Reweighted,
+    SpanningTrees,
+)
 from loopwise.inference.schedules import Flooding, Schedule
+
+# A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
+ARRIVED = {torch.float64: 1e-6, torch.float32: 1e-5}
 
 
 class Solution(Protocol):
@@ -76,8 +86,8 @@ class MessagePassing(Inference):
     engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        if self.iterations < 0:
-            raise ValueError(f"iterations must not be negative, got {self.iterations}")
+        if self.iterations < 0 or int(self.iterations) != self.iterations:
+            raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations}")
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
         if not 0 <= self.damping < 1:
@@ -101,7 +111,7 @@ class MessagePassing(Inference):
                 problem.graph,
                 solution.states,
                 lambda name: _factor(problem, solution, name),
-                lambda: score(problem, solution.assignment()),
+                lambda: _score(problem, solution.assignment()),
                 status,
                 solution.messages,
                 solution.assignment,
@@ -121,7 +131,10 @@ class MessagePassing(Inference):
         # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
         threshold = self.tolerance if self.tolerance > 0 else 100 * torch.finfo(solution.states.dtype).eps
         converged = settled or bool((solution.residual <= threshold).all())
-        exact = settled or (converged and self._exact_on(problem.graph))
+        # A damped step, or a generous tolerance, may stop short of the fixed point: then nothing is claimed of it.
+        left = float(solution.residual.max()) / (1 - self.damping) if solution.residual.numel() else 0.0
+        arrived = converged and left <= ARRIVED.get(solution.states.dtype, 1e-5)
+        exact = settled or (arrived and self._exact_on(problem.graph))
         return Status(
             method=type(self).__name__,
             exact=exact,
@@ -131,13 +144,13 @@ class MessagePassing(Inference):
             messages=solution.sent,
             engine=engine.name,
             domain=solution.domain,
-            notes=self._notes(problem.graph, converged),
+            notes=self._notes(problem.graph, arrived),
         )
 
     def _exact_on(self, graph: FactorGraph) -> bool:
         return False
 
-    def _notes(self, graph: FactorGraph, converged: bool) -> tuple[str, ...]:
+    def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
         return ()
 
 
@@ -183,10 +196,21 @@ class TRW(MessagePassing):
     def _exact_on(self, graph: FactorGraph) -> bool:
         return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
 
-    def _notes(self, graph: FactorGraph, converged: bool) -> tuple[str, ...]:
-        if self.rho is None and converged and self.temperature > 0:
+    def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
+        if isinstance(self._rule(), (SpanningTrees, MonotonicChains)) and arrived and self.temperature > 0:
             return ("log-partition is an upper bound",)
         return ()
+
+
+def _score(problem: Problem, assignment: Tensor) -> Tensor:
+    value = score(problem, assignment)
+    if bool(torch.isneginf(value).any()):
+        warnings.warn(
+            "the assignment that max-product found breaks a hard zero; Exact(temperature=0) finds one that does not",
+            LoopwiseWarning,
+            stacklevel=_callers_level(),
+        )
+    return value
 
 
 def default_engine(device: torch.device) -> Engine:

@@ -243,7 +243,7 @@ def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     """Highest-residual message first, example by example; ties go to the lowest edge number."""
     method, problem = circuit.method, circuit.problem
     edges = circuit.layout.edges
-    flat = m.expand(*problem.batch, m.shape[-1]).reshape(-1, m.shape[-1])
+    flat = m.expand(*problem.batch, m.shape[-1]).reshape(problem.batch.numel(), m.shape[-1])
     finals, sent, residuals = [], [], []
     for example in range(flat.shape[0]):
         single = Circuit(_example(problem, example), method, _numbers(method, problem))

@@ -65,6 +65,7 @@ class Scratch(NamedTuple):
     partial: Any
     total: Any
     suffix: Any
+    spent: Any  # what rescaling took out of a product so far, a lane each
     change: Any
     lowest: Any
 
@@ -84,6 +85,7 @@ def new_scratch(plan, like, lane_tag):
         np.empty((int(arity) + 2) * lanes, dtype=like.dtype),
         np.empty(int(states) * lanes, dtype=like.dtype),
         np.empty(int(states) * lanes, dtype=like.dtype),
+        np.ones(lanes, dtype=like.dtype),
         np.zeros(lanes, dtype=like.dtype),
         np.full(lanes, np.inf, dtype=like.dtype),
     )

@@ -18,6 +18,7 @@ from loopwise.kernels.arithmetic import (
     probability,
     raise_to,
     remove,
+    scalar,
 )
 from loopwise.kernels.messages import store_message, table_message, update_pair
 from loopwise.kernels.plan import (
@@ -37,14 +38,30 @@ from loopwise.kernels.plan import (
 RESCALE_EVERY = U(16)
 
 
+@scalar
+def ends_run(done, degree):
+    """Whether a product is due to be rescaled: after a run of factors and, if it needed that, at its end."""
+    return (done % RESCALE_EVERY == RESCALE_EVERY - U(1)) | ((degree > RESCALE_EVERY) & (done + U(1) == degree))
+
+
 @kernel
-def rescale(values, states, lane_tag, semiring):
-    """Divides the values of each lane by their sum."""
+def rescale(values, states, spent, lowest, lane_tag, semiring):
+    """Divides the values of each lane by their sum.
+
+    A value that underflowed to zero stays zero while rescaling lifts the others, though they may have fallen further
+    since: then what rescaling took out (``spent``) is below the floor, too, and ``lowest`` says that digits are lost.
+    """
     lanes = lanes_of(lane_tag)
+    floor = values.dtype.type(1e-280) if values.itemsize == 8 else values.dtype.type(1e-32)
     for lane in range(lanes):
-        mass = values[lane]
+        mass, least = values[lane], values[lane]
         for state in range(U(1), states):
             mass = add_mass(mass, values[state * lanes + lane], semiring)
+            least = min(least, values[state * lanes + lane])
+        if len(semiring) < 2:
+            spent[lane] *= mass
+            if spent[lane] < floor and least <= floor * mass:
+                lowest[lane] = 0
         share = inverse(mass, semiring)
         for state in range(states):
             values[state * lanes + lane] = combine(values[state * lanes + lane], share, semiring)
@@ -63,6 +80,8 @@ def powered_messages(
     last,
     states,
     total,
+    spent,
+    lowest,
     stride_tag,
     lane_tag,
     power,
@@ -72,6 +91,7 @@ def powered_messages(
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
     for place in range(states * lanes):
         total[place] = one(m, semiring)
+    spent[:] = 1
     for at in range(first, last):
         base = m0 + edge_base[at]
         for state in range(states):
@@ -80,8 +100,8 @@ def powered_messages(
                 if len(power) == 2:
                     value = raise_to(value, exponents[at], power, semiring)
                 total[state * lanes + lane] = combine(total[state * lanes + lane], value, semiring)
-        if (at - first) % RESCALE_EVERY == RESCALE_EVERY - U(1):
-            rescale(total, states, lane_tag, semiring)
+        if ends_run(at - first, last - first):
+            rescale(total, states, spent, lowest, lane_tag, semiring)
     for place in range(states * lanes):
         value = total[place]
         if len(power) == 1:  # all messages enter by their square root: one root of their product
@@ -169,7 +189,8 @@ def visit_variables(
         plan.exponents,
     )
     m, n, beliefs = flow.m, flow.n, flow.beliefs
-    total, suffix, change, lowest = scratch.total, scratch.suffix, scratch.change, scratch.lowest
+    total, suffix, spent = scratch.total, scratch.suffix, scratch.spent
+    change, lowest = scratch.change, scratch.lowest
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
     step = stride if len(lane_tag) < len(stride_tag) else U(1)
     if pull is not None:
@@ -217,8 +238,8 @@ def visit_variables(
                     )  # fmt: skip
         if len(power) > 0:
             powered_messages(
-                unary, u0, m, n, base, edge_base, exponents, first, last, states, total, stride_tag, lane_tag, power,
-                semiring,
+                unary, u0, m, n, base, edge_base, exponents, first, last, states, total, spent, lowest, stride_tag,
+                lane_tag, power, semiring,
             )  # fmt: skip
         elif len(lane_tag) == 0 and last - first == U(4):
             # Every inner variable of a grid: the four products share their halves.
@@ -240,21 +261,23 @@ def visit_variables(
             for place in range(states * lanes):
                 total[place] = unary[u0 + place]
                 suffix[place] = one(m, semiring)
+            spent[:] = 1
             for at in range(first, last):
                 here = base + edge_base[at]
                 for place in range(states * lanes):
                     value = total[place]
                     n[here + place * step] = value
                     total[place] = combine(value, m[here + place * step], semiring)
-                if (at - first) % RESCALE_EVERY == RESCALE_EVERY - U(1):
-                    rescale(total, states, lane_tag, semiring)
+                if ends_run(at - first, last - first):
+                    rescale(total, states, spent, lowest, lane_tag, semiring)
+            spent[:] = 1
             for back in range(last - first):
                 here = base + edge_base[last - U(1) - back]
                 for place in range(states * lanes):
                     value = suffix[place]
                     n[here + place * step] = combine(n[here + place * step], value, semiring)
                     suffix[place] = combine(value, m[here + place * step], semiring)
-                if back % RESCALE_EVERY == RESCALE_EVERY - U(1):
-                    rescale(suffix, states, lane_tag, semiring)
+                if ends_run(back, last - first):
+                    rescale(suffix, states, spent, lowest, lane_tag, semiring)
         if watch:
             update_belief(total, beliefs, belief_base + first_state * lanes, change, lowest, states, lane_tag, semiring)
