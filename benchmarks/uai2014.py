@@ -38,11 +38,11 @@ from loopwise.formats import read_mar, read_pr, read_text
 from loopwise.graph import FactorGraph
 from loopwise.graph.elimination import junction_tree
 from loopwise.inference.base import Inference
-from loopwise.inference.beliefs import ImpossibleError, LoopwiseWarning
 from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.schedules import Sequential
+from loopwise.notices import ImpossibleError, LoopwiseWarning
 from uai2014_page import page, summary
 
 MAR_TOLERANCE = 1e-5  # the references have six significant digits

@@ -12,6 +12,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from loopwise import formats as formats
+    from loopwise.gradient.fixed_point import FixedPoint as FixedPoint
+    from loopwise.gradient.fixed_point import OneStep as OneStep
+    from loopwise.gradient.linear_solve import LinearSolve as LinearSolve
+    from loopwise.gradient.perturbation import Perturbation as Perturbation
+    from loopwise.gradient.unroll import Checkpoints as Checkpoints
+    from loopwise.gradient.unroll import Recompute as Recompute
+    from loopwise.gradient.unroll import Store as Store
+    from loopwise.gradient.unroll import Unroll as Unroll
     from loopwise.graph import FREE as FREE
     from loopwise.graph import Evidence as Evidence
     from loopwise.graph import FactorGraph as FactorGraph
@@ -28,9 +36,6 @@ if TYPE_CHECKING:
     from loopwise.inference.base import Inference as Inference
     from loopwise.inference.base import Problem as Problem
     from loopwise.inference.beliefs import Beliefs as Beliefs
-    from loopwise.inference.beliefs import ConvergenceWarning as ConvergenceWarning
-    from loopwise.inference.beliefs import ImpossibleError as ImpossibleError
-    from loopwise.inference.beliefs import LoopwiseWarning as LoopwiseWarning
     from loopwise.inference.beliefs import Status as Status
     from loopwise.inference.compiled import Compiled as Compiled
     from loopwise.inference.counting import Bethe as Bethe
@@ -53,6 +58,11 @@ if TYPE_CHECKING:
     from loopwise.inference.schedules import Flooding as Flooding
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.notices import ConvergenceWarning as ConvergenceWarning
+    from loopwise.notices import GradientError as GradientError
+    from loopwise.notices import GradientWarning as GradientWarning
+    from loopwise.notices import ImpossibleError as ImpossibleError
+    from loopwise.notices import LoopwiseWarning as LoopwiseWarning
     from loopwise.potentials import TablePotentials as TablePotentials
 
 # Where each name lives, in the order of the stages; a pair where the name is another one there.
@@ -62,10 +72,15 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "random_mrf", "union",
     ),
     "loopwise.potentials": ("TablePotentials",),
+    "loopwise.gradient.unroll": ("Checkpoints", "Recompute", "Store", "Unroll"),
+    "loopwise.gradient.fixed_point": ("FixedPoint", "OneStep"),
+    "loopwise.gradient.perturbation": ("Perturbation",),
+    "loopwise.gradient.linear_solve": ("LinearSolve",),
     "loopwise.inference.base": ("Inference", "Problem"),
-    "loopwise.inference.beliefs": (
-        "Beliefs", "ConvergenceWarning", "ImpossibleError", "LoopwiseWarning", "Status",
+    "loopwise.notices": (
+        "ConvergenceWarning", "GradientError", "GradientWarning", "ImpossibleError", "LoopwiseWarning",
     ),
+    "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
     "loopwise.inference.schedules": ("Flooding", "Residual", "Sequential"),
     "loopwise.inference.counting": (
@@ -90,7 +105,9 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
     "random_mrf", "union",
     "TablePotentials",
-    "Inference", "Problem", "Beliefs", "ConvergenceWarning", "ImpossibleError", "LoopwiseWarning", "Status",
+    "Checkpoints", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
+    "Inference", "Problem", "Beliefs", "Status",
+    "ConvergenceWarning", "GradientError", "GradientWarning", "ImpossibleError", "LoopwiseWarning",
     "BP", "TRW", "Flooding", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",

@@ -8,10 +8,10 @@ import torch
 
 from loopwise.graph import FactorGraph, chain, complete, grid
 from loopwise.inference.auto import Auto, infer
-from loopwise.inference.beliefs import ConvergenceWarning, ImpossibleError
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
 from loopwise.inference.schedules import Sequential
+from loopwise.notices import ConvergenceWarning, ImpossibleError
 from loopwise.potentials import TablePotentials
 from oracle import enumerate_model
 

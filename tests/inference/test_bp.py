@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from loopwise.graph import FactorGraph, chain, grid
-from loopwise.inference.beliefs import ConvergenceWarning
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.notices import ConvergenceWarning
 from oracle import enumerate_model
 
 ENGINES = [Reference(), Compiled()]

@@ -10,10 +10,11 @@ import torch
 
 from loopwise.graph import Evidence, FactorGraph, Role, chain, grid
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ImpossibleError, Status
+from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.exact import Exact
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP
+from loopwise.notices import ImpossibleError
 from loopwise.potentials import TablePotentials
 from oracle import enumerate_model
 

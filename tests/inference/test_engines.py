@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from loopwise.graph import FactorGraph, chain, grid, random_mrf
-from loopwise.inference.beliefs import ImpossibleError, LoopwiseWarning
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.counting import Given
 from loopwise.inference.message_passing import BP, TRW, MessagePassing
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.notices import ImpossibleError, LoopwiseWarning
 
 SCHEDULES = [Flooding(), Sequential(), Residual()]
 

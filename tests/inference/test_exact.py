@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from loopwise.graph import FactorGraph, chain, complete, grid
 from loopwise.inference import exact
-from loopwise.inference.beliefs import ImpossibleError
 from loopwise.inference.exact import Exact, TooLargeError
+from loopwise.notices import ImpossibleError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracle import enumerate_model

@@ -10,8 +10,8 @@ import loopwise.inference.gibbs as gibbs
 import loopwise.kernels.gibbs as kernels
 from loopwise.graph.builders import chain, complete, grid
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.beliefs import ConvergenceWarning
 from loopwise.inference.gibbs import Gibbs, sample, split_r_hat
+from loopwise.notices import ConvergenceWarning
 from loopwise.potentials.tables import TablePotentials
 
 ERRORS = 5.0  # standard errors allowed: one comparison in 1.7 million fails by chance, and seeds are fixed

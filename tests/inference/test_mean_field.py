@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from loopwise.graph.builders import complete, grid
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
-from loopwise.inference.beliefs import ConvergenceWarning
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.mean_field_reference import lower_bound, sweep
+from loopwise.notices import ConvergenceWarning
 from loopwise.potentials.checks import checked_tables
 from loopwise.potentials.tables import TablePotentials
 

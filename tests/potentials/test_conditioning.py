@@ -14,8 +14,9 @@ from torch import Tensor
 
 from loopwise.graph import FREE, FactorGraph, chain
 from loopwise.graph.conditioning import Conditioning
-from loopwise.inference.beliefs import Beliefs, ImpossibleError
+from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.exact import Exact
+from loopwise.notices import ImpossibleError
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from oracle import Enumeration, enumerate_model
 from strategies import Model, evidence_for, models

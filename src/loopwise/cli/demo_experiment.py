@@ -62,8 +62,8 @@ def steps() -> int:
 def experiment(side: int, models: int, seed: int, progress: Callable[[str], None]) -> Findings:
     """Runs everything; ``progress`` is told what comes next."""
     from loopwise.graph.builders import grid
-    from loopwise.inference.beliefs import ConvergenceWarning
     from loopwise.inference.exact import Exact
+    from loopwise.notices import ConvergenceWarning
 
     graph = grid(side, side)
     cells: list[Cell] = []

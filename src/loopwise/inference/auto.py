@@ -18,12 +18,13 @@ from loopwise.graph.elimination import JunctionTree, junction_tree
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ConvergenceWarning
+from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.inference.junction_tree import Calibration
 from loopwise.inference.message_passing import BP, MessagePassing
 from loopwise.inference.pruning import Pruning
 from loopwise.inference.schedules import Sequential
+from loopwise.notices import ConvergenceWarning
 
 MEMORY_LIMIT = 2.0 * 2**30  # bytes
 CELL_LIMIT = 2.0**31  # clique cells over all examples: some 10 ns each, so about half a minute

@@ -16,10 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.gradient.base import Gradient
 from loopwise.graph.conditioning import Conditioning
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.beliefs import Beliefs, ImpossibleError
+from loopwise.inference.beliefs import Beliefs
+from loopwise.notices import ImpossibleError
 from loopwise.potentials.checks import broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
@@ -37,14 +39,23 @@ class Problem:
     batch: torch.Size
     like: Tensor  # an empty tensor with the dtype and device to use
     initial: Tensor | None = None  # log messages [*b, slots] to start from
+    folded: Tensor | None = None  # unary log-potentials [*b, states] that replace those of the tables of arity 1
 
     def unary(self) -> Tensor:
         """Folded unary log-potentials ``[*b, states]``."""
+        if self.folded is not None:
+            return self.folded
         return fold_unary(self.graph.layout, self.tables, self.like)
 
     def constant(self) -> Tensor:
         """Folded constants ``[*b]``."""
         return fold_constants(self.graph.layout, self.tables, self.like)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a gradient may be asked for later."""
+        given = [*self.tables.values(), self.initial, self.folded]
+        return torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in given)
 
     def table(self, name: str) -> Tensor:
         """The table of group ``name`` with its factor axis expanded, ``[*b, factors, *shape]``."""
@@ -57,6 +68,7 @@ class Inference(ABC):
     """A way to compute (approximate) marginals. Methods are frozen dataclasses: options in, no state."""
 
     takes_messages: ClassVar[bool] = False  # whether ``initial`` messages make sense for this method
+    gradients: ClassVar[tuple[type[Gradient], ...]] = ()  # the estimators that are valid for this method
 
     def __call__(
         self,
@@ -116,6 +128,8 @@ class Inference(ABC):
             inner.status,
             lambda: inner.messages,
             lambda: _restore_assignment(plan, inner.assignment, clamped),
+            trace=None if inner.trace is None else restore_variables(plan, inner.trace, clamped),
+            gradient=inner.gradient,
         )
 
 

@@ -14,19 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
-
-
-class LoopwiseWarning(UserWarning):
-    """Every warning of this library is of this class or one below it."""
-
-
-class ConvergenceWarning(LoopwiseWarning):
-    """Inference stopped at its cap before its tolerance: the beliefs may be far from a fixed point."""
-
-
-class ImpossibleError(ValueError):
-    """The evidence (or the zeros of the potentials) leaves no possible configuration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +68,15 @@ class Beliefs:
         status: Status,
         messages: Callable[[], Tensor] | None = None,
         assignment: Callable[[], Tensor] | None = None,
+        *,
+        trace: Tensor | None = None,
+        gradient: Report | None = None,
     ) -> None:
         self.graph = graph
         self.states = states  # [*batch, states]: the marginals of all variables, one after another
         self.status = status
+        self.trace = trace  # [sweeps + 1, *batch, states]: the same after each sweep, if the method kept it
+        self.gradient = gradient  # what the last backward through these beliefs did
         self._factor_source = factors
         self._factors: dict[str, Tensor] = {}
         self._log_partition_source = log_partition

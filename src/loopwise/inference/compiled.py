@@ -17,7 +17,6 @@ from torch import Tensor
 
 from loopwise.graph.layout import Layout
 from loopwise.inference.base import Problem
-from loopwise.inference.beliefs import ImpossibleError
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.kernel_run import KernelRun
@@ -25,6 +24,7 @@ from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.inference.threads import available_threads
+from loopwise.notices import ImpossibleError
 
 # Fewer examples than this do not fill the lanes: each runs by itself.
 FEW_EXAMPLES = 8

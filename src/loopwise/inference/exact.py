@@ -19,9 +19,10 @@ from loopwise.graph.elimination import LARGEST_TOTAL, JunctionTree
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ImpossibleError, Status
+from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.junction_tree import Calibration, Floats
 from loopwise.inference.pruning import PrunedCalibration, Pruning
+from loopwise.notices import ImpossibleError
 
 WORTH_PRUNING = 2.0**22  # clique cells: below, inference takes less time than looking for impossible values
 

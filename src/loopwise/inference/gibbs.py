@@ -21,7 +21,8 @@ from torch import Tensor
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, Status
+from loopwise.inference.beliefs import Beliefs, Status
+from loopwise.notices import ConvergenceWarning
 
 if TYPE_CHECKING:
     from loopwise.kernels.gibbs import BinaryArrays, FactorArrays

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, Status
+from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.gibbs import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
+from loopwise.notices import ConvergenceWarning
 
 
 @dataclass(frozen=True)

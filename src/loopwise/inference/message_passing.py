@@ -18,9 +18,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from loopwise.gradient.base import Gradient, check_gradient_of
+from loopwise.gradient.fixed_point import FixedPoint, OneStep
+from loopwise.gradient.linear_solve import LinearSolve
+from loopwise.gradient.marginals import MarginalGradient
+from loopwise.gradient.perturbation import Perturbation
+from loopwise.gradient.unroll import Unroll
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, ConvergenceWarning, LoopwiseWarning, Status
+from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import free_energy, score
 from loopwise.inference.counting import (
     Bethe,
@@ -30,7 +36,9 @@ from loopwise.inference.counting import (
     Reweighted,
     SpanningTrees,
 )
+from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.schedules import Flooding, Schedule
+from loopwise.notices import ConvergenceWarning, LoopwiseWarning
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
 ARRIVED = {torch.float64: 1e-6, torch.float32: 1e-5}
@@ -73,10 +81,12 @@ class MessagePassing(Inference):
     iterations: sweeps at most. tolerance: stop when no variable belief changes by more in a sweep (0: never stop
     early, and do not warn). damping: share of the old message kept, in the log domain. schedule: order of messages.
     temperature: 1 is sum-product, 0 is max-product; in between, marginals of p^(1/t). engine: None chooses the compiled
-    one on the CPU and the reference one elsewhere.
+    one on the CPU and the reference one elsewhere. gradient: how the backward is computed. trace: keep the variable
+    beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
     """
 
     takes_messages: ClassVar[bool] = True
+    gradients: ClassVar[tuple[type[Gradient], ...]] = (Unroll, FixedPoint, OneStep, Perturbation, LinearSolve)
 
     iterations: int = 100
     tolerance: float = 1e-6
@@ -84,8 +94,11 @@ class MessagePassing(Inference):
     schedule: Schedule = field(default_factory=Flooding)
     temperature: float = 1.0
     engine: Engine | None = None
+    gradient: Gradient = field(default_factory=Unroll)
+    trace: bool = False
 
     def __post_init__(self) -> None:
+        check_gradient_of(self, self.gradient, self.gradients)
         if self.iterations < 0 or int(self.iterations) != self.iterations:
             raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations}")
         if not self.tolerance >= 0:
@@ -101,6 +114,8 @@ class MessagePassing(Inference):
 
     def run(self, problem: Problem) -> Beliefs:
         numbers = self.counting_numbers(problem.graph)
+        if problem.differentiable and isinstance(self.gradient, MarginalGradient):
+            return implicit_beliefs(self, problem, numbers)
         engine = self.engine or default_engine(problem.like.device)
         solution = engine.solve(problem, self, numbers)
         status = self._status(problem, solution, engine)

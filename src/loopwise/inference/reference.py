@@ -14,11 +14,11 @@ from torch import Tensor
 
 from loopwise.graph.layout import MessageGroup
 from loopwise.inference.base import Problem
-from loopwise.inference.beliefs import ImpossibleError
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.notices import ImpossibleError
 
 
 class Circuit:

@@ -1,0 +1,1 @@
+"""Gradient estimators: how the backward of an inference call is computed."""
