@@ -13,9 +13,11 @@ from typing import Annotated, cast
 import typer
 
 from loopwise import __version__
+from loopwise.cli.compare_gradients import compare_gradients
 from loopwise.cli.demo import demo
 from loopwise.cli.infer import infer
 from loopwise.cli.messages import FAILURE, complain
+from loopwise.cli.reproduce import reproduce
 
 # Typer brings its own Click or shares an installed one, depending on its version; this is the class of all
 # usage errors either way.
@@ -49,7 +51,9 @@ def _loopwise(
 
 
 app.command("infer")(infer)
+app.command("compare-gradients")(compare_gradients)
 app.command("demo")(demo)
+app.add_typer(reproduce, name="reproduce")
 
 
 def run() -> None:

@@ -7,9 +7,18 @@ With messages :math:`m = F(m, \theta)` and beliefs :math:`b = G(m, \theta)`, sol
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from loopwise.gradient.base import Gradient
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.gradient.base import Gradient, Report
+from loopwise.notices import GradientError, GradientWarning
+
+RIDGE = 1e-10  # of Anderson's least squares, relative: keeps nearly equal iterates from blowing up their weights
 
 
 @dataclass(frozen=True)
@@ -37,3 +46,96 @@ class FixedPoint(Gradient):
 class OneStep(Gradient):
     """The cheap cut of :class:`FixedPoint`: only the last sweep is differentiated, the messages it starts from are
     taken as constants. Biased, but a single adjoint sweep; only valid if inference converged (else an error)."""
+
+
+def check_converged(converged: bool, gradient: Gradient) -> None:
+    """Refuses a gradient at a fixed point that was not reached."""
+    if not converged:
+        raise GradientError(
+            f"{type(gradient).__name__} is only valid at a fixed point, and inference did not converge: use Unroll, or "
+            "give inference more iterations, damping or another schedule"
+        )
+
+
+def solve_adjoint(
+    transpose: Callable[[np.ndarray], np.ndarray], seed: np.ndarray, gradient: FixedPoint
+) -> tuple[np.ndarray, int, float]:
+    r""":math:`y = s + F_m^\top y` by iteration, Anderson-accelerated if asked for (Walker and Ni 2011).
+
+    Returns y, the iterations made and the largest change of the last one relative to the seed.
+    """
+    scale = float(np.abs(seed).max(initial=0.0))
+    if scale == 0:
+        return seed, 0, 0.0
+    y, residual = seed, np.inf
+    images: list[np.ndarray] = []
+    gaps: list[np.ndarray] = []
+    for iteration in range(1, gradient.iterations + 1):
+        image = seed + transpose(y)
+        gap = image - y
+        residual = float(np.abs(gap).max()) / scale
+        if residual <= gradient.tolerance:
+            return image, iteration, residual
+        images, gaps = [*images, image][-gradient.anderson - 1 :], [*gaps, gap][-gradient.anderson - 1 :]
+        y = _mixed(images, gaps) if gradient.anderson and len(gaps) > 1 else image
+    return y, gradient.iterations, residual
+
+
+def _mixed(images: list[np.ndarray], gaps: list[np.ndarray]) -> np.ndarray:
+    """The combination of images whose combined gap is smallest."""
+    differences = np.stack([gap - gaps[-1] for gap in gaps[:-1]], axis=-1)
+    normal = differences.T @ differences
+    normal[np.diag_indices_from(normal)] += RIDGE * max(float(np.trace(normal)), 1e-300)
+    weights = np.linalg.solve(normal, -(differences.T @ gaps[-1]))
+    moves = np.stack([image - images[-1] for image in images[:-1]], axis=-1)
+    mixed: np.ndarray = images[-1] + moves @ weights
+    return mixed
+
+
+def report_adjoint(report: Report, iterations: int, residual: float, gradient: FixedPoint) -> None:
+    """Notes the worst of all solves; warns of one that stopped at its cap."""
+    report.iterations = max(report.iterations, iterations)
+    report.residual = max(report.residual, residual)
+    if residual > gradient.tolerance:
+        warnings.warn(
+            f"the adjoint of the fixed point did not converge: residual {residual:.2g} after {iterations} sweeps "
+            f"(tolerance {gradient.tolerance:.2g}); give FixedPoint more iterations, or use Unroll",
+            GradientWarning,
+            stacklevel=2,
+        )
+
+
+def at_fixed_point(
+    step: Callable[[Tensor], Tensor],
+    messages: Tensor,
+    gradient: FixedPoint | OneStep,
+    converged: bool,
+    report: Report,
+) -> Tensor:
+    """``messages``, a fixed point of the differentiable ``step``, with the gradient that the implicit function theorem
+    gives them (one step of it for :class:`OneStep`). Any device; differentiable once."""
+    final = step(messages.detach())
+    if not final.requires_grad:
+        return final
+    start = messages.detach().requires_grad_()
+    with torch.enable_grad():
+        moved = step(start)
+
+    def transpose(y: np.ndarray) -> np.ndarray:
+        adjoint = torch.as_tensor(y).to(moved).reshape(moved.shape)
+        (back,) = torch.autograd.grad(moved, start, adjoint, retain_graph=True)
+        flat: np.ndarray = back.detach().cpu().numpy().reshape(-1)
+        return flat
+
+    def complete(adjoint: Tensor) -> Tensor:
+        check_converged(converged, gradient)
+        if isinstance(gradient, OneStep):
+            report.iterations = 1
+            return adjoint
+        seed = adjoint.detach().cpu().numpy().reshape(-1)
+        y, iterations, residual = solve_adjoint(transpose, seed, gradient)
+        report_adjoint(report, iterations, residual, gradient)
+        return torch.as_tensor(y).to(adjoint).reshape(adjoint.shape)
+
+    final.register_hook(complete)  # type: ignore[no-untyped-call]
+    return final

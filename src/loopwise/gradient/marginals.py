@@ -11,6 +11,7 @@ from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.gradient.base import Gradient, Report
@@ -24,28 +25,68 @@ class Natural(NamedTuple):
     unary: Tensor  # [examples, states]
     tables: tuple[Tensor, ...]  # [examples, factors, *shape], one a message group of the layout
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """All tensors in a row."""
+        return (self.unary, *self.tables)
+
+    @staticmethod
+    def of(parts: tuple[Tensor, ...]) -> Natural:
+        """The inverse of :attr:`parts`."""
+        return Natural(parts[0], tuple(parts[1:]))
+
 
 class Outcome(NamedTuple):
     """Where one inference call ended."""
 
     marginals: Natural
-    log_partition: Tensor  # [examples], without the constants of factors of arity 0
     sweeps: Tensor  # int64 [examples]
     converged: bool
+
+
+class Counts(NamedTuple):
+    """Counting numbers of the entropy that a method maximises."""
+
+    factor: NDArray[np.float64]  # of the layout's message factors
+    variable: NDArray[np.float64]  # the c_i, not their sums with the factors'
 
 
 class MarginalMap(Protocol):
     """Inference on one graph, to be called again at other parameters. Runs without recording gradients."""
 
-    layout: Layout
-    temperature: float
+    @property
+    def layout(self) -> Layout:
+        """The graph's."""
 
     @property
-    def counting(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Counting numbers of the layout's message factors and of its variables; None if the method has none."""
+    def temperature(self) -> float:
+        """Marginals at ``theta`` are those of ``theta / temperature``."""
 
-    def __call__(self, theta: Natural, sweeps: int | None = None) -> Outcome:
-        """Marginals at ``theta``; with ``sweeps``, after exactly so many, from the same start in the same order."""
+    @property
+    def tolerance(self) -> float:
+        """The change of beliefs at which the method stops; 0 if it makes all its sweeps, or has none."""
+
+    @property
+    def iterations(self) -> int:
+        """Sweeps that the method makes at most."""
+
+    @property
+    def counting(self) -> Counts | None:
+        """None if the method has no counting numbers."""
+
+    def __call__(
+        self,
+        theta: Natural,
+        *,
+        sweeps: int | None = None,
+        tolerance: float | None = None,
+        iterations: int | None = None,
+    ) -> Outcome:
+        """Marginals at ``theta``, from the same start in the same order as every other call.
+
+        ``sweeps``: exactly so many, without a test of convergence. ``tolerance``, ``iterations``: other than the
+        method's own. The precision is that of ``theta``.
+        """
 
 
 class MarginalGradient(Gradient):

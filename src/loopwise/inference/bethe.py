@@ -26,7 +26,7 @@ def free_energy(
 ) -> Tensor:
     r"""Log-partition estimate ``[*batch]``; at temperature t the entropies are weighted by t."""
     layout = problem.graph.layout
-    own = torch.tensor(numbers.variable(layout), dtype=states.dtype, device=states.device)
+    own, factors = numbers.variable_tensor(layout, states), numbers.tensors(states)[0]
     owner = torch.tensor(layout.state_variable, device=states.device)
     total = problem.constant() + expectation(problem.unary(), states).sum(-1)
     total = total + temperature * (own[owner] * entropy_terms(states)).sum(-1)
@@ -35,7 +35,7 @@ def free_energy(
         group = member.group
         beliefs = factor(group.name)
         axes = tuple(range(-group.arity, 0))
-        weights = torch.tensor(numbers.factor[first : first + group.count], dtype=states.dtype, device=states.device)
+        weights = factors[first : first + group.count]
         first += group.count
         energy = expectation(problem.table(group.name), beliefs).sum(axes)
         total = total + (energy + temperature * weights * entropy_terms(beliefs).sum(axes)).sum(-1)

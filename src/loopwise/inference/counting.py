@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.graph.layout import Layout
@@ -26,6 +28,13 @@ class CountingNumbers:
 
     factor: Floats
     total: Floats
+    trained: tuple[Tensor, Tensor] | None = None  # the same two as tensors, where they want a gradient
+
+    def tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """``factor`` and ``total`` as tensors on the device and in the precision of ``like``."""
+        if self.trained is not None:
+            return self.trained[0].to(like), self.trained[1].to(like)
+        return torch.as_tensor(self.factor).to(like), torch.as_tensor(self.total).to(like)
 
     def variable(self, layout: Layout) -> Floats:
         r"""The :math:`c_i` themselves, ``[variables]``."""
@@ -34,9 +43,28 @@ class CountingNumbers:
         )
         return self.total - inside
 
-    def exponents(self, layout: Layout) -> Floats:
+    def variable_tensor(self, layout: Layout, like: Tensor) -> Tensor:
+        r"""The :math:`c_i`, differentiable."""
+        factor, total = self.tensors(like)
+        return total - _inside(factor, layout)
+
+    def exponents(self, layout: Layout, like: Tensor) -> Tensor:
         r"""The power :math:`c_\alpha / \hat c_i` with which a message enters its variable, ``[edges]``."""
-        return self.factor[layout.edge_factor] / self.total[layout.edge_variable]
+        factor, total = self.tensors(like)
+        owner, which = (torch.tensor(index, device=like.device) for index in (layout.edge_variable, layout.edge_factor))
+        return factor[which] / total[owner]
+
+
+def _tensor(value: ArrayLike | Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.to("cpu", torch.float64)
+    return torch.from_numpy(np.array(value, dtype=np.float64))
+
+
+def _inside(factor: Tensor, layout: Layout) -> Tensor:
+    """The counting numbers of the factors around each variable, added up."""
+    owner, which = (torch.tensor(index, device=factor.device) for index in (layout.edge_variable, layout.edge_factor))
+    return factor.new_zeros(layout.graph.variables).index_add(0, owner, factor[which])
 
 
 class Counting(ABC):
@@ -59,20 +87,22 @@ class Bethe(Counting):
 class Reweighted(Counting):
     r""":math:`c_\alpha = \rho_\alpha`, :math:`c_i = 1 - \sum_{\alpha\ni i}\rho_\alpha`.
 
-    ``rho``: one number, or ``{group: number or [factors]}`` for the groups of arity 2 and more.
+    ``rho``: one number, or ``{group: number or [factors]}`` for the groups of arity 2 and more; tensors among them may
+    want a gradient.
     """
 
-    rho: float | Mapping[str, ArrayLike]
+    rho: float | Tensor | Mapping[str, ArrayLike | Tensor]
 
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
-        pieces = []
+        pieces, tensors = [], []
         for member in graph.layout.message_groups:
             if isinstance(self.rho, Mapping):
                 if member.group.name not in self.rho:
                     raise ValueError(f"no rho for group {member.group.name!r}; given are {list(self.rho)}")
-                given = np.asarray(self.rho[member.group.name], dtype=np.float64)
+                tensors.append(_tensor(self.rho[member.group.name]))
             else:
-                given = np.asarray(self.rho, dtype=np.float64)
+                tensors.append(_tensor(self.rho))
+            given = tensors[-1].detach().numpy()
             if given.shape not in ((), (1,), (member.group.count,)):
                 raise ValueError(
                     f"rho of group {member.group.name!r} has shape {given.shape}, not one number or "
@@ -83,19 +113,25 @@ class Reweighted(Counting):
         bad = np.flatnonzero(~(rho > 0) | ~np.isfinite(rho))
         if bad.size:
             raise ValueError(f"rho must be positive and finite; factor {bad[0]} (of arity 2 or more) has {rho[bad[0]]}")
-        return CountingNumbers(rho, np.ones(graph.variables))
+        ones = np.ones(graph.variables)
+        if not any(given.requires_grad for given in tensors):
+            return CountingNumbers(rho, ones)
+        counts = [member.group.count for member in graph.layout.message_groups]
+        whole = torch.cat([given.expand(count) for given, count in zip(tensors, counts, strict=True)])
+        return CountingNumbers(rho, ones, (whole, torch.from_numpy(ones)))
 
 
 @dataclass(frozen=True)
 class Given(Counting):
     r"""Any counting numbers: :math:`c_\alpha` by group, and :math:`c_i` ``[variables]`` (condition P is checked)."""
 
-    factor: Mapping[str, ArrayLike]
-    variable: ArrayLike
+    factor: Mapping[str, ArrayLike | Tensor]
+    variable: ArrayLike | Tensor
 
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
         weights = Reweighted(self.factor).numbers(graph)
-        own = np.broadcast_to(np.asarray(self.variable, dtype=np.float64), (graph.variables,))
+        variable = _tensor(self.variable).expand(graph.variables)
+        own = variable.detach().numpy()
         shift = weights.total - weights.variable(graph.layout)
         total = own + shift
         bad = np.flatnonzero(~(total > 0))
@@ -104,7 +140,10 @@ class Given(Counting):
                 f"counting numbers of variable {bad[0]} and its factors add up to {total[bad[0]]:g}; "
                 "they must be positive (condition P)"
             )
-        return CountingNumbers(weights.factor, total)
+        if weights.trained is None and not variable.requires_grad:
+            return CountingNumbers(weights.factor, total)
+        factor = weights.tensors(variable)[0]
+        return CountingNumbers(weights.factor, total, (factor, variable + _inside(factor, graph.layout)))
 
 
 @dataclass(frozen=True)

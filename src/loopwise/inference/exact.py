@@ -7,21 +7,29 @@ adjoints is one more pass over the tree with tangents."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.gradient.base import Gradient, check_gradient_of
+from loopwise.gradient.covariance import Covariance
+from loopwise.gradient.marginals import MarginalGradient
+from loopwise.gradient.once import taken_once
+from loopwise.gradient.perturbation import Perturbation
 from loopwise.graph.elimination import LARGEST_TOTAL, JunctionTree
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
+from loopwise.inference.bethe import expectation
+from loopwise.inference.implicit import ImplicitBeliefs, implicit_beliefs
 from loopwise.inference.junction_tree import Calibration, Floats
 from loopwise.inference.pruning import PrunedCalibration, Pruning
+from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
 
 WORTH_PRUNING = 2.0**22  # clique cells: below, inference takes less time than looking for impossible values
@@ -41,13 +49,18 @@ class Exact(Inference):
 
     Time is O(cells of all cliques * tables in a clique), memory two numbers per separator cell; clique tables
     are never stored. Beyond ``memory_limit`` bytes, or ``cell_limit`` clique cells an example, it refuses.
+    ``gradient``: how the backward is computed.
     """
+
+    gradients: ClassVar[tuple[type[Gradient], ...]] = (Covariance, Perturbation)
 
     memory_limit: float = 2 * 2**30
     temperature: float = 1.0
     cell_limit: float = 2.0**35
+    gradient: Gradient = field(default_factory=Covariance)
 
     def __post_init__(self) -> None:
+        check_gradient_of(self, self.gradient, self.gradients)
         if not (self.temperature >= 0 and math.isfinite(self.temperature)):
             raise ValueError(f"temperature must be zero or a positive number, not {self.temperature}")
         if not self.memory_limit > 0:
@@ -71,6 +84,9 @@ class Exact(Inference):
         return ConditionedExactBeliefs(beliefs, keeper.beliefs, torch.as_tensor(clamped_values(graph, evidence)))
 
     def run(self, problem: Problem) -> ExactBeliefs:
+        if problem.differentiable and isinstance(self.gradient, MarginalGradient):
+            return PerturbedExactBeliefs(problem, implicit_beliefs(self, problem, None))
+        given, problem = problem, unfolded(problem)
         graph = problem.graph
         tables = [problem.table(group.name) for group in graph.groups if group.arity]
         arities = [group.arity for group in graph.groups if group.arity]
@@ -86,7 +102,7 @@ class Exact(Inference):
         theta = theta.to("cpu", torch.float64) / (self.temperature or 1.0)
         calibration = self._calibrated(graph, np.ascontiguousarray(theta.detach().numpy()))
         _check_possible(calibration.log_partition, batch)
-        return ExactBeliefs(_Results(problem, calibration, theta, batch, self.temperature))
+        return ExactBeliefs(_Results(given, graph, calibration, theta, batch, self.temperature))
 
     def _calibrated(self, graph: FactorGraph, theta: Floats) -> Calibration | PrunedCalibration:
         maximise, tree = self.temperature == 0, graph.layout.junction_tree
@@ -159,14 +175,37 @@ class ExactBeliefs(Beliefs):
         return self._results.sample(count, seed)
 
 
+class PerturbedExactBeliefs(ExactBeliefs):
+    """Exact beliefs whose gradient comes from further runs."""
+
+    def __init__(self, problem: Problem, beliefs: ImplicitBeliefs) -> None:
+        plain = beliefs.plain
+        assert isinstance(plain, ExactBeliefs)
+        Beliefs.__init__(
+            self, beliefs.graph, beliefs.states, beliefs.factor, lambda: beliefs.log_partition, beliefs.status,
+            gradient=beliefs.gradient,
+        )  # fmt: skip
+        self._results, self._problem = plain._results, problem
+
+    def entropy(self) -> Tensor:
+        problem = self._problem
+        total = self.log_partition - problem.constant() - expectation(problem.unary(), self.states).sum(-1)
+        for member in problem.graph.layout.message_groups:
+            group = member.group
+            energy = expectation(problem.table(group.name), self.factor(group.name))
+            total = total - energy.flatten(-1 - group.arity).sum(-1)
+        return total / self._results.temperature
+
+
 @dataclass(frozen=True)
 class _Results:
-    """What one run found, in the shapes of the call.
+    """What one run found, in the shapes of the call. ``graph``: the one that was run on, see :func:`unfolded`.
 
     Apart from :class:`ExactBeliefs` so that beliefs refer to it and nothing refers back: gigabytes of
     messages go with the last reference, not with the next garbage collection."""
 
     problem: Problem
+    graph: FactorGraph
     calibration: Calibration | PrunedCalibration
     theta: Tensor  # [examples, cells], divided by the temperature
     batch: torch.Size  # of the tables: what the call's batch is broadcast from
@@ -176,11 +215,14 @@ class _Results:
         return self._to_batch(_States.apply(self.theta, self.calibration))  # type: ignore[no-untyped-call]
 
     def factor(self, name: str) -> Tensor:
-        graph, batch = self.problem.graph, self.problem.batch
-        group = graph.group(name)
+        batch, group = self.problem.batch, self.problem.graph.group(name)
         if group.arity == 0:
             return torch.ones(*batch, group.count, dtype=self.problem.like.dtype, device=self.problem.like.device)
-        before = [other for other in graph.groups[: graph.groups.index(group)] if other.arity]
+        if group.arity == 1 and self.problem.folded is not None:
+            first = self.graph.layout.state_start[group.scopes[:, 0]]
+            return self.states()[..., torch.as_tensor(first[:, None] + np.arange(group.shape[0]))]
+        names = [other.name for other in self.graph.groups]
+        before = [other for other in self.graph.groups[: names.index(name)] if other.arity]
         start = sum(other.count * other.cells for other in before)
         flat = self._to_batch(self._flat_factors[:, start : start + group.count * group.cells])
         return flat.reshape(*batch, group.count, *group.shape)
@@ -229,7 +271,7 @@ class ConditionedExactBeliefs(Beliefs):
     def __init__(self, outer: Beliefs, inner: ExactBeliefs, values: Tensor) -> None:
         super().__init__(
             outer.graph, outer.states, outer.factor, lambda: outer.log_partition, outer.status,
-            lambda: outer.messages, lambda: outer.assignment,
+            lambda: outer.messages, lambda: outer.assignment, gradient=outer.gradient,
         )  # fmt: skip
         self._inner, self._values = inner, values
 
@@ -266,17 +308,19 @@ def _check_possible(log_partition: np.ndarray, batch: torch.Size) -> None:
 
 
 class _LogPartition(torch.autograd.Function):
-    """log Z; its gradient is the factor marginals (of the best configuration after maximising)."""
+    """log Z; its gradient is the factor marginals (of the best configuration after maximising), which may be
+    differentiated once more."""
 
     @staticmethod
     def forward(ctx: Any, theta: Tensor, calibration: Calibration | PrunedCalibration) -> Tensor:
         ctx.calibration = calibration
+        ctx.save_for_backward(theta)
         return torch.from_numpy(calibration.log_partition.copy())
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor, None]:
-        return adjoint[:, None] * torch.from_numpy(ctx.calibration.factors), None
+        (theta,) = ctx.saved_tensors
+        return adjoint[:, None] * _Factors.apply(theta, ctx.calibration), None  # type: ignore[no-untyped-call]
 
 
 class _States(torch.autograd.Function):
@@ -285,14 +329,15 @@ class _States(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, theta: Tensor, calibration: Calibration | PrunedCalibration) -> Tensor:
         ctx.calibration = calibration
+        ctx.save_for_backward(theta)
         return torch.from_numpy(calibration.states.copy())
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, None]:
         if ctx.calibration.maximise:
             return None, None
-        return torch.from_numpy(ctx.calibration.tangent(seed_states=adjoint.contiguous().numpy())), None
+        seed = adjoint.detach().contiguous().numpy()
+        return _once(torch.from_numpy(ctx.calibration.tangent(seed_states=seed)), *ctx.saved_tensors, adjoint), None
 
 
 class _Factors(torch.autograd.Function):
@@ -301,11 +346,17 @@ class _Factors(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, theta: Tensor, calibration: Calibration | PrunedCalibration) -> Tensor:
         ctx.calibration = calibration
+        ctx.save_for_backward(theta)
         return torch.from_numpy(calibration.factors.copy())
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, None]:
         if ctx.calibration.maximise:
             return None, None
-        return torch.from_numpy(ctx.calibration.tangent(seed_theta=adjoint.contiguous().numpy())), None
+        seed = adjoint.detach().contiguous().numpy()
+        return _once(torch.from_numpy(ctx.calibration.tangent(seed_theta=seed)), *ctx.saved_tensors, adjoint), None
+
+
+def _once(covariance: Tensor, *depends_on: Tensor) -> Tensor:
+    message = "Covariance differentiates marginals once (log_partition twice); use BP with Unroll() on a tree"
+    return taken_once(message, (covariance,), depends_on)[0]

@@ -1,26 +1,42 @@
 """One call of a message-passing kernel: choosing its literal sizes, threads and working arrays.
 
-In: packed arrays. Out: the same arrays at their final values, and what the run noticed. Stage: inference.
+In: packed potentials and initial messages. Out: a :class:`Journey`: final messages, beliefs, what the run noticed and
+what it kept of its steps. Stage: inference.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.schedules import Residual, Sequential
+from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.inference.threads import in_threads
 from loopwise.kernels import arithmetic
-from loopwise.kernels.plan import SHARED, Flow, Numbers, Plan
+from loopwise.kernels.plan import SHARED, Flow, Numbers, Plan, Tape
 
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
 
 # Below this many messages a sweep, starting a second thread costs more than it gains.
 WORTH_A_THREAD = 2000
+
+
+class Options(NamedTuple):
+    """What a run does, as plain numbers."""
+
+    schedule: Schedule
+    iterations: int
+    tolerance: float
+    damping: float
+
+    @property
+    def steps(self) -> int:
+        """Steps of a sweep: the sequential schedule goes forth and back."""
+        return 2 if isinstance(self.schedule, Sequential) else 1
 
 
 class Order(NamedTuple):
@@ -32,46 +48,134 @@ class Order(NamedTuple):
     pull_backward: np.ndarray
 
 
+class Record(NamedTuple):
+    """What a run is to keep: messages to factors after every step; messages to variables after every so many steps."""
+
+    steps: bool = False
+    every: int = 0
+
+
+@dataclass
+class Journey:
+    """Where a run ended, and what it kept on the way."""
+
+    flow: Flow  # the arrays it worked in; messages to factors are those of all steps if it was to keep them
+    m: np.ndarray  # final messages and beliefs, in the storage's arrangement
+    n: np.ndarray
+    beliefs: np.ndarray
+    sweeps: np.ndarray
+    residual: np.ndarray
+    lowest: np.ndarray
+    sent: int
+    tape: Tape
+    updates: np.ndarray  # the residual schedule: edges in the order of their updates, a row an example
+    replaced: np.ndarray  # and the message that each update replaced
+    made: np.ndarray  # how many there were, [examples]
+
+
 class KernelRun:
-    """Packed arrays of some examples, run from initial to final messages by :meth:`start`."""
+    """Packed potentials of some examples, and how the kernels are specialised for them."""
 
     def __init__(
         self,
         storage: Storage,
         plan: Plan,
         numbers: Numbers,
-        flow: Flow,
         examples: int,
         threads: int,
         semiring: tuple[int, ...],
     ) -> None:
-        self.storage, self.plan, self.numbers, self.flow = storage, plan, numbers, flow
+        self.storage, self.plan, self.numbers = storage, plan, numbers
         self.examples, self.threads, self.semiring = examples, threads, semiring
-        padded = storage.blocks(examples) * storage.lanes
-        self.sweeps = np.zeros(padded, dtype=np.int64)
-        self.residual = np.zeros(padded, dtype=flow.m.dtype)
-        self.lowest = np.full(padded, np.inf, dtype=flow.m.dtype)
-        self.sent = 0
+        self.blocks = storage.blocks(examples)
+        self.block_size = storage.slots * storage.lanes
+        self.neutral = 0.0 if len(semiring) >= 2 else 1.0
 
-    def start(self, method: MessagePassing) -> None:
-        """Runs the method's schedule on the arrays, in place."""
-        if isinstance(method.schedule, Residual):
-            self._by_residual(method)
+    def start(self, options: Options, m: np.ndarray, record: Record) -> Journey:
+        """Runs from the packed messages ``m``, which are overwritten."""
+        journey = self._departure(options, m, record, self.blocks)
+        if isinstance(options.schedule, Residual):
+            self._by_residual(options, journey)
         elif self.storage.arrangement is Arrangement.FACTORS:
-            self._flood_graph(method)
+            self._flood_graph(options, journey)
         else:
-            self._run_blocks(method)
-        if method.iterations == 0 and not isinstance(method.schedule, Residual):
-            self.residual[:] = np.inf  # no sweep was made, so nothing is known of it
-        self.sweeps = self.sweeps[: self.examples]
-        self.residual = self.residual[: self.examples]
-        self.lowest = self.lowest[: self.examples]
+            parts = min(self.parts(self.examples * self.storage.layout.edges), max(self.blocks, 1))
+            in_threads(
+                parts,
+                lambda part: self._run_blocks(
+                    options, journey, 0, self.blocks * part // parts, self.blocks * (part + 1) // parts
+                ),
+            )
+            each = self.storage.layout.edges if options.steps == 1 else self.storage.layout.sequential.messages
+            journey.sent = int(journey.sweeps[: self.examples].sum()) * each
+        if options.iterations == 0 and not isinstance(options.schedule, Residual):
+            journey.residual[:] = np.inf  # no sweep was made, so nothing is known of it
+        journey.sweeps = journey.sweeps[: self.examples]
+        journey.residual = journey.residual[: self.examples]
+        journey.lowest = journey.lowest[: self.examples]
+        return journey
 
-    def _parts(self, work: int) -> int:
+    def again(self, options: Options, m: np.ndarray, record: Record, block: int) -> Journey:
+        """The same for one block, from its messages ``m``."""
+        journey = self._departure(options, m, record, 1)
+        if self.storage.arrangement is Arrangement.FACTORS:
+            self._flood_graph(options, journey)
+        else:
+            self._run_blocks(options, journey, block, block, block + 1)
+        return journey
+
+    def _departure(self, options: Options, m: np.ndarray, record: Record, blocks: int) -> Journey:
+        """Arrays for a run of so many blocks."""
+        size, storage = self.block_size, self.storage
+        steps = options.iterations * options.steps
+        residual = isinstance(options.schedule, Residual)
+        stored = record.steps and not residual
+        kept = steps // record.every + 1 if record.every else 0
+        tape = Tape(
+            np.uint64((steps + 1) * size if stored else size),
+            np.uint64(size if stored else 0),
+            np.empty(blocks * kept * size, dtype=m.dtype),
+            np.uint64(kept * size),
+            np.uint64(size),
+            np.uint64(record.every),
+        )
+        n = self._blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype)
+        in_lanes = storage.arrangement is Arrangement.EXAMPLES
+        flow = Flow(m, n, np.zeros(blocks * storage.layout.states * (storage.lanes if in_lanes else 1), dtype=m.dtype))
+        apart = in_lanes and options.tolerance > 0  # an example that stopped is copied out of its block
+        padded = self.blocks * storage.lanes
+        room = steps * storage.layout.edges if record.steps and residual else 0
+        width = int(storage.layout.graph.cardinalities.max(initial=1))
+        return Journey(
+            flow,
+            np.empty_like(m) if apart else m,
+            np.empty_like(m) if apart or stored else n,
+            np.empty_like(flow.beliefs) if apart else flow.beliefs,
+            np.zeros(padded, dtype=np.int64),
+            np.zeros(padded, dtype=m.dtype),
+            np.full(padded, np.inf, dtype=m.dtype),
+            0,
+            tape,
+            np.empty((self.examples, room), dtype=np.int32),
+            np.empty((self.examples, room * width), dtype=m.dtype),
+            np.zeros(self.examples, dtype=np.int64),
+        )
+
+    def _blank_messages(self, count: int, dtype: np.dtype) -> np.ndarray:
+        """Room for ``count`` blocks of messages to factors; lanes that no factor fills are set once and for all."""
+        n = np.empty(count * self.block_size, dtype=dtype)
+        if self.storage.arrangement is Arrangement.FACTORS:
+            rows = n.reshape(count, self.block_size)
+            for first, last in self.storage.padded_runs:
+                rows[:, first:last] = self.neutral
+        return n
+
+    def parts(self, work: int) -> int:
         """Threads worth starting for this many factors or messages a sweep."""
         return self.threads if work >= WORTH_A_THREAD else 1
 
-    def _literal(self) -> tuple[int, ...]:
+    @cached_property
+    def literal(self) -> tuple[int, ...]:
         """As long as the commonest small cardinality of pair factors between equal variables."""
         weight: dict[int, int] = {}
         for member in self.storage.layout.message_groups:
@@ -80,146 +184,161 @@ class KernelRun:
                 weight[group.shape[0]] = weight.get(group.shape[0], 0) + group.count
         return (0,) * max(weight, key=lambda size: weight[size]) if weight else ()
 
-    def _general(self, literal: tuple[int, ...]) -> tuple[int, ...] | None:
+    @cached_property
+    def general(self) -> tuple[int, ...] | None:
         """(0,) if some factor is not for the pair kernel."""
         for member in self.storage.layout.message_groups:
-            if member.group.arity != 2 or (literal and member.group.shape != (len(literal),) * 2):
+            if member.group.arity != 2 or (self.literal and member.group.shape != (len(self.literal),) * 2):
                 return (0,)
         return None
 
-    def _quick(self, method: MessagePassing, literal: tuple[int, ...]) -> tuple[int, ...] | None:
-        """(0,) for the plainest sequential run: single examples, undamped sum-product, small pair factors only."""
-        plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
-        return (0,) if plain and literal and self._general(literal) is None and method.damping == 0 else None
+    @cached_property
+    def sharing(self) -> tuple[int, ...] | None:
+        """(0,) if all lanes read the same table in some group."""
+        return (0,) if bool((self.plan.groups[:, SHARED] == 1).any()) else None
 
-    def _uniform(self) -> tuple[int, ...] | None:
+    @cached_property
+    def uniform(self) -> tuple[int, ...] | None:
         """As long as the cardinality that all variables share, if it is small."""
         size = self.storage.layout.graph.uniform_cardinality
         return (0,) * size if size is not None and size in LITERAL_SIZES else None
 
-    def _power(self) -> tuple[int, ...]:
+    @cached_property
+    def power(self) -> tuple[int, ...]:
+        """How messages enter their variables."""
         exponents = self.plan.exponents
         if (exponents == 1).all():
             return arithmetic.PLAIN
         return arithmetic.SQUARE_ROOT if (exponents == 0.5).all() else arithmetic.ANY_POWER
 
-    def _flood_graph(self, method: MessagePassing) -> None:
+    @cached_property
+    def lane_tag(self) -> tuple[int, ...]:
+        return arithmetic.SCALAR if self.storage.arrangement is Arrangement.PLAIN else arithmetic.LANED
+
+    def order(self, options: Options) -> Order | None:
+        """None for flooding."""
+        if options.steps == 1:
+            return None
+        layout = self.storage.layout
+        sequential = layout.sequential
+        return Order(
+            sequential.variables,
+            sequential.pull_forward[layout.variable_edges],
+            sequential.variables[::-1].copy(),
+            sequential.pull_backward[layout.variable_edges],
+        )
+
+    def _quick(self, options: Options) -> tuple[int, ...] | None:
+        """(0,) for the plainest sequential run: single examples, undamped sum-product, small pair factors only."""
+        plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
+        return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
+
+    def _flood_graph(self, options: Options, journey: Journey) -> None:
         from loopwise.kernels.schedules import flood_graph
 
-        literal, parts = self._literal(), self._parts(self.storage.layout.message_factors)
-        barrier, change = np.zeros(2, dtype=np.int64), np.zeros(parts, dtype=self.flow.m.dtype)
+        parts = self.parts(self.storage.layout.message_factors)
+        barrier, change = np.zeros(2, dtype=np.int64), np.zeros(parts, dtype=journey.m.dtype)
         results = in_threads(
             parts,
             lambda part: flood_graph(
                 self.plan,
                 self.numbers,
-                self.flow,
+                journey.flow,
+                journey.tape,
                 part,
                 parts,
                 barrier,
                 change,
-                method.iterations,
-                method.tolerance,
-                method.damping,
-                literal,
-                self._general(literal),
-                self._uniform(),
-                arithmetic.LANED,
-                self._power(),
+                options.iterations,
+                options.tolerance,
+                options.damping,
+                self.literal,
+                self.general,
+                self.uniform,
+                self.lane_tag,
+                self.power,
                 self.semiring,
             ),
         )
-        self.sweeps[:], self.residual[:] = results[0][:2]
-        self.lowest[:] = min(lowest for _, _, lowest in results)
-        self.sent = int(self.sweeps[0]) * self.storage.layout.edges
+        journey.sweeps[:], journey.residual[:] = results[0][:2]
+        journey.lowest[:] = min(lowest for _, _, lowest in results)
+        journey.sent = int(journey.sweeps[0]) * self.storage.layout.edges
+        last = int(journey.sweeps[0]) * int(journey.tape.n_step)
+        journey.n = journey.flow.n[last : last + self.block_size]
 
-    def _run_blocks(self, method: MessagePassing) -> None:
+    def _run_blocks(self, options: Options, journey: Journey, origin: int, first: int, last: int) -> None:
         from loopwise.kernels.schedules import run_blocks
 
-        literal, flow, layout = self._literal(), self.flow, self.storage.layout
-        laned = self.storage.arrangement is Arrangement.EXAMPLES
-        stops_early = laned and method.tolerance > 0
-        done = Flow(np.empty_like(flow.m), np.empty_like(flow.n), np.empty_like(flow.beliefs)) if stops_early else flow
-        order = None
-        if isinstance(method.schedule, Sequential):
-            sequential = layout.sequential
-            order = Order(
-                sequential.variables,
-                sequential.pull_forward[layout.variable_edges],
-                sequential.variables[::-1].copy(),
-                sequential.pull_backward[layout.variable_edges],
-            )
-        sharing = (0,) if bool((self.plan.groups[:, SHARED] == 1).any()) else None
-        blocks = self.storage.blocks(self.examples)
-        parts = min(self._parts(self.examples * layout.edges), max(blocks, 1))
-        in_threads(
-            parts,
-            lambda part: run_blocks(
-                self.plan,
-                order,
-                self.numbers,
-                flow,
-                done,
-                self.examples,
-                blocks * part // parts,
-                blocks * (part + 1) // parts,
-                method.iterations,
-                method.tolerance,
-                method.damping,
-                self.sweeps,
-                self.residual,
-                self.lowest,
-                literal,
-                self._general(literal),
-                sharing,
-                self._quick(method, literal),
-                self._uniform(),
-                arithmetic.LANED if laned else arithmetic.SCALAR,
-                self._power(),
-                self.semiring,
-            ),
+        run_blocks(
+            self.plan,
+            self.order(options),
+            self.numbers,
+            journey.flow,
+            Flow(journey.m, journey.n, journey.beliefs),
+            journey.tape,
+            origin,
+            self.examples,
+            first,
+            last,
+            options.iterations,
+            options.tolerance,
+            options.damping,
+            journey.sweeps,
+            journey.residual,
+            journey.lowest,
+            self.literal,
+            self.general,
+            self.sharing,
+            self._quick(options),
+            self.uniform,
+            self.lane_tag,
+            self.power,
+            self.semiring,
         )
-        self.flow = done
-        each = layout.edges if order is None else layout.sequential.messages
-        self.sent = int(self.sweeps[: self.examples].sum()) * each
 
-    def _by_residual(self, method: MessagePassing) -> None:
+    def _by_residual(self, options: Options, journey: Journey) -> None:
         from loopwise.kernels.residual import residual_examples
 
-        literal, layout = self._literal(), self.storage.layout
-        edge_at = np.empty_like(layout.variable_edges)
-        edge_at[layout.variable_edges] = np.arange(layout.edges)
-        arity = np.concatenate(
-            [np.zeros(0, dtype=np.int64)]
-            + [np.full(member.group.count * member.group.arity, member.group.arity) for member in layout.message_groups]
-        )[layout.variable_edges]
-        updates = np.zeros(self.examples, dtype=np.int64)
-        fresh = np.empty_like(self.flow.m)
-        parts = min(self._parts(self.examples * layout.edges), max(self.examples, 1))
+        layout = self.storage.layout
+        made, fresh = journey.made, np.empty_like(journey.m)
+        parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
         in_threads(
             parts,
             lambda part: residual_examples(
                 self.plan,
-                edge_at,
-                layout.edge_variable,
-                layout.variable_edges - self.plan.edge_position.astype(np.int64),
-                arity,
+                *self.edges_by_variable,
                 self.numbers,
-                self.flow,
+                journey.flow,
                 fresh,
                 self.examples * part // parts,
                 self.examples * (part + 1) // parts,
-                method.iterations * layout.edges,
-                method.tolerance,
-                method.damping,
-                updates,
-                self.residual,
-                self.lowest,
-                literal,
-                self._general(literal),
-                self._power(),
+                options.iterations * layout.edges,
+                options.tolerance,
+                options.damping,
+                made,
+                journey.residual,
+                journey.lowest,
+                journey.updates,
+                journey.replaced,
+                self.literal,
+                self.general,
+                self.power,
                 self.semiring,
             ),
         )
-        self.sweeps = -(-updates // max(layout.edges, 1))
-        self.sent = int(updates.sum())
+        journey.sweeps[: self.examples] = -(-made // max(layout.edges, 1))
+        journey.sent = int(made.sum())
+
+    @cached_property
+    def edges_by_variable(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Place of each edge in the plan's per-variable order, its variable; and in that order the first edge and the
+        arity of its factor."""
+        layout = self.storage.layout
+        place = np.empty_like(layout.variable_edges)
+        place[layout.variable_edges] = np.arange(layout.edges)
+        arity = np.concatenate(
+            [np.zeros(0, dtype=np.int64)]
+            + [np.full(member.group.count * member.group.arity, member.group.arity) for member in layout.message_groups]
+        )[layout.variable_edges]
+        first = layout.variable_edges - self.plan.edge_position.astype(np.int64)
+        return place, layout.edge_variable, first, arity

@@ -1,25 +1,48 @@
 """Naive mean field: the best product of independent distributions, by coordinate ascent.
 
 In: a problem without evidence. Out: :class:`Beliefs` whose log-partition function is a lower bound. Stage:
-inference. The same sweep in differentiable torch operations is in
-:mod:`loopwise.inference.mean_field_reference`.
+inference. The backward is in :mod:`loopwise.inference.mean_field_gradient`; the same sweep in differentiable torch
+operations is in :mod:`loopwise.inference.mean_field_reference`.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.gradient.base import Gradient, Report, check_gradient_of
+from loopwise.gradient.fixed_point import FixedPoint, OneStep
+from loopwise.gradient.marginals import MarginalGradient
+from loopwise.gradient.perturbation import Perturbation
+from loopwise.gradient.unroll import Unroll
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
+from loopwise.inference.bethe import entropy_terms, expectation
 from loopwise.inference.gibbs import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
+from loopwise.inference.implicit import implicit_beliefs
+from loopwise.inference.mean_field_gradient import Numbers, Run, differentiable_beliefs
 from loopwise.notices import ConvergenceWarning
+
+# Without a tolerance, convergence means that the last sweep changed nothing but rounding.
+_ROUNDING = 100 * float(np.finfo(np.float64).eps)
+
+
+class _Ascent(NamedTuple):
+    """Where the coordinate ascent of each example ended."""
+
+    beliefs: Numbers  # [examples, states]
+    starts: Numbers  # [examples, states]: where the start that won began
+    bounds: Numbers  # [examples], at temperature 1
+    sweeps: Integers  # [examples]
+    residuals: Numbers  # [examples]
+    origins: Integers  # [examples]: the kind of start that won
 
 
 @dataclass(frozen=True)
@@ -44,9 +67,23 @@ class MeanField(Inference):
     stream; if none is found from any start, the bound is -inf, the status says so and a
     :class:`ConvergenceWarning` is given.
 
-    ``temperature`` t divides all potentials by t and bounds :math:`t \log Z(\theta / t)`. Beliefs carry no
-    gradient. Time of a sweep: sum over factors of arity^2 x cells (arity x cells for pairs).
+    ``temperature`` t divides all potentials by t and bounds :math:`t \log Z(\theta / t)`. Time of a sweep: sum over
+    factors of arity^2 x cells (arity x cells for pairs).
+
+    ``gradient``: how variable beliefs, factor beliefs and the bound are differentiated. The start and the number of
+    sweeps count as constants, and so does the choice among restarts. :class:`~loopwise.Unroll` undoes the sweeps of
+    the start that won, converged or not. Of each run only its ends are kept: with the tapes ``Store`` and
+    ``Recompute`` alike, the backward makes it again, an example a thread at a time, and keeps that example's sweeps
+    (one more run; memory threads x sweeps x states); ``Checkpoints`` keeps every k-th of them and makes each stretch
+    once more (less than two more runs); ``Fitting`` is the former while it fits into its limit, else the latter.
+    Second derivatives are torch's, through :mod:`loopwise.inference.mean_field_reference`: right, but slow on large
+    graphs. :class:`~loopwise.FixedPoint` makes adjoint sweeps at the final beliefs, backwards through the variables,
+    until one adds less than its tolerance times the largest adjoint given; :class:`~loopwise.OneStep` makes one.
+    Both need a converged run (else an error), as :class:`~loopwise.Perturbation` does; all three give first
+    derivatives only.
     """
+
+    gradients: ClassVar[tuple[type[Gradient], ...]] = (Unroll, FixedPoint, OneStep, Perturbation)
 
     iterations: int = 100
     tolerance: float = 1e-6
@@ -54,8 +91,10 @@ class MeanField(Inference):
     seed: int = 0
     temperature: float = 1.0
     threads: int | None = None
+    gradient: Gradient = field(default_factory=Unroll)
 
     def __post_init__(self) -> None:
+        check_gradient_of(self, self.gradient, self.gradients)
         check_count("iterations", self.iterations, 1)
         check_count("restarts", self.restarts, 1)
         if not 0 <= self.tolerance < math.inf:
@@ -63,31 +102,69 @@ class MeanField(Inference):
         check_seed_temperature_threads(self.seed, self.temperature, self.threads)
 
     def run(self, problem: Problem) -> Beliefs:
-        from loopwise.kernels.mean_field import run_mean_field
+        if not problem.differentiable:
+            return self._fixed_beliefs(problem)
+        if isinstance(self.gradient, MarginalGradient):
+            return implicit_beliefs(self, problem, None)
+        return self._differentiable_beliefs(replace(problem, folded=problem.unary()))
 
-        examples = problem.batch.numel()
-        beliefs = np.zeros((examples, problem.graph.layout.states))
-        bounds, residuals = np.zeros(examples), np.zeros(examples)
-        sweeps, origins = np.zeros(examples, dtype=np.int64), np.zeros(examples, dtype=np.int64)
-        run_mean_field(
-            factor_arrays(problem, self.temperature),
-            (int(self.iterations), float(self.tolerance), int(self.restarts), int(self.seed)),
-            chunk_count(self.threads, examples),
-            beliefs,
-            bounds,
-            sweeps,
-            residuals,
-            origins,
-        )
-        states = torch.from_numpy(beliefs).to(problem.like).reshape(*problem.batch, beliefs.shape[1])
-        bound = torch.from_numpy(bounds).to(problem.like).reshape(problem.batch)
+    def _fixed_beliefs(self, problem: Problem) -> Beliefs:
+        """Beliefs without gradients; the bound is the kernel's."""
+        found = self._ascend(problem)
+        states = torch.from_numpy(found.beliefs).to(problem.like).reshape(*problem.batch, found.beliefs.shape[1])
+        bound = torch.from_numpy(found.bounds).to(problem.like).reshape(problem.batch)
         bound = self.temperature * bound + problem.constant().detach()
-        status = self._status(problem, sweeps, residuals, origins)
+        status = self._status(problem, found)
         return Beliefs(problem.graph, states, lambda name: _product(problem, name, states), lambda: bound, status)
 
-    def _status(self, problem: Problem, sweeps: Integers, residuals: np.ndarray, origins: Integers) -> Status:
+    def _differentiable_beliefs(self, problem: Problem) -> Beliefs:
+        found = self._ascend(problem)
+        status = self._status(problem, found)
+        run = Run(
+            graph=problem.graph,
+            batch=problem.batch,
+            like=problem.like,
+            temperature=self.temperature,
+            threads=self.threads,
+            gradient=self.gradient,
+            starts=found.starts,
+            sweeps=found.sweeps,
+            converged=status.converged,
+        )
+        report = Report(type(self.gradient).__name__)
+        precise = differentiable_beliefs(run, found.beliefs, problem, report)
+        states = precise.to(problem.like)
+        bounded = torch.from_numpy(np.isfinite(found.bounds)).reshape(problem.batch).to(problem.like.device)
+        return Beliefs(
+            problem.graph,
+            states,
+            lambda name: _product(problem, name, states),
+            lambda: torch.where(bounded, _lower_bound(problem, precise, self.temperature), -torch.inf).to(problem.like),
+            status,
+            gradient=report,
+        )
+
+    def _ascend(self, problem: Problem) -> _Ascent:
+        from loopwise.kernels.mean_field import run_mean_field
+
+        examples, states = problem.batch.numel(), problem.graph.layout.states
+        found = _Ascent(
+            beliefs=np.zeros((examples, states)),
+            starts=np.zeros((examples, states)),
+            bounds=np.zeros(examples),
+            sweeps=np.zeros(examples, dtype=np.int64),
+            residuals=np.zeros(examples),
+            origins=np.zeros(examples, dtype=np.int64),
+        )
+        options = (int(self.iterations), float(self.tolerance), int(self.restarts), int(self.seed))
+        arrays, chunks = factor_arrays(problem, self.temperature), chunk_count(self.threads, examples)
+        run_mean_field(arrays, options, chunks, *found)
+        return found
+
+    def _status(self, problem: Problem, found: _Ascent) -> Status:
         from loopwise.kernels.mean_field import FAILED, FROM_CONFIGURATION
 
+        sweeps, residuals, origins = found.sweeps, found.residuals, found.origins
         examples, failed = len(origins), int((origins == FAILED).sum())
         moved = int((origins == FROM_CONFIGURATION).sum())
         notes = []
@@ -99,15 +176,15 @@ class MeanField(Inference):
                 f"mean field found no start of finite bound for {failed} of {examples} examples: "
                 "use more restarts, or a method that handles hard constraints",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
-        late = int(((residuals > self.tolerance) & (origins != FAILED)).sum())
+        late = int(((residuals > (self.tolerance or _ROUNDING)) & (origins != FAILED)).sum())
         if late and self.tolerance > 0:
             warnings.warn(
                 f"mean field stopped at its cap of {self.iterations} sweeps in {late} of {examples} "
                 f"examples: residual {residuals[origins != FAILED].max():.2g} is above {self.tolerance:.2g}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         return Status(
             method="MeanField",
@@ -130,3 +207,13 @@ def _product(problem: Problem, name: str, states: Tensor) -> Tensor:
         alone = [size if other == axis else 1 for other in range(group.arity)]
         product = product * states[..., index].reshape(*problem.batch, group.count, *alone)
     return product
+
+
+def _lower_bound(problem: Problem, states: Tensor, temperature: float) -> Tensor:
+    """Expected log-potential plus ``temperature`` x entropy, ``[*batch]``; cells of probability 0 count nothing."""
+    total = expectation(problem.unary().to(states), states).sum(-1) + temperature * entropy_terms(states).sum(-1)
+    for member in problem.graph.layout.message_groups:
+        table = problem.table(member.group.name).to(states)
+        axes = tuple(range(-1 - member.group.arity, 0))
+        total = total + expectation(table, _product(problem, member.group.name, states)).sum(axes)
+    return total + problem.constant()

@@ -1,8 +1,8 @@
-"""Mean field in plain torch: one sweep and the bound, differentiable, for small graphs.
+"""Mean field in plain torch: a sweep, a run and the bound, differentiable to any order, for small graphs.
 
-In: a problem without evidence and beliefs ``[*batch, states]``. Out: beliefs after one sweep, or the bound.
-Stage: inference. The oracle of the compiled version, which visits variables in the same order; every
-derivative is torch's.
+In: a problem without evidence and beliefs ``[*batch, states]``. Out: beliefs after one sweep or several, or the
+bound. Stage: inference. The oracle of the compiled version, which visits variables in the same order, and its
+second derivative; every derivative is torch's.
 """
 
 from __future__ import annotations
@@ -12,28 +12,38 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
+from loopwise.inference.bethe import entropy_terms
 
 
-def sweep(problem: Problem, states: Tensor, temperature: float = 1.0) -> Tensor:
+def sweep(problem: Problem, states: Tensor, temperature: float = 1.0, active: Tensor | None = None) -> Tensor:
     """Beliefs after visiting every variable once, in order (equation: :class:`~loopwise.MeanField`).
 
-    Raises where hard zeros leave a variable without any value of finite expectation. Time: as the compiled
-    sweep, but one torch operation or more for each edge.
+    Examples that are not ``active`` (bool ``[*batch]``) keep theirs. Raises where hard zeros leave a variable without
+    any value of finite expectation. Time: as the compiled sweep, but several torch operations for each edge.
     """
     graph = problem.graph
     beliefs = split(graph, states.expand(*problem.batch, graph.layout.states))
+    moving = torch.ones(problem.batch, dtype=torch.bool, device=states.device) if active is None else active
     unary = split(graph, problem.unary() / temperature)
-    factors = _factors(problem, temperature)
+    factors = _factors_of_variables(problem, temperature)
     for variable in range(graph.variables):
         scores = unary[variable].expand(beliefs[variable].shape)
-        for scope, table in factors:
-            if variable in scope:
-                others = [None if member == variable else beliefs[member] for member in scope]
-                scores = scores + _expectation(table, others)
-        if bool(torch.isneginf(scores).all(-1).any()):
+        for scope, table in factors[variable]:
+            others = [None if member == variable else beliefs[member] for member in scope]
+            scores = scores + _expectation(table, others)
+        if bool((torch.isneginf(scores).all(-1) & moving).any()):
             raise ValueError(f"variable {variable} has no value of finite expectation: start from other beliefs")
-        beliefs[variable] = scores.softmax(-1)
+        scores = torch.where(moving[..., None], scores, 0.0)
+        beliefs[variable] = torch.where(moving[..., None], scores.softmax(-1), beliefs[variable])
     return torch.cat([*beliefs, states.new_zeros(*problem.batch, 0)], dim=-1)
+
+
+def replay(problem: Problem, start: Tensor, sweeps: Tensor, temperature: float = 1.0) -> Tensor:
+    """Beliefs after ``sweeps`` (int64 ``[*batch]``) sweeps from ``start`` ``[*batch, states]``."""
+    states = start
+    for number in range(int(sweeps.max()) if sweeps.numel() else 0):
+        states = sweep(problem, states, temperature, number < sweeps)
+    return states
 
 
 def lower_bound(problem: Problem, states: Tensor, temperature: float = 1.0) -> Tensor:
@@ -42,7 +52,7 @@ def lower_bound(problem: Problem, states: Tensor, temperature: float = 1.0) -> T
     beliefs = split(graph, states.expand(*problem.batch, graph.layout.states))
     total = problem.constant().expand(problem.batch)
     for belief, unary in zip(beliefs, split(graph, problem.unary()), strict=True):
-        total = total + temperature * torch.special.entr(belief).sum(-1) + _expectation(unary, [belief])
+        total = total + temperature * entropy_terms(belief).sum(-1) + _expectation(unary, [belief])
     for scope, table in _factors(problem, 1.0):
         total = total + _expectation(table, [beliefs[member] for member in scope])
     return total
@@ -61,6 +71,15 @@ def _factors(problem: Problem, temperature: float) -> list[tuple[list[int], Tens
         table = problem.table(group.name) / temperature
         rows = table.unbind(table.ndim - 1 - group.arity)
         found += [(scope, row) for scope, row in zip(group.scopes.tolist(), rows, strict=True)]
+    return found
+
+
+def _factors_of_variables(problem: Problem, temperature: float) -> list[list[tuple[list[int], Tensor]]]:
+    """Of each variable, scope and table of the factors it is in."""
+    found: list[list[tuple[list[int], Tensor]]] = [[] for _ in range(problem.graph.variables)]
+    for scope, table in _factors(problem, temperature):
+        for member in scope:
+            found[member].append((scope, table))
     return found
 
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from loopwise.gradient.base import Gradient, check_gradient_of
+from loopwise.gradient.base import Gradient, Report, check_gradient_of
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.linear_solve import LinearSolve
 from loopwise.gradient.marginals import MarginalGradient
@@ -37,7 +37,7 @@ from loopwise.inference.counting import (
     SpanningTrees,
 )
 from loopwise.inference.implicit import implicit_beliefs
-from loopwise.inference.schedules import Flooding, Schedule
+from loopwise.inference.schedules import Flooding, Residual, Schedule
 from loopwise.notices import ConvergenceWarning, LoopwiseWarning
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
@@ -52,6 +52,14 @@ class Solution(Protocol):
     residual: Tensor  # [*batch]
     sent: int  # messages in all
     domain: str
+
+    @property
+    def trace(self) -> Tensor | None:
+        """Variable beliefs after every sweep, ``[sweeps + 1, *batch, states]``, if asked for."""
+
+    @property
+    def report(self) -> Report | None:
+        """What the last backward did, if there can be one."""
 
     def factor(self, name: str) -> Tensor:
         """Beliefs of group ``name``, ``[*batch, factors, *shape]``."""
@@ -90,9 +98,9 @@ class MessagePassing(Inference):
 
     iterations: int = 100
     tolerance: float = 1e-6
-    damping: float = 0.0
+    damping: float | Tensor = 0.0
     schedule: Schedule = field(default_factory=Flooding)
-    temperature: float = 1.0
+    temperature: float | Tensor = 1.0
     engine: Engine | None = None
     gradient: Gradient = field(default_factory=Unroll)
     trace: bool = False
@@ -101,6 +109,8 @@ class MessagePassing(Inference):
         check_gradient_of(self, self.gradient, self.gradients)
         if self.iterations < 0 or int(self.iterations) != self.iterations:
             raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations}")
+        if self.trace and isinstance(self.schedule, Residual):
+            raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
         if not 0 <= self.damping < 1:
@@ -138,16 +148,22 @@ class MessagePassing(Inference):
             lambda: free_energy(problem, solution.states, solution.factor, numbers, self.temperature),
             status,
             solution.messages,
+            trace=solution.trace,
+            gradient=solution.report,
         )
+
+    def has_converged(self, residual: Tensor) -> bool:
+        """Whether the last sweep of every example changed no belief by more than the tolerance; without a tolerance,
+        by more than rounding."""
+        threshold = self.tolerance if self.tolerance > 0 else 100 * torch.finfo(residual.dtype).eps
+        return bool((residual <= threshold).all())
 
     def _status(self, problem: Problem, solution: Solution, engine: Engine) -> Status:
         # A graph without a message has nothing to iterate: its beliefs are exact at once.
         settled = problem.graph.layout.edges == 0
-        # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
-        threshold = self.tolerance if self.tolerance > 0 else 100 * torch.finfo(solution.states.dtype).eps
-        converged = settled or bool((solution.residual <= threshold).all())
+        converged = settled or self.has_converged(solution.residual)
         # A damped step, or a generous tolerance, may stop short of the fixed point: then nothing is claimed of it.
-        left = float(solution.residual.max()) / (1 - self.damping) if solution.residual.numel() else 0.0
+        left = float(solution.residual.max()) / (1 - float(self.damping)) if solution.residual.numel() else 0.0
         arrived = converged and left <= ARRIVED.get(solution.states.dtype, 1e-5)
         exact = settled or (arrived and self._exact_on(problem.graph))
         return Status(

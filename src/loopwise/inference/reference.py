@@ -6,17 +6,20 @@ engine. Sequential and residual schedules loop in Python and are meant for small
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.gradient.base import Report
+from loopwise.gradient.fixed_point import FixedPoint, OneStep, at_fixed_point
 from loopwise.graph.layout import MessageGroup
 from loopwise.inference.base import Problem
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.normalise import log_sum, log_sum_by, normalised
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.notices import ImpossibleError
 
@@ -30,7 +33,7 @@ class Circuit:
     def __init__(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> None:
         layout = problem.graph.layout
         self.problem, self.layout, self.method = problem, layout, method
-        device, dtype = problem.like.device, problem.like.dtype
+        device = problem.like.device
         self.maximise = method.temperature == 0
         temperature = method.temperature if method.temperature > 0 else 1.0
 
@@ -41,15 +44,16 @@ class Circuit:
         self.state_variable = on_device(layout.state_variable)
         sizes = problem.graph.cardinalities[layout.edge_variable]
         self.slot_edge = on_device(np.repeat(np.arange(layout.edges), sizes))
-        self.exponent = on_device(np.repeat(numbers.exponents(layout), sizes)).to(dtype)
-        self.plain = bool((numbers.exponents(layout) == 1).all())
-        total = on_device(numbers.total).to(dtype)
+        exponents = numbers.exponents(layout, problem.like)
+        self.exponent = exponents[self.slot_edge]
+        self.plain = not exponents.requires_grad and bool((exponents == 1).all())
+        factor, total = numbers.tensors(problem.like)
         self.unary = problem.unary() / (temperature * total[self.state_variable])
         self.tables: list[Tensor] = []
         first = 0
         for member in layout.message_groups:
             group = member.group
-            weight = on_device(numbers.factor[first : first + group.count]).to(dtype)
+            weight = factor[first : first + group.count]
             first += group.count
             shape = (group.count, *(1,) * group.arity)
             self.tables.append(problem.table(group.name) / (temperature * weight.reshape(shape)))
@@ -73,7 +77,7 @@ class Circuit:
         n = total[..., self.slot_state] - finite
         others = count[..., self.slot_state] - (forbidden.to(m.dtype) if self.plain else 0.0)
         n = torch.where(others > 0, -torch.inf, n)
-        return n - _log_sum_by(n, self.slot_edge, self.layout.edges)[..., self.slot_edge]
+        return n - log_sum_by(n, self.slot_edge, self.layout.edges)[..., self.slot_edge]
 
     def to_variables(self, n: Tensor) -> Tensor:
         """M of every slot: the log-sum-exp (or maximum) of each table with the other members' messages."""
@@ -84,8 +88,8 @@ class Circuit:
             for position in range(group.arity):
                 others = [axis - group.arity for axis in range(group.arity) if axis != position]
                 without = joint[position]
-                message = torch.amax(without, others) if self.maximise else _log_sum(without, others)
-                pieces.append(_normalised(message).expand(*incoming, group.count, group.shape[position]))
+                message = torch.amax(without, others) if self.maximise else log_sum(without, others)
+                pieces.append(normalised(message).expand(*incoming, group.count, group.shape[position]))
         return self._flatten(pieces)
 
     def _joint(self, member: MessageGroup, table: Tensor, n: Tensor) -> tuple[list[Tensor], torch.Size]:
@@ -126,7 +130,7 @@ class Circuit:
         weighted = torch.where(torch.isneginf(m), m, m * self.exponent)
         total = torch.zeros(*m.shape[:-1], self.layout.states, dtype=m.dtype, device=m.device)
         total = total.index_add(-1, self.slot_state, weighted) + self.unary
-        mass = _log_sum_by(total, self.state_variable, self.problem.graph.variables)
+        mass = log_sum_by(total, self.state_variable, self.problem.graph.variables)
         if bool(torch.isneginf(mass).any()):
             variable = int(torch.isneginf(mass).reshape(-1, mass.shape[-1]).any(0).nonzero()[0, 0])
             raise ImpossibleError(
@@ -142,18 +146,18 @@ class Circuit:
                 first = self._split(member, n)[0]
                 joint = joint + first.reshape(*first.shape, *(1,) * (member.group.arity - 1))
                 axes = list(range(-member.group.arity, 0))
-                return torch.exp(joint - _log_sum(joint, axes, keepdim=True))
+                return torch.exp(joint - log_sum(joint, axes, keepdim=True))
         raise ValueError(f"no factor group {name!r} of arity 2 or more")
 
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
         """Geometric average of probabilities, renormalised edge by edge; forbidden values stay forbidden."""
         damping = self.method.damping
-        if damping == 0:
+        if not isinstance(damping, Tensor) and damping == 0:
             return new
         both = ~(torch.isneginf(new) | torch.isneginf(old))
         safe_new, safe_old = torch.where(both, new, 0.0), torch.where(both, old, 0.0)
         mixed = torch.where(both, (1 - damping) * safe_new + damping * safe_old, new)
-        return mixed - _log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
+        return mixed - log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
 
     def flooding_sweep(self, m: Tensor) -> Tensor:
         return self.damped(self.to_variables(self.to_factors(m)), m)
@@ -184,11 +188,14 @@ class Reference:
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
         circuit = Circuit(problem, method, numbers)
         m = circuit.initial() if problem.initial is None else problem.initial
-        if isinstance(method.schedule, Residual):
-            return _solve_by_residual(circuit, m)
-        if not isinstance(method.schedule, (Flooding, Sequential)):
+        if not isinstance(method.schedule, (Flooding, Sequential, Residual)):
             raise ValueError(f"the reference engine does not know the schedule {method.schedule!r}")
-        return _solve_by_sweeps(circuit, m)
+        solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
+        if not problem.differentiable or not isinstance(method.gradient, (FixedPoint, OneStep)):
+            return solve(circuit, m)
+        with torch.no_grad():
+            found = solve(circuit, m)
+        return _at_fixed_point(found, method.gradient)
 
 
 @dataclass
@@ -201,7 +208,9 @@ class ReferenceSolution:
     sweeps: Tensor
     residual: Tensor
     sent: int
+    trace: Tensor | None = None
     domain: str = "log"
+    report: Report | None = None
 
     def factor(self, name: str) -> Tensor:
         return self.circuit.factor(name, self.circuit.to_factors(self.m))
@@ -222,6 +231,7 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
     residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
     running = torch.ones(batch, dtype=torch.bool, device=device)
+    trace = [states]
     for _ in range(method.iterations):
         new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
         m = torch.where(running[..., None], new_m, m)
@@ -230,13 +240,29 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
         change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else torch.zeros_like(residual)
         residual = torch.where(running, change, residual)
         states = new_states
+        trace.append(states)
         sweeps = sweeps + running
         if method.tolerance > 0:
             running = running & (change >= method.tolerance)
             if not bool(running.any()):
                 break
     each = circuit.layout.sequential.messages if sequential else circuit.layout.edges
-    return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each)
+    kept = torch.stack(trace) if method.trace else None
+    return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each, kept)
+
+
+def _at_fixed_point(found: ReferenceSolution, gradient: FixedPoint | OneStep) -> ReferenceSolution:
+    """The same solution, differentiable at its fixed point."""
+    circuit, method = found.circuit, found.circuit.method
+    report = Report(type(gradient).__name__)
+
+    def step(m: Tensor) -> Tensor:
+        if isinstance(method.schedule, Flooding):
+            return circuit.flooding_sweep(m)
+        return circuit.sequential_sweep(m, circuit.to_factors(m))[0]
+
+    m = at_fixed_point(step, found.m, gradient, method.has_converged(found.residual), report)
+    return replace(found, m=m, states=circuit.states(m), report=report)
 
 
 def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
@@ -284,33 +310,3 @@ def _example(problem: Problem, example: int) -> Problem:
         table = table.expand(*problem.batch, *table.shape[table.ndim - 1 - group.arity :])
         tables[group.name] = table.reshape(-1, *table.shape[len(problem.batch) :])[example]
     return Problem(problem.graph, tables, torch.Size(), problem.like)
-
-
-def _log_sum(values: Tensor, axes: list[int], keepdim: bool = False) -> Tensor:
-    """logsumexp whose gradient at an all -inf slice is 0 instead of NaN."""
-    if not axes:
-        return values
-    high = values.detach().amax(axes, keepdim=True)
-    high = torch.where(torch.isneginf(high), 0.0, high)
-    total = torch.exp(values - high).sum(axes, keepdim=True)
-    dead = total == 0
-    result = torch.where(dead, -torch.inf, torch.log(torch.where(dead, 1.0, total)) + high)
-    return result if keepdim else result.squeeze(axes)
-
-
-def _normalised(message: Tensor) -> Tensor:
-    mass = _log_sum(message, [-1], keepdim=True)
-    return torch.where(torch.isneginf(mass), message, message - torch.where(torch.isneginf(mass), 0.0, mass))
-
-
-def _log_sum_by(values: Tensor, owner: Tensor, owners: int) -> Tensor:
-    """logsumexp of the values of each owner, ``[*batch, owners]``."""
-    shape = (*values.shape[:-1], owners)
-    index = owner.expand(values.shape)
-    high = torch.full(shape, -torch.inf, dtype=values.dtype, device=values.device)
-    high = high.scatter_reduce(-1, index, values.detach(), "amax")
-    high = torch.where(torch.isneginf(high), 0.0, high)
-    total = torch.zeros(shape, dtype=values.dtype, device=values.device)
-    total = total.index_add(-1, owner, torch.exp(values - high[..., owner]))
-    dead = total == 0
-    return torch.where(dead, -torch.inf, torch.log(torch.where(dead, 1.0, total)) + high)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -105,13 +106,18 @@ class Storage:
     def lanes(self) -> int:
         return 1 if self.arrangement is Arrangement.PLAIN else LANES
 
+    @cached_property
+    def padded_runs(self) -> list[tuple[int, int]]:
+        """Where, in a block of messages, runs of factors stand that do not fill their lanes."""
+        found = []
+        for row, member in zip(self.groups, self.layout.message_groups, strict=True):
+            if self.arrangement is Arrangement.FACTORS and member.group.count % LANES:
+                end = (int(row[columns.SLOT_START]) + int(row[columns.MEMBERS]) * member.width) * LANES
+                found.append((end - member.width * LANES, end))
+        return found
+
     def blocks(self, examples: int) -> int:
         return -(-examples // LANES) if self.arrangement is Arrangement.EXAMPLES else examples
-
-    def belief_size(self, examples: int) -> int:
-        """Length of the array of variable beliefs: they have lanes only where examples do."""
-        lanes = LANES if self.arrangement is Arrangement.EXAMPLES else 1
-        return self.blocks(examples) * self.layout.states * lanes
 
     def plan(self, groups: np.ndarray, exponents: np.ndarray, unary_block: int) -> Plan:
         """The kernels' plan for one call."""

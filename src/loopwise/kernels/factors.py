@@ -30,7 +30,9 @@ from loopwise.kernels.plan import (
 
 
 @kernel
-def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, literal, shared, lane_tag, semiring):
+def pair_step(
+    plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, literal, shared, lane_tag, semiring,
+):  # fmt: skip
     """Messages of the pair factors ``first`` to ``last`` of group ``g``; sizes are literal if ``literal`` says so."""
     lanes = lanes_of(lane_tag)
     cell_stride = lanes if shared is None else U(1)
@@ -38,13 +40,13 @@ def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, 
     k0 = plan.groups[g, K0] if len(literal) == 0 else U(len(literal))
     k1 = plan.groups[g, K1] if len(literal) == 0 else U(len(literal))
     tables = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-    slots = base + plan.groups[g, SLOT_START] * lanes
+    slots = plan.groups[g, SLOT_START] * lanes
     m, n, fresh, lowest = flow.m, flow.n, scratch.fresh, scratch.lowest
     for member in range(first, last):
         at = slots + member * (k0 + k1) * lanes
         t0 = tables + member * k0 * k1 * cell_stride
         for side in range(U(2)):  # a loop, not two copies: half the code to compile
-            target, source = at + side * k0 * lanes, at + (U(1) - side) * k0 * lanes
+            target, source = base + at + side * k0 * lanes, n_base + at + (U(1) - side) * k0 * lanes
             if len(literal) > 0:
                 rows, columns = U(len(literal)), U(len(literal))
             else:
@@ -57,7 +59,7 @@ def pair_step(plan, g, block, first, last, theta, flow, base, damping, scratch, 
 
 
 @kernel
-def table_step(plan, g, block, first, last, theta, flow, base, damping, scratch, shared, lane_tag, semiring):
+def table_step(plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring):
     """Messages of the factors ``first`` to ``last`` of group ``g``, any arity."""
     lanes = lanes_of(lane_tag)
     cell_stride = lanes if shared is None else U(1)
@@ -65,19 +67,19 @@ def table_step(plan, g, block, first, last, theta, flow, base, damping, scratch,
     groups, cell_slots = plan.groups, plan.cell_slots
     arity, width, cells = groups[g, ARITY], groups[g, WIDTH], groups[g, CELLS]
     tables = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK]
-    slots = base + groups[g, SLOT_START] * lanes
+    slots = groups[g, SLOT_START] * lanes
     m, n, fresh, partial, lowest = flow.m, flow.n, scratch.fresh, scratch.partial, scratch.lowest
     for member in range(first, last):
         at = slots + member * width * lanes
         t0 = tables + member * cells * cell_stride
         table_messages(
-            theta, t0, cell_stride, lane_step, n, at, fresh, cell_slots, groups[g, CELL_SLOTS], cells, arity, width,
-            partial, lanes, semiring,
+            theta, t0, cell_stride, lane_step, n, n_base + at, fresh, cell_slots, groups[g, CELL_SLOTS], cells, arity,
+            width, partial, lanes, semiring,
         )  # fmt: skip
         offset = U(0)
         for position in range(arity):
             states = U(plan.shapes[groups[g, SHAPE] + position])
-            store_message(fresh, offset, m, at + offset, states, damping, lowest, lanes, semiring)
+            store_message(fresh, offset, m, base + at + offset, states, damping, lowest, lanes, semiring)
             offset += states * lanes
 
 
@@ -90,6 +92,7 @@ def factor_step(
     theta,
     flow,
     base,
+    n_base,
     damping,
     scratch,
     literal,
@@ -98,7 +101,8 @@ def factor_step(
     lane_tag,
     semiring,
 ):
-    """Messages of part ``part`` of ``parts`` of all factors of a block.
+    """Messages of part ``part`` of ``parts`` of all factors of a block, from ``flow.n`` at ``n_base`` to ``flow.m`` at
+    ``base``.
 
     ``general`` is None if the pair kernel takes every factor, ``sharing`` is None if every lane has its own tables:
     branches on None are not even compiled.
@@ -112,28 +116,22 @@ def factor_step(
             pair = pair and plan.groups[g, K0] == size and plan.groups[g, K1] == size
         if general is not None and not pair:
             if sharing is not None and plan.groups[g, SHARED] == U(1):
-                table_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, sharing, lane_tag, semiring)
+                table_step(
+                    plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, sharing, lane_tag, semiring
+                )
             else:
-                table_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, None, lane_tag, semiring)
+                table_step(
+                    plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, None, lane_tag, semiring
+                )
         elif sharing is not None and plan.groups[g, SHARED] == U(1):
             pair_step(
-                plan,
-                g,
-                block,
-                lo,
-                hi,
-                theta,
-                flow,
-                base,
-                damping,
-                scratch,
-                literal,
-                sharing,
-                lane_tag,
+                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, sharing, lane_tag,
                 semiring,
-            )
+            )  # fmt: skip
         else:
-            pair_step(plan, g, block, lo, hi, theta, flow, base, damping, scratch, literal, None, lane_tag, semiring)
+            pair_step(
+                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, None, lane_tag, semiring,
+            )  # fmt: skip
 
 
 @kernel

@@ -39,7 +39,7 @@ def _states(arrays, edge):
 
 
 @njit(cache=True, nogil=True)
-def _advance(arrays, first, end, digits):
+def advance(arrays, first, end, digits):
     """Next cell in table order (last axis fastest); False after the last one."""
     for edge in range(end - 1, first - 1, -1):
         start, stop = _states(arrays, edge)
@@ -51,7 +51,7 @@ def _advance(arrays, first, end, digits):
 
 
 @njit(cache=True, nogil=True)
-def _weight(arrays, first, end, skip, beliefs, digits):
+def weight_of(arrays, first, end, skip, beliefs, digits):
     """Probability of the current cell under the beliefs of all members but ``skip``."""
     weight = 1.0
     for edge in range(first, end):
@@ -65,16 +65,16 @@ def _add_any(arrays, table, edge, first, end, beliefs, digits, scores):
     """:func:`_add_pair` for a factor of any arity."""
     cell = table  # digits are all zero, and are so again after the last cell
     while True:
-        weight = _weight(arrays, first, end, edge, beliefs, digits)
+        weight = weight_of(arrays, first, end, edge, beliefs, digits)
         if weight > 0.0:
             scores[digits[edge - first]] += weight * arrays.tables[cell]
         cell += 1
-        if not _advance(arrays, first, end, digits):
+        if not advance(arrays, first, end, digits):
             return
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _visit(arrays, example, variable, beliefs, scores, digits):
+def visit(arrays, example, variable, beliefs, scores, digits):
     """Sets the belief of ``variable`` to its optimum; the largest change, or -1 if no value is possible."""
     start = arrays.state_start[variable]
     size = arrays.state_start[variable + 1] - start
@@ -114,7 +114,7 @@ def _ascend(arrays, example, beliefs, iterations, tolerance, scores, digits):
     for sweep in range(iterations):
         residual = 0.0
         for variable in range(arrays.state_start.shape[0] - 1):
-            change = _visit(arrays, example, variable, beliefs, scores, digits)
+            change = visit(arrays, example, variable, beliefs, scores, digits)
             if change < 0.0:
                 return -1, np.inf
             residual = max(residual, change)
@@ -136,11 +136,11 @@ def _lower_bound(arrays, example, beliefs, digits):
         cell = arrays.table_start[factor] + example * arrays.table_step[factor]
         more = True
         while more:
-            weight = _weight(arrays, first, end, -1, beliefs, digits)
+            weight = weight_of(arrays, first, end, -1, beliefs, digits)
             if weight > 0.0:
                 total += weight * arrays.tables[cell]
             cell += 1
-            more = _advance(arrays, first, end, digits)
+            more = advance(arrays, first, end, digits)
     return total
 
 
@@ -182,55 +182,66 @@ def _configuration_start(arrays, example, beliefs, generator):
 
 
 @njit(cache=True, nogil=True)
-def _copy(source, target):
+def copy_into(source, target):
     for place in range(source.shape[0]):  # a slice assignment would take Numba longer to compile than the rest
         target[place] = source[place]
 
 
 @njit(cache=True, nogil=True)
-def _run_example(arrays, example, options, best, beliefs, generator, scores, digits):
-    """Best of the starts in ``best``; its bound, sweeps, residual and origin."""
+def _run_example(arrays, example, options, best, best_start, beliefs, first, generator, scores, digits):
+    """Best of the starts in ``best``, where it began in ``best_start``; its bound, sweeps, residual and origin."""
     iterations, tolerance, restarts, seed = options
     bound, sweeps, residual, origin = -np.inf, 0, np.inf, FAILED
     for start in range(restarts):
         seed_stream(generator, seed, (start << 32) + example)  # more restarts leave the first ones as they are
         _soft_start(arrays, example, start, beliefs, generator)
         if start == 0:
-            _copy(beliefs, best)  # what is returned if every start fails
+            copy_into(beliefs, best)  # what is returned if every start fails, after no sweep
+            copy_into(beliefs, best_start)
         for where in range(FAILED):  # a soft start first, and if it fails, one from a configuration
             if where == FROM_CONFIGURATION and not _configuration_start(arrays, example, beliefs, generator):
                 break
+            copy_into(beliefs, first)
             made, change = _ascend(arrays, example, beliefs, iterations, tolerance, scores, digits)
             if made < 0:
                 continue
             value = _lower_bound(arrays, example, beliefs, digits)
             if value > bound:
                 bound, sweeps, residual, origin = value, made, change, where
-                _copy(beliefs, best)
+                copy_into(beliefs, best)
+                copy_into(first, best_start)
             break
     return bound, sweeps, residual, origin
 
 
 @njit(cache=True, nogil=True)
-def _run_examples(arrays, options, first, step, beliefs, bounds, sweeps, residuals, origins):
-    states = beliefs.shape[1]
+def largest_arity(arrays):
+    """Of all factors, at least 1."""
     arity = 1
     for factor in range(arrays.table_start.shape[0]):
         arity = max(arity, arrays.factor_edge_start[factor + 1] - arrays.factor_edge_start[factor])
-    scores, digits = np.empty(states), np.zeros(arity, dtype=np.int64)
-    current, generator = np.empty(states), np.empty(4, dtype=np.uint64)
-    for example in range(first, beliefs.shape[0], step):
+    return arity
+
+
+@njit(cache=True, nogil=True)
+def _run_examples(arrays, options, chunk, chunks, beliefs, starts, bounds, sweeps, residuals, origins):
+    states = beliefs.shape[1]
+    scores, digits = np.empty(states), np.zeros(largest_arity(arrays), dtype=np.int64)
+    current, first, generator = np.empty(states), np.empty(states), np.empty(4, dtype=np.uint64)
+    for example in range(chunk, beliefs.shape[0], chunks):
+        best, best_start = beliefs[example], starts[example]
         bounds[example], sweeps[example], residuals[example], origins[example] = _run_example(
-            arrays, example, options, beliefs[example], current, generator, scores, digits
+            arrays, example, options, best, best_start, current, first, generator, scores, digits
         )
 
 
 @njit(cache=True, nogil=True, parallel=True)
-def run_mean_field(arrays, options, chunks, beliefs, bounds, sweeps, residuals, origins):
-    """Fills ``beliefs`` [examples, states] and, for each example, bound, sweeps, residual and origin.
+def run_mean_field(arrays, options, chunks, beliefs, starts, bounds, sweeps, residuals, origins):
+    """Fills ``beliefs`` and the ``starts`` they were reached from, both [examples, states], and, for each example,
+    bound, sweeps, residual and origin.
 
     ``options``: (iterations, tolerance, restarts, seed). Chunk k takes every ``chunks``-th example. Time of a
     sweep: sum over factors of arity^2 x cells (arity x cells for pairs).
     """
     for chunk in prange(chunks):
-        _run_examples(arrays, options, chunk, chunks, beliefs, bounds, sweeps, residuals, origins)
+        _run_examples(arrays, options, chunk, chunks, beliefs, starts, bounds, sweeps, residuals, origins)

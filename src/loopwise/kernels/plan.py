@@ -58,6 +58,22 @@ class Flow(NamedTuple):
     beliefs: Any
 
 
+class Tape(NamedTuple):
+    """What a run keeps of its steps. A step is a flooding sweep, or half a sequential one; step 0 is the start.
+
+    Messages to factors after step s of block b stand in ``Flow.n`` from ``b * n_block + s * n_step`` on; with
+    ``n_step`` 0 each step overwrites the one before. Messages to variables after step s = k * every are copied to
+    ``m`` from ``b * m_block + k * m_step`` on (``every`` 0: never).
+    """
+
+    n_block: Any
+    n_step: Any
+    m: Any
+    m_block: Any
+    m_step: Any
+    every: Any
+
+
 class Scratch(NamedTuple):
     """Working space of one thread, and what it noticed: largest belief change, smallest normaliser, a lane each."""
 
@@ -88,4 +104,49 @@ def new_scratch(plan, like, lane_tag):
         np.ones(lanes, dtype=like.dtype),
         np.zeros(lanes, dtype=like.dtype),
         np.full(lanes, np.inf, dtype=like.dtype),
+    )
+
+
+class Adjoint(NamedTuple):
+    """Adjoints of the logarithms of everything in Flow and Numbers, of one block.
+
+    Those of messages sum to zero over the values of a variable (ERMA spec, section 4.3), so that normalising a message
+    needs no undoing.
+    """
+
+    m: Any  # [slots, lane]
+    n: Any
+    now: Any  # messages to factors as they stood when the visit being undone began (sequential schedule)
+    theta: Any  # laid out [member, cell, lane], groups one after another
+    theta_start: Any  # [groups, 2] where a group begins, and how far apart two blocks are (0: they share one)
+    unary: Any
+    unary_block: Any
+    damping: Any  # [1]
+    exponents: Any  # [edges] in the order of Plan.exponents, or empty if nobody asks
+
+
+class Seeds(NamedTuple):
+    """What a loss says about the last step of a run: adjoints of the logarithms of beliefs and messages."""
+
+    unary: Any  # [block, states, lane]
+    m: Any  # [block, slots, lane]
+    n: Any
+    trace: Any  # as unary, for every sweep, [block, sweep, states, lane]; empty if nobody asks
+    last: Any  # [examples] the sweep each example stopped at
+
+
+@kernel
+def new_undo_scratch(plan, like, lane_tag):
+    """Working space to undo a step: rates of a factor, products of a cell, sums of a variable."""
+    lanes = np.int64(lanes_of(lane_tag))
+    width, arity, states = U(1), U(1), U(1)
+    for g in range(plan.groups.shape[0]):
+        width = max(width, plan.groups[g, WIDTH])
+        arity = max(arity, plan.groups[g, ARITY])
+    for variable in range(plan.state_start.shape[0] - 1):
+        states = max(states, U(plan.state_start[variable + 1] - plan.state_start[variable]))
+    return (
+        np.empty(int(width) * lanes, dtype=like.dtype),
+        np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
+        np.empty(int(states) * lanes, dtype=like.dtype),
     )

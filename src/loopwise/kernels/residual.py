@@ -68,8 +68,8 @@ def _renew(
         fresh_m[first + state] = flow.m[first + state]
     pull_message(
         U(plan.edge_group[at]), U(plan.edge_member[at]), U(plan.edge_position[at]), plan.groups, plan.cell_slots, block,
-        theta, flow.n, fresh_m, base, states, damping, scratch.fresh, scratch.partial, scratch.lowest, literal, general,
-        None, (), semiring,
+        theta, flow.n, base, fresh_m, base, states, damping, scratch.fresh, scratch.partial, scratch.lowest, literal,
+        general, None, (), semiring,
     )  # fmt: skip
     change = 0.0
     for state in range(states):
@@ -80,16 +80,17 @@ def _renew(
 
 @kernel
 def _run_example(
-    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, tolerance, damping,
-    literal, general, power, semiring,
+    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, tolerance, damping, sent,
+    replaced, literal, general, power, semiring,
 ):  # fmt: skip
+    width = replaced.shape[0] // max(sent.shape[0], 1)
     slots, states = U(plan.slots), U(plan.state_start[-1])
     base, belief_base, unary_base = block * slots, block * states, block * U(plan.unary_block)
     variables, edges = U(plan.state_start.shape[0] - 1), edge_variable.shape[0]
     scratch = new_scratch(plan, flow.m, ())
     visit_variables(
-        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, belief_base,
-        False, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
+        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
+        belief_base, False, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
     )  # fmt: skip
     key = np.zeros(edges)
     heap, place = np.arange(edges), np.arange(edges)  # a heap while all keys are equal
@@ -104,7 +105,11 @@ def _run_example(
         edge = heap[0]
         variable = edge_variable[edge]
         first = base + plan.edge_base[edge_at[edge]]
+        if updates < sent.shape[0]:
+            sent[updates] = edge
         for state in range(plan.state_start[variable + 1] - plan.state_start[variable]):
+            if updates < sent.shape[0]:
+                replaced[updates * width + state] = flow.m[first + U(state)]
             flow.m[first + U(state)] = fresh_m[first + U(state)]
         updates += 1
         key[edge] = 0.0
@@ -116,7 +121,7 @@ def _run_example(
         sift(heap, place, key, edge)
         visit_variables(
             U(variable), U(variable + 1), None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base,
-            belief_base, False, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
+            base, belief_base, False, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
         )  # fmt: skip
         for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
             mine = edge_first[at] + np.int64(plan.edge_position[at])
@@ -128,8 +133,8 @@ def _run_example(
                     )  # fmt: skip
                     sift(heap, place, key, other)
     visit_variables(
-        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, belief_base,
-        True, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
+        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
+        belief_base, True, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
     )  # fmt: skip
     pending = key[heap[0]] if edges > 0 else 0.0
     return updates, pending, scratch.lowest[0]
@@ -138,12 +143,14 @@ def _run_example(
 @kernel
 def residual_examples(
     plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, first, last, most, tolerance, damping,
-    updates, residual, lowest, literal, general, power, semiring,
+    updates, residual, lowest, sent, replaced, literal, general, power, semiring,
 ):  # fmt: skip
     """Examples ``first`` to ``last``, each by itself. ``edge_at``: place of each edge in the plan's per-variable order;
-    ``edge_first`` and ``edge_arity`` (in that order): the first edge and the arity of its factor."""
+    ``edge_first`` and ``edge_arity`` (in that order): the first edge and the arity of its factor. ``sent`` and
+    ``replaced``, a row an example: the edges in the order of their updates and the message each replaced, as many as
+    there is room for."""
     for example in range(first, last):
         updates[example], residual[example], lowest[example] = _run_example(
             plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most, tolerance,
-            damping, literal, general, power, semiring,
+            damping, sent[example], replaced[example], literal, general, power, semiring,
         )  # fmt: skip

@@ -20,12 +20,22 @@ from loopwise.kernels.variables import visit_variables
 
 
 @kernel
+def keep_messages(tape, block, step, m, base, first, last):
+    """Copies the messages ``first`` to ``last`` of a block to the tape, if it wants this step."""
+    if tape.every > U(0) and step % tape.every == U(0):
+        kept, target = block * tape.m_block + step // tape.every * tape.m_step, tape.m
+        for place in range(first, last):
+            target[kept + place] = m[base + place]
+
+
+@kernel
 def flood_graph(
-    plan, numbers, flow, part, parts, barrier, change, iterations, tolerance, damping, literal, general, uniform, laned,
-    power, semiring,
+    plan, numbers, flow, tape, part, parts, barrier, change, iterations, tolerance, damping, literal, general, uniform,
+    laned, power, semiring,
 ):  # fmt: skip
     """One example, its factors in lanes. ``parts`` threads call this together, each with its own ``part``; they share
     ``barrier`` and ``change`` and meet after every half-sweep."""
+    size = U(flow.m.shape[0])
     variables = plan.state_start.shape[0] - 1
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
     factor_scratch, variable_scratch = new_scratch(plan, flow.m, laned), new_scratch(plan, flow.m, ())
@@ -33,16 +43,17 @@ def flood_graph(
     for sweep in range(iterations + 1):
         if sweep > 0:
             factor_step(
-                plan, U(0), U(part), U(parts), numbers.theta, flow, U(0), damping, factor_scratch, literal, general,
-                None, laned, semiring,
+                plan, U(0), U(part), U(parts), numbers.theta, flow, U(0), U(sweep - 1) * tape.n_step, damping,
+                factor_scratch, literal, general, None, laned, semiring,
             )  # fmt: skip
             meet(barrier, parts)
+        keep_messages(tape, U(0), U(sweep), flow.m, U(0), size * U(part) // U(parts), size * U(part + 1) // U(parts))
         # Without a tolerance only the last two beliefs are needed, for an honest residual.
         watch = tolerance > 0 or sweep >= iterations - 1
         variable_scratch.change[0] = 0
         visit_variables(
-            first, last, None, None, plan, U(0), numbers.theta, numbers.unary, U(0), flow, U(0), U(0), watch, damping,
-            variable_scratch, literal, None, None, None, uniform, laned, (), power, semiring,
+            first, last, None, None, plan, U(0), numbers.theta, numbers.unary, U(0), flow, U(0), U(sweep) * tape.n_step,
+            U(0), watch, damping, variable_scratch, literal, None, None, None, uniform, laned, (), power, semiring,
         )  # fmt: skip
         change[part] = variable_scratch.change[0]
         meet(barrier, parts)
@@ -53,34 +64,41 @@ def flood_graph(
 
 
 @kernel
-def retire(flow, done, base, belief_base, slots, states, lane, lanes):
+def retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes):
     """Copies one finished example out of its block, so that its neighbours can go on without changing it."""
     for slot in range(slots):
-        place = base + slot * lanes + lane
-        done.m[place] = flow.m[place]
-        done.n[place] = flow.n[place]
+        place = slot * lanes + lane
+        done.m[base + place] = flow.m[base + place]
+        done.n[base + place] = flow.n[n_base + place]
     for state in range(states):
         place = belief_base + state * lanes + lane
         done.beliefs[place] = flow.beliefs[place]
 
 
 @kernel
+def next_step(n, n_base, n_step):
+    """Where the messages to factors of the next step stand; they begin as those of this one."""
+    for place in range(n_step):
+        n[n_base + n_step + place] = n[n_base + place]
+    return n_base + n_step
+
+
+@kernel
 def run_blocks(
-    plan, order, numbers, flow, done, examples, first_block, last_block, iterations, tolerance, damping, sweeps,
-    residual, lowest, literal, general, sharing, quick, uniform, lane_tag, power, semiring,
+    plan, order, numbers, flow, done, tape, origin, examples, first_block, last_block, iterations, tolerance, damping,
+    sweeps, residual, lowest, literal, general, sharing, quick, uniform, lane_tag, power, semiring,
 ):  # fmt: skip
     """Blocks of examples on one graph, as many examples side by side as the lane tag says; each example stops by
-    itself. ``order`` None: flooding, else sequential."""
+    itself. ``order`` None: flooding, else sequential. The arrays of ``flow``, ``done`` and ``tape`` begin with block
+    ``origin``."""
     lanes = lanes_of(lane_tag)
     slots, states = U(plan.slots), U(plan.state_start[-1])
     variables = U(plan.state_start.shape[0] - 1)
     running = np.empty(np.int64(lanes), dtype=np.bool_)
     for block in range(U(first_block), U(last_block)):
-        base, belief_base, unary_base = (
-            block * slots * lanes,
-            block * states * lanes,
-            block * U(plan.unary_block),
-        )
+        place = block - U(origin)
+        base, belief_base, unary_base = place * slots * lanes, place * states * lanes, block * U(plan.unary_block)
+        n_base = place * tape.n_block
         scratch = new_scratch(plan, flow.m, lane_tag)
         for lane in range(lanes):
             running[lane] = block * lanes + lane < U(examples)
@@ -88,27 +106,34 @@ def run_blocks(
             watch = tolerance > 0 or sweep >= iterations - 1
             scratch.change[:] = 0
             if order is not None and sweep > 0:
+                n_base = next_step(flow.n, n_base, tape.n_step)
                 visit_variables(
                     U(0), variables, order.forward, order.pull_forward, plan, block, numbers.theta, numbers.unary,
-                    unary_base, flow, base, belief_base, False, damping, scratch, literal, general, sharing, quick,
-                    uniform, lane_tag, lane_tag, power, semiring,
+                    unary_base, flow, base, n_base, belief_base, False, damping, scratch, literal, general, sharing,
+                    quick, uniform, lane_tag, lane_tag, power, semiring,
                 )  # fmt: skip
+                keep_messages(tape, place, U(2 * sweep - 1), flow.m, base, U(0), slots * lanes)
+                n_base = next_step(flow.n, n_base, tape.n_step)
                 visit_variables(
                     U(0), variables, order.backward, order.pull_backward, plan, block, numbers.theta, numbers.unary,
-                    unary_base, flow, base, belief_base, watch, damping, scratch, literal, general, sharing, quick,
-                    uniform, lane_tag, lane_tag, power, semiring,
+                    unary_base, flow, base, n_base, belief_base, watch, damping, scratch, literal, general, sharing,
+                    quick, uniform, lane_tag, lane_tag, power, semiring,
                 )  # fmt: skip
             else:
                 if order is None and sweep > 0:
                     factor_step(
-                        plan, block, U(0), U(1), numbers.theta, flow, base, damping, scratch, literal, general, sharing,
-                        lane_tag, semiring,
+                        plan, block, U(0), U(1), numbers.theta, flow, base, n_base, damping, scratch, literal, general,
+                        sharing, lane_tag, semiring,
                     )  # fmt: skip
+                    n_base += tape.n_step
                 visit_variables(
                     U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base,
-                    belief_base, watch, damping, scratch, literal, None, None, None, uniform, lane_tag, lane_tag, power,
-                    semiring,
+                    n_base, belief_base, watch, damping, scratch, literal, None, None, None, uniform, lane_tag,
+                    lane_tag, power, semiring,
                 )  # fmt: skip
+            keep_messages(
+                tape, place, U(sweep) if order is None else U(2 * sweep), flow.m, base, U(0), slots * lanes,
+            )  # fmt: skip
             going = False
             for lane in range(lanes):
                 if not running[lane]:
@@ -119,7 +144,7 @@ def run_blocks(
                 lowest[example] = scratch.lowest[lane]
                 if sweep == iterations or (sweep > 0 and tolerance > 0 and scratch.change[lane] < tolerance):
                     running[lane] = False
-                    retire(flow, done, base, belief_base, slots, states, lane, lanes)
+                    retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes)
                 else:
                     going = True
             if not going:

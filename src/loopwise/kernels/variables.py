@@ -74,6 +74,7 @@ def powered_messages(
     m,
     n,
     m0,
+    n0,
     edge_base,
     exponents,
     first,
@@ -109,10 +110,11 @@ def powered_messages(
         total[place] = combine(value, unary[u0 + place], semiring)
     for at in range(first, last):
         base = m0 + edge_base[at]
+        there = n0 + edge_base[at]
         for state in range(states):
             for lane in range(lanes):
-                place = base + state * stride + lane
-                n[place] = remove(total[state * lanes + lane], m[place], semiring)
+                place = state * stride + lane
+                n[there + place] = remove(total[state * lanes + lane], m[base + place], semiring)
 
 
 @kernel
@@ -134,7 +136,7 @@ def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring
 
 @kernel
 def pull_message(
-    g, member, position, groups, cell_slots, block, theta, n, m, base, states, damping, fresh, partial, lowest,
+    g, member, position, groups, cell_slots, block, theta, n, n_base, m, base, states, damping, fresh, partial, lowest,
     literal, general, sharing, lane_tag, semiring,
 ):  # fmt: skip
     """Renews the message of one factor to its member ``position``."""
@@ -142,7 +144,7 @@ def pull_message(
     cell_stride, lane_step = lanes, U(1)
     if sharing is not None and groups[g, SHARED] == U(1):
         cell_stride, lane_step = U(1), U(0)
-    slots = base + (groups[g, SLOT_START] + member * groups[g, WIDTH]) * lanes
+    slots = (groups[g, SLOT_START] + member * groups[g, WIDTH]) * lanes
     t0 = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + member * groups[g, CELLS] * cell_stride
     k0, k1 = groups[g, K0], groups[g, K1]
     pair = groups[g, ARITY] == U(2)
@@ -150,14 +152,15 @@ def pull_message(
         pair = pair and k0 == U(len(literal)) and k1 == U(len(literal))
         k0, k1 = U(len(literal)), U(len(literal))
     if general is not None and not pair:
-        target = slots + U(cell_slots[groups[g, CELL_SLOTS] + position]) * lanes
+        target = base + slots + U(cell_slots[groups[g, CELL_SLOTS] + position]) * lanes
         table_message(
-            theta, t0, cell_stride, lane_step, n, slots, fresh, cell_slots, groups[g, CELL_SLOTS], groups[g, CELLS],
-            groups[g, ARITY], position, states, partial, lane_tag, semiring,
+            theta, t0, cell_stride, lane_step, n, n_base + slots, fresh, cell_slots, groups[g, CELL_SLOTS], groups[g,
+            CELLS], groups[g, ARITY], position, states, partial, lane_tag, semiring,
         )  # fmt: skip
         store_message(fresh, U(0), m, target, states, damping, lowest, lanes, semiring)
     else:
-        mine, other = (slots, slots + k0 * lanes) if position == U(0) else (slots + k0 * lanes, slots)
+        mine = base + slots if position == U(0) else base + slots + k0 * lanes
+        other = n_base + slots + k0 * lanes if position == U(0) else n_base + slots
         if len(literal) > 0:
             rows, columns = U(len(literal)), U(len(literal))
         else:
@@ -171,10 +174,11 @@ def pull_message(
 
 @kernel
 def visit_variables(
-    begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, belief_base, watch, damping, scratch,
-    literal, general, sharing, quick, uniform, stride_tag, lane_tag, power, semiring,
+    begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, n_base, belief_base, watch, damping,
+    scratch, literal, general, sharing, quick, uniform, stride_tag, lane_tag, power, semiring,
 ):  # fmt: skip
-    """Variables ``begin`` to ``end`` of ``order`` (None: as numbered) send their messages to their factors.
+    """Variables ``begin`` to ``end`` of ``order`` (None: as numbered) send their messages to their factors, from
+    ``flow.m`` at ``base`` to ``flow.n`` at ``n_base``.
 
     Messages are prefix and suffix products, without division. If ``pull`` is given, a visit first renews those
     messages to the variable that it marks: this is the sequential schedule. ``quick`` (not None) promises one example,
@@ -217,7 +221,7 @@ def visit_variables(
                     t0 = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + U(edge_member[at]) * size * size
                     mine = base + edge_base[at]
                     first_side = edge_position[at] == U(0)
-                    other = mine + size if first_side else mine - size
+                    other = n_base + (edge_base[at] + size if first_side else edge_base[at] - size)
                     row_stride, column_stride = (size, U(1)) if first_side else (U(1), size)
                     mass = m.dtype.type(0.0)
                     for a in range(size):
@@ -233,13 +237,13 @@ def visit_variables(
                 else:
                     pull_message(
                         U(edge_group[at]), U(edge_member[at]), U(edge_position[at]), groups, cell_slots, block, theta,
-                        n, m, base, states, damping, fresh, partial, lowest, literal, general, sharing, lane_tag,
-                        semiring,
+                        n, n_base, m, base, states, damping, fresh, partial, lowest, literal, general, sharing,
+                        lane_tag, semiring,
                     )  # fmt: skip
         if len(power) > 0:
             powered_messages(
-                unary, u0, m, n, base, edge_base, exponents, first, last, states, total, spent, lowest, stride_tag,
-                lane_tag, power, semiring,
+                unary, u0, m, n, base, n_base, edge_base, exponents, first, last, states, total, spent, lowest,
+                stride_tag, lane_tag, power, semiring,
             )  # fmt: skip
         elif len(lane_tag) == 0 and last - first == U(4):
             # Every inner variable of a grid: the four products share their halves.
@@ -251,6 +255,7 @@ def visit_variables(
                 left = combine(combine(ma, mb, semiring), unary[u0 + state], semiring)
                 right = combine(mc, md, semiring)
                 outside = combine(right, unary[u0 + state], semiring)
+                o += n_base - base
                 n[a + o] = combine(mb, outside, semiring)
                 n[b + o] = combine(ma, outside, semiring)
                 n[c + o] = combine(md, left, semiring)
@@ -263,19 +268,19 @@ def visit_variables(
                 suffix[place] = one(m, semiring)
             spent[:] = 1
             for at in range(first, last):
-                here = base + edge_base[at]
+                here, there = base + edge_base[at], n_base + edge_base[at]
                 for place in range(states * lanes):
                     value = total[place]
-                    n[here + place * step] = value
+                    n[there + place * step] = value
                     total[place] = combine(value, m[here + place * step], semiring)
                 if ends_run(at - first, last - first):
                     rescale(total, states, spent, lowest, lane_tag, semiring)
             spent[:] = 1
             for back in range(last - first):
-                here = base + edge_base[last - U(1) - back]
+                here, there = base + edge_base[last - U(1) - back], n_base + edge_base[last - U(1) - back]
                 for place in range(states * lanes):
                     value = suffix[place]
-                    n[here + place * step] = combine(n[here + place * step], value, semiring)
+                    n[there + place * step] = combine(n[there + place * step], value, semiring)
                     suffix[place] = combine(value, m[here + place * step], semiring)
                 if ends_run(back, last - first):
                     rescale(suffix, states, spent, lowest, lane_tag, semiring)

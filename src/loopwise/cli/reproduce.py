@@ -1,0 +1,98 @@
+"""``loopwise reproduce``: published experiments run again, published beside ours.
+
+One command a paper. Results go to a folder: JSON, pictures, a page. What holds goes to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loopwise.cli.messages import is_interactive, one_line_each, say
+
+if TYPE_CHECKING:
+    from loopwise.reproduce.results import Results
+
+reproduce = typer.Typer(no_args_is_help=True, help="Published experiments run again: numbers, pictures, what holds.")
+
+KEPT = Path("docs/results")  # where the last full run is kept
+SCRATCH = Path("out/reproduce")
+
+
+@reproduce.callback()
+def _reproduce() -> None:
+    pass
+
+
+@reproduce.command()
+def domke(
+    figure: Annotated[int, typer.Option(help="Which figure: 2, the time of each gradient.")] = 2,
+    quick: Annotated[bool, typer.Option("--quick", help="Small grids, under a minute. The default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after so long; the next run with --full continues.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results.", show_default="out/reproduce/domke, or docs/results/domke with --full"
+        ),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of images; figure 2 needs none.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    seed: Annotated[int, typer.Option(help="For the grids and labellings.")] = 0,
+) -> None:
+    """Domke 2010: implicit differentiation by perturbation."""
+    with one_line_each():
+        if quick and full:
+            raise ValueError("--quick and --full exclude each other; give one of them")
+        if figure != 2:
+            raise ValueError(f"--figure {figure} is not reproduced; --figure 2 is")
+        if data is not None:
+            raise ValueError("--data means nothing to --figure 2, which draws its own grids")
+        folder = out if out is not None else (KEPT if full else SCRATCH) / "domke"
+        results, complete = _run_domke(folder, full, seed, minutes)
+        if not complete:
+            say("not finished: run the same command again to continue")
+        _tell(results, as_json)
+
+
+def _run_domke(folder: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from loopwise.reproduce.domke import reproduce_figure2, steps
+    from loopwise.reproduce.results import FULL, QUICK
+
+    mode = FULL if full else QUICK
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
+        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(mode))
+
+        def progress(what: str) -> None:
+            bar.update(task, advance=1, description=what)
+
+        return reproduce_figure2(folder, mode, seed, minutes, progress)
+
+
+def _tell(results: Results, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from loopwise.reproduce.page import verdict
+    from loopwise.reproduce.results import FILE
+
+    if as_json:
+        typer.echo(json.dumps(json.loads((results.folder / FILE).read_text(encoding="utf-8"))))
+        return
+    table = Table()
+    for heading in ("published claim", "here", "evidence"):
+        table.add_column(heading)
+    for claim in results.claims:
+        table.add_row(claim.text, verdict(claim), claim.evidence, style=None if claim.holds else "yellow")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"Results, pictures and page.html: {results.folder}", soft_wrap=True)

@@ -1,0 +1,37 @@
+"""Decoders: from beliefs to a decision, soft in training and hard in testing."""
+
+from loopwise.decode.approximate_f import ApproximateF, SoftApproximateF
+from loopwise.decode.base import Decoder
+from loopwise.decode.factor_vote import FactorVote
+from loopwise.decode.mbr import MBR
+from loopwise.decode.pointwise import Identity, Max, SoftArgmax
+from loopwise.decode.samples import Drawn, Independent, Joint, one_by_one
+from loopwise.decode.temperature import Geometric, Linear, Listed, Schedule, Trained
+from loopwise.decode.threshold import Fixed, LeastExpectedLoss, PerCorpus, PerExample, Threshold
+from loopwise.inference.decision import Decision
+
+__all__ = [
+    "MBR",
+    "ApproximateF",
+    "Decision",
+    "Decoder",
+    "Drawn",
+    "FactorVote",
+    "Fixed",
+    "Geometric",
+    "Identity",
+    "Independent",
+    "Joint",
+    "LeastExpectedLoss",
+    "Linear",
+    "Listed",
+    "Max",
+    "PerCorpus",
+    "PerExample",
+    "Schedule",
+    "SoftApproximateF",
+    "SoftArgmax",
+    "Threshold",
+    "Trained",
+    "one_by_one",
+]

@@ -1,0 +1,183 @@
+"""The compiled engine as a differentiable function of everything it is given.
+
+In: scaled potentials, initial messages, exponents, damping, as tensors. Out: log beliefs and log messages whose
+backward runs the adjoint kernels. Stage: inference. Results are in no particular scale (any constant may be added to a
+variable's log belief or to a log message): normalising them, in torch, comes after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.gradient.base import Report
+from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged
+from loopwise.graph.layout import Layout
+from loopwise.inference.kernel_run import Options
+from loopwise.inference.kernel_undo import Adjoints, Results
+from loopwise.inference.session import Given, Keep, Part, solve
+from loopwise.notices import GradientError
+
+
+class Session:
+    """One call: how to run, and the parts that ran."""
+
+    def __init__(
+        self,
+        options: Options,
+        layout: Layout,
+        threads: int,
+        maximise: bool,
+        keep: Keep,
+        converged: Callable[[Tensor], bool],
+    ) -> None:
+        self.options, self.layout, self.threads = options, layout, threads
+        self.maximise, self.keep, self.converged = maximise, keep, converged
+        self.report = Report(type(keep.gradient).__name__)
+        self.parts: list[Part] = []
+
+    def differentiable(self, given: Given, damping: Tensor) -> Results:
+        """Results connected to what was given."""
+        initial = given.initial if given.initial is not None else given.unary.new_zeros(0)
+        found = _Solve.apply(self, given.examples, given.exponents, damping, initial, given.unary, *given.tables)  # type: ignore[no-untyped-call]
+        return Results(*found)
+
+    def run(self, given: Given) -> None:
+        """Runs; the results are in the parts."""
+        with torch.no_grad():
+            self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.keep)
+
+    def results(self) -> Results:
+        """Results of all parts as plain numbers."""
+        return Results(
+            self.joined([torch.log(part.states) for part in self.parts]),
+            self.joined([part.to_factors() for part in self.parts]),
+            self.joined([part.messages() for part in self.parts]),
+            self.trace() if self.keep.trace else None,
+        )
+
+    def trace(self) -> Tensor:
+        """Log beliefs after each sweep, ``[sweeps + 1, examples, states]``, of any scale."""
+        sweeps = max((int(part.journey.sweeps.max()) for part in self.parts), default=0)
+        return self.joined([part.trace(sweeps).transpose(0, 1) for part in self.parts]).transpose(0, 1)
+
+    def joined(self, pieces: list[Tensor]) -> Tensor:
+        """The parts' rows in the order of the examples."""
+        if len(pieces) == 1:
+            return pieces[0]
+        whole = pieces[0].new_empty(sum(len(piece) for piece in pieces), *pieces[0].shape[1:])
+        for part, piece in zip(self.parts, pieces, strict=True):
+            whole[part.index] = piece
+        return whole
+
+    def pull_back(self, given: Given, adjoint: Results) -> Adjoints:
+        """Adjoints of what was given, from those of the results."""
+        if isinstance(self.keep.gradient, (FixedPoint, OneStep)):
+            residual = np.concatenate([part.journey.residual for part in self.parts])
+            check_converged(self.converged(torch.from_numpy(residual)), self.keep.gradient)
+        rows = [_rows(adjoint, part, len(self.parts)) for part in self.parts]
+        found = [part.pull_back(mine, self.report) for part, mine in zip(self.parts, rows, strict=True)]
+        return self._added(given, found)
+
+    def _added(self, given: Given, found: list[Adjoints]) -> Adjoints:
+        """The parts' adjoints put together: added where examples share a thing, else in their places."""
+
+        def together(whole: Tensor, shared: bool, pieces: list[Tensor]) -> Tensor:
+            if len(pieces) == 1:
+                return pieces[0].reshape(whole.shape)
+            if shared:
+                return torch.stack([piece.reshape(whole.shape) for piece in pieces]).sum(0)
+            return self.joined([piece.reshape(-1, *whole.shape[1:]) for piece in pieces])
+
+        return Adjoints(
+            [
+                together(table, table.ndim == 2, [each.tables[number] for each in found])
+                for number, table in enumerate(given.tables)
+            ],
+            together(given.unary, given.unary.ndim == 1, [each.unary for each in found]),
+            self.joined([each.initial for each in found]),
+            torch.stack([each.exponents for each in found]).sum(0),
+            torch.stack([each.damping for each in found]).sum(0),
+        )
+
+
+def _rows(results: Results, part: Part, parts: int) -> Results:
+    if parts == 1:
+        return results
+    trace = None if results.trace is None else results.trace[:, part.index]
+    return Results(results.states[part.index], results.n[part.index], results.m[part.index], trace)
+
+
+class _Shapes(NamedTuple):
+    """What the flat argument list of the functions below stands for."""
+
+    session: Session
+    examples: int
+
+    def given(self, exponents: Tensor, initial: Tensor, unary: Tensor, *tables: Tensor) -> Given:
+        return Given(
+            [table.detach() for table in tables],
+            unary.detach(),
+            initial.detach() if initial.numel() else None,
+            exponents.detach(),
+            self.examples,
+        )
+
+    def results(self, like: Tensor, adjoints: tuple[Tensor | None, ...]) -> Results:
+        """Adjoints of all results; those nobody gave are zero."""
+        layout, examples = self.session.layout, self.examples
+        for adjoint in adjoints:
+            if adjoint is not None and not bool(torch.isfinite(adjoint).all()):
+                raise GradientError(
+                    "the loss sends NaN or infinite adjoints to the beliefs: it has no gradient there (the logarithm "
+                    "of a belief that is 0, or a division by one); clamp the beliefs, or leave impossible values out"
+                )
+        full = [
+            like.new_zeros(examples, width) if adjoint is None else adjoint.to(like.dtype)
+            for adjoint, width in zip(adjoints, (layout.states, layout.slots, layout.slots), strict=False)
+        ]
+        return Results(*full, trace=adjoints[3] if len(adjoints) > 3 else None)
+
+
+class _Solve(torch.autograd.Function):
+    """Arguments: session, examples, exponents, damping, initial, unary, *tables. Results: states, n, m, trace."""
+
+    @staticmethod
+    def forward(ctx: Any, session: Session, examples: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.shapes = _Shapes(session, examples)
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        exponents, _, initial, unary, *tables = tensors
+        session.run(ctx.shapes.given(exponents, initial, unary, *tables))
+        found = session.results()
+        return (*found[:3], found.trace) if found.trace is not None else found[:3]
+
+    @staticmethod
+    def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
+        results = ctx.shapes.results(ctx.saved_tensors[3], adjoints)
+        given = [each for each in results if each is not None]
+        return (None, None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
+
+
+class _PullBack(torch.autograd.Function):
+    """Arguments: shapes, number of adjoints, *adjoints, *arguments of _Solve. Results: adjoints of those."""
+
+    @staticmethod
+    def forward(ctx: Any, shapes: _Shapes, count: int, *tensors: Tensor) -> tuple[Tensor | None, ...]:
+        adjoints, arguments = tensors[:count], tensors[count:]
+        ctx.shapes, ctx.count = shapes, count
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        exponents, damping, initial, unary, *tables = arguments
+        results = Results(*adjoints)
+        found = shapes.session.pull_back(shapes.given(exponents, initial, unary, *tables), results)
+        start = found.initial if initial.numel() else torch.zeros_like(initial)
+        return (found.exponents.to(exponents), found.damping.to(damping), start, found.unary, *found.tables)
+
+    @staticmethod
+    def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
+        raise NotImplementedError

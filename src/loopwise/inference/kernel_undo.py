@@ -1,0 +1,338 @@
+"""Undoing one kernel run: where the tape comes from, which thread undoes what, and the adjoints unpacked.
+
+In: a :class:`KernelRun`, the :class:`Journey` it made, adjoints of its results. Out: :class:`Adjoints` of what it was
+given. Stage: inference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Tape
+from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
+from loopwise.inference.schedules import Residual
+from loopwise.inference.storage import Arrangement
+from loopwise.inference.threads import in_threads
+from loopwise.kernels import plan as columns
+from loopwise.kernels.plan import Adjoint, Flow, Seeds
+from loopwise.kernels.plan import Tape as Steps
+
+
+class Results(NamedTuple):
+    """One number for every result of a run: log beliefs and log messages, or adjoints of these."""
+
+    states: Tensor  # [examples, states]
+    n: Tensor  # [examples, slots]
+    m: Tensor
+    trace: Tensor | None = None  # [sweeps + 1, examples, states]
+
+
+@dataclass
+class Adjoints:
+    """Of everything a run was given, in the shapes it was given in."""
+
+    tables: list[Tensor]  # [factors, cells] where examples share them, else [examples, factors, cells]
+    unary: Tensor  # [states] or [examples, states]
+    initial: Tensor  # [examples, slots]
+    exponents: Tensor  # [edges]
+    damping: Tensor  # []
+
+
+class Stretch(NamedTuple):
+    """Steps ``high`` to ``low`` + 1 of a run, and where their tape stands."""
+
+    high: int
+    low: int
+    n: np.ndarray
+    n_base: int
+    tape: Steps
+    m_base: int
+
+
+def record_for(tape: Tape, run: KernelRun, options: Options, parameters: bool, trace: bool) -> tuple[Tape, Record]:
+    """The tape that will be used, and what the forward run has to keep for it. ``parameters``: damping or counting
+    numbers want a gradient, which takes messages to variables as well; so does a trace."""
+    sweep = options.steps * run.block_size * np.dtype(run.numbers.theta.dtype).itemsize
+    if isinstance(options.schedule, Residual):
+        return Store(), Record(steps=True)
+    if isinstance(tape, Fitting):
+        whole = sweep * options.iterations
+        if whole * run.blocks <= tape.limit:
+            tape = Store()
+        elif whole * run.threads <= tape.limit or (run.blocks > run.threads and whole <= tape.limit):
+            tape = Recompute()
+        else:
+            tape = Checkpoints()
+    if isinstance(tape, Checkpoints):
+        every = tape.every or max(1, math.isqrt(options.iterations))
+        return Checkpoints(every), Record(every=1 if trace else every * options.steps)
+    if isinstance(tape, Store):
+        return tape, Record(steps=True, every=1 if parameters or trace else 0)
+    if isinstance(tape, Recompute):
+        return tape, Record(every=1 if trace else 0)
+    raise ValueError(f"the compiled engine does not know the tape {tape!r}")
+
+
+class KernelUndo:
+    """The way back of one run."""
+
+    def __init__(
+        self, run: KernelRun, options: Options, journey: Journey, start: np.ndarray, tape: Tape, parameters: bool
+    ) -> None:
+        self.run, self.options, self.journey = run, options, journey
+        self.start, self.tape, self.parameters = start, tape, parameters
+        self.dtype, self.steps = start.dtype, journey.tape
+
+    @staticmethod
+    def frozen(run: KernelRun, options: Options, journey: Journey, tape: Steps) -> KernelUndo:
+        """One whose every step finds the final messages (``tape``: no step of its own)."""
+        undo = KernelUndo(run, options, journey, journey.m, Store(), parameters=False)
+        undo.steps = tape
+        return undo
+
+    def pull_back(self, adjoint: Results) -> Adjoints:
+        """Adjoints of potentials, initial messages and inference parameters from those of the results."""
+        book, seeds = Book(self.run, self.dtype, self.parameters), self.seeds(adjoint)
+        blocks, parts = self.run.blocks, book.parts
+
+        def undo(part: int) -> None:
+            for block in range(blocks * part // parts, blocks * (part + 1) // parts):
+                here = book.adjoint(part)
+                if isinstance(self.options.schedule, Residual):
+                    self._undo_updates(book, seeds, here, block)
+                else:
+                    for stretch in self._stretches(block):
+                        self._undo(book, seeds, here, block, stretch)
+                book.finish(here, block)
+
+        in_threads(parts, undo)
+        return book.adjoints()
+
+    def stretch(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int) -> None:
+        """Undoes so many sweeps, each of which found the final messages."""
+        n_base = block * self.run.block_size
+        stretch = Stretch(sweeps * self.options.steps, 0, self.journey.n, n_base, self.steps, 0)
+        self._undo(book, seeds, adjoint, block, stretch)
+
+    def seeds(self, adjoint: Results) -> Seeds:
+        """What the loss says, packed."""
+        storage = self.run.storage
+        trace = np.zeros(0, dtype=self.dtype)
+        if adjoint.trace is not None:
+            sweeps, examples, states = adjoint.trace.shape
+            by_example = adjoint.trace.transpose(0, 1).reshape(examples, sweeps * states)
+            trace = storage.pack_examples(by_example.contiguous(), 0.0)
+        return Seeds(
+            storage.pack_examples(adjoint.states.contiguous(), 0.0),
+            storage.pack_messages(adjoint.m, 0.0),
+            storage.pack_messages(adjoint.n, 0.0),
+            trace,
+            self.journey.sweeps,
+        )
+
+    def _sweeps(self, block: int) -> int:
+        """How many sweeps the longest run of a block made."""
+        lanes = self.run.storage.lanes if self.run.storage.arrangement is Arrangement.EXAMPLES else 1
+        return int(self.journey.sweeps[block * lanes : (block + 1) * lanes].max(initial=0))
+
+    def _stretches(self, block: int) -> Iterator[Stretch]:
+        """The stretches of a block's run, last to first, each with its tape."""
+        run, journey, size, steps = self.run, self.journey, self.run.block_size, self.options.steps
+        sweeps = self._sweeps(block)
+        if isinstance(self.tape, Store):
+            tape = journey.tape
+            n_base, m_base = block * int(tape.n_block), block * int(tape.m_block)
+            yield Stretch(sweeps * steps, 0, journey.flow.n, n_base, tape, m_base)
+            return
+        length = self.tape.every if isinstance(self.tape, Checkpoints) else max(sweeps, 1)
+        assert length is not None
+        first = (max(sweeps, 1) - 1) // length * length
+        for low in range(first, -1, -length):
+            high = min(low + length, sweeps)
+            if low == 0:
+                m = self.start[block * size : (block + 1) * size].copy()
+            else:
+                kept = block * int(journey.tape.m_block) + low * steps // int(journey.tape.every) * size
+                m = journey.tape.m[kept : kept + size].copy()
+            options = self.options._replace(iterations=high - low, tolerance=0.0)
+            again = run.again(options, m, Record(True, 1 if self.parameters else 0), block)
+            yield Stretch(high * steps, low * steps, again.flow.n, 0, again.tape, 0)
+
+    def _undo(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:
+        if self.run.storage.arrangement is Arrangement.FACTORS:
+            self._undo_graph(book, seeds, adjoint, stretch)
+        else:
+            self._undo_block(book, seeds, adjoint, block, stretch)
+
+    def _undo_block(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:
+        from loopwise.kernels.reverse import undo_block
+
+        run = self.run
+        undo_block(
+            run.plan,
+            run.order(self.options),
+            run.numbers.theta,
+            stretch.n,
+            np.uint64(stretch.n_base),
+            stretch.tape,
+            np.uint64(stretch.m_base),
+            seeds,
+            adjoint,
+            np.uint64(block),
+            run.examples,
+            stretch.high,
+            stretch.low,
+            self.options.damping,
+            run.literal,
+            book.general,
+            run.sharing,
+            run.lane_tag,
+            run.semiring,
+        )
+
+    def _undo_graph(self, book: Book, seeds: Seeds, adjoint: Adjoint, stretch: Stretch) -> None:
+        from loopwise.kernels.reverse import undo_graph
+
+        run = self.run
+        parts = run.parts(run.storage.layout.message_factors)
+        dampings = np.zeros((parts, 1), dtype=self.dtype)
+        barrier = np.zeros(2, dtype=np.int64)
+        in_threads(
+            parts,
+            lambda part: undo_graph(
+                run.plan,
+                run.numbers.theta,
+                stretch.n[stretch.n_base :],
+                stretch.tape,
+                seeds,
+                adjoint._replace(damping=dampings[part]),
+                stretch.high,
+                stretch.low,
+                part,
+                parts,
+                barrier,
+                self.options.damping,
+                run.literal,
+                book.general,
+                run.lane_tag,
+                run.semiring,
+            ),
+        )
+        adjoint.damping[0] += dampings.sum()
+
+    def _undo_updates(self, book: Book, seeds: Seeds, adjoint: Adjoint, example: int) -> None:
+        from loopwise.kernels.residual_adjoint import undo_updates
+
+        run, journey, size = self.run, self.journey, self.run.block_size
+        block = slice(example * size, (example + 1) * size)
+        adjoint.now[:] = journey.n[block]
+        edge_at, edge_variable, _, _ = run.edges_by_variable
+        undo_updates(
+            run.plan,
+            edge_at,
+            edge_variable,
+            run.numbers,
+            Flow(journey.m[block].copy(), adjoint.now, np.zeros(run.storage.layout.states, dtype=self.dtype)),
+            example,
+            int(journey.made[example]),
+            journey.updates[example],
+            journey.replaced[example],
+            seeds,
+            adjoint,
+            run.examples,
+            self.options.damping,
+            self.parameters,
+            run.literal,
+            book.general,
+            run.power,
+            run.semiring,
+        )
+
+
+class Book:
+    """The arrays that adjoints are added up in: where examples share something, each thread has its own sum."""
+
+    def __init__(self, run: KernelRun, dtype: np.dtype, parameters: bool) -> None:
+        storage = run.storage
+        self.run, self.storage, self.dtype, self.parameters = run, storage, dtype, parameters
+        work = run.examples * storage.layout.edges
+        alone = storage.arrangement is Arrangement.FACTORS
+        self.parts = 1 if alone else min(run.parts(work), max(run.blocks, 1))
+        # The log domain has no pair kernel of its own.
+        self.general = (0,) if len(run.semiring) >= 2 else run.general
+        lanes = storage.lanes
+        self.places: list[tuple[int, int, bool]] = []  # start, size of a block or thread, whether examples share it
+        start = 0
+        for row in run.plan.groups:
+            size = int(row[columns.MEMBERS]) * int(row[columns.CELLS]) * lanes
+            shared = int(row[columns.TABLE_BLOCK]) == 0
+            self.places.append((start, size, shared))
+            start += size * (self.parts if shared else run.blocks)
+        self.theta = np.zeros(start, dtype=dtype)
+        self.unary_size = storage.layout.states * (lanes if storage.arrangement is Arrangement.EXAMPLES else 1)
+        self.unary_shared = run.plan.unary_block == 0
+        self.unary = np.zeros((self.parts if self.unary_shared else run.blocks) * self.unary_size, dtype=dtype)
+        self.initial = np.zeros(run.blocks * run.block_size, dtype=dtype)
+        self.exponents = np.zeros((self.parts, storage.layout.edges if parameters else 0), dtype=dtype)
+        self.damping = np.zeros((self.parts, 1), dtype=dtype)
+        self.rooms = [[np.zeros(run.block_size, dtype=dtype) for _ in range(3)] for _ in range(self.parts)]
+
+    def adjoint(self, part: int) -> Adjoint:
+        """The kernels' view for one thread, with empty message adjoints."""
+        m, n, now = self.rooms[part]
+        m[:], n[:] = 0, 0
+        starts = np.array(
+            [(start + part * size, 0) if shared else (start, size) for start, size, shared in self.places],
+            dtype=np.uint64,
+        ).reshape(-1, 2)
+        first = part * self.unary_size if self.unary_shared else 0
+        return Adjoint(
+            m,
+            n,
+            now,
+            self.theta,
+            starts,
+            self.unary[first:],
+            np.uint64(0 if self.unary_shared else self.unary_size),
+            self.damping[part],
+            self.exponents[part],
+        )
+
+    def finish(self, adjoint: Adjoint, block: int) -> None:
+        size = self.run.block_size
+        self.initial[block * size : (block + 1) * size] = adjoint.m
+
+    def adjoints(self) -> Adjoints:
+        examples, layout, storage = self.run.examples, self.storage.layout, self.storage
+        tables = []
+        for (start, size, shared), member in zip(self.places, layout.message_groups, strict=True):
+            group = member.group
+            values = self.theta[start : start + size * (self.parts if shared else self.run.blocks)]
+            if storage.arrangement is Arrangement.FACTORS:
+                tables.append(storage.unpack_factors(values, 1, group.count, group.cells)[0])
+            elif shared:
+                summed = values.reshape(self.parts, -1, storage.lanes).sum((0, 2))
+                tables.append(torch.from_numpy(summed).reshape(group.count, group.cells))
+            else:
+                tables.append(storage.unpack_factors(values, examples, group.count, group.cells))
+        if self.unary_shared:
+            unary = torch.from_numpy(self.unary.reshape(self.parts, layout.states, -1).sum((0, 2)))
+        else:
+            unary = storage.unpack_examples(self.unary, examples)
+        exponents = np.zeros(layout.edges, dtype=self.dtype)
+        if self.parameters:
+            exponents[layout.variable_edges] = self.exponents.sum(0)
+        return Adjoints(
+            tables,
+            unary,
+            storage.unpack_messages(self.initial, examples),
+            torch.from_numpy(exponents),
+            torch.from_numpy(self.damping.sum(0)).reshape(()),
+        )

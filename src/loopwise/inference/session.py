@@ -1,0 +1,303 @@
+"""One compiled run over a batch: potentials packed, examples sent to the domain that can hold them, results unpacked.
+
+In: scaled potentials (:class:`Given`). Out: :class:`Part` after :class:`Part`, each some of the examples in one kernel
+run; and the adjoints of what was given. Stage: inference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.gradient.base import Gradient, Report
+from loopwise.gradient.fixed_point import FixedPoint, OneStep
+from loopwise.gradient.unroll import Tape, Unroll
+from loopwise.graph.layout import Layout
+from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
+from loopwise.inference.kernel_settle import settle
+from loopwise.inference.kernel_undo import Adjoints, KernelUndo, Results, record_for
+from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.inference.storage import Arrangement, Storage
+from loopwise.notices import ImpossibleError
+
+# Fewer examples than this do not fill the lanes: each runs by itself.
+FEW_EXAMPLES = 8
+
+
+class Range(NamedTuple):
+    """What the probability domain can hold: the nats a table may span, the smallest normaliser to be trusted."""
+
+    nats: float
+    floor: float
+
+
+# e^-600 is 1e-261; products of a few such still stay above 1e-308, and if not, the normaliser tells.
+RANGES = {torch.float64: Range(600.0, 1e-280), torch.float32: Range(60.0, 1e-32)}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Scaled log-potentials of some examples: theta / (t c), and what else a run needs."""
+
+    tables: list[Tensor]  # [factors, cells] if all examples share it, else [examples, factors, cells]
+    unary: Tensor  # [states] or [examples, states]
+    initial: Tensor | None  # [examples, slots]
+    exponents: Tensor  # [edges]
+    examples: int
+
+    @property
+    def wants_gradient(self) -> bool:
+        """Whether the potentials or the initial messages want one."""
+        values = [*self.tables, self.unary, self.initial]
+        return any(value is not None and value.requires_grad for value in values)
+
+    def select(self, index: Tensor) -> Given:
+        """The same for some of the examples."""
+        return replace(
+            self,
+            tables=[table if table.ndim == 2 else table[index] for table in self.tables],
+            unary=self.unary if self.unary.ndim == 1 else self.unary[index],
+            initial=None if self.initial is None else self.initial[index],
+            examples=len(index),
+        )
+
+
+class Keep(NamedTuple):
+    """What a run has to remember for its backward; ``gradient`` None: nothing."""
+
+    gradient: Gradient | None = None
+    parameters: bool = False  # damping or counting numbers want a gradient
+    trace: bool = False
+
+
+@dataclass
+class Part:
+    """One kernel run over some of the examples."""
+
+    index: Tensor  # which examples
+    given: Given
+    run: KernelRun
+    options: Options
+    journey: Journey
+    keep: Keep
+    tape: Tape | None  # for a gradient by Unroll
+
+    @property
+    def states(self) -> Tensor:
+        """Variable beliefs ``[examples, states]``."""
+        return self.run.storage.unpack_examples(self.journey.beliefs, len(self.index))
+
+    def messages(self) -> Tensor:
+        """Log messages to variables ``[examples, slots]``."""
+        return self._logarithms(self.journey.m)
+
+    def to_factors(self) -> Tensor:
+        """Log messages to factors ``[examples, slots]``, each up to a constant."""
+        return self._logarithms(self.journey.n)
+
+    def _logarithms(self, packed: np.ndarray) -> Tensor:
+        values = self.run.storage.unpack_messages(packed, len(self.index))
+        return values if len(self.run.semiring) >= 2 else torch.log(values)
+
+    def factor(self, number: int) -> Tensor:
+        """Beliefs of message group ``number``, ``[examples, factors, cells]``."""
+        from loopwise.kernels.factors import factor_beliefs
+
+        run, storage = self.run, self.run.storage
+        group = storage.layout.message_groups[number].group
+        members = int(storage.groups[number][1])
+        out = np.empty(run.blocks * members * group.cells * storage.lanes, dtype=self.journey.n.dtype)
+        factor_beliefs(
+            run.plan,
+            np.uint64(number),
+            np.uint64(run.blocks),
+            run.numbers.theta,
+            self.journey.n,
+            out,
+            run.lane_tag,
+            run.semiring,
+        )
+        return storage.unpack_factors(out, len(self.index), group.count, group.cells)
+
+    def trace(self, sweeps: int) -> Tensor:
+        """Log beliefs, each up to a constant, after every sweep up to ``sweeps``, ``[sweeps + 1, examples, states]``;
+        an example that stopped earlier has anything there."""
+        storage, tape, size = self.run.storage, self.journey.tape, self.run.block_size
+        layout, examples = storage.layout, len(self.index)
+        every = int(tape.every)
+        kept = self.journey.tape.m.reshape(self.run.blocks, -1, size)
+        slot_state = torch.tensor(layout.slot_state)
+        cardinalities = torch.tensor(layout.graph.cardinalities[layout.edge_variable])
+        exponents = torch.repeat_interleave(self.given.exponents.to(self.given.unary.dtype), cardinalities)
+        found = []
+        for sweep in range(sweeps + 1):
+            row = min(sweep * self.options.steps // every, kept.shape[1] - 1)
+            weighted = self._logarithms(np.ascontiguousarray(kept[:, row]).reshape(-1)) * exponents
+            weighted = torch.where(torch.isnan(weighted), -torch.inf, weighted)
+            total = weighted.new_zeros(examples, layout.states).index_add(-1, slot_state, weighted)
+            found.append(total + self.given.unary)
+        return torch.stack(found)
+
+    def pull_back(self, adjoint: Results, report: Report) -> Adjoints:
+        """Adjoints of what was given, from those of the results."""
+        if isinstance(self.keep.gradient, (FixedPoint, OneStep)):
+            return settle(self.run, self.options, self.journey, adjoint, self.keep.gradient, report)
+        assert self.tape is not None
+        start = initial_messages(self.given, self.run.storage, len(self.run.semiring) >= 2)
+        undo = KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
+        return undo.pull_back(adjoint)
+
+
+def solve(given: Given, options: Options, layout: Layout, threads: int, maximise: bool, keep: Keep) -> list[Part]:
+    """Probability domain where it can be, log domain where it must."""
+    dtype = given.unary.dtype
+    wide = _too_wide(given, RANGES[dtype].nats)
+    everyone = torch.arange(given.examples)
+    parts: list[Part] = []
+    in_log = wide.nonzero()[:, 0]
+
+    def run(index: Tensor, log: bool) -> list[Part]:
+        chosen = given if len(index) == given.examples else given.select(index)
+        return _run(chosen, index, options, layout, threads, _semiring(log, maximise), keep)
+
+    if len(in_log) < given.examples:
+        for part in run(everyone if len(in_log) == 0 else (~wide).nonzero()[:, 0], log=False):
+            lost = torch.from_numpy(~(part.journey.lowest > RANGES[dtype].floor)) | torch.isnan(part.states).any(-1)
+            if not bool(lost.any()):
+                parts.append(part)
+                continue
+            # These underflowed: what else ran beside them is run again only if it shared their arrays.
+            kept = part.index[~lost]
+            in_log = torch.cat([in_log, part.index[lost]])
+            if len(kept):
+                parts.extend(run(kept, log=False))
+    if len(in_log):
+        for part in run(in_log, log=True):
+            dead = np.flatnonzero(part.journey.lowest == -np.inf)
+            if dead.size:
+                raise ImpossibleError(
+                    f"no configuration is possible in example {int(part.index[dead[0]])}: "
+                    "the evidence or the zeros of the potentials contradict each other"
+                )
+            parts.append(part)
+    return parts
+
+
+def _semiring(log: bool, maximise: bool) -> tuple[int, ...]:
+    from loopwise.kernels import arithmetic
+
+    if log:
+        return arithmetic.LOG_MAX if maximise else arithmetic.LOG_SUM
+    return arithmetic.PROBABILITY_MAX if maximise else arithmetic.PROBABILITY_SUM
+
+
+def _too_wide(given: Given, nats: float) -> Tensor:
+    """Which examples have a table whose finite entries span more than the probability domain can hold."""
+    wide = torch.zeros(given.examples, dtype=torch.bool)
+    for values, shared in [(table, table.ndim == 2) for table in given.tables] + [(given.unary, given.unary.ndim == 1)]:
+        # The common case by one cheap pass: nothing in the whole tensor is that far apart.
+        low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
+        if float(high) - float(low) <= nats:
+            continue
+        lowest = torch.where(torch.isneginf(values), torch.inf, values).amin(-1)
+        spans = values.amax(-1) - lowest > nats
+        wide |= spans.any() if shared else spans.reshape(given.examples, -1).any(-1)
+    if given.initial is not None:
+        wide |= (torch.where(torch.isneginf(given.initial), 0.0, given.initial) < -nats).any(-1)
+    return wide
+
+
+def _run(
+    given: Given, index: Tensor, options: Options, layout: Layout, threads: int, semiring: tuple[int, ...], keep: Keep
+) -> list[Part]:
+    """One kernel run, or one an example where factors stand in the lanes."""
+    if isinstance(options.schedule, Flooding):
+        few = given.examples < FEW_EXAMPLES
+        arrangement = Arrangement.FACTORS if few else Arrangement.EXAMPLES
+    elif isinstance(options.schedule, Sequential):
+        arrangement = Arrangement.PLAIN if given.examples < FEW_EXAMPLES else Arrangement.EXAMPLES
+    elif isinstance(options.schedule, Residual):
+        arrangement = Arrangement.PLAIN
+    else:
+        raise ValueError(f"the compiled engine does not know the schedule {options.schedule!r}")
+    storage = Storage.of(layout, arrangement)
+    if arrangement is Arrangement.FACTORS:
+        singles = [torch.tensor([k]) for k in range(given.examples)]
+        return [
+            _run_packed(given.select(single), index[single], options, storage, threads, semiring, keep)
+            for single in singles
+        ]
+    return [_run_packed(given, index, options, storage, threads, semiring, keep)]
+
+
+def _run_packed(
+    given: Given,
+    index: Tensor,
+    options: Options,
+    storage: Storage,
+    threads: int,
+    semiring: tuple[int, ...],
+    keep: Keep,
+) -> Part:
+    from loopwise.kernels.plan import Numbers
+
+    log = len(semiring) >= 2
+    neutral = 0.0 if log else 1.0
+
+    def to_domain(values: Tensor) -> Tensor:
+        """Potentials, scaled to a maximum of 1 where they might leave the floating-point range as they are."""
+        if log:
+            return values
+        safe = RANGES[values.dtype].nats / 6
+        low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
+        if float(high) <= safe and float(low) >= -5 * safe:
+            return torch.exp(values)
+        return torch.exp(values - values.amax(-1, keepdim=True))
+
+    theta, groups = storage.pack_tables([to_domain(table) for table in given.tables], given.examples, neutral)
+    unary, unary_block = _packed_unary(given, storage, log)
+    m = initial_messages(given, storage, log)
+    exponents = given.exponents.numpy().astype(m.dtype)
+    run = KernelRun(
+        storage,
+        storage.plan(groups, exponents, unary_block),
+        Numbers(theta.astype(m.dtype, copy=False), unary),
+        given.examples,
+        threads,
+        semiring,
+    )
+    tape, record = None, Record(every=options.steps if keep.trace else 0)
+    if isinstance(keep.gradient, Unroll):
+        tape, record = record_for(keep.gradient.tape, run, options, keep.parameters, keep.trace)
+    return Part(index, given, run, options, run.start(options, m, record), keep, tape)
+
+
+def _packed_unary(given: Given, storage: Storage, log: bool) -> tuple[np.ndarray, int]:
+    """Unary potentials, scaled to a maximum of 1 for each variable (its states are consecutive)."""
+    layout, unary = storage.layout, given.unary
+    if not log:
+        owner = torch.tensor(layout.state_variable).expand(unary.shape)
+        high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
+        high.scatter_reduce_(-1, owner, unary, "amax")
+        unary = torch.exp(unary - high.gather(-1, owner))
+    if storage.arrangement is not Arrangement.EXAMPLES:
+        shared = unary.ndim == 1
+        return unary.contiguous().numpy().reshape(-1), 0 if shared else layout.states
+    if unary.ndim == 1:
+        return unary[:, None].expand(-1, storage.lanes).contiguous().numpy().reshape(-1), 0
+    return storage.pack_examples(unary, 0.0 if log else 1.0), layout.states * storage.lanes
+
+
+def initial_messages(given: Given, storage: Storage, log: bool) -> np.ndarray:
+    """Packed initial messages in the domain of the run; uniform unless given."""
+    neutral = 0.0 if log else 1.0
+    if given.initial is not None:
+        return storage.pack_messages(given.initial if log else torch.exp(given.initial), neutral)
+    layout = storage.layout
+    sizes = layout.graph.cardinalities[layout.edge_variable]
+    share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=given.unary.dtype)
+    return storage.repeat_messages(torch.log(share) if log else share, given.examples, neutral)

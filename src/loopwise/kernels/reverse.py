@@ -1,0 +1,139 @@
+"""Undoing a run step by step, from the last to the first: the adjoint of :mod:`loopwise.kernels.schedules`.
+
+In: messages to factors after every step (the tape), seeds from the loss. Out: adjoints of the messages that step
+``low`` started from, of potentials, and of inference parameters where asked for.
+
+Undoing step s needs the messages to factors after step s - 1 only. A tape whose steps all stand in the same place
+(``n_step`` 0) gives the adjoint sweeps at a fixed point.
+"""
+
+from __future__ import annotations
+
+from loopwise.kernels.arithmetic import U, kernel, lanes_of
+from loopwise.kernels.barrier import meet
+from loopwise.kernels.factor_adjoints import factors_back, message_back
+from loopwise.kernels.plan import new_undo_scratch
+from loopwise.kernels.variable_adjoints import damping_back, enter_seeds, exponents_back, variables_back
+
+
+@kernel
+def undo_graph(
+    plan, theta, n, tape, seeds, adjoint, high, low, part, parts, barrier, kept, literal, general, laned, semiring,
+):  # fmt: skip
+    """Undoes steps ``high`` to ``low`` + 1 of a flooding run of one example, its factors in lanes; if ``low`` is 0,
+    also the messages to factors at the start. Threads as in ``flood_graph``."""
+    variables = plan.state_start.shape[0] - 1
+    first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
+    size = U(adjoint.m.shape[0])
+    begin, end = size * U(part) // U(parts), size * U(part + 1) // U(parts)
+    factor_scratch, variable_scratch = new_undo_scratch(plan, adjoint.m, laned), new_undo_scratch(plan, adjoint.m, ())
+    step = high
+    while True:
+        m_base = U(step - low) * tape.m_step
+        enter_seeds(
+            plan, seeds, U(0), step, first, last, 1, tape.m, m_base, adjoint, len(semiring) >= 2, laned, (),
+        )  # fmt: skip
+        if adjoint.exponents.shape[0] > 0:
+            exponents_back(first, last, plan, tape.m, m_base, adjoint, len(semiring) >= 2, laned, ())
+        variables_back(first, last, None, plan, U(0), adjoint, variable_scratch, laned, ())
+        meet(barrier, parts)
+        if step == low:
+            break
+        if tape.every > U(0):
+            damping_back(tape.m, m_base - tape.m_step, m_base, begin, end, adjoint, kept, len(semiring) >= 2)
+            meet(barrier, parts)
+        factors_back(
+            plan, U(0), U(part), U(parts), theta, n, U(step - 1 - low) * tape.n_step, adjoint, kept, factor_scratch,
+            literal, general, None, laned, semiring,
+        )  # fmt: skip
+        meet(barrier, parts)
+        step -= 1
+        if step == low and low > 0:
+            break
+
+
+@kernel
+def undo_half_sweep(
+    plan, order, pull, block, theta, n, n_base, tape, m_base, adjoint, kept, scratch, literal, general, sharing,
+    lane_tag, semiring,
+):  # fmt: skip
+    """Undoes the visits to all variables in ``order``, last to first. ``n`` at ``n_base``: messages to factors before
+    the half-sweep; the tape's messages to variables at ``m_base``: after it."""
+    lanes, log = lanes_of(lane_tag), len(semiring) >= 2
+    variables = U(plan.state_start.shape[0] - 1)
+    now = adjoint.now
+    for back in range(variables):
+        index = variables - U(1) - back
+        variable = U(order[index])
+        states = U(plan.state_start[variable + U(1)] - plan.state_start[variable])
+        if adjoint.exponents.shape[0] > 0:
+            exponents_back(variable, variable + U(1), plan, tape.m, m_base, adjoint, log, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, adjoint, scratch, lane_tag, lane_tag)
+        for at in range(U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])):
+            here = plan.edge_base[at]
+            for place in range(here, here + states * lanes):
+                now[place] = n[n_base + place]
+            if pull[at]:
+                if tape.every > U(0):
+                    damping_back(
+                        tape.m, m_base - tape.m_step, m_base, here, here + states * lanes, adjoint, kept, log,
+                    )  # fmt: skip
+                message_back(
+                    plan, U(plan.edge_group[at]), U(plan.edge_member[at]), U(plan.edge_position[at]), block, theta,
+                    adjoint, kept, scratch, literal, general, sharing, lane_tag, semiring,
+                )  # fmt: skip
+
+
+@kernel
+def undo_block(
+    plan, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, kept, literal, general,
+    sharing, lane_tag, semiring,
+):  # fmt: skip
+    """The same for one block of examples, flooding (``order`` None) or sequential; ``adjoint.m`` and ``adjoint.n`` hold
+    the adjoints after step ``high`` that are known already. The tape begins with step ``low``: messages to factors at
+    ``n_base``, messages to variables at ``m_base``."""
+    lanes = lanes_of(lane_tag)
+    log = len(semiring) >= 2
+    variables = U(plan.state_start.shape[0] - 1)
+    size = U(plan.slots) * lanes
+    scratch = new_undo_scratch(plan, adjoint.m, lane_tag)
+    now = adjoint.now
+    step = high
+    while True:
+        m_now = m_base + U(step - low) * tape.m_step
+        n_before = n_base + U(step - 1 - low) * tape.n_step if step > low else n_base
+        sweep = step if order is None else step // 2
+        if order is None or step % 2 == 0:
+            enter_seeds(
+                plan, seeds, block, sweep, U(0), variables, examples, tape.m, m_now, adjoint, log, lane_tag, lane_tag,
+            )  # fmt: skip
+        if order is None or step == 0:
+            if adjoint.exponents.shape[0] > 0:
+                exponents_back(U(0), variables, plan, tape.m, m_now, adjoint, log, lane_tag, lane_tag)
+            variables_back(U(0), variables, None, plan, block, adjoint, scratch, lane_tag, lane_tag)
+        if step == low:
+            break
+        if order is None:
+            if tape.every > U(0):
+                damping_back(tape.m, m_now - tape.m_step, m_now, U(0), size, adjoint, kept, log)
+            factors_back(
+                plan, block, U(0), U(1), theta, n, n_before, adjoint, kept, scratch, literal, general, sharing,
+                lane_tag, semiring,
+            )  # fmt: skip
+        else:
+            n_after = n_before + tape.n_step
+            for place in range(size):
+                now[place] = n[n_after + place]
+            if step % 2 == 1:
+                undo_half_sweep(
+                    plan, order.forward, order.pull_forward, block, theta, n, n_before, tape, m_now, adjoint, kept,
+                    scratch, literal, general, sharing, lane_tag, semiring,
+                )  # fmt: skip
+            else:
+                undo_half_sweep(
+                    plan, order.backward, order.pull_backward, block, theta, n, n_before, tape, m_now, adjoint, kept,
+                    scratch, literal, general, sharing, lane_tag, semiring,
+                )  # fmt: skip
+        step -= 1
+        if step == low and low > 0:
+            break

@@ -1,0 +1,139 @@
+"""Undoing visits to variables, and entering what the loss says.
+
+In: adjoints of log messages ``n``. Out: adjoints of log messages ``m`` and of unary potentials, added in place. The
+adjoint of :mod:`loopwise.kernels.variables`.
+
+A visit is linear in the logarithms: B = u + sum_e w_e M_e, N_e = B - M_e. So with S = sum_e N_e' (primes are
+adjoints): M_e' += w_e S - N_e', u' += S, and no value of the run is needed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from loopwise.kernels.arithmetic import U, kernel, lanes_of, scalar
+
+
+@kernel
+def balance(total, states, lane_tag):
+    """Makes the adjoints of a variable's values sum to zero, as they do but for rounding, which sweeps would multiply
+    by the degree each; values without an adjoint, such as forbidden ones, keep none."""
+    lanes = lanes_of(lane_tag)
+    for lane in range(lanes):
+        excess, size = total.dtype.type(0.0), total.dtype.type(0.0)
+        for state in range(states):
+            excess += total[state * lanes + lane]
+            size += abs(total[state * lanes + lane])
+        share = excess / size if size > 0 else excess
+        for state in range(states):
+            value = total[state * lanes + lane]
+            total[state * lanes + lane] = value - abs(value) * share
+
+
+@kernel
+def variables_back(begin, end, order, plan, block, adjoint, scratch, stride_tag, lane_tag):
+    """Undoes the visits to variables ``begin`` to ``end`` of ``order`` (None: as numbered); the adjoints of their
+    messages to factors are used up."""
+    state_start, edge_start, edge_base, exponents = plan.state_start, plan.edge_start, plan.edge_base, plan.exponents
+    m, n, unary, total = adjoint.m, adjoint.n, adjoint.unary, scratch[2]
+    lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
+    step = stride if len(lane_tag) < len(stride_tag) else U(1)
+    u_base = block * U(adjoint.unary_block)
+    for index in range(begin, end):
+        variable = index if order is None else U(order[index])
+        first_state = U(state_start[variable])
+        size = (U(state_start[variable + U(1)]) - first_state) * lanes
+        first, last = U(edge_start[variable]), U(edge_start[variable + U(1)])
+        u0 = u_base + first_state * lanes
+        for place in range(size):
+            total[place] = 0
+        for at in range(first, last):
+            here = edge_base[at]
+            for place in range(size):
+                total[place] += n[here + place * step]
+        balance(total, size // lanes, lane_tag)
+        for place in range(size):
+            unary[u0 + place] += total[place]
+        for at in range(first, last):
+            here, weight = edge_base[at], exponents[at]
+            for place in range(size):
+                m[here + place * step] += weight * total[place] - n[here + place * step]
+                n[here + place * step] = 0
+
+
+@scalar
+def finite_log(message, log):
+    """The logarithm of a message; 0 for a forbidden value, which no derivative sees."""
+    if log:
+        return message if message > -np.inf else 0.0
+    return math.log(message) if message > 0 else 0.0
+
+
+@kernel
+def exponents_back(begin, end, plan, m, m_base, adjoint, log, stride_tag, lane_tag):
+    """Adjoint of the powers with which messages enter variables ``begin`` to ``end``: S times the log message. To be
+    called before the visits are undone. ``m``: messages after the step; ``log``: they are logarithms."""
+    lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
+    for variable in range(begin, end):
+        states = U(plan.state_start[variable + U(1)] - plan.state_start[variable])
+        first, last = U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])
+        for state in range(states):
+            for lane in range(lanes):
+                place = state * stride + lane
+                total = adjoint.n.dtype.type(0.0)
+                for at in range(first, last):
+                    total += adjoint.n[plan.edge_base[at] + place]
+                for at in range(first, last):
+                    adjoint.exponents[at] += total * finite_log(m[m_base + plan.edge_base[at] + place], log)
+
+
+@kernel
+def damping_back(m, before, after, first, last, adjoint, kept, log):
+    """Adjoint of the damping, from messages ``m`` at ``before`` and ``after`` a step: new = (1 - d) calculated + d old
+    in logarithms, so d new / d d = old - calculated = (old - new) / (1 - d)."""
+    for place in range(first, last):
+        change = finite_log(m[before + place], log) - finite_log(m[after + place], log)
+        adjoint.damping[0] += adjoint.m[place] * change / (1 - kept)
+
+
+@kernel
+def enter_seeds(plan, seeds, block, sweep, begin, end, examples, m, m_base, adjoint, log, stride_tag, lane_tag):
+    """Adds what the loss says of the beliefs and messages after ``sweep`` to the adjoints, for variables ``begin`` to
+    ``end``; of the last sweep only for the examples that stopped there. ``m``: the messages after the sweep, looked at
+    only if the exponents want an adjoint."""
+    lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
+    states, slots = U(plan.state_start[-1]), U(plan.slots) * stride
+    traced = seeds.trace.shape[0] > 0
+    ending = False
+    for lane in range(lanes):
+        example = block * lanes + lane
+        ending = ending or (example < U(examples) and seeds.last[example] == sweep)
+    if not (traced or ending):
+        return
+    sweeps = U(seeds.trace.shape[0]) // max(U(1), U(seeds.unary.shape[0]))
+    u_base = block * U(adjoint.unary_block)
+    for variable in range(begin, end):
+        first, last = U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])
+        first_state = U(plan.state_start[variable])
+        for state in range(U(plan.state_start[variable + U(1)]) - first_state):
+            for lane in range(lanes):
+                example = block * lanes + lane
+                stops = example < U(examples) and seeds.last[example] == sweep
+                place = state * stride + lane
+                row = (first_state + state) * lanes + lane
+                total = adjoint.m.dtype.type(0.0)
+                if stops:
+                    total += seeds.unary[block * states * lanes + row]
+                if traced:
+                    total += seeds.trace[(block * sweeps + U(sweep)) * states * lanes + row]
+                adjoint.unary[u_base + row] += total
+                for at in range(first, last):
+                    here = plan.edge_base[at] + place
+                    adjoint.m[here] += plan.exponents[at] * total
+                    if adjoint.exponents.shape[0] > 0:
+                        adjoint.exponents[at] += total * finite_log(m[m_base + here], log)
+                    if stops:
+                        adjoint.m[here] += seeds.m[block * slots + here]
+                        adjoint.n[here] += seeds.n[block * slots + here]

@@ -1,0 +1,297 @@
+r"""Likelihoods under approximate inference: what a model is trained for when no other loss is given.
+
+In: an inference method, a graph, log-potentials, :class:`Evidence` with roles. Out: a number to minimise, the mean over
+examples (or one an example). Stage: loss. Unlike losses on beliefs, these objectives run inference themselves: once
+with the inputs clamped, and once more with the outputs clamped too where variables are hidden.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.graph.evidence import FREE, Evidence, Role, clamped_values
+from loopwise.graph.factor_graph import FactorGraph, Group, Integers
+from loopwise.inference.base import Inference
+from loopwise.inference.beliefs import Beliefs
+from loopwise.notices import GradientError, ImpossibleError
+from loopwise.potentials.checks import broadcast_batches, checked_tables
+
+
+class Objective(ABC):
+    """Something to minimise that needs the whole model, not only its beliefs."""
+
+    def __call__(
+        self, inference: Inference | None, graph: FactorGraph, potentials: object, evidence: Evidence
+    ) -> Tensor:
+        """The mean over examples, a scalar. Arguments as for :meth:`per_example`."""
+        return self.per_example(inference, graph, potentials, evidence).mean()
+
+    @abstractmethod
+    def per_example(
+        self, inference: Inference | None, graph: FactorGraph, potentials: object, evidence: Evidence
+    ) -> Tensor:
+        """The objective of each example, ``[*batch]``: the batch of potentials and evidence together.
+
+        ``potentials``: as every inference method takes them. ``evidence``: what is input, output, hidden or missing,
+        example by example. ``inference``: an objective that needs none ignores it, and takes None.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Evidence read for a likelihood: values ``[*batch, variables]``, :data:`FREE` where there is none."""
+
+    given: Integers  # of the variables conditioned on
+    known: Integers  # of these and of the variables whose probability is asked for
+
+    @staticmethod
+    def of(graph: FactorGraph, evidence: Evidence, joint: bool) -> Observed:
+        """Checks ``evidence``; ``joint``: nothing is conditioned on, inputs are scored like outputs."""
+        if not isinstance(evidence, Evidence):
+            raise ValueError(
+                f"a likelihood needs an Evidence, which has roles, not {type(evidence).__name__}: "
+                "lw.Evidence.of(values, roles) says which variables are outputs"
+            )
+        known = clamped_values(graph, evidence.clamp((Role.INPUT, Role.OUTPUT)))
+        given = np.full_like(known, FREE) if joint else evidence.clamp((Role.INPUT,))
+        if known.size == 0:
+            raise ValueError(f"evidence of shape {known.shape} holds no value of any example")
+        observed = Observed(given, known)
+        if not observed.scored.any():
+            wanted = "neither an INPUT nor an OUTPUT" if joint else "no OUTPUT"
+            roles = ", ".join(Role(int(role)).name for role in np.unique(evidence.roles))
+            raise ValueError(f"there is {wanted} in the evidence, so there is no likelihood: its roles are {roles}")
+        return observed
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """The variables whose probability is asked for, ``[*batch, variables]``."""
+        scored: NDArray[np.bool_] = (self.known != FREE) & (self.given == FREE)
+        return scored
+
+    @property
+    def ever_scored(self) -> NDArray[np.bool_]:
+        """Those scored in some example, ``[variables]``."""
+        return np.asarray(self.scored.reshape(-1, self.scored.shape[-1]).any(0))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every variable has a value in every example."""
+        return bool((self.known != FREE).all())
+
+
+@dataclass(frozen=True)
+class _LogPartitionDifference(Objective):
+    """log Z given the inputs, less log Z given inputs and outputs; how log Z is differentiated is left open."""
+
+    joint: bool = False
+
+    def per_example(
+        self, inference: Inference | None, graph: FactorGraph, potentials: object, evidence: Evidence
+    ) -> Tensor:
+        if not isinstance(inference, Inference):
+            raise ValueError(
+                f"{type(self).__name__} needs an inference method, such as lw.BP(), not {type(inference).__name__}"
+            )
+        observed = Observed.of(graph, evidence, self.joint)
+        tables, batch = model_batch(graph, potentials, observed)
+        unconditional = bool((observed.given == FREE).all())  # then one run serves all examples that share tables
+        free = self._log_partition(inference, graph, tables, None if unconditional else observed.given)
+        if observed.complete:  # then only one configuration is left, and its score is the log-partition function
+            clamped = log_score(graph, tables, observed.known)
+        else:
+            clamped = self._log_partition(inference, graph, tables, observed.known)
+        return (free - clamped).expand(batch)
+
+    @abstractmethod
+    def _log_partition(
+        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
+    ) -> Tensor:
+        """log Z with ``values`` clamped."""
+
+
+@dataclass(frozen=True)
+class SurrogateLikelihood(_LogPartitionDifference):
+    r"""Negative log-likelihood under approximate inference, with the belief-difference gradient.
+
+    .. math:: \mathrm{NLL} = \log Z_{\text{inputs clamped}} - \log Z_{\text{inputs and outputs clamped}}, \qquad
+              \frac{\partial\,\mathrm{NLL}}{\partial\eta_\alpha(x_\alpha)}
+              = b^{free}_\alpha(x_\alpha) - b^{clamped}_\alpha(x_\alpha)
+
+    This is the baseline of Stoyanov et al. 2011 (APPR-LOGL; ERMA spec, eq. B3) and the surrogate likelihood of Domke
+    2010. Hidden and missing variables are summed out in both terms. The gradient is the derivative of the value only at
+    a fixed point of inference (or with :class:`Exact`, where both are exact); before convergence it is still the belief
+    difference, as published. Nothing is propagated back through inference, so that any method serves, also one without
+    gradients; parameters of inference itself get none. The value can be negative on graphs with cycles.
+
+    ``joint``: the likelihood of inputs and outputs together; nothing is clamped in the first term.
+
+    Second derivatives (``create_graph=True``) are the tangents of the beliefs, :math:`Hv = \dot b^{free} - \dot
+    b^{clamped}` (ERMA spec, section 8); they do need a differentiable method, which is then run once more.
+    Cost: one inference call, two with hidden variables.
+    """
+
+    def _log_partition(
+        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
+    ) -> Tensor:
+        result: Tensor = _BeliefGradient.apply(  # type: ignore[no-untyped-call]
+            inference, graph, values, *(tables[group.name] for group in graph.groups)
+        )
+        return result
+
+
+@dataclass(frozen=True)
+class TruncatedLikelihood(_LogPartitionDifference):
+    r"""The value of :class:`SurrogateLikelihood` with its own derivative, propagated back through inference.
+
+    After T sweeps, converged or not, the gradient is that of the number which T sweeps gave (of the free energy, ERMA
+    spec eq. B1), by whichever estimator the inference method names. At a fixed point it is the belief difference again.
+    ``joint``: the likelihood of inputs and outputs together. Cost: one inference call and its backward, two with hidden
+    variables.
+    """
+
+    def _log_partition(
+        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
+    ) -> Tensor:
+        log_partition = inference(graph, tables, values).log_partition
+        wanted = torch.is_grad_enabled() and any(table.requires_grad for table in tables.values())
+        if wanted and not log_partition.requires_grad:
+            raise GradientError(
+                f"{type(inference).__name__} gives a log-partition function without a gradient: use "
+                "SurrogateLikelihood, which needs beliefs only"
+            )
+        return log_partition
+
+
+class _BeliefGradient(torch.autograd.Function):
+    """log Z of one inference call; its gradient is the factor beliefs of that call, whatever they are.
+
+    When a graph of the gradient is wanted, inference runs again with gradients enabled, so that the beliefs carry them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inference: Inference, graph: FactorGraph, values: Integers | None, *tables: Tensor) -> Tensor:
+        ctx.call = inference, graph, values
+        ctx.save_for_backward(*tables)
+        beliefs = _run(ctx.call, tables)
+        needed = ctx.needs_input_grad[3:]
+        ctx.beliefs = [
+            beliefs.factor(group.name) if need else None for group, need in zip(graph.groups, needed, strict=True)
+        ]
+        return beliefs.log_partition
+
+    @staticmethod
+    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, ...]:
+        inference, graph, values = ctx.call
+        tables = ctx.saved_tensors
+        again = _run(ctx.call, tables) if torch.is_grad_enabled() else None
+        gradients: list[Tensor | None] = []
+        for group, table, belief, need in zip(graph.groups, tables, ctx.beliefs, ctx.needs_input_grad[3:], strict=True):
+            if not need:
+                gradients.append(None)
+                continue
+            if again is not None:
+                belief = again.factor(group.name)
+                _check_differentiable(inference, group, table, belief, values)
+            weight = adjoint.reshape(*adjoint.shape, *(1,) * (group.arity + 1))
+            gradients.append((weight * belief).sum_to_size(table.shape))
+        return None, None, None, *gradients
+
+
+def _run(call: tuple[Inference, FactorGraph, Integers | None], tables: tuple[Tensor, ...]) -> Beliefs:
+    inference, graph, values = call
+    named = {group.name: table for group, table in zip(graph.groups, tables, strict=True)}
+    return inference(graph, named, values)
+
+
+def _check_differentiable(
+    inference: Inference, group: Group, table: Tensor, belief: Tensor, values: Integers | None
+) -> None:
+    """A factor with a free variable has beliefs that depend on its own table: no gradient there means none at all."""
+    if values is not None:
+        free = (values == FREE).reshape(-1, values.shape[-1]).any(0)[group.scopes].any()
+    else:
+        free = group.arity > 0 and group.count > 0
+    if free and table.requires_grad and not belief.requires_grad:
+        raise GradientError(
+            f"the beliefs of {type(inference).__name__} carry no gradient, so SurrogateLikelihood has no second "
+            "derivatives under it: use a differentiable method, such as lw.BP(engine=lw.Reference())"
+        )
+
+
+def model_batch(graph: FactorGraph, potentials: object, observed: Observed) -> tuple[dict[str, Tensor], torch.Size]:
+    """Checked tables, and the batch shape of tables and evidence together."""
+    tables, batch = checked_tables(graph, potentials)
+    examples = observed.known.shape[:-1]
+    try:
+        return tables, broadcast_batches(batch, examples)
+    except RuntimeError:
+        raise ValueError(f"evidence for {examples} examples does not fit potentials for {tuple(batch)}") from None
+
+
+def log_score(graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers) -> Tensor:
+    """The score of complete configurations ``[*batch, variables]``: the sum of one cell of every factor, ``[*batch]``.
+
+    Cost: one number read a factor and example, and one written on the way back.
+    """
+    total = next((table.new_zeros(()) for table in tables.values()), torch.zeros((), dtype=torch.float64))
+    for group in graph.groups:
+        table = tables[group.name]
+        picked = pick_cells(group, table, cells_at(group, torch.tensor(values, device=table.device)))
+        check_possible(group, picked, np.arange(group.count))
+        total = total + picked.sum(-1)
+    return total
+
+
+def cells_at(group: Group, values: Tensor) -> Tensor:
+    """The cell of each factor's flattened table that ``values`` ``[*batch, variables]`` name, ``[*batch, factors]``."""
+    cell = torch.zeros(group.count, dtype=torch.int64, device=values.device)
+    for axis, size in enumerate(group.shape):
+        cell = cell * size + values[..., torch.tensor(group.scopes[:, axis], device=values.device)]
+    return cell
+
+
+def pick_cells(group: Group, table: Tensor, cells: Tensor) -> Tensor:
+    """Entries of ``table`` ``[*b, factors or 1, *shape]`` at flat ``cells`` ``[*batch, factors]``.
+
+    Tables that examples or factors share are never expanded, forwards or back.
+    """
+    lead = table.shape[: table.ndim - group.arity]
+    first = group.cells * torch.arange(lead.numel(), device=table.device).reshape(lead)
+    index = first + cells
+    return table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape)
+
+
+def chosen_rows(group: Group, table: Tensor, rows: Integers) -> Tensor:
+    """``table`` ``[*b, factors or 1, *shape]`` of the factors ``rows`` only; a tied one serves any of them."""
+    axis = table.ndim - group.arity - 1
+    if table.shape[axis] == 1 or len(rows) == group.count:
+        return table
+    return table.index_select(axis, torch.tensor(rows, device=table.device))
+
+
+def check_possible(group: Group, log_values: Tensor, rows: Integers) -> None:
+    """Refuses a factor among ``rows`` whose ``log_values`` ``[*batch, rows]`` leave the evidence no probability."""
+    dead = torch.isneginf(log_values.detach()).nonzero()
+    if len(dead):
+        *example, column = dead[0].tolist()
+        row = int(rows[column])
+        raise ImpossibleError(
+            f"impossible evidence: factor {row} of group {group.name!r} forbids the values observed for the variables "
+            f"{group.scopes[row].tolist()}{in_example(example)}"
+        )
+
+
+def in_example(example: list[int]) -> str:
+    """Which example of a batch, for messages."""
+    if not example:
+        return ""
+    return f" (example {example[0] if len(example) == 1 else tuple(example)})"

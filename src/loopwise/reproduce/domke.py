@@ -1,0 +1,92 @@
+"""Domke 2010, *Implicit Differentiation by Perturbation*: which of its experiments there are, and what they write.
+
+In: a mode and a folder. Out: ``results.json``, pictures, ``page.html`` and ``index.md`` in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from loopwise.plot.gradients import Curve, Panel, save_panels
+from loopwise.reproduce.domke_claims import figure2_claims
+from loopwise.reproduce.domke_figure2 import (
+    ENTROPIES,
+    ESTIMATORS,
+    INFERENCE,
+    PUBLISHED,
+    SHORTENED,
+    Protocol,
+    item_name,
+    problems,
+    run_figure2,
+)
+from loopwise.reproduce.page import Page, write_pages
+from loopwise.reproduce.results import FULL, Cell, Deadline, Results
+
+PAPER = "domke"
+PICTURE = "figure2.png"
+TITLE = "Domke 2010, Implicit Differentiation by Perturbation"
+INTRODUCTION = (
+    "Figure 2: what a gradient costs on grids with 5 values a variable, loss the univariate likelihood of a random "
+    "labelling. Inference is sequential message passing to a tolerance of 1e-5; perturbation is two-sided; back-BP "
+    "stops at 1e-4; the direct solver is a sparse LU factorisation, run to 64x64; MINRES stands in for SYMMLQ, which "
+    "SciPy does not have; unroll (back-propagation through every sweep) is not in the paper.",
+    "Times are of the backward alone (of inference: the forward alone), on one thread, the mean over seeds. "
+    "Errors are relative to "
+    "the direct solution at inference converged to 1e-10; where that is too large, to back-BP at 1e-10. The paper "
+    "prints curves without numbers, so their shapes are stated as claims.",
+)
+
+
+def steps(mode: str) -> int:
+    """How many times :func:`reproduce_figure2` calls its ``progress`` at most."""
+    return len(list(problems(_protocol(mode), 0)))
+
+
+def reproduce_figure2(
+    folder: Path,
+    mode: str,
+    seed: int,
+    minutes: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    protocol: Protocol | None = None,
+) -> tuple[Results, bool]:
+    """Runs what is left of the figure, at most for ``minutes``, and writes everything; whether it is complete."""
+    results = Results.open(folder, PAPER, mode, seed)
+    done, of = run_figure2(results, protocol or _protocol(mode), Deadline(minutes), progress)
+    results.claim(*figure2_claims(results))
+    save_panels([*_panels(results, "seconds"), *_panels(results, "error")], 4, folder / PICTURE)
+    left = () if done == of else (f"Not finished: {done} of {of} grids were measured.",)
+    write_pages(
+        Page(
+            TITLE,
+            (*INTRODUCTION, *left),
+            {PICTURE: "Seconds (above) and relative error (below) of each gradient, against size and strength."},
+            dict.fromkeys(results.items(), "seconds, mean and standard error over seeds"),
+        ),
+        results,
+    )
+    return results, done == of
+
+
+def _protocol(mode: str) -> Protocol:
+    return PUBLISHED if mode == FULL else SHORTENED
+
+
+def _panels(results: Results, what: str) -> list[Panel]:
+    """One panel for each entropy and each quantity that varies."""
+    panels = []
+    for against, label in (("size", "side of the grid"), ("strength", "interaction strength a")):
+        for entropy in ENTROPIES:
+            cells = list(results.of_item(item_name(entropy, against)))
+            rows = ESTIMATORS if what == "error" else (INFERENCE, *ESTIMATORS)
+            curves = [_line(row, [cell for cell in cells if cell.row == row], what) for row in rows]
+            y_label = "seconds" if what == "seconds" else "relative error"
+            panels.append(Panel(f"{entropy}, {against}", label, y_label, curves, straight=against == "strength"))
+    return panels
+
+
+def _line(row: str, cells: list[Cell], what: str) -> Curve:
+    places = [float(cell.column.split("x")[0]) for cell in cells]
+    return Curve(row, places, [cell.ours if what == "seconds" else cell.more["error"] for cell in cells])

@@ -1,0 +1,191 @@
+"""Thresholds: hand-worked medians, limits, gradients, the sampled threshold against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import loopwise as lw
+from loopwise import decode
+from loopwise.graph import FactorGraph
+from loopwise.inference.beliefs import Beliefs
+from made_beliefs import beliefs_of, by_hand, on_simplex, random_beliefs, random_logits
+
+
+def binary(ones: object) -> Beliefs:
+    """Beliefs of binary variables from b(1), ``[*batch, variables]``."""
+    b = torch.tensor(ones, dtype=torch.float64)
+    graph = FactorGraph(np.full(b.shape[-1], 2), {})
+    return beliefs_of(graph, torch.stack([1 - b, b], -1).flatten(-2))
+
+
+def test_the_median_of_each_example() -> None:
+    beliefs = binary([[0.1, 0.2, 0.3, 0.4], [0.9, 0.6, 0.8, 0.7]])
+    decision = decode.ApproximateF(decode.PerExample())(beliefs)
+    assert decision.hard
+    assert decision.assignment.tolist() == [[0, 0, 1, 1], [1, 0, 1, 0]]
+
+
+def test_the_median_of_a_corpus() -> None:
+    decoder = decode.ApproximateF()
+    assert decoder.needs_refresh
+    batches = [binary([[0.1, 0.2, 0.3, 0.4]]), binary([[0.9, 0.6, 0.8, 0.7]])]
+    decoder.refresh((beliefs, None) for beliefs in batches)
+    assert float(decoder.threshold.kappa) == pytest.approx(0.5)
+    assert decoder(batches[0]).assignment.tolist() == [[0, 0, 0, 0]]
+    assert decoder.soft().hard()(batches[1]).assignment.tolist() == [[1, 1, 1, 1]]
+    assert decoder.state_dict()["threshold.kappa"] == decoder.threshold.kappa  # so a checkpoint has it
+
+
+def test_only_outputs_count() -> None:
+    beliefs = binary([[0.0, 0.1, 0.2, 1.0], [1.0, 0.6, 1.0, 0.8]])
+    outputs = [[False, True, True, False], [False, True, False, True]]
+    decoder = decode.ApproximateF(decode.PerExample())
+    assert decoder(beliefs, outputs).assignment.tolist() == [[0, 0, 1, 1], [1, 0, 1, 1]]
+    corpus = decode.ApproximateF()
+    corpus.refresh([(beliefs, outputs)])
+    assert float(corpus.threshold.kappa) == pytest.approx((0.2 + 0.6) / 2)
+    evidence = lw.Evidence.of([[0, 0, 0, 1], [1, 0, 1, 0]], [[0, 1, 1, 0], [0, 1, 0, 1]])
+    assert torch.equal(decoder(beliefs, evidence).states, decoder(beliefs, outputs).states)
+
+
+@given(st.integers(1, 9), st.integers(0, 1000))
+def test_as_many_above_as_below(size: int, seed: int) -> None:
+    beliefs = binary(np.random.default_rng(seed).random((3, size)).tolist())
+    above = decode.ApproximateF(decode.PerExample())(beliefs).assignment.sum(-1)
+    assert above.tolist() == [size // 2] * 3
+
+
+def test_soft_form_is_the_formula_and_tends_to_the_hard_one() -> None:
+    ones = torch.tensor([[0.1, 0.25, 0.6, 0.95]], dtype=torch.float64)
+    beliefs = binary(ones.tolist())
+    for temperature in (0.5, 1.0, 1e-3):
+        decoder = decode.ApproximateF(decode.Fixed(0.3), temperature)
+        decision = decoder.soft()(beliefs)
+        kappa = torch.tensor(0.3, dtype=torch.float64)
+        expected = torch.sigmoid((ones.logit() - kappa.logit()) / temperature)
+        torch.testing.assert_close(decision.states[..., 1::2], expected)
+        torch.testing.assert_close(decision.states[..., ::2], 1 - expected)
+    torch.testing.assert_close(decision.states, decoder.hard()(beliefs).states)
+    half = decode.SoftApproximateF(decode.Fixed(0.5), 1.0)(beliefs)
+    torch.testing.assert_close(half.states, beliefs.states)  # threshold 1/2 at temperature 1 changes nothing
+
+
+@pytest.mark.parametrize("rule", [decode.Fixed(0.3), decode.PerExample()])
+def test_gradients_hold_the_threshold_constant(rule: decode.Threshold) -> None:
+    graph = FactorGraph([2, 3, 1, 2], {})
+    logits = random_logits(graph, (2,), scale=1.0).requires_grad_()
+    weights = random_logits(graph, (2,), seed=5)
+    probe = decode.ApproximateF(rule, 0.7, positive=(1, 2))
+    base = on_simplex(graph, lambda beliefs: probe.threshold(probe._scores(beliefs, None)))(logits).detach()
+
+    class Held(decode.Threshold):
+        def forward(self, scores: object) -> torch.Tensor:
+            return base
+
+    def value(decoder: decode.Decoder) -> object:
+        return on_simplex(graph, lambda beliefs: (decoder(beliefs).states * weights).sum(-1))
+
+    held = value(decode.SoftApproximateF(Held(), 0.7, positive=(1, 2)))
+    assert torch.autograd.gradcheck(held, logits)
+    assert torch.autograd.gradgradcheck(held, logits)
+    (ours,) = torch.autograd.grad(value(probe.soft())(logits).sum(), logits)
+    (expected,) = torch.autograd.grad(held(logits).sum(), logits)
+    torch.testing.assert_close(ours, expected)
+
+
+def test_several_labels() -> None:
+    graph = lw.chain(3, states=3)
+    beliefs = by_hand(graph, [[0.6, 0.3, 0.1], [0.8, 0.05, 0.15], [0.2, 0.7, 0.1]])
+    decoder = decode.ApproximateF(decode.Fixed(0.3), 1e-3, positive=(1, 2))
+    assert decoder(beliefs).assignment.tolist() == [1, 0, 1]  # positive mass .4, .2, .8
+    torch.testing.assert_close(decoder.soft()(beliefs).states, decoder(beliefs).states)
+    warm = decode.ApproximateF(decode.Fixed(0.3), 0.8, positive=(1, 2)).soft()(beliefs)
+    torch.testing.assert_close(warm.states.reshape(3, 3).sum(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_certain_beliefs_and_one_sided_variables_stay_finite() -> None:
+    graph = FactorGraph([2, 1, 2], {})
+    states = torch.tensor([0.0, 1.0, 1.0, 1.0, 0.0], dtype=torch.float64, requires_grad=True)
+    for kappa in (0.0, 0.5, 1.0):
+        decision = decode.SoftApproximateF(decode.Fixed(kappa), 0.5)(beliefs_of(graph, states))
+        assert bool(decision.states.isfinite().all())
+        assert decision.states[2] == 1  # a variable of one value, which is negative
+        (slope,) = torch.autograd.grad(decision.states.square().sum(), states)
+        assert bool(slope.isfinite().all())
+
+
+def expected_f(prediction: tuple[int, ...], samples: np.ndarray) -> float:
+    total = 0.0
+    for sample in samples:
+        size = sum(prediction) + sample.sum()
+        total += 1.0 if size == 0 else 2 * float(np.dot(prediction, sample)) / size
+    return total / len(samples)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("own", [False, True])
+def test_sampled_threshold_is_the_best_of_all_thresholds(seed: int, own: bool) -> None:
+    graph = lw.grid(2, 3)
+    beliefs = lw.Exact()(graph, lw.TablePotentials.random(graph, seed=seed, scale=1.5)())
+    samples = beliefs.sample(50, seed=3)
+
+    def loss(predictions: torch.Tensor, truths: torch.Tensor) -> torch.Tensor:
+        return torch.tensor(
+            [1 - expected_f(tuple(p.tolist()), t.numpy()[None]) for p, t in zip(predictions, truths, strict=True)]
+        )
+
+    rule = decode.LeastExpectedLoss(count=50, seed=3, loss=loss if own else None)
+    guess = tuple(decode.ApproximateF(rule)(beliefs).assignment.tolist())
+    ones = beliefs.states.detach()[1::2]
+    answers = [tuple((ones > cut).long().tolist()) for cut in [-1.0, *ones.tolist()]]
+    best = max(expected_f(answer, samples.numpy()) for answer in answers)
+    assert guess in answers
+    assert expected_f(guess, samples.numpy()) == pytest.approx(best)
+
+
+def test_sampled_threshold_with_outputs_in_batches() -> None:
+    beliefs = random_beliefs(FactorGraph([2, 2, 2, 2], {}), (3,))
+    outputs = torch.tensor([[True, True, True, False]] * 2 + [[False, True, True, True]])
+    rule = decode.LeastExpectedLoss(decode.Independent(), count=40, seed=1)
+    samples = decode.Independent()(beliefs, 40, 1).numpy()
+    guesses = decode.ApproximateF(rule)(beliefs, outputs).assignment.numpy()
+    for example in range(3):
+        mask = outputs[example].numpy()
+        chosen = samples[:, example][:, mask]
+        ones = beliefs.states[example, 1::2].numpy()[mask]
+        answers = [tuple((ones > cut).astype(int)) for cut in [-1.0, *ones]]
+        best = max(expected_f(answer, chosen) for answer in answers)
+        assert expected_f(tuple(guesses[example][mask]), chosen) == pytest.approx(best)
+
+
+def test_a_weighted_f_prefers_recall() -> None:
+    beliefs = binary([[0.1, 0.2, 0.3, 0.5]])
+    counts = [
+        int(decode.ApproximateF(decode.LeastExpectedLoss(decode.Independent(), beta=beta))(beliefs).assignment.sum())
+        for beta in (0.2, 5.0)
+    ]
+    assert counts[0] < counts[1]
+
+
+def test_bad_input() -> None:
+    beliefs = binary([[0.2, 0.8]])
+    with pytest.raises(ValueError, match=r"not known yet: call the decoder's refresh"):
+        decode.ApproximateF()(beliefs)
+    with pytest.raises(ValueError, match="nothing to take a median of"):
+        decode.ApproximateF().refresh([(beliefs, [False, False])])
+    with pytest.raises(ValueError, match=r"from 0 to 1, not 1\.5"):
+        decode.Fixed(1.5)
+    with pytest.raises(ValueError, match="beta must be positive"):
+        decode.LeastExpectedLoss(beta=0)
+    with pytest.raises(ValueError, match="positive label 2"):
+        decode.ApproximateF(decode.PerExample(), positive=2)(beliefs)
+    pair = lw.chain(2)
+    with pytest.raises(ValueError, match="decides single variables"):
+        decode.SoftApproximateF(decode.PerExample())(random_beliefs(pair)).factor("pair")
+    assert list(itertools.chain(decode.ApproximateF(temperature=decode.Trained()).parameters()))

@@ -1,0 +1,185 @@
+"""The shipped checks pass what is right, and catch what is deliberately wrong."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import loopwise as lw
+from loopwise.gradient.differences import derivative
+from loopwise.inference.base import Inference, Problem
+from loopwise.testing import check_gradient, check_hvp, check_inference
+from loopwise.testing.gradients import random_loss
+
+REFERENCE = lw.Reference()
+
+
+class _Wrong(torch.autograd.Function):
+    """The identity, whose backward spoils one number in each call."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, place: int, factor: float) -> Tensor:
+        ctx.place, ctx.factor = place, factor
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor, None, None]:
+        spoiled = adjoint.clone()
+        spoiled.view(-1)[ctx.place] *= ctx.factor
+        return spoiled, None, None
+
+
+@dataclass(frozen=True)
+class Spoiled(Inference):
+    """BP whose gradient is wrong at one cell of group ``pair``."""
+
+    place: int = 0
+    factor: float = 1.001
+
+    def run(self, problem: Problem) -> lw.Beliefs:
+        tables = {**problem.tables, "pair": _Wrong.apply(problem.tables["pair"], self.place, self.factor)}
+        return lw.BP(iterations=3, tolerance=0, engine=REFERENCE).run(replace(problem, tables=tables))
+
+
+def small() -> tuple[lw.FactorGraph, dict[str, Tensor]]:
+    """A cycle with a chord, a factor of arity 3, mixed cardinalities, a constant."""
+    graph = lw.FactorGraph.from_scopes([2, 3, 2, 2], [(), (0,), (1,), (0, 1), (1, 2), (2, 3), (3, 0), (0, 1, 3)])
+    return graph, {name: table.detach() for name, table in lw.TablePotentials.random(graph, seed=3)().items()}
+
+
+def test_derivative_knows_its_error() -> None:
+    found, error = derivative(lambda x: math.exp(2 * x) + math.sin(x) ** 2)
+    assert abs(found - 2) <= 10 * error < 1e-9
+
+
+def test_derivative_leaves_out_steps_without_a_value() -> None:
+    found, _ = derivative(lambda x: math.exp(x) if abs(x) < 0.004 else math.nan)
+    assert found == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Residual()])
+@pytest.mark.parametrize("sweeps", [1, 3])
+def test_right_gradients_pass(schedule: Any, sweeps: int) -> None:
+    graph, tables = small()
+    method = lw.BP(iterations=sweeps, tolerance=0, damping=0.2, schedule=schedule, engine=REFERENCE)
+    assert check_gradient(method, graph, tables).error < 1e-9
+
+
+def test_a_run_that_stops_by_tolerance_keeps_its_sweeps() -> None:
+    graph, tables = small()
+    batch = {name: torch.stack([0.2 * table, 2 * table]) for name, table in tables.items()}
+    method = lw.BP(iterations=50, tolerance=1e-4, engine=REFERENCE)
+    sweeps = method(graph, batch).status.sweeps
+    assert sweeps[0] != sweeps[1]  # so no one number of sweeps repeats this run
+    assert check_gradient(method, graph, batch).error < 1e-8
+
+
+def test_exact_with_evidence_and_hard_zeros() -> None:
+    graph, tables = small()
+    tables["2x2"] = tables["2x2"].clone()
+    tables["2x2"][0, 0, 1] = -torch.inf
+    assert check_gradient(lw.Exact(), graph, tables, evidence={1: 2}).error < 1e-9
+
+
+@pytest.mark.parametrize("place", [0, 7, 20])
+def test_one_wrong_cell_is_found_and_named(place: int) -> None:
+    graph = lw.grid(3, 2)
+    tables = lw.TablePotentials.random(graph, seed=1)
+    factor, cell = divmod(place, 4)
+    named = rf"factor {factor} of group 'pair'.*cell \[{cell // 2}, {cell % 2}\]"
+    with pytest.raises(AssertionError, match=named):
+        check_gradient(Spoiled(place=place), graph, tables)
+    assert check_gradient(Spoiled(factor=1.0), graph, tables).error < 1e-9
+
+
+def test_nan_is_named() -> None:
+    graph = lw.grid(3, 2)
+    with pytest.raises(AssertionError, match=r"nan at factor 1 of group 'pair' \(variables \[2, 3\]\), cell \[0, 1\]"):
+        check_gradient(Spoiled(place=5, factor=float("nan")), graph, lw.TablePotentials.random(graph, seed=1))
+
+
+def test_a_gradient_of_nothing_is_an_error() -> None:
+    graph, tables = small()
+    with pytest.raises(lw.GradientError, match="no gradient"):
+        check_gradient(lw.Exact(), graph, tables, loss=lambda beliefs: torch.ones(()))
+
+
+def test_implicit_gradients_are_checked_at_convergence() -> None:
+    graph, tables = small()
+    method = lw.BP(iterations=2, gradient=lw.Perturbation(), engine=REFERENCE)
+    assert check_gradient(method, graph, tables, tolerance=1e-5).error > 0
+
+
+def test_hessian_vector_products() -> None:
+    graph, tables = small()
+    assert check_hvp(lw.BP(iterations=3, tolerance=0, engine=REFERENCE), graph, tables) < 1e-8
+
+
+def test_a_wrong_hessian_is_caught() -> None:
+    graph = lw.grid(3, 2)
+    with pytest.raises(AssertionError, match="Hessian"):
+        check_hvp(Spoiled(factor=2.0), graph, lw.TablePotentials.random(graph, seed=1))
+
+
+def test_the_random_loss_touches_everything() -> None:
+    graph, tables = small()
+    beliefs = lw.BP(iterations=2, tolerance=0, engine=REFERENCE)(
+        graph, {name: table.requires_grad_() for name, table in tables.items()}
+    )
+    named = [group.name for group in graph.groups if group.arity]  # the belief of a constant is 1
+    parts = [beliefs.states, beliefs.log_partition, *(beliefs.factor(name) for name in named)]
+    found = torch.autograd.grad(random_loss(graph, 0)(beliefs), parts, allow_unused=True)
+    assert all(part is not None and bool((part != 0).all()) for part in found)
+
+
+@dataclass(frozen=True)
+class Twisted(Inference):
+    """Exact inference with one promise broken."""
+
+    promise: str = ""
+
+    def run(self, problem: Problem) -> lw.Beliefs:
+        other = {name: -table for name, table in problem.tables.items()}
+        numbered = self.promise == "renaming" and int(problem.graph.cardinalities[1]) == 3
+        right = lw.Exact().run(replace(problem, tables=other) if self.promise == "exact" or numbered else problem)
+        states = right.states.clone()
+        if self.promise == "distribution":
+            states[..., 0] += 0.1
+        if self.promise == "consistency":
+            states[..., :2] = 0.5  # of variable 0, which has 2 values
+        if self.promise == "batch" and states.ndim == 2:
+            states = states.flip(0)
+        if self.promise == "evidence" and problem.graph.variables == 4:  # one of the tree's 5 was sliced away
+            states = states.flip(-1)
+        status = replace(right.status, exact=self.promise in ("", "exact"))
+        return lw.Beliefs(problem.graph, states, right.factor, lambda: right.log_partition, status)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [lw.Exact(), lw.BP(tolerance=1e-9, engine=REFERENCE), lw.TRW(rho=0.5, tolerance=1e-9, engine=REFERENCE), Twisted()],
+    ids=["exact", "bp", "trw", "own"],
+)
+def test_methods_keep_their_promises(method: Inference) -> None:
+    check_inference(method)
+
+
+@pytest.mark.parametrize(
+    "promise, words",
+    [
+        ("distribution", "variable 0 is no distribution"),
+        ("consistency", "disagree about the variable's marginal"),
+        ("exact", "what the status calls exact"),
+        ("renaming", "variables renamed"),
+        ("evidence", "is no distribution"),
+        ("batch", "of a batch against the example alone"),
+    ],
+)
+def test_broken_promises_are_told(promise: str, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_inference(Twisted(promise))
