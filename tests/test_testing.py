@@ -97,6 +97,34 @@ def test_one_wrong_cell_is_found_and_named(place: int) -> None:
     assert check_gradient(Spoiled(factor=1.0), graph, tables).error < 1e-9
 
 
+@pytest.mark.parametrize("factor", [0.0, -1.0, 1e6, 1e200, 1e300])
+def test_no_wrong_size_looks_right(factor: float) -> None:
+    """Above all not one so large that the norm of the gradient overflows: errors relative to that would be 0."""
+    graph = lw.grid(3, 2)
+    with pytest.raises(AssertionError, match="off by"):
+        check_gradient(Spoiled(place=7, factor=factor), graph, lw.TablePotentials.random(graph, seed=1))
+
+
+@dataclass(frozen=True)
+class Restless(Inference):
+    """Exact inference that claims another number of sweeps every time, and a gradient of nothing in particular."""
+
+    calls: list[int]
+
+    def run(self, problem: Problem) -> lw.Beliefs:
+        self.calls.append(0)
+        right = lw.Exact().run(problem)
+        status = replace(right.status, sweeps=torch.full(problem.batch, len(self.calls)))
+        states = right.states * 3 - 2 * right.states.detach()
+        return lw.Beliefs(problem.graph, states, right.factor, lambda: right.log_partition, status)
+
+
+def test_nothing_to_compare_with_is_an_error() -> None:
+    graph = lw.grid(2, 2)
+    with pytest.raises(lw.GradientError, match="another number of sweeps"):
+        check_gradient(Restless([]), graph, lw.TablePotentials.random(graph, seed=1))
+
+
 def test_nan_is_named() -> None:
     graph = lw.grid(3, 2)
     with pytest.raises(AssertionError, match=r"nan at factor 1 of group 'pair' \(variables \[2, 3\]\), cell \[0, 1\]"):

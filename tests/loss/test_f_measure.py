@@ -53,7 +53,7 @@ def test_hard_micro_and_macro(seed: int, positive: tuple[int, ...], beta: float)
 def test_nothing_positive_is_perfect_and_has_no_slope() -> None:
     states = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64, requires_grad=True)
     value = loss.F1()(beliefs_of(lw.chain(2), states), [0, 0])
-    assert float(value) == 0
+    assert value.item() == 0
     value.backward()
     assert states.grad.tolist() == [0, 0, 0, 0]
     assert float(metric.F1()(torch.tensor([0, 0]), torch.tensor([0, 0]))) == 1

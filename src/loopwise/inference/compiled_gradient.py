@@ -16,8 +16,10 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged
+from loopwise.gradient.unroll import Unroll
 from loopwise.graph.layout import Layout
 from loopwise.inference.kernel_run import Options
+from loopwise.inference.kernel_twice import Direction
 from loopwise.inference.kernel_undo import Adjoints, Results
 from loopwise.inference.session import Given, Keep, Part, solve
 from loopwise.notices import GradientError
@@ -83,6 +85,27 @@ class Session:
         found = [part.pull_back(mine, self.report) for part, mine in zip(self.parts, rows, strict=True)]
         return self._added(given, found)
 
+    def push_and_pull(self, given: Given, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+        """Tangents of results and of adjoints, when what was given moves along ``direction``."""
+        if not isinstance(self.keep.gradient, Unroll):
+            raise GradientError(
+                f"{type(self.keep.gradient).__name__} differentiates once; use Unroll for Hessian-vector products"
+            )
+        moved, dotted = [], []
+        for part in self.parts:
+            mine = direction.select(part.index) if len(self.parts) > 1 else direction
+            results, adjoints = part.push_and_pull(_rows(adjoint, part, len(self.parts)), mine)
+            moved.append(results)
+            dotted.append(adjoints)
+        traces = [each.trace.transpose(0, 1) for each in moved if each.trace is not None]
+        results = Results(
+            self.joined([each.states for each in moved]),
+            self.joined([each.n for each in moved]),
+            self.joined([each.m for each in moved]),
+            self.joined(traces).transpose(0, 1) if traces else None,
+        )
+        return results, self._added(given, dotted)
+
     def _added(self, given: Given, found: list[Adjoints]) -> Adjoints:
         """The parts' adjoints put together: added where examples share a thing, else in their places."""
 
@@ -140,7 +163,7 @@ class _Shapes(NamedTuple):
             like.new_zeros(examples, width) if adjoint is None else adjoint.to(like.dtype)
             for adjoint, width in zip(adjoints, (layout.states, layout.slots, layout.slots), strict=False)
         ]
-        return Results(*full, trace=adjoints[3] if len(adjoints) > 3 else None)
+        return Results(full[0], full[1], full[2], adjoints[3] if len(adjoints) > 3 else None)
 
 
 class _Solve(torch.autograd.Function):
@@ -163,6 +186,12 @@ class _Solve(torch.autograd.Function):
         return (None, None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
 
 
+def _twice(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direction: Direction) -> Any:
+    """Tangents of results and adjoints along ``direction``."""
+    exponents, _, initial, unary, *tables = arguments
+    return shapes.session.push_and_pull(shapes.given(exponents, initial, unary, *tables), results, direction)
+
+
 class _PullBack(torch.autograd.Function):
     """Arguments: shapes, number of adjoints, *adjoints, *arguments of _Solve. Results: adjoints of those."""
 
@@ -179,5 +208,25 @@ class _PullBack(torch.autograd.Function):
         return (found.exponents.to(exponents), found.damping.to(damping), start, found.unary, *found.tables)
 
     @staticmethod
-    def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
-        raise NotImplementedError
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Of v . J^T s: the tangent J v for the adjoints s, and by symmetry of the second derivative its own push along
+        v for the rest."""
+        count, tensors = ctx.count, ctx.saved_tensors
+        shapes, needs = ctx.shapes, ctx.needs_input_grad[2:]
+        trained = any(needs[count : count + 2]) or any(each is not None for each in cotangents[:2])
+        if trained:
+            raise GradientError(
+                "the compiled engine has no second derivatives with respect to damping or counting numbers; use "
+                "engine=Reference()"
+            )
+        arguments = tensors[count:]
+        initial, unary, *tables = arguments[2:]
+        along = [
+            torch.zeros_like(value) if move is None else move.detach().to(value)
+            for move, value in zip(cotangents[2:], (initial, unary, *tables), strict=True)
+        ]
+        direction = Direction(along[2:], along[1], along[0] if initial.numel() else None)
+        moved, dotted = _twice(shapes, Results(*tensors[:count]), arguments, direction)
+        results = [*moved[:3], moved.trace][:count]
+        start = dotted.initial if initial.numel() else None
+        return (None, None, *results, None, None, start, dotted.unary, *dotted.tables)

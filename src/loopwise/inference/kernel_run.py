@@ -215,6 +215,11 @@ class KernelRun:
     def lane_tag(self) -> tuple[int, ...]:
         return arithmetic.SCALAR if self.storage.arrangement is Arrangement.PLAIN else arithmetic.LANED
 
+    @cached_property
+    def variable_tag(self) -> tuple[int, ...]:
+        """Variables have lanes only where examples do."""
+        return arithmetic.LANED if self.storage.arrangement is Arrangement.EXAMPLES else arithmetic.SCALAR
+
     def order(self, options: Options) -> Order | None:
         """None for flooding."""
         if options.steps == 1:

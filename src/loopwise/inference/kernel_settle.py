@@ -10,8 +10,9 @@ import numpy as np
 
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, report_adjoint, solve_adjoint
+from loopwise.gradient.unroll import Store
 from loopwise.inference.kernel_run import Journey, KernelRun, Options
-from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results
+from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
 from loopwise.inference.schedules import Residual, Sequential
 from loopwise.inference.threads import in_threads
 from loopwise.kernels.plan import Adjoint, Seeds, Tape
@@ -45,7 +46,7 @@ class _Settling:
 
     def pull_back(self, adjoint: Results) -> Adjoints:
         book = Book(self.run, self.journey.m.dtype, parameters=False)
-        undo = KernelUndo.frozen(self.run, self.options, self.journey, self.frozen)
+        undo = KernelUndo(self.run, self.options, self.journey, self.journey.m, Store(), parameters=False)
         seeds = undo.seeds(adjoint)
         blocks, parts = self.run.blocks, book.parts
 
@@ -59,15 +60,22 @@ class _Settling:
     def _solve_block(self, undo: KernelUndo, book: Book, seeds: Seeds, part: int, block: int) -> None:
         here = book.adjoint(part)
         # What the loss says of beliefs and messages, carried to messages to variables.
-        undo.stretch(book, seeds._replace(last=np.zeros_like(seeds.last)), here, block, 0)
+        self._sweeps_back(undo, book, seeds._replace(last=np.zeros_like(seeds.last)), here, block, 0)
         silent = seeds._replace(last=np.full_like(seeds.last, -1))
         if isinstance(self.gradient, OneStep):
-            undo.stretch(book, silent, here, block, 1)
+            self._sweeps_back(undo, book, silent, here, block, 1)
             self.report.iterations = 1
         elif self.gradient.anderson:
             self._accelerated(undo, book, silent, here, block, self.gradient)
         else:
             self._plain(undo, book, silent, here, block, self.gradient)
+
+    def _sweeps_back(
+        self, undo: KernelUndo, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int
+    ) -> None:
+        """Undoes so many sweeps, each of which found the final messages."""
+        steps, n_base = sweeps * self.options.steps, block * self.run.block_size
+        undo.undo(book, seeds, adjoint, block, Stretch(steps, 0, self.journey.n, n_base, self.frozen, 0))
 
     def _plain(
         self, undo: KernelUndo, book: Book, silent: Seeds, here: Adjoint, block: int, gradient: FixedPoint
@@ -77,7 +85,7 @@ class _Settling:
         iterations, residual = 0, 1.0 if scale > 0 else 0.0
         while residual > gradient.tolerance and iterations < gradient.iterations:
             sweeps = min(TOGETHER, gradient.iterations - iterations)
-            undo.stretch(book, silent, here, block, sweeps)
+            self._sweeps_back(undo, book, silent, here, block, sweeps)
             iterations += sweeps
             residual = float(np.abs(here.m).max()) / scale
         report_adjoint(self.report, iterations, residual, gradient)
@@ -91,11 +99,11 @@ class _Settling:
 
         def transpose(y: np.ndarray) -> np.ndarray:
             trial.m[:] = y
-            undo.stretch(trial_book, silent, trial, block, 1)
+            self._sweeps_back(undo, trial_book, silent, trial, block, 1)
             image: np.ndarray = trial.m.copy()
             return image
 
         y, iterations, residual = solve_adjoint(transpose, here.m.copy(), gradient)
         here.m[:] = y
-        undo.stretch(book, silent, here, block, 1)
+        self._sweeps_back(undo, book, silent, here, block, 1)
         report_adjoint(self.report, iterations, residual, gradient)

@@ -7,7 +7,6 @@ given. Stage: inference.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -88,14 +87,7 @@ class KernelUndo:
     ) -> None:
         self.run, self.options, self.journey = run, options, journey
         self.start, self.tape, self.parameters = start, tape, parameters
-        self.dtype, self.steps = start.dtype, journey.tape
-
-    @staticmethod
-    def frozen(run: KernelRun, options: Options, journey: Journey, tape: Steps) -> KernelUndo:
-        """One whose every step finds the final messages (``tape``: no step of its own)."""
-        undo = KernelUndo(run, options, journey, journey.m, Store(), parameters=False)
-        undo.steps = tape
-        return undo
+        self.dtype = start.dtype
 
     def pull_back(self, adjoint: Results) -> Adjoints:
         """Adjoints of potentials, initial messages and inference parameters from those of the results."""
@@ -108,18 +100,12 @@ class KernelUndo:
                 if isinstance(self.options.schedule, Residual):
                     self._undo_updates(book, seeds, here, block)
                 else:
-                    for stretch in self._stretches(block):
-                        self._undo(book, seeds, here, block, stretch)
+                    for low, high in reversed(self.bounds(block)):
+                        self.undo(book, seeds, here, block, self.stretch(block, low, high))
                 book.finish(here, block)
 
         in_threads(parts, undo)
         return book.adjoints()
-
-    def stretch(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int) -> None:
-        """Undoes so many sweeps, each of which found the final messages."""
-        n_base = block * self.run.block_size
-        stretch = Stretch(sweeps * self.options.steps, 0, self.journey.n, n_base, self.steps, 0)
-        self._undo(book, seeds, adjoint, block, stretch)
 
     def seeds(self, adjoint: Results) -> Seeds:
         """What the loss says, packed."""
@@ -142,77 +128,51 @@ class KernelUndo:
         lanes = self.run.storage.lanes if self.run.storage.arrangement is Arrangement.EXAMPLES else 1
         return int(self.journey.sweeps[block * lanes : (block + 1) * lanes].max(initial=0))
 
-    def _stretches(self, block: int) -> Iterator[Stretch]:
-        """The stretches of a block's run, last to first, each with its tape."""
-        run, journey, size, steps = self.run, self.journey, self.run.block_size, self.options.steps
+    def bounds(self, block: int) -> list[tuple[int, int]]:
+        """The sweeps (low, high) of each stretch of a block's run that has its tape at once, first to last."""
         sweeps = self._sweeps(block)
+        length = self.tape.every if isinstance(self.tape, Checkpoints) else None
+        if length is None or sweeps <= length:
+            return [(0, sweeps)]
+        return [(low, min(low + length, sweeps)) for low in range(0, sweeps, length)]
+
+    def stretch(self, block: int, low: int, high: int) -> Stretch:
+        """The tape of some sweeps of a block: kept, or made again."""
+        journey, size, steps = self.journey, self.run.block_size, self.options.steps
+        tape = journey.tape
         if isinstance(self.tape, Store):
-            tape = journey.tape
             n_base, m_base = block * int(tape.n_block), block * int(tape.m_block)
-            yield Stretch(sweeps * steps, 0, journey.flow.n, n_base, tape, m_base)
-            return
-        length = self.tape.every if isinstance(self.tape, Checkpoints) else max(sweeps, 1)
-        assert length is not None
-        first = (max(sweeps, 1) - 1) // length * length
-        for low in range(first, -1, -length):
-            high = min(low + length, sweeps)
-            if low == 0:
-                m = self.start[block * size : (block + 1) * size].copy()
-            else:
-                kept = block * int(journey.tape.m_block) + low * steps // int(journey.tape.every) * size
-                m = journey.tape.m[kept : kept + size].copy()
-            options = self.options._replace(iterations=high - low, tolerance=0.0)
-            again = run.again(options, m, Record(True, 1 if self.parameters else 0), block)
-            yield Stretch(high * steps, low * steps, again.flow.n, 0, again.tape, 0)
-
-    def _undo(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:
-        if self.run.storage.arrangement is Arrangement.FACTORS:
-            self._undo_graph(book, seeds, adjoint, stretch)
+            return Stretch(high * steps, 0, journey.flow.n, n_base, tape, m_base)
+        if low == 0:
+            m = self.start[block * size : (block + 1) * size].copy()
         else:
-            self._undo_block(book, seeds, adjoint, block, stretch)
+            kept = block * int(tape.m_block) + low * steps // int(tape.every) * size
+            m = tape.m[kept : kept + size].copy()
+        options = self.options._replace(iterations=high - low, tolerance=0.0)
+        again = self.run.again(options, m, Record(True, 1 if self.parameters else 0), block)
+        return Stretch(high * steps, low * steps, again.flow.n, 0, again.tape, 0)
 
-    def _undo_block(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:
-        from loopwise.kernels.reverse import undo_block
+    def undo(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:
+        """Undoes one stretch, adding to ``adjoint``, which is a page of ``book``."""
+        from loopwise.kernels.reverse import undo_steps
 
-        run = self.run
-        undo_block(
-            run.plan,
-            run.order(self.options),
-            run.numbers.theta,
-            stretch.n,
-            np.uint64(stretch.n_base),
-            stretch.tape,
-            np.uint64(stretch.m_base),
-            seeds,
-            adjoint,
-            np.uint64(block),
-            run.examples,
-            stretch.high,
-            stretch.low,
-            self.options.damping,
-            run.literal,
-            book.general,
-            run.sharing,
-            run.lane_tag,
-            run.semiring,
-        )
-
-    def _undo_graph(self, book: Book, seeds: Seeds, adjoint: Adjoint, stretch: Stretch) -> None:
-        from loopwise.kernels.reverse import undo_graph
-
-        run = self.run
-        parts = run.parts(run.storage.layout.message_factors)
+        run, parts = self.run, book.kernel_parts
         dampings = np.zeros((parts, 1), dtype=self.dtype)
-        barrier = np.zeros(2, dtype=np.int64)
+        barrier, order = np.zeros(2, dtype=np.int64), run.order(self.options)
         in_threads(
             parts,
-            lambda part: undo_graph(
+            lambda part: undo_steps(
                 run.plan,
+                order,
                 run.numbers.theta,
-                stretch.n[stretch.n_base :],
+                stretch.n,
+                np.uint64(stretch.n_base),
                 stretch.tape,
+                np.uint64(stretch.m_base),
                 seeds,
                 adjoint._replace(damping=dampings[part]),
+                np.uint64(block),
+                run.examples,
                 stretch.high,
                 stretch.low,
                 part,
@@ -221,7 +181,9 @@ class KernelUndo:
                 self.options.damping,
                 run.literal,
                 book.general,
+                run.sharing,
                 run.lane_tag,
+                run.variable_tag,
                 run.semiring,
             ),
         )
@@ -264,7 +226,9 @@ class Book:
         self.run, self.storage, self.dtype, self.parameters = run, storage, dtype, parameters
         work = run.examples * storage.layout.edges
         alone = storage.arrangement is Arrangement.FACTORS
+        # Threads share the blocks; a block whose factors stand in the lanes is undone by all of them together.
         self.parts = 1 if alone else min(run.parts(work), max(run.blocks, 1))
+        self.kernel_parts = run.parts(storage.layout.message_factors) if alone else 1
         # The log domain has no pair kernel of its own.
         self.general = (0,) if len(run.semiring) >= 2 else run.general
         lanes = storage.lanes

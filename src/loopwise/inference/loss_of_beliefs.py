@@ -97,8 +97,14 @@ class RunDifferences:
         return float(loss)
 
     def along(self, direction: Mapping[str, Tensor]) -> tuple[float, float]:
-        """The derivative along ``direction`` and an estimate of its own error."""
-        return derivative(lambda step: self.at(direction, step), first_step(direction))
+        """The derivative along ``direction`` and an estimate of its own error; never NaN."""
+        slope, error = derivative(lambda step: self.at(direction, step), first_step(direction))
+        if not (math.isfinite(slope) and math.isfinite(error)):
+            raise GradientError(
+                f"{type(self.objective.inference).__name__} takes another number of sweeps at every step tried, so its "
+                "runs have no differences to compare with: set tolerance=0 and a fixed number of iterations"
+            )
+        return slope, error
 
 
 def first_step(direction: Mapping[str, Tensor]) -> float:

@@ -19,10 +19,11 @@ from loopwise.gradient.unroll import Tape, Unroll
 from loopwise.graph.layout import Layout
 from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
 from loopwise.inference.kernel_settle import settle
+from loopwise.inference.kernel_twice import Direction, push_and_pull
 from loopwise.inference.kernel_undo import Adjoints, KernelUndo, Results, record_for
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
-from loopwise.notices import ImpossibleError
+from loopwise.notices import GradientError, ImpossibleError
 
 # Fewer examples than this do not fill the lanes: each runs by itself.
 FEW_EXAMPLES = 8
@@ -125,7 +126,7 @@ class Part:
 
     def trace(self, sweeps: int) -> Tensor:
         """Log beliefs, each up to a constant, after every sweep up to ``sweeps``, ``[sweeps + 1, examples, states]``;
-        an example that stopped earlier has anything there."""
+        zero for an example that stopped earlier."""
         storage, tape, size = self.run.storage, self.journey.tape, self.run.block_size
         layout, examples = storage.layout, len(self.index)
         every = int(tape.every)
@@ -139,17 +140,29 @@ class Part:
             weighted = self._logarithms(np.ascontiguousarray(kept[:, row]).reshape(-1)) * exponents
             weighted = torch.where(torch.isnan(weighted), -torch.inf, weighted)
             total = weighted.new_zeros(examples, layout.states).index_add(-1, slot_state, weighted)
-            found.append(total + self.given.unary)
+            running = torch.from_numpy(self.journey.sweeps >= sweep)[:, None]
+            found.append(torch.where(running, total + self.given.unary, 0.0))
         return torch.stack(found)
 
     def pull_back(self, adjoint: Results, report: Report) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         if isinstance(self.keep.gradient, (FixedPoint, OneStep)):
             return settle(self.run, self.options, self.journey, adjoint, self.keep.gradient, report)
+        return self._undo().pull_back(adjoint)
+
+    def push_and_pull(self, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+        """Tangents of the results, and of what :meth:`pull_back` gives for ``adjoint``."""
+        if isinstance(self.options.schedule, Residual):
+            raise GradientError(
+                "the compiled engine has no second derivatives of the residual schedule; use Flooding or Sequential, "
+                "or engine=Reference()"
+            )
+        return push_and_pull(self._undo(), adjoint, direction)
+
+    def _undo(self) -> KernelUndo:
         assert self.tape is not None
         start = initial_messages(self.given, self.run.storage, len(self.run.semiring) >= 2)
-        undo = KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
-        return undo.pull_back(adjoint)
+        return KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
 
 
 def solve(given: Given, options: Options, layout: Layout, threads: int, maximise: bool, keep: Keep) -> list[Part]:
@@ -284,12 +297,8 @@ def _packed_unary(given: Given, storage: Storage, log: bool) -> tuple[np.ndarray
         high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
         high.scatter_reduce_(-1, owner, unary, "amax")
         unary = torch.exp(unary - high.gather(-1, owner))
-    if storage.arrangement is not Arrangement.EXAMPLES:
-        shared = unary.ndim == 1
-        return unary.contiguous().numpy().reshape(-1), 0 if shared else layout.states
-    if unary.ndim == 1:
-        return unary[:, None].expand(-1, storage.lanes).contiguous().numpy().reshape(-1), 0
-    return storage.pack_examples(unary, 0.0 if log else 1.0), layout.states * storage.lanes
+    block = layout.states * (storage.lanes if storage.arrangement is Arrangement.EXAMPLES else 1)
+    return storage.pack_unary(unary, 0.0 if log else 1.0), 0 if unary.ndim == 1 else block
 
 
 def initial_messages(given: Given, storage: Storage, log: bool) -> np.ndarray:

@@ -182,6 +182,13 @@ class Storage:
         laned: np.ndarray = padded.reshape(blocks, LANES, width).transpose(1, 2).contiguous().numpy().reshape(-1)
         return laned
 
+    def pack_unary(self, unary: Tensor, padding: float) -> np.ndarray:
+        """``[states]`` if all examples share them, else ``[examples, states]``."""
+        if self.arrangement is Arrangement.EXAMPLES and unary.ndim == 1:
+            laned: np.ndarray = unary[:, None].expand(-1, LANES).contiguous().numpy().reshape(-1)
+            return laned
+        return self.pack_examples(unary, padding)
+
     def unpack_examples(self, values: np.ndarray, examples: int) -> Tensor:
         """The inverse of :meth:`pack_examples`."""
         tensor = torch.from_numpy(values)

@@ -135,9 +135,24 @@ class Seeds(NamedTuple):
     last: Any  # [examples] the sweep each example stopped at
 
 
+class Tangent(NamedTuple):
+    """By how much the logarithms of everything move in one direction, for one block; and where the results go."""
+
+    m: Any  # [slots, lane] messages to variables, now
+    n: Any  # [step, slots, lane] messages to factors after every step
+    now: Any  # messages to factors themselves, as the visit being made finds them (sequential schedule)
+    theta: Any  # laid out like Numbers
+    unary: Any
+    last_unary: Any  # as in Seeds: beliefs and messages where each example stopped, and beliefs after every sweep
+    last_m: Any
+    last_n: Any
+    trace: Any
+
+
 @kernel
 def new_undo_scratch(plan, like, lane_tag):
-    """Working space to undo a step: rates of a factor, products of a cell, sums of a variable."""
+    """Working space to undo a step: rates of a factor, products of a cell, sums of a variable; and room for the
+    tangents of the first two."""
     lanes = np.int64(lanes_of(lane_tag))
     width, arity, states = U(1), U(1), U(1)
     for g in range(plan.groups.shape[0]):
@@ -149,4 +164,6 @@ def new_undo_scratch(plan, like, lane_tag):
         np.empty(int(width) * lanes, dtype=like.dtype),
         np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
         np.empty(int(states) * lanes, dtype=like.dtype),
+        np.empty(int(width) * lanes, dtype=like.dtype),
+        np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
     )

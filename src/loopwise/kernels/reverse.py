@@ -17,42 +17,6 @@ from loopwise.kernels.variable_adjoints import damping_back, enter_seeds, expone
 
 
 @kernel
-def undo_graph(
-    plan, theta, n, tape, seeds, adjoint, high, low, part, parts, barrier, kept, literal, general, laned, semiring,
-):  # fmt: skip
-    """Undoes steps ``high`` to ``low`` + 1 of a flooding run of one example, its factors in lanes; if ``low`` is 0,
-    also the messages to factors at the start. Threads as in ``flood_graph``."""
-    variables = plan.state_start.shape[0] - 1
-    first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
-    size = U(adjoint.m.shape[0])
-    begin, end = size * U(part) // U(parts), size * U(part + 1) // U(parts)
-    factor_scratch, variable_scratch = new_undo_scratch(plan, adjoint.m, laned), new_undo_scratch(plan, adjoint.m, ())
-    step = high
-    while True:
-        m_base = U(step - low) * tape.m_step
-        enter_seeds(
-            plan, seeds, U(0), step, first, last, 1, tape.m, m_base, adjoint, len(semiring) >= 2, laned, (),
-        )  # fmt: skip
-        if adjoint.exponents.shape[0] > 0:
-            exponents_back(first, last, plan, tape.m, m_base, adjoint, len(semiring) >= 2, laned, ())
-        variables_back(first, last, None, plan, U(0), adjoint, variable_scratch, laned, ())
-        meet(barrier, parts)
-        if step == low:
-            break
-        if tape.every > U(0):
-            damping_back(tape.m, m_base - tape.m_step, m_base, begin, end, adjoint, kept, len(semiring) >= 2)
-            meet(barrier, parts)
-        factors_back(
-            plan, U(0), U(part), U(parts), theta, n, U(step - 1 - low) * tape.n_step, adjoint, kept, factor_scratch,
-            literal, general, None, laned, semiring,
-        )  # fmt: skip
-        meet(barrier, parts)
-        step -= 1
-        if step == low and low > 0:
-            break
-
-
-@kernel
 def undo_half_sweep(
     plan, order, pull, block, theta, n, n_base, tape, m_base, adjoint, kept, scratch, literal, general, sharing,
     lane_tag, semiring,
@@ -85,41 +49,48 @@ def undo_half_sweep(
 
 
 @kernel
-def undo_block(
-    plan, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, kept, literal, general,
-    sharing, lane_tag, semiring,
+def undo_steps(
+    plan, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, part, parts, barrier, kept,
+    literal, general, sharing, lane_tag, variable_tag, semiring,
 ):  # fmt: skip
-    """The same for one block of examples, flooding (``order`` None) or sequential; ``adjoint.m`` and ``adjoint.n`` hold
-    the adjoints after step ``high`` that are known already. The tape begins with step ``low``: messages to factors at
-    ``n_base``, messages to variables at ``m_base``."""
-    lanes = lanes_of(lane_tag)
-    log = len(semiring) >= 2
-    variables = U(plan.state_start.shape[0] - 1)
-    size = U(plan.slots) * lanes
-    scratch = new_undo_scratch(plan, adjoint.m, lane_tag)
-    now = adjoint.now
+    """Undoes steps ``high`` to ``low`` + 1 of one block, flooding (``order`` None) or sequential; if ``low`` is 0, also
+    the messages to factors at the start.
+
+    ``adjoint.m`` and ``adjoint.n`` hold what is known already of the adjoints after step ``high``. The tape begins with
+    step ``low``: messages to factors at ``n_base``, messages to variables at ``m_base``. Where factors stand in the
+    lanes (``variable_tag`` () then), ``parts`` threads call this together as in ``flood_graph``.
+    """
+    lanes, log = lanes_of(lane_tag), len(semiring) >= 2
+    variables, size = plan.state_start.shape[0] - 1, U(plan.slots) * lanes
+    first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
+    begin, end = size * U(part) // U(parts), size * U(part + 1) // U(parts)
+    scratch, variable_scratch = new_undo_scratch(plan, adjoint.m, lane_tag), new_undo_scratch(plan, adjoint.m, lane_tag)
+    now, trained = adjoint.now, adjoint.exponents.shape[0] > 0
     step = high
     while True:
         m_now = m_base + U(step - low) * tape.m_step
-        n_before = n_base + U(step - 1 - low) * tape.n_step if step > low else n_base
         sweep = step if order is None else step // 2
         if order is None or step % 2 == 0:
             enter_seeds(
-                plan, seeds, block, sweep, U(0), variables, examples, tape.m, m_now, adjoint, log, lane_tag, lane_tag,
+                plan, seeds, block, sweep, first, last, examples, tape.m, m_now, adjoint, log, lane_tag, variable_tag,
             )  # fmt: skip
         if order is None or step == 0:
-            if adjoint.exponents.shape[0] > 0:
-                exponents_back(U(0), variables, plan, tape.m, m_now, adjoint, log, lane_tag, lane_tag)
-            variables_back(U(0), variables, None, plan, block, adjoint, scratch, lane_tag, lane_tag)
+            if trained:
+                exponents_back(first, last, plan, tape.m, m_now, adjoint, log, lane_tag, variable_tag)
+            variables_back(first, last, None, plan, block, adjoint, variable_scratch, lane_tag, variable_tag)
+            meet(barrier, parts)
         if step == low:
             break
+        n_before = n_base + U(step - 1 - low) * tape.n_step
         if order is None:
             if tape.every > U(0):
-                damping_back(tape.m, m_now - tape.m_step, m_now, U(0), size, adjoint, kept, log)
+                damping_back(tape.m, m_now - tape.m_step, m_now, begin, end, adjoint, kept, log)
+                meet(barrier, parts)
             factors_back(
-                plan, block, U(0), U(1), theta, n, n_before, adjoint, kept, scratch, literal, general, sharing,
+                plan, block, U(part), U(parts), theta, n, n_before, adjoint, kept, scratch, literal, general, sharing,
                 lane_tag, semiring,
             )  # fmt: skip
+            meet(barrier, parts)
         else:
             n_after = n_before + tape.n_step
             for place in range(size):

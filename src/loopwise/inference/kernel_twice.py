@@ -1,0 +1,178 @@
+"""One kernel run and its undoing, both with tangents: forward over reverse.
+
+In: a :class:`KernelUndo`, adjoints of the results, a direction in which what was given moves. Out: tangents of the
+results and of the adjoints: a Hessian-vector product. Stage: inference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
+from loopwise.inference.threads import in_threads
+from loopwise.kernels.plan import Adjoint, Tangent
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A move of everything that a run was given, in the shapes it was given in."""
+
+    tables: list[Tensor]
+    unary: Tensor
+    initial: Tensor | None
+
+    def select(self, index: Tensor) -> Direction:
+        """The same for some of the examples."""
+        return replace(
+            self,
+            tables=[table if table.ndim == 2 else table[index] for table in self.tables],
+            unary=self.unary if self.unary.ndim == 1 else self.unary[index],
+            initial=None if self.initial is None else self.initial[index],
+        )
+
+
+def push_and_pull(undo: KernelUndo, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+    """Tangents of the results, and of the adjoints that ``undo.pull_back(adjoint)`` gives."""
+    twice = _Twice(undo, adjoint, direction)
+    blocks, parts = undo.run.blocks, twice.dotted.parts
+
+    def work(part: int) -> None:
+        for block in range(blocks * part // parts, blocks * (part + 1) // parts):
+            twice.block(part, block)
+
+    in_threads(parts, work)
+    return twice.results(), twice.dotted.adjoints()
+
+
+class _Twice:
+    def __init__(self, undo: KernelUndo, adjoint: Results, direction: Direction) -> None:
+        run, dtype = undo.run, undo.dtype
+        storage = run.storage
+        self.undo, self.run, self.dtype = undo, run, dtype
+        self.seeds = undo.seeds(adjoint)
+        self.plain, self.dotted = Book(run, dtype, parameters=False), Book(run, dtype, parameters=False)
+        self.theta = storage.pack_tables(direction.tables, run.examples, 0.0)[0].astype(dtype, copy=False)
+        self.unary = storage.pack_unary(direction.unary, 0.0)
+        size = run.blocks * run.block_size
+        self.start = np.zeros(size, dtype=dtype)
+        if direction.initial is not None:
+            self.start = storage.pack_messages(direction.initial, 0.0)
+        self.last_unary = np.zeros_like(self.seeds.unary)
+        self.last_m, self.last_n = np.zeros(size, dtype=dtype), np.zeros(size, dtype=dtype)
+        self.trace = np.zeros_like(self.seeds.trace)
+
+    def block(self, part: int, block: int) -> None:
+        """One block, stretch by stretch: forth to find where each stretch starts, then back."""
+        size, bounds = self.run.block_size, self.undo.bounds(block)
+        m = self.start[block * size : (block + 1) * size].copy()
+        starts = {0: m.copy()}
+        for low, high in bounds[:-1]:
+            stretch = self.undo.stretch(block, low, high)
+            self._push(self._tangent(m, stretch), block, stretch)
+            starts[high] = m.copy()
+        plain, dotted = self.plain.adjoint(part), self.dotted.adjoint(part)
+        for low, high in reversed(bounds):
+            stretch = self.undo.stretch(block, low, high)
+            tangent = self._tangent(starts[low], stretch)
+            self._push(tangent, block, stretch)
+            self._pull(tangent, plain, dotted, block, stretch)
+        self.dotted.finish(dotted, block)
+
+    def results(self) -> Results:
+        storage, examples = self.run.storage, self.run.examples
+        trace = None
+        if self.trace.size:
+            states = storage.layout.states
+            by_example = storage.unpack_examples(self.trace, examples)
+            trace = by_example.reshape(examples, -1, states).transpose(0, 1)
+        return Results(
+            storage.unpack_examples(self.last_unary, examples),
+            storage.unpack_messages(self.last_n, examples),
+            storage.unpack_messages(self.last_m, examples),
+            trace,
+        )
+
+    def _tangent(self, m: np.ndarray, stretch: Stretch) -> Tangent:
+        size = self.run.block_size
+        return Tangent(
+            m,
+            np.empty((stretch.high - stretch.low + 1) * size, dtype=self.dtype),
+            np.empty(size, dtype=self.dtype),
+            self.theta,
+            self.unary,
+            self.last_unary,
+            self.last_m,
+            self.last_n,
+            self.trace,
+        )
+
+    def _push(self, tangent: Tangent, block: int, stretch: Stretch) -> None:
+        from loopwise.kernels.tangents import push_steps
+
+        run, parts = self.run, self.dotted.kernel_parts
+        barrier, order = np.zeros(2, dtype=np.int64), run.order(self.undo.options)
+        in_threads(
+            parts,
+            lambda part: push_steps(
+                run.plan,
+                order,
+                run.numbers.theta,
+                stretch.n,
+                np.uint64(stretch.n_base),
+                stretch.tape.n_step,
+                tangent,
+                np.uint64(block),
+                run.examples,
+                self.seeds.last,
+                stretch.high,
+                stretch.low,
+                part,
+                parts,
+                barrier,
+                self.undo.options.damping,
+                run.literal,
+                self.dotted.general,
+                run.sharing,
+                run.lane_tag,
+                run.variable_tag,
+                run.semiring,
+            ),
+        )
+
+    def _pull(self, tangent: Tangent, plain: Adjoint, dotted: Adjoint, block: int, stretch: Stretch) -> None:
+        from loopwise.kernels.tangents import undo_steps_twice
+
+        run, parts, seeds = self.run, self.dotted.kernel_parts, self.seeds
+        barrier, order = np.zeros(2, dtype=np.int64), run.order(self.undo.options)
+        in_threads(
+            parts,
+            lambda part: undo_steps_twice(
+                run.plan,
+                order,
+                run.numbers.theta,
+                stretch.n,
+                np.uint64(stretch.n_base),
+                stretch.tape.n_step,
+                seeds,
+                tangent,
+                plain,
+                dotted,
+                np.uint64(block),
+                run.examples,
+                stretch.high,
+                stretch.low,
+                part,
+                parts,
+                barrier,
+                self.undo.options.damping,
+                run.literal,
+                self.dotted.general,
+                run.sharing,
+                run.lane_tag,
+                run.variable_tag,
+                run.semiring,
+            ),
+        )
