@@ -11,11 +11,25 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from loopwise import decode as decode
     from loopwise import formats as formats
+    from loopwise import loss as loss
+    from loopwise.compare.gradients import compare_gradients as compare_gradients
+    from loopwise.gradient.covariance import Covariance as Covariance
     from loopwise.gradient.fixed_point import FixedPoint as FixedPoint
     from loopwise.gradient.fixed_point import OneStep as OneStep
+    from loopwise.gradient.hvp import hvp as hvp
     from loopwise.gradient.linear_solve import LinearSolve as LinearSolve
+    from loopwise.gradient.linear_solve import Saddle as Saddle
+    from loopwise.gradient.linear_solve import Schur as Schur
+    from loopwise.gradient.perturbation import CubeRoot as CubeRoot
+    from loopwise.gradient.perturbation import EqualSweeps as EqualSweeps
     from loopwise.gradient.perturbation import Perturbation as Perturbation
+    from loopwise.gradient.perturbation import SquareRoot as SquareRoot
+    from loopwise.gradient.perturbation import ToTolerance as ToTolerance
+    from loopwise.gradient.perturbation import symmetry_gap as symmetry_gap
+    from loopwise.gradient.solvers import Direct as Direct
+    from loopwise.gradient.solvers import Minres as Minres
     from loopwise.gradient.unroll import Checkpoints as Checkpoints
     from loopwise.gradient.unroll import Recompute as Recompute
     from loopwise.gradient.unroll import Store as Store
@@ -51,6 +65,7 @@ if TYPE_CHECKING:
     from loopwise.inference.exact import TooLargeError as TooLargeError
     from loopwise.inference.gibbs import Gibbs as Gibbs
     from loopwise.inference.gibbs import sample as gibbs_sample
+    from loopwise.inference.implicit import marginal_map as marginal_map
     from loopwise.inference.mean_field import MeanField as MeanField
     from loopwise.inference.message_passing import BP as BP
     from loopwise.inference.message_passing import TRW as TRW
@@ -58,6 +73,7 @@ if TYPE_CHECKING:
     from loopwise.inference.schedules import Flooding as Flooding
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.loss import metric as metric
     from loopwise.notices import ConvergenceWarning as ConvergenceWarning
     from loopwise.notices import GradientError as GradientError
     from loopwise.notices import GradientWarning as GradientWarning
@@ -74,8 +90,13 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.potentials": ("TablePotentials",),
     "loopwise.gradient.unroll": ("Checkpoints", "Recompute", "Store", "Unroll"),
     "loopwise.gradient.fixed_point": ("FixedPoint", "OneStep"),
-    "loopwise.gradient.perturbation": ("Perturbation",),
-    "loopwise.gradient.linear_solve": ("LinearSolve",),
+    "loopwise.gradient.perturbation": (
+        "CubeRoot", "EqualSweeps", "Perturbation", "SquareRoot", "ToTolerance", "symmetry_gap",
+    ),
+    "loopwise.gradient.linear_solve": ("LinearSolve", "Saddle", "Schur"),
+    "loopwise.gradient.solvers": ("Direct", "Minres"),
+    "loopwise.gradient.covariance": ("Covariance",),
+    "loopwise.gradient.hvp": ("hvp",),
     "loopwise.inference.base": ("Inference", "Problem"),
     "loopwise.notices": (
         "ConvergenceWarning", "GradientError", "GradientWarning", "ImpossibleError", "LoopwiseWarning",
@@ -91,10 +112,18 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.compiled": ("Compiled",),
     "loopwise.inference.mean_field": ("MeanField",),
     "loopwise.inference.gibbs": ("Gibbs", ("gibbs_sample", "sample")),
+    "loopwise.inference.implicit": ("marginal_map",),
     "loopwise.inference.exact": ("Exact", "TooLargeError"),
     "loopwise.inference.auto": ("Auto", "infer"),
+    "loopwise.compare.gradients": ("compare_gradients",),
 }  # fmt: skip
-_SUBMODULES = ("formats",)
+# Stages that are used by their own name, `lw.loss.MSE()`.
+_SUBMODULES = {
+    "decode": "loopwise.decode",
+    "formats": "loopwise.formats",
+    "loss": "loopwise.loss",
+    "metric": "loopwise.loss.metric",
+}
 _PLACE_OF = {
     (entry if isinstance(entry, str) else entry[0]): (module, entry if isinstance(entry, str) else entry[1])
     for module, entries in _HOME.items()
@@ -106,23 +135,26 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "random_mrf", "union",
     "TablePotentials",
     "Checkpoints", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
+    "CubeRoot", "EqualSweeps", "SquareRoot", "ToTolerance", "symmetry_gap", "Saddle", "Schur", "Direct", "Minres",
+    "Covariance", "hvp", "marginal_map",
     "Inference", "Problem", "Beliefs", "Status",
     "ConvergenceWarning", "GradientError", "GradientWarning", "ImpossibleError", "LoopwiseWarning",
     "BP", "TRW", "Flooding", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
-    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
-    "formats",
+    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer", "compare_gradients",
+    "decode", "formats", "loss", "metric",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
-        return importlib.import_module(f"loopwise.{name}")  # which also makes it an attribute of this package
+        module = globals()[name] = importlib.import_module(_SUBMODULES[name])
+        return module
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'loopwise' has no attribute {name!r}")
-    module, there = _PLACE_OF[name]
-    value = getattr(importlib.import_module(module), there)
+    home, there = _PLACE_OF[name]
+    value = getattr(importlib.import_module(home), there)
     globals()[name] = value
     return value
 

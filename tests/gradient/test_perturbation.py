@@ -44,6 +44,19 @@ def test_errors_fall_with_the_tolerance_although_steps_are_far_smaller() -> None
     assert errors[3] < 1e-6  # where rounding begins
 
 
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_examples_that_stop_at_different_sweeps_are_still_compared_alike(two_sided: bool) -> None:
+    """All run for the longest count; beliefs of the original run, good to 1e-4, must not enter the quotient."""
+    graph = mixed_graph()
+    tables, loss = random_tables(graph, seed=1, batch=(3,)), random_loss(graph)
+    scales = torch.tensor([0.05, 0.5, 1.0], dtype=torch.float64)
+    tables = {name: table * scales.reshape(3, *(1,) * (table.ndim - 1)) for name, table in tables.items()}
+    truth, _ = gradient_of(lw.BP(gradient=lw.LinearSolve(), **TIGHT), graph, tables, loss)
+    found, beliefs = gradient_of(lw.BP(gradient=Perturbation(two_sided), tolerance=1e-4), graph, tables, loss)
+    assert beliefs.status.sweeps.unique().numel() == 3
+    assert gap(found, truth) < 1e-2
+
+
 def test_unlocked_sweep_counts_leave_tolerance_over_step() -> None:
     graph = mixed_graph()
     inference, theta = marginal_map(lw.BP(**TIGHT), graph, random_tables(graph, seed=1))

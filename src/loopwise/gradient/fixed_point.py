@@ -94,6 +94,11 @@ def _mixed(images: list[np.ndarray], gaps: list[np.ndarray]) -> np.ndarray:
 
 def report_adjoint(report: Report, iterations: int, residual: float, gradient: FixedPoint) -> None:
     """Notes the worst of all solves; warns of one that stopped at its cap."""
+    if not residual < 1:  # it grew: the fixed point repels, though inference ended there
+        raise GradientError(
+            f"the adjoint of the fixed point diverged (it grew {residual:.2g}-fold in {iterations} sweeps): the fixed "
+            "point is not stable; use Unroll, or damping"
+        )
     report.iterations = max(report.iterations, iterations)
     report.residual = max(report.residual, residual)
     if residual > gradient.tolerance:

@@ -39,7 +39,7 @@ class Direct:
 
         chosen = matrix if regularised is None else regularised
         try:
-            # COLAMD: minimum degree of A + A' fills up beyond measure when zeros on the diagonal make rows change place.
+            # COLAMD: minimum degree of A + A' fills up beyond measure where zeros on the diagonal swap rows.
             factors = splu(chosen.tocsc(), permc_spec="COLAMD")
         except RuntimeError:
             raise GradientError(

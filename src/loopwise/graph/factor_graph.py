@@ -68,9 +68,9 @@ class FactorGraph:
         )
         # Position of factor k of the list a graph was built from: (group number, row). None: group by group.
         self._order: tuple[Integers, Integers] | None = None
-        # The last slicing of observed variables, with its key: calls with the same pattern of evidence reuse
-        # it.
-        self.conditioned: tuple[Any, Any] | None = None
+        # The last few slicings of observed variables, by pattern of evidence: calls with the same pattern reuse them
+        # (a likelihood alternates between two).
+        self.conditioned: dict[Any, Any] = {}
 
     @classmethod
     def from_scopes(cls, cardinalities: ArrayLike, scopes: Sequence[Sequence[int]]) -> FactorGraph:

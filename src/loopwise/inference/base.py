@@ -26,6 +26,8 @@ from loopwise.potentials.checks import broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
 
+KEPT_PLANS = 4  # slicings of evidence that a graph remembers
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -158,11 +160,11 @@ def _conditioning(graph: FactorGraph, values: np.ndarray) -> Conditioning:
     observed = values.reshape(-1, graph.variables) != FREE
     always, ever = observed.all(axis=0), observed.any(axis=0)
     key = (always.tobytes(), ever.tobytes())
-    kept = graph.conditioned  # read once: another thread may replace it
-    if kept is None or kept[0] != key:
-        kept = (key, Conditioning.of(graph, always, ever & ~always))
-        graph.conditioned = kept
-    plan: Conditioning = kept[1]
+    plan: Conditioning | None = graph.conditioned.get(key)
+    if plan is None:
+        plan = Conditioning.of(graph, always, ever & ~always)
+        recent = dict(list(graph.conditioned.items())[1 - KEPT_PLANS :])
+        graph.conditioned = {**recent, key: plan}  # replaced, not changed: another thread may be reading it
     return plan
 
 

@@ -309,4 +309,7 @@ def _example(problem: Problem, example: int) -> Problem:
         table = problem.tables[group.name]
         table = table.expand(*problem.batch, *table.shape[table.ndim - 1 - group.arity :])
         tables[group.name] = table.reshape(-1, *table.shape[len(problem.batch) :])[example]
-    return Problem(problem.graph, tables, torch.Size(), problem.like)
+    folded = problem.folded
+    if folded is not None:
+        folded = folded.expand(*problem.batch, folded.shape[-1]).reshape(-1, folded.shape[-1])[example]
+    return Problem(problem.graph, tables, torch.Size(), problem.like, folded=folded)

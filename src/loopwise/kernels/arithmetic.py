@@ -144,3 +144,21 @@ def probability(a, semiring):
     if len(semiring) < 2:
         return a
     return math.exp(a)
+
+
+@kernel
+def balance(values, start, states, lane_tag):
+    """Makes the adjoints of a log message or belief sum to zero over its values, as they do but for rounding, which
+    every sweep would multiply by the degree of variables and the arity of factors. Values without an adjoint, such as
+    forbidden ones, keep none."""
+    lanes = lanes_of(lane_tag)
+    for lane in range(lanes):
+        excess, size = values.dtype.type(0.0), values.dtype.type(0.0)
+        for state in range(states):
+            value = values[start + state * lanes + lane]
+            excess += value
+            size += abs(value)
+        share = excess / size if size > 0 else excess
+        for state in range(states):
+            value = values[start + state * lanes + lane]
+            values[start + state * lanes + lane] = value - abs(value) * share

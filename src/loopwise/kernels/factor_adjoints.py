@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, collect, combine, kernel, lanes_of, nothing, one, scalar, spliced
+from loopwise.kernels.arithmetic import U, balance, collect, combine, kernel, lanes_of, nothing, one, scalar, spliced
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -23,6 +23,7 @@ from loopwise.kernels.plan import (
     K0,
     K1,
     MEMBERS,
+    SHAPE,
     SHARED,
     SLOT_START,
     TABLE_BLOCK,
@@ -196,8 +197,8 @@ def part_of(product, rate, adjoint, semiring):
 
 @kernel
 def table_back(
-    groups, cell_slots, g, member, first, last, block, theta, n, n_base, adjoint, kept, rates, partial, lane_tag,
-    semiring,
+    groups, cell_slots, shapes, g, member, first, last, block, theta, n, n_base, adjoint, kept, rates, partial,
+    lane_tag, semiring,
 ):  # fmt: skip
     """Undoes the messages of one factor of any arity to its members ``first`` to ``last``, either domain.
 
@@ -227,6 +228,9 @@ def table_back(
                 rates[slot + lane] = collect(rates[slot + lane], partial[position * lanes + lane], semiring)
     low = U(cell_slots[slots0 + first]) * lanes
     high = U(cell_slots[slots0 + last]) * lanes if last < arity else width * lanes
+    for position in range(first, last):
+        slot = U(cell_slots[slots0 + position]) * lanes
+        balance(back, at + slot, U(shapes[groups[g, SHAPE] + position]), lane_tag)
     for place in range(low, high):
         if len(semiring) < 2:
             rates[place] = share_of(back[at + place], rates[place], least_mass(theta))
@@ -282,8 +286,8 @@ def factors_back(
                 spread[place] = 0
             for member in range(lo, hi):
                 table_back(
-                    plan.groups, plan.cell_slots, g, member, U(0), arity, block, theta, n, n_base, adjoint, kept,
-                    scratch[0], scratch[1], lane_tag, semiring,
+                    plan.groups, plan.cell_slots, plan.shapes, g, member, U(0), arity, block, theta, n, n_base, adjoint,
+                    kept, scratch[0], scratch[1], lane_tag, semiring,
                 )  # fmt: skip
         elif sharing is not None and plan.groups[g, SHARED] == U(1):
             pair_back(
@@ -307,8 +311,8 @@ def message_back(
         pair = pair and groups[g, K0] == U(len(literal)) and groups[g, K1] == U(len(literal))
     if general is not None and not pair:
         table_back(
-            groups, plan.cell_slots, g, member, position, position + U(1), block, theta, now, U(0), adjoint, kept,
-            scratch[0], scratch[1], lane_tag, semiring,
+            groups, plan.cell_slots, plan.shapes, g, member, position, position + U(1), block, theta, now, U(0),
+            adjoint, kept, scratch[0], scratch[1], lane_tag, semiring,
         )  # fmt: skip
     elif sharing is not None and groups[g, SHARED] == U(1):
         pair_message_back(

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, collect, kernel, lanes_of, nothing, scalar, spliced
+from loopwise.kernels.arithmetic import U, balance, collect, kernel, lanes_of, nothing, scalar, spliced
 from loopwise.kernels.factor_adjoints import cell_products, least_mass, share_of
 from loopwise.kernels.plan import (
     ARITY,
@@ -264,6 +264,10 @@ def table_back_twice(
     slots0 = groups[g, CELL_SLOTS]
     theta_dot, n_dot, least = tangent.theta, tangent.n, least_mass(theta)
     back, spread, back_dot, spread_dot, table_sum = adjoint.m, adjoint.n, dotted.m, dotted.n, dotted.theta
+    for position in range(first, last):
+        slot, states = U(cell_slots[slots0 + position]) * lanes, U(plan.shapes[groups[g, SHAPE] + position])
+        balance(back, at + slot, states, lane_tag)
+        balance(back_dot, at + slot, states, lane_tag)
     spare = arity * lanes
     for cell in range(cells):
         slots = slots0 + cell * arity

@@ -13,23 +13,7 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, kernel, lanes_of, scalar
-
-
-@kernel
-def balance(total, states, lane_tag):
-    """Makes the adjoints of a variable's values sum to zero, as they do but for rounding, which sweeps would multiply
-    by the degree each; values without an adjoint, such as forbidden ones, keep none."""
-    lanes = lanes_of(lane_tag)
-    for lane in range(lanes):
-        excess, size = total.dtype.type(0.0), total.dtype.type(0.0)
-        for state in range(states):
-            excess += total[state * lanes + lane]
-            size += abs(total[state * lanes + lane])
-        share = excess / size if size > 0 else excess
-        for state in range(states):
-            value = total[state * lanes + lane]
-            total[state * lanes + lane] = value - abs(value) * share
+from loopwise.kernels.arithmetic import U, balance, kernel, lanes_of, scalar
 
 
 @kernel
@@ -53,7 +37,7 @@ def variables_back(begin, end, order, plan, block, adjoint, scratch, stride_tag,
             here = edge_base[at]
             for place in range(size):
                 total[place] += n[here + place * step]
-        balance(total, size // lanes, lane_tag)
+        balance(total, U(0), size // lanes, lane_tag)
         for place in range(size):
             unary[u0 + place] += total[place]
         for at in range(first, last):
