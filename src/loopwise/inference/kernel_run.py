@@ -48,6 +48,20 @@ class Order(NamedTuple):
     pull_backward: np.ndarray
 
 
+class Room:
+    """Arrays of one thread that are used again and again: to touch fresh memory can cost more than to fill it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, size: int, dtype: np.dtype) -> np.ndarray:
+        """``size`` numbers, with anything in them."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < size or kept.dtype != dtype:
+            kept = self._kept[name] = np.empty(size, dtype=dtype)
+        return kept[:size]
+
+
 class Record(NamedTuple):
     """What a run is to keep: messages to factors after every step; messages to variables after every so many steps."""
 
@@ -115,17 +129,20 @@ class KernelRun:
         journey.lowest = journey.lowest[: self.examples]
         return journey
 
-    def again(self, options: Options, m: np.ndarray, record: Record, block: int) -> Journey:
-        """The same for one block, from its messages ``m``."""
-        journey = self._departure(options, m, record, 1)
+    def again(self, options: Options, m: np.ndarray, record: Record, block: int, room: Room) -> Journey:
+        """The same for one block, from its messages ``m``, with its steps in ``room``."""
+        journey = self._departure(options, m, record, 1, room)
         if self.storage.arrangement is Arrangement.FACTORS:
             self._flood_graph(options, journey)
         else:
             self._run_blocks(options, journey, block, block, block + 1)
         return journey
 
-    def _departure(self, options: Options, m: np.ndarray, record: Record, blocks: int) -> Journey:
+    def _departure(
+        self, options: Options, m: np.ndarray, record: Record, blocks: int, room: Room | None = None
+    ) -> Journey:
         """Arrays for a run of so many blocks."""
+        room = room or Room()
         size, storage = self.block_size, self.storage
         steps = options.iterations * options.steps
         residual = isinstance(options.schedule, Residual)
@@ -134,17 +151,17 @@ class KernelRun:
         tape = Tape(
             np.uint64((steps + 1) * size if stored else size),
             np.uint64(size if stored else 0),
-            np.empty(blocks * kept * size, dtype=m.dtype),
+            room.array("m", blocks * kept * size, m.dtype),
             np.uint64(kept * size),
             np.uint64(size),
             np.uint64(record.every),
         )
-        n = self._blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype)
+        n = self._blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, room)
         in_lanes = storage.arrangement is Arrangement.EXAMPLES
         flow = Flow(m, n, np.zeros(blocks * storage.layout.states * (storage.lanes if in_lanes else 1), dtype=m.dtype))
         apart = in_lanes and options.tolerance > 0  # an example that stopped is copied out of its block
         padded = self.blocks * storage.lanes
-        room = steps * storage.layout.edges if record.steps and residual else 0
+        updates = steps * storage.layout.edges if record.steps and residual else 0
         width = int(storage.layout.graph.cardinalities.max(initial=1))
         return Journey(
             flow,
@@ -156,14 +173,14 @@ class KernelRun:
             np.full(padded, np.inf, dtype=m.dtype),
             0,
             tape,
-            np.empty((self.examples, room), dtype=np.int32),
-            np.empty((self.examples, room * width), dtype=m.dtype),
+            np.empty((self.examples, updates), dtype=np.int32),
+            np.empty((self.examples, updates * width), dtype=m.dtype),
             np.zeros(self.examples, dtype=np.int64),
         )
 
-    def _blank_messages(self, count: int, dtype: np.dtype) -> np.ndarray:
-        """Room for ``count`` blocks of messages to factors; lanes that no factor fills are set once and for all."""
-        n = np.empty(count * self.block_size, dtype=dtype)
+    def _blank_messages(self, count: int, dtype: np.dtype, room: Room) -> np.ndarray:
+        """``count`` blocks of messages to factors; lanes that no factor fills are set once and for all."""
+        n = room.array("n", count * self.block_size, dtype)
         if self.storage.arrangement is Arrangement.FACTORS:
             rows = n.reshape(count, self.block_size)
             for first, last in self.storage.padded_runs:

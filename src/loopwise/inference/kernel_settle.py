@@ -74,6 +74,7 @@ class _Settling:
         self, undo: KernelUndo, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int
     ) -> None:
         """Undoes so many sweeps, each of which found the final messages."""
+        adjoint.n[:] = 0
         steps, n_base = sweeps * self.options.steps, block * self.run.block_size
         undo.undo(book, seeds, adjoint, block, Stretch(steps, 0, self.journey.n, n_base, self.frozen, 0))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
+from loopwise.inference.kernel_run import Room
 from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
 from loopwise.inference.threads import in_threads
 from loopwise.kernels.plan import Adjoint, Tangent
@@ -40,8 +41,9 @@ def push_and_pull(undo: KernelUndo, adjoint: Results, direction: Direction) -> t
     blocks, parts = undo.run.blocks, twice.dotted.parts
 
     def work(part: int) -> None:
+        room = Room()
         for block in range(blocks * part // parts, blocks * (part + 1) // parts):
-            twice.block(part, block)
+            twice.block(part, block, room)
 
     in_threads(parts, work)
     return twice.results(), twice.dotted.adjoints()
@@ -64,19 +66,19 @@ class _Twice:
         self.last_m, self.last_n = np.zeros(size, dtype=dtype), np.zeros(size, dtype=dtype)
         self.trace = np.zeros_like(self.seeds.trace)
 
-    def block(self, part: int, block: int) -> None:
+    def block(self, part: int, block: int, room: Room) -> None:
         """One block, stretch by stretch: forth to find where each stretch starts, then back."""
         size, bounds = self.run.block_size, self.undo.bounds(block)
         m = self.start[block * size : (block + 1) * size].copy()
         starts = {0: m.copy()}
         for low, high in bounds[:-1]:
-            stretch = self.undo.stretch(block, low, high)
-            self._push(self._tangent(m, stretch), block, stretch)
+            stretch = self.undo.stretch(block, low, high, room)
+            self._push(self._tangent(m, stretch, room), block, stretch)
             starts[high] = m.copy()
         plain, dotted = self.plain.adjoint(part), self.dotted.adjoint(part)
         for low, high in reversed(bounds):
-            stretch = self.undo.stretch(block, low, high)
-            tangent = self._tangent(starts[low], stretch)
+            stretch = self.undo.stretch(block, low, high, room)
+            tangent = self._tangent(starts[low], stretch, room)
             self._push(tangent, block, stretch)
             self._pull(tangent, plain, dotted, block, stretch)
         self.dotted.finish(dotted, block)
@@ -95,12 +97,12 @@ class _Twice:
             trace,
         )
 
-    def _tangent(self, m: np.ndarray, stretch: Stretch) -> Tangent:
+    def _tangent(self, m: np.ndarray, stretch: Stretch, room: Room) -> Tangent:
         size = self.run.block_size
         return Tangent(
             m,
-            np.empty((stretch.high - stretch.low + 1) * size, dtype=self.dtype),
-            np.empty(size, dtype=self.dtype),
+            room.array("n moves", (stretch.high - stretch.low + 1) * size, self.dtype),
+            room.array("now", size, self.dtype),
             self.theta,
             self.unary,
             self.last_unary,

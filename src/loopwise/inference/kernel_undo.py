@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Tape
-from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
+from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record, Room
 from loopwise.inference.schedules import Residual
 from loopwise.inference.storage import Arrangement
 from loopwise.inference.threads import in_threads
@@ -95,13 +95,14 @@ class KernelUndo:
         blocks, parts = self.run.blocks, book.parts
 
         def undo(part: int) -> None:
+            room = Room()
             for block in range(blocks * part // parts, blocks * (part + 1) // parts):
                 here = book.adjoint(part)
                 if isinstance(self.options.schedule, Residual):
                     self._undo_updates(book, seeds, here, block)
                 else:
                     for low, high in reversed(self.bounds(block)):
-                        self.undo(book, seeds, here, block, self.stretch(block, low, high))
+                        self.undo(book, seeds, here, block, self.stretch(block, low, high, room))
                 book.finish(here, block)
 
         in_threads(parts, undo)
@@ -136,7 +137,7 @@ class KernelUndo:
             return [(0, sweeps)]
         return [(low, min(low + length, sweeps)) for low in range(0, sweeps, length)]
 
-    def stretch(self, block: int, low: int, high: int) -> Stretch:
+    def stretch(self, block: int, low: int, high: int, room: Room) -> Stretch:
         """The tape of some sweeps of a block: kept, or made again."""
         journey, size, steps = self.journey, self.run.block_size, self.options.steps
         tape = journey.tape
@@ -149,7 +150,7 @@ class KernelUndo:
             kept = block * int(tape.m_block) + low * steps // int(tape.every) * size
             m = tape.m[kept : kept + size].copy()
         options = self.options._replace(iterations=high - low, tolerance=0.0)
-        again = self.run.again(options, m, Record(True, 1 if self.parameters else 0), block)
+        again = self.run.again(options, m, Record(True, 1 if self.parameters else 0), block, room)
         return Stretch(high * steps, low * steps, again.flow.n, 0, again.tape, 0)
 
     def undo(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:

@@ -47,9 +47,10 @@ def share_of(adjoint, mass, least):
 @spliced
 def pair_rates(
     theta, t0, cell_stride, lane_step, n, source, back, target, rates, r0, rows, row_stride, columns, column_stride,
-    kept, lanes,
+    kept, clearing, lanes,
 ):  # fmt: skip
-    """rates = adjoint of the message / its unnormalised value; of the adjoint stays what damping kept of the old."""
+    """rates = adjoint of the message / its unnormalised value; of the adjoint stays what damping kept of the old one,
+    if that is nothing perhaps not even zero (``clearing`` False)."""
     least = least_mass(theta)
     for a in range(rows):
         first = t0 + a * row_stride * cell_stride
@@ -60,7 +61,8 @@ def pair_rates(
                 total += theta[cell] * n[source + b * lanes + lane]
             adjoint = back[target + a * lanes + lane]
             rates[r0 + a * lanes + lane] = share_of(adjoint * (1 - kept), total, least)
-            back[target + a * lanes + lane] = adjoint * kept
+            if kept > 0 or clearing:
+                back[target + a * lanes + lane] = adjoint * kept
 
 
 @spliced
@@ -108,7 +110,7 @@ def pair_back(
             r0 = side * k0 * lanes
             pair_rates(
                 theta, t0, cell_stride, lane_step, n, n_base + there, back, here, rates, r0, rows, row_stride, columns,
-                column_stride, kept, lanes,
+                column_stride, kept, False, lanes,
             )  # fmt: skip
             pair_sources(
                 theta, t0, cell_stride, lane_step, n, n_base + there, spread, there, rates, r0, rows, row_stride,
@@ -149,7 +151,7 @@ def pair_message_back(
     table_sum = adjoint.theta
     pair_rates(
         theta, t0, cell_stride, lane_step, now, there, adjoint.m, here, rates, U(0), rows, row_stride, columns,
-        column_stride, kept, lanes,
+        column_stride, kept, True, lanes,
     )  # fmt: skip
     pair_sources(
         theta, t0, cell_stride, lane_step, now, there, adjoint.n, there, rates, U(0), rows, row_stride, columns,
@@ -269,7 +271,8 @@ def factors_back(
 ):  # fmt: skip
     """Undoes the flooding update of part ``part`` of ``parts`` of all factors: the adjoint of ``factor_step``.
 
-    ``kept``: what damping keeps of a message, and so of its adjoint. Adjoints of messages to factors are overwritten.
+    ``kept``: what damping keeps of a message, and so of its adjoint; if nothing, the adjoints of messages to variables
+    are used up, with anything left in them. Adjoints of messages to factors are overwritten.
     """
     size = U(len(literal))
     lanes = lanes_of(lane_tag)

@@ -27,7 +27,7 @@ def undo_updates(
     width = replaced.shape[0] // max(sent.shape[0], 1)
     both = np.empty(2 * width, dtype=flow.m.dtype)
     enter_seeds(
-        plan, seeds, block, seeds.last[example], U(0), variables, examples, flow.m, U(0), adjoint, log, (), (),
+        plan, seeds, block, seeds.last[example], U(0), variables, examples, flow.m, U(0), adjoint, True, log, (), (),
     )  # fmt: skip
     for back in range(made):
         update = made - 1 - back
@@ -36,7 +36,7 @@ def undo_updates(
         here = plan.edge_base[at]
         if adjoint.exponents.shape[0] > 0:
             exponents_back(variable, variable + U(1), plan, flow.m, U(0), adjoint, log, (), ())
-        variables_back(variable, variable + U(1), None, plan, block, adjoint, undo_scratch, (), ())
+        variables_back(variable, variable + U(1), None, plan, block, adjoint, True, True, undo_scratch, (), ())
         states = plan.state_start[variable + U(1)] - plan.state_start[variable]
         for state in range(states):
             both[state] = replaced[update * width + state]
@@ -56,4 +56,4 @@ def undo_updates(
         )  # fmt: skip
     if adjoint.exponents.shape[0] > 0:
         exponents_back(U(0), variables, plan, flow.m, U(0), adjoint, log, (), ())
-    variables_back(U(0), variables, None, plan, block, adjoint, undo_scratch, (), ())
+    variables_back(U(0), variables, None, plan, block, adjoint, True, True, undo_scratch, (), ())

@@ -32,7 +32,7 @@ def undo_half_sweep(
         states = U(plan.state_start[variable + U(1)] - plan.state_start[variable])
         if adjoint.exponents.shape[0] > 0:
             exponents_back(variable, variable + U(1), plan, tape.m, m_base, adjoint, log, lane_tag, lane_tag)
-        variables_back(index, index + U(1), order, plan, block, adjoint, scratch, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, lane_tag, lane_tag)
         for at in range(U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])):
             here = plan.edge_base[at]
             for place in range(here, here + states * lanes):
@@ -70,14 +70,19 @@ def undo_steps(
     while True:
         m_now = m_base + U(step - low) * tape.m_step
         sweep = step if order is None else step // 2
+        # Undoing undamped factors leaves nothing to add to; nor does it zero what it leaves.
+        adding = kept > 0 or order is not None or step == high
         if order is None or step % 2 == 0:
-            enter_seeds(
-                plan, seeds, block, sweep, first, last, examples, tape.m, m_now, adjoint, log, lane_tag, variable_tag,
+            adding = enter_seeds(
+                plan, seeds, block, sweep, first, last, examples, tape.m, m_now, adjoint, adding, log, lane_tag,
+                variable_tag,
             )  # fmt: skip
         if order is None or step == 0:
             if trained:
                 exponents_back(first, last, plan, tape.m, m_now, adjoint, log, lane_tag, variable_tag)
-            variables_back(first, last, None, plan, block, adjoint, variable_scratch, lane_tag, variable_tag)
+            variables_back(
+                first, last, None, plan, block, adjoint, adding, False, variable_scratch, lane_tag, variable_tag,
+            )  # fmt: skip
             meet(barrier, parts)
         if step == low:
             break
@@ -107,4 +112,7 @@ def undo_steps(
                 )  # fmt: skip
         step -= 1
         if step == low and low > 0:
+            if order is None and kept == 0:
+                for place in range(begin, end):
+                    adjoint.m[place] = 0
             break

@@ -132,13 +132,13 @@ def push_steps(
                 n_dot[after * size + place] = n_dot[before * size + place]
             if step % 2 == 1:
                 push_half_sweep(
-                    plan, order.forward, order.pull_forward, block, theta, n, n_base + after * n_step, tangent,
-                    after * size, kept, scratch, lane_tag, semiring,
+                    plan, order.forward, order.pull_forward, block, theta, n, n_base + after * n_step, tangent, after *
+                    size, kept, scratch, lane_tag, semiring,
                 )  # fmt: skip
             else:
                 push_half_sweep(
-                    plan, order.backward, order.pull_backward, block, theta, n, n_base + after * n_step, tangent,
-                    after * size, kept, scratch, lane_tag, semiring,
+                    plan, order.backward, order.pull_backward, block, theta, n, n_base + after * n_step, tangent, after
+                    * size, kept, scratch, lane_tag, semiring,
                 )  # fmt: skip
         if order is None or step % 2 == 0:
             sweep = step if order is None else step // 2
@@ -164,8 +164,8 @@ def undo_half_sweep_twice(
         index = variables - U(1) - back
         variable = U(order[index])
         size = U(plan.state_start[variable + U(1)] - plan.state_start[variable]) * lanes
-        variables_back(index, index + U(1), order, plan, block, adjoint, scratch, lane_tag, lane_tag)
-        variables_back(index, index + U(1), order, plan, block, dotted, scratch, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, dotted, True, True, scratch, lane_tag, lane_tag)
         for at in range(U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])):
             here = plan.edge_base[at]
             for place in range(here, here + size):
@@ -195,12 +195,12 @@ def undo_steps_twice(
         sweep = step if order is None else step // 2
         if order is None or step % 2 == 0:
             enter_seeds(
-                plan, seeds, block, sweep, first, last, examples, seeds.unary, U(0), adjoint, len(semiring) >= 2,
+                plan, seeds, block, sweep, first, last, examples, seeds.unary, U(0), adjoint, True, len(semiring) >= 2,
                 lane_tag, variable_tag,
             )  # fmt: skip
         if order is None or step == 0:
-            variables_back(first, last, None, plan, block, adjoint, scratch, lane_tag, variable_tag)
-            variables_back(first, last, None, plan, block, dotted, scratch, lane_tag, variable_tag)
+            variables_back(first, last, None, plan, block, adjoint, True, False, scratch, lane_tag, variable_tag)
+            variables_back(first, last, None, plan, block, dotted, True, False, scratch, lane_tag, variable_tag)
             meet(barrier, parts)
         if step == low:
             break

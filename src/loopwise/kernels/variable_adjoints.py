@@ -17,9 +17,12 @@ from loopwise.kernels.arithmetic import U, balance, kernel, lanes_of, scalar
 
 
 @kernel
-def variables_back(begin, end, order, plan, block, adjoint, scratch, stride_tag, lane_tag):
-    """Undoes the visits to variables ``begin`` to ``end`` of ``order`` (None: as numbered); the adjoints of their
-    messages to factors are used up."""
+def variables_back(begin, end, order, plan, block, adjoint, adding, clearing, scratch, stride_tag, lane_tag):
+    """Undoes the visits to variables ``begin`` to ``end`` of ``order`` (None: as numbered).
+
+    The adjoints of messages to them are added to, or written over if not ``adding``. Those of their messages to factors
+    are used up; they are set to zero only if ``clearing``, since undoing all factors writes them anew.
+    """
     state_start, edge_start, edge_base, exponents = plan.state_start, plan.edge_start, plan.edge_base, plan.exponents
     m, n, unary, total = adjoint.m, adjoint.n, adjoint.unary, scratch[2]
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
@@ -31,20 +34,58 @@ def variables_back(begin, end, order, plan, block, adjoint, scratch, stride_tag,
         size = (U(state_start[variable + U(1)]) - first_state) * lanes
         first, last = U(edge_start[variable]), U(edge_start[variable + U(1)])
         u0 = u_base + first_state * lanes
+        if len(lane_tag) == 0 and last - first == U(4) and not adding and not clearing:
+            # Every inner variable of a grid: its four messages are read side by side.
+            a, b = edge_base[first], edge_base[first + U(1)]
+            c, d = edge_base[first + U(2)], edge_base[first + U(3)]
+            wa, wb = exponents[first], exponents[first + U(1)]
+            wc, wd = exponents[first + U(2)], exponents[first + U(3)]
+            excess, whole = m.dtype.type(0.0), m.dtype.type(0.0)
+            for place in range(size):
+                o = place * step
+                value = (n[a + o] + n[b + o]) + (n[c + o] + n[d + o])
+                total[place] = value
+                excess += value
+                whole += abs(value)
+            share = excess / whole if whole > 0 else excess
+            for place in range(size):
+                o = place * step
+                value = total[place] - abs(total[place]) * share
+                unary[u0 + place] += value
+                m[a + o] = wa * value - n[a + o]
+                m[b + o] = wb * value - n[b + o]
+                m[c + o] = wc * value - n[c + o]
+                m[d + o] = wd * value - n[d + o]
+            continue
         for place in range(size):
             total[place] = 0
         for at in range(first, last):
             here = edge_base[at]
             for place in range(size):
                 total[place] += n[here + place * step]
-        balance(total, U(0), size // lanes, lane_tag)
+        if len(lane_tag) == 0:  # as balance does, but a call would cost more than the work
+            excess, whole = m.dtype.type(0.0), m.dtype.type(0.0)
+            for place in range(size):
+                excess += total[place]
+                whole += abs(total[place])
+            share = excess / whole if whole > 0 else excess
+            for place in range(size):
+                total[place] -= abs(total[place]) * share
+        else:
+            balance(total, U(0), size // lanes, lane_tag)
         for place in range(size):
             unary[u0 + place] += total[place]
         for at in range(first, last):
             here, weight = edge_base[at], exponents[at]
-            for place in range(size):
-                m[here + place * step] += weight * total[place] - n[here + place * step]
-                n[here + place * step] = 0
+            if adding:
+                for place in range(size):
+                    m[here + place * step] += weight * total[place] - n[here + place * step]
+            else:
+                for place in range(size):
+                    m[here + place * step] = weight * total[place] - n[here + place * step]
+            if clearing:
+                for place in range(size):
+                    n[here + place * step] = 0
 
 
 @scalar
@@ -83,10 +124,13 @@ def damping_back(m, before, after, first, last, adjoint, kept, log):
 
 
 @kernel
-def enter_seeds(plan, seeds, block, sweep, begin, end, examples, m, m_base, adjoint, log, stride_tag, lane_tag):
+def enter_seeds(
+    plan, seeds, block, sweep, begin, end, examples, m, m_base, adjoint, adding, log, stride_tag, lane_tag,
+):  # fmt: skip
     """Adds what the loss says of the beliefs and messages after ``sweep`` to the adjoints, for variables ``begin`` to
     ``end``; of the last sweep only for the examples that stopped there. ``m``: the messages after the sweep, looked at
-    only if the exponents want an adjoint."""
+    only if the exponents want an adjoint. If anything was added to the adjoints of messages to variables, which are
+    empty unless ``adding``, the answer is True: they must not be written over then."""
     lanes, stride = lanes_of(lane_tag), lanes_of(stride_tag)
     states, slots = U(plan.state_start[-1]), U(plan.slots) * stride
     traced = seeds.trace.shape[0] > 0
@@ -95,7 +139,7 @@ def enter_seeds(plan, seeds, block, sweep, begin, end, examples, m, m_base, adjo
         example = block * lanes + lane
         ending = ending or (example < U(examples) and seeds.last[example] == sweep)
     if not (traced or ending):
-        return
+        return adding
     sweeps = U(seeds.trace.shape[0]) // max(U(1), U(seeds.unary.shape[0]))
     u_base = block * U(adjoint.unary_block)
     for variable in range(begin, end):
@@ -115,9 +159,12 @@ def enter_seeds(plan, seeds, block, sweep, begin, end, examples, m, m_base, adjo
                 adjoint.unary[u_base + row] += total
                 for at in range(first, last):
                     here = plan.edge_base[at] + place
+                    if not adding:
+                        adjoint.m[here] = 0
                     adjoint.m[here] += plan.exponents[at] * total
                     if adjoint.exponents.shape[0] > 0:
                         adjoint.exponents[at] += total * finite_log(m[m_base + here], log)
                     if stops:
                         adjoint.m[here] += seeds.m[block * slots + here]
                         adjoint.n[here] += seeds.n[block * slots + here]
+    return True

@@ -1,5 +1,20 @@
-"""Numbers: log-potentials, a tensor a group."""
+"""Numbers: log-potentials, a tensor a group; priors on their parameters."""
 
+from loopwise.potentials.features import Features
+from loopwise.potentials.hashing import feature_keys, hashed, text_keys
+from loopwise.potentials.neural import NeuralPotentials
+from loopwise.potentials.sparse import SparseGroup, SparsePotentials
 from loopwise.potentials.tables import TablePotentials
+from loopwise.potentials.tied import TiedTables
 
-__all__ = ["TablePotentials"]
+__all__ = [
+    "Features",
+    "NeuralPotentials",
+    "SparseGroup",
+    "SparsePotentials",
+    "TablePotentials",
+    "TiedTables",
+    "feature_keys",
+    "hashed",
+    "text_keys",
+]

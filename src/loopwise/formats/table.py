@@ -1,0 +1,254 @@
+"""Tables of variables as CSV: a column is a variable, a row an example, an empty cell a missing value.
+
+In: a ``.csv`` file (or ``.csv.gz``). Out: a :class:`DataTable` of integers, with the :class:`Vocabulary` that says what
+they stand for; and back.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
+
+Integers = NDArray[np.int64]
+
+MISSING_VALUE = -1  # stands for an empty cell, as -1 stands for a free variable everywhere
+SHOWN = 8  # names or labels that a message lists at most
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What variables and their values are called: ``labels[v][x]`` is value ``x`` of the variable ``names[v]``."""
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.labels):
+            raise ValueError(f"a vocabulary of {len(self.names)} variables has labels for {len(self.labels)}")
+        twice = _first_repeat(self.names)
+        if twice is not None:
+            raise ValueError(f"two variables are called {twice!r}; give each a name of its own")
+        for name, labels in zip(self.names, self.labels, strict=True):
+            twice = _first_repeat(labels)
+            if twice is not None:
+                raise ValueError(f"two values of variable {name!r} are called {twice!r}; give each a name of its own")
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """How many values each variable has a label for."""
+        return tuple(len(labels) for labels in self.labels)
+
+    def variable(self, name: str) -> int:
+        """The number of the variable called ``name``."""
+        if name not in self._place:
+            raise ValueError(f"no variable is called {name!r}; {_known('variables', self.names, name)}")
+        return self._place[name]
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True, eq=False)
+class DataTable:
+    """``values[r, v]`` is row r's value of variable v of the vocabulary, :data:`MISSING_VALUE` for an empty cell."""
+
+    vocabulary: Vocabulary
+    values: Integers  # [rows, variables]
+
+
+def read_table(
+    path: PathLike,
+    *,
+    vocabulary: Vocabulary | None = None,
+    cardinalities: Sequence[int] | None = None,
+    may_be_empty: Collection[str] = (),
+    delimiter: str = ",",
+) -> DataTable:
+    """The table of a CSV file whose first line names the variables. Blank lines are skipped, spaces around cells too.
+
+    With a ``vocabulary`` (that of a trained system) columns are found by their name, whatever their order; a variable
+    without a column is missing throughout, and a label that it does not have is an error. Without, the labels of each
+    column are its vocabulary, in numerical order if all are numbers, else in that of the alphabet; labels 0 and 1 have
+    these values even if only one occurs. ``cardinalities``, one a column (those of a structure file): a column of whole
+    numbers below its own has them as values, any other at most so many labels. A column without any value is an error
+    unless it is named in ``may_be_empty`` (a hidden variable).
+
+    Time: O(cells).
+    """
+    where = display_name(path)
+    header, rows, lines = _cells(path, where, delimiter)
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in header]
+    if vocabulary is not None:
+        return _with_vocabulary(where, header, columns, lines, vocabulary)
+    if cardinalities is not None and len(cardinalities) != len(header):
+        raise FormatError(
+            where, 1, f"the file has {len(header)} columns, the structure has {len(cardinalities)} variables"
+        )
+    for name in may_be_empty:
+        if name not in header:
+            raise FormatError(where, 1, f"there is no column {name!r}; {_known('columns', header, name)}")
+    labels = []
+    for place, (name, column) in enumerate(zip(header, columns, strict=True)):
+        size = None if cardinalities is None else int(cardinalities[place])
+        labels.append(_labels_of(where, name, column, size, name in may_be_empty))
+    return _with_vocabulary(where, header, columns, lines, Vocabulary(tuple(header), tuple(labels)))
+
+
+def write_table(path: PathLike, vocabulary: Vocabulary, values: ArrayLike, *, columns: Sequence[str] = ()) -> None:
+    """Writes ``values`` ``[rows, variables]`` by their labels; ``columns``: only these variables, in this order."""
+    array = np.asarray(values)
+    if array.ndim != 2 or array.shape[1] != len(vocabulary.names):
+        raise ValueError(
+            f"values of shape {array.shape} do not fit a vocabulary of {len(vocabulary.names)} variables; they must be "
+            "[rows, variables]"
+        )
+    chosen = [vocabulary.variable(name) for name in columns] if columns else range(len(vocabulary.names))
+    texts = []
+    for place in chosen:
+        labels = (*vocabulary.labels[place], "")  # the missing value, -1, is the last
+        column = array[:, place]
+        bad = np.flatnonzero((column < MISSING_VALUE) | (column >= len(labels) - 1))
+        if bad.size:
+            raise ValueError(
+                f"row {bad[0]} gives variable {vocabulary.names[place]!r} the value {column[bad[0]]}; it has labels "
+                f"for 0 to {len(labels) - 2}"
+            )
+        texts.append([labels[value] for value in column.tolist()])
+    with atomic_write(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([vocabulary.names[place] for place in chosen])
+        writer.writerows(zip(*texts, strict=True))
+
+
+def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
+    """Header, rows of as many cells, and the line on which each row ends."""
+    records = _records(read_text(path), where, delimiter)
+    line, header = next(records, (None, []))
+    if not header:
+        raise FormatError(where, None, "the file is empty; its first line must name the variables, one a column")
+    for place, name in enumerate(header):
+        if not name:
+            raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
+    twice = _first_repeat(header)
+    if twice is not None:
+        raise FormatError(where, line, f"two columns are called {twice!r}; give each variable one column")
+    rows, lines = [], []
+    for line, row in records:
+        if len(row) != len(header):
+            raise FormatError(
+                where,
+                line,
+                f"this row has {len(row)} cells, the first line names {len(header)} columns; leave the cell of a "
+                "missing value empty",
+            )
+        rows.append(row)
+        lines.append(line)
+    if not rows:
+        raise FormatError(where, None, "the file names its columns but has no rows")
+    return header, rows, lines
+
+
+def _records(text: str, where: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        try:
+            record = next(reader, None)
+        except csv.Error as problem:
+            raise FormatError(where, reader.line_num, f"this line is no CSV: {problem}") from None
+        if record is None:
+            return
+        if record:
+            yield reader.line_num, [cell.strip() for cell in record]
+
+
+def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, may_be_empty: bool) -> tuple[str, ...]:
+    found = set(column) - {""}
+    if not found:
+        if not may_be_empty:
+            raise FormatError(
+                where,
+                None,
+                f"column {name!r} has no value in any row, so nothing can be learnt of it; remove the column, or name "
+                "it as hidden",
+            )
+        return _numbers(2 if size is None else size)
+    if size is not None and found <= set(_numbers(size)):
+        return _numbers(size)
+    if size is not None and len(found) > size:
+        raise FormatError(
+            where,
+            None,
+            f"column {name!r} has {len(found)} different labels ({_some(sorted(found, key=_order))}), its variable in "
+            f"the structure has {size} values",
+        )
+    if size is None and found <= {"0", "1"}:
+        return ("0", "1")
+    return tuple(sorted(found, key=_order)) if all(map(_is_number, found)) else tuple(sorted(found))
+
+
+def _with_vocabulary(
+    where: str, header: Sequence[str], columns: Sequence[Sequence[str]], lines: Sequence[int], vocabulary: Vocabulary
+) -> DataTable:
+    values = np.full((len(lines), len(vocabulary.names)), MISSING_VALUE, dtype=np.int64)
+    for name, column in zip(header, columns, strict=True):
+        if name not in vocabulary.names:
+            raise FormatError(where, 1, f"there is no variable {name!r}; {_known('variables', vocabulary.names, name)}")
+        place = vocabulary.variable(name)
+        codes = {label: value for value, label in enumerate(vocabulary.labels[place])} | {"": MISSING_VALUE}
+        try:
+            values[:, place] = [codes[cell] for cell in column]
+        except KeyError:
+            row = next(number for number, cell in enumerate(column) if cell not in codes)
+            raise FormatError(
+                where,
+                lines[row],
+                f"variable {name!r} has no value {column[row]!r}; "
+                f"{_known('values', vocabulary.labels[place], column[row])}",
+            ) from None
+    return DataTable(vocabulary, values)
+
+
+def _numbers(count: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(count))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)  # not NaN, which has no place in an order
+    except ValueError:
+        return False
+
+
+def _order(text: str) -> tuple[float, str]:
+    return (float(text), text) if _is_number(text) else (np.inf, text)
+
+
+def _first_repeat(names: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _known(what: str, names: Sequence[str], wish: str) -> str:
+    """What a message says of the names there are: the nearest one if there is one, else all or some."""
+    near = get_close_matches(wish, names, 1)
+    return f"did you mean {near[0]!r}?" if near else f"the {what} are {_some(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more

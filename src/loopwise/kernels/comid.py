@@ -1,0 +1,54 @@
+"""Compiled steps of AdaGrad with composite mirror descent on the rows that a batch touched.
+
+In: weights ``[rows, width]``, sums of squared gradients, the step of each row's last update. Out: all three, changed in
+place. Stage: below learning. A row that was not touched pays its regularisation when it is touched next: its
+denominator did not change meanwhile, so the skipped steps are one closed form.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shrunk(weight, scale, times, l1, l2):
+    """``times`` proximal steps of size ``scale`` on one weight; one of ``l1`` and ``l2`` is 0."""
+    if l2 > 0.0:
+        return weight * math.exp(-times * math.log1p(l2 * scale))
+    if l1 > 0.0:
+        return math.copysign(max(abs(weight) - times * l1 * scale, 0.0), weight)
+    return weight
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_rows(weights, squares, last, rows, gradients, step, rate, delta, l1, l2):
+    """Update number ``step`` of the distinct ``rows`` with their ``gradients`` ``[len(rows), width]``."""
+    for place in range(len(rows)):
+        row = rows[place]
+        skipped = step - 1 - last[row]
+        for column in range(weights.shape[1]):
+            weight = np.float64(weights[row, column])
+            if skipped > 0:
+                old = delta + math.sqrt(squares[row, column])
+                weight = shrunk(weight, rate / old, skipped, l1, l2)
+            gradient = np.float64(gradients[place, column])
+            squares[row, column] += gradient * gradient
+            scale = rate / (delta + math.sqrt(squares[row, column]))
+            weights[row, column] = shrunk(weight - scale * gradient, scale, 1, l1, l2)
+        last[row] = step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def catch_up(weights, squares, last, step, rate, delta, l1, l2):
+    """Pays what all rows owe up to and including ``step``."""
+    for row in range(len(last)):
+        skipped = step - last[row]
+        if skipped > 0:
+            for column in range(weights.shape[1]):
+                if weights[row, column] != 0.0:
+                    scale = rate / (delta + math.sqrt(squares[row, column]))
+                    weights[row, column] = shrunk(np.float64(weights[row, column]), scale, skipped, l1, l2)
+            last[row] = step

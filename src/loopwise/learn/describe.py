@@ -1,0 +1,144 @@
+"""Option objects as JSON, and back: dataclasses, modules, numbers, tensors, graphs.
+
+In: an object made of known classes (:mod:`loopwise.learn.known`). Out: JSON, with tensors set aside under names; and
+back. Stage: learning. Going back looks names up in the table of known classes; it imports nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.learn.known import KNOWN, Known
+
+_BY_KIND = {known.kind: known for known in KNOWN}
+_BY_NAME = {known.name: known for known in KNOWN}
+_DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (torch.float64, torch.float32, torch.float16)}
+
+
+class Describer:
+    """Turns objects into JSON. ``names``: tensors that are saved anyway, by identity, under these names."""
+
+    def __init__(self, graph: FactorGraph, names: Mapping[int, str]) -> None:
+        self.graph = graph
+        self.names = dict(names)
+        self.tensors: dict[str, Tensor] = {}  # those to save besides
+
+    def describe(self, value: Any, path: str) -> Any:
+        """JSON for ``value``; ``path`` says in messages where it was found."""
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, float | np.floating):
+            return float(value) if math.isfinite(value) else {"number": str(float(value))}
+        if isinstance(value, Tensor):
+            return {"tensor": self._name(value), "trained": isinstance(value, nn.Parameter)}
+        if isinstance(value, np.ndarray):
+            return {"array": self._name(torch.from_numpy(np.array(value)))}
+        if isinstance(value, torch.dtype):
+            return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, FactorGraph):
+            self._check_graph(value, path)
+            return {"graph": 0}
+        if isinstance(value, list | tuple | AbstractSet):
+            return [self.describe(member, f"{path}[{place}]") for place, member in enumerate(value)]
+        if isinstance(value, Mapping):
+            return {
+                "mapping": [[_key(key, path), self.describe(item, f"{path}[{key!r}]")] for key, item in value.items()]
+            }
+        return self._instance(value, path)
+
+    def _instance(self, value: Any, path: str) -> Any:
+        known = _BY_KIND.get(type(value))
+        if known is None:
+            name = getattr(type(value), "__name__", "") if not callable(value) or isinstance(value, nn.Module) else ""
+            what = f"of class {name}" if name else f"({value!r})"
+            raise ValueError(
+                f"a system whose {path} is {what} cannot be saved, since loading would have to run code that is not "
+                "loopwise's: save system.state_dict() instead, and load it into a system that you build"
+            )
+        options = known.options(value)
+        return {
+            "class": known.name,
+            "options": {name: self.describe(option, f"{path}.{name}") for name, option in options.items()},
+        }
+
+    def _name(self, tensor: Tensor) -> str:
+        name = self.names.get(id(tensor))
+        if name is None:
+            name = f"constant.{len(self.tensors)}"
+            self.tensors[name] = tensor
+        return name
+
+    def _check_graph(self, graph: FactorGraph, path: str) -> None:
+        if graph is not self.graph and graph != self.graph:
+            raise ValueError(f"the {path} of the system is {graph!r}, the system is over {self.graph!r}")
+
+
+@dataclasses.dataclass
+class Builder:
+    """Makes objects from their JSON. A tensor that is named twice is one tensor."""
+
+    graph: FactorGraph
+    tensors: Mapping[str, Tensor]
+    trained: dict[str, nn.Parameter] = dataclasses.field(default_factory=dict)
+
+    def build(self, json: Any) -> Any:
+        """The object; ValueError or TypeError where the JSON describes none."""
+        if json is None or isinstance(json, bool | str | int | float):
+            return json
+        if isinstance(json, list):
+            return tuple(self.build(member) for member in json)
+        match json:
+            case {"class": str(name), "options": dict(options)}:
+                known = _known(name)
+                return known.make(**{str(key): self.build(option) for key, option in options.items()})
+            case {"tensor": str(name), "trained": True}:
+                return self.trained.setdefault(name, nn.Parameter(self._tensor(name)))
+            case {"tensor": str(name)}:
+                return self._tensor(name)
+            case {"array": str(name)}:
+                return self._tensor(name).numpy()
+            case {"mapping": list(items)}:
+                return {_plain(key): self.build(item) for key, item in items}
+            case {"number": str(text)}:
+                return float(text)
+            case {"dtype": str(name)} if name in _DTYPES:
+                return _DTYPES[name]
+            case {"graph": _}:
+                return self.graph
+        raise ValueError(f"it holds {str(json)[:80]}, which describes nothing")
+
+    def _tensor(self, name: str) -> Tensor:
+        if name not in self.tensors:
+            raise ValueError(f"it names a tensor {name!r} that the file does not hold")
+        return self.tensors[name].clone()
+
+
+def _known(name: str) -> Known:
+    if name not in _BY_NAME:
+        raise ValueError(f"it names a class {name!r} that this version of loopwise does not know")
+    return _BY_NAME[name]
+
+
+def _key(key: Any, path: str) -> str | int:
+    if not isinstance(key, str | int):
+        raise ValueError(
+            f"the {path} of the system cannot be saved: it has the key {key!r}, which is no name or number"
+        )
+    return key
+
+
+def _plain(key: Any) -> str | int:
+    if not isinstance(key, str | int):
+        raise ValueError(f"it holds the key {str(key)[:80]}")
+    return key

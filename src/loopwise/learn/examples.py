@@ -1,0 +1,281 @@
+"""Examples: joint assignments of the variables, and what each variable is in each of them.
+
+In: values and roles, samples or a table of data. Out: :class:`Examples`, which inference, losses and training read.
+Stage: learning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from loopwise.formats.table import DataTable
+from loopwise.graph.evidence import FREE, Evidence, Role
+from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.learn.batching import batch_indices
+from loopwise.loss.targets import Targets, TargetsLike
+from loopwise.potentials.features import Features
+
+Index = int | slice | Sequence[int] | np.ndarray | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """A number of examples over one graph.
+
+    ``values`` is int64 ``[count, variables]``, :data:`~loopwise.FREE` (-1) where a value is missing; those of hidden
+    variables are never looked at. ``roles`` is ``[count, variables]`` of :class:`~loopwise.Role`, as declared: an
+    output whose value is missing is predicted, but not scored. ``inputs`` are what the potentials' ``forward`` takes by
+    name, each with one row an example. Make them by :meth:`of`, which checks once; parts (``examples[3:7]``) are not
+    checked again.
+
+    >>> from loopwise import Role, chain
+    >>> examples = Examples.of(chain(3), [[0, 1, 1], [1, -1, 0]], [Role.INPUT, Role.OUTPUT, Role.HIDDEN])
+    >>> len(examples), examples.clamped.tolist(), examples.targets.scored.tolist()
+    (2, [[0, 1, -1], [1, -1, -1]], [[False, True, False], [False, False, False]])
+    """
+
+    graph: FactorGraph
+    values: Integers
+    roles: Integers
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    given_targets: Targets | None = None  # right answers other than the values of the outputs
+
+    @staticmethod
+    def of(
+        graph: FactorGraph,
+        values: Tensor | ArrayLike,
+        roles: ArrayLike,
+        *,
+        targets: TargetsLike | None = None,
+        **inputs: Any,
+    ) -> Examples:
+        """Checked examples; ``values`` and ``roles`` are copied.
+
+        ``roles``: ``[variables]`` for all examples alike, or ``[count, variables]``. ``targets``: right answers, where
+        they are not simply the values of the outputs (sets of answers, say). ``inputs``: per-example arguments of the
+        potentials' ``forward`` by name, each with one row an example: tensors, arrays, lists,
+        :class:`~loopwise.potentials.Features`, or mappings of these.
+        """
+        array = _checked_values(graph, values)
+        checked = _checked_roles(graph, roles, len(array))
+        for name, rows in inputs.items():
+            _check_rows(name, rows, len(array))
+        known = None if targets is None else Targets.of(graph, targets)
+        if known is not None and tuple(known.batch_shape) != (len(array),):
+            raise ValueError(f"targets for {tuple(known.batch_shape)} examples do not fit {len(array)} examples")
+        return Examples(graph, array, checked, inputs, known)
+
+    @staticmethod
+    def from_table(
+        graph: FactorGraph, table: DataTable, *, outputs: Iterable[str], hidden: Iterable[str] = (), **inputs: Any
+    ) -> Examples:
+        """The rows of a table whose variables are those of ``graph``, in order; all but ``outputs`` and ``hidden``,
+        given by name, are inputs."""
+        vocabulary = table.vocabulary
+        sizes = vocabulary.cardinalities
+        if len(sizes) != graph.variables:
+            raise ValueError(f"the table has {len(sizes)} variables, the graph has {graph.variables}")
+        for place, size in enumerate(sizes):
+            if size > graph.cardinalities[place]:
+                raise ValueError(
+                    f"variable {vocabulary.names[place]!r} has {size} labels in the table and "
+                    f"{graph.cardinalities[place]} values in the graph"
+                )
+        predicted, unseen = list(outputs), list(hidden)
+        for name in predicted:
+            if name in unseen:
+                raise ValueError(f"{name!r} is listed both as an output and as hidden; it can be only one of them")
+        if not predicted:
+            raise ValueError("no output is named, so there is nothing to predict; name at least one variable")
+        roles = np.full(graph.variables, Role.INPUT, dtype=np.int64)
+        roles[[vocabulary.variable(name) for name in predicted]] = Role.OUTPUT
+        roles[[vocabulary.variable(name) for name in unseen]] = Role.HIDDEN
+        return Examples.of(graph, table.values, roles, **inputs)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        shares = ", ".join(
+            f"{count / max(1, len(self)):.4g} {role.name.lower()}"
+            for role in Role
+            for count in [int((self.known_roles == role).sum())]
+            if count
+        )
+        return f"Examples({len(self)} over {self.graph!r}; variables an example: {shares})"
+
+    def __getitem__(self, index: Index) -> Examples:
+        """Some of the examples; one number gives examples that are only one."""
+        rows = _rows(index, len(self))
+        targets = self.targets[_for_torch(rows)] if self.scored else None
+        inputs = {name: _part(value, rows) for name, value in self.inputs.items()}
+        return Examples(self.graph, self.values[rows], self.roles[rows], inputs, targets)
+
+    def __iter__(self) -> Iterator[Examples]:
+        return (self[number] for number in range(len(self)))
+
+    def batches(
+        self,
+        size: int,
+        generator: torch.Generator | None = None,
+        *,
+        by_pattern: bool = False,
+        clamped: Iterable[Role] = (Role.INPUT,),
+    ) -> Iterator[Examples]:
+        """Parts of at most ``size`` examples that together hold each once; ``generator`` shuffles.
+
+        ``by_pattern``: the same variables are observed in all examples of a part. Inference then slices them away,
+        which is faster, and an example's beliefs after a fixed number of sweeps do not depend on its neighbours; but
+        patterns with few examples make small parts. ``clamped``: the roles that count as observed (a likelihood also
+        clamps outputs).
+        """
+        for rows in self.batch_indices(size, generator, by_pattern=by_pattern, clamped=clamped):
+            yield self[rows]
+
+    def batch_indices(
+        self,
+        size: int,
+        generator: torch.Generator | None = None,
+        *,
+        by_pattern: bool = False,
+        clamped: Iterable[Role] = (Role.INPUT,),
+    ) -> list[Integers]:
+        """The numbers of the examples of each of :meth:`batches`."""
+        patterns = np.isin(self.known_roles, list(clamped)) if by_pattern else None
+        return batch_indices(len(self), size, generator, patterns)
+
+    @cached_property
+    def known_roles(self) -> Integers:
+        """Roles ``[count, variables]`` with MISSING for inputs and outputs that have no value."""
+        lost = (self.values == FREE) & (self.roles != Role.HIDDEN)
+        return np.where(lost, np.int64(Role.MISSING), self.roles)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What inference takes (it clamps the inputs) and likelihoods too (they look at the outputs besides)."""
+        return Evidence(self.values, self.known_roles)
+
+    @cached_property
+    def clamped(self) -> Integers:
+        """The values of inputs and outputs, :data:`~loopwise.FREE` for all else: evidence that holds the answers."""
+        return self.evidence.clamp((Role.INPUT, Role.OUTPUT))
+
+    @cached_property
+    def outputs(self) -> Tensor:
+        """Which variables are to be predicted, bool ``[count, variables]``, their values known or not."""
+        return torch.from_numpy(self.roles == Role.OUTPUT)
+
+    @cached_property
+    def scored(self) -> bool:
+        """Whether any right answer is known."""
+        if self.given_targets is not None:
+            return bool(self.given_targets.scored.any())
+        return bool((self.known_roles == Role.OUTPUT).any())
+
+    @cached_property
+    def targets(self) -> Targets:
+        """What losses score: built once, then cut like the examples."""
+        if self.given_targets is not None:
+            return self.given_targets
+        return Targets.from_evidence(self.graph, self.evidence)
+
+
+def _checked_values(graph: FactorGraph, values: Tensor | ArrayLike) -> Integers:
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"values of examples must be integers, not {array.dtype}")
+    if array.ndim != 2 or array.shape[1] != graph.variables:
+        raise ValueError(f"values of shape {array.shape} must be [examples, variables], of {graph.variables} variables")
+    array = array.astype(np.int64)
+    bad = np.argwhere((array < FREE) | (array >= graph.cardinalities))
+    if bad.size:
+        example, variable = bad[0].tolist()
+        raise ValueError(
+            f"example {example} gives variable {variable} the value {array[example, variable]}; it has values 0 to "
+            f"{graph.cardinalities[variable] - 1}, and -1 if it is missing"
+        )
+    return array
+
+
+def _checked_roles(graph: FactorGraph, roles: ArrayLike, count: int) -> Integers:
+    array = np.asarray(roles)
+    if array.shape not in ((graph.variables,), (count, graph.variables)):
+        raise ValueError(
+            f"roles of shape {array.shape} must be [variables] or [examples, variables], of {graph.variables} variables"
+            f" and {count} examples"
+        )
+    bad = np.argwhere(~np.isin(array, list(Role)))
+    if bad.size:
+        place = bad[0].tolist()
+        example = f" in example {place[0]}" if len(place) == 2 else ""
+        raise ValueError(
+            f"the role of variable {place[-1]}{example} is {array[tuple(place)]}; roles are "
+            f"{', '.join(f'{role.name} ({role.value})' for role in Role)}"
+        )
+    return np.broadcast_to(array.astype(np.int64), (count, graph.variables))
+
+
+def _rows(index: Index, count: int) -> slice | Integers:
+    """An index that keeps the axis of examples; slices stay slices, so that parts are views, if torch takes them."""
+    if isinstance(index, slice):
+        return index if index.step is None or index.step > 0 else np.arange(count)[index].copy()
+    array = index.cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
+    if array.ndim > 1 or not (np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_ or not array.size):
+        raise ValueError(f"examples are chosen by integers, a slice or a mask, not {index!r}")
+    if array.dtype == np.bool_:
+        if array.shape != (count,):
+            raise ValueError(f"a mask of shape {array.shape} does not fit {count} examples")
+        return np.flatnonzero(array)
+    numbers = np.atleast_1d(array).astype(np.int64)
+    bad = numbers[(numbers < -count) | (numbers >= count)]
+    if bad.size:
+        raise IndexError(f"there is no example {bad[0]}; there are {count}")
+    return numbers % count if numbers.size else numbers
+
+
+def _for_torch(rows: slice | Integers) -> slice | Tensor:
+    return rows if isinstance(rows, slice) else torch.from_numpy(rows)
+
+
+def count_rows(value: Any) -> int:
+    """How many examples an input has rows for."""
+    if isinstance(value, Mapping):
+        return count_rows(next(iter(value.values()), ()))
+    if isinstance(value, Features):
+        return value.batch[0] if value.batch else 0
+    return int(value.shape[0]) if hasattr(value, "shape") and len(value.shape) else len(value)
+
+
+def _check_rows(name: str, value: Any, count: int) -> None:
+    """Refuses an input that has not one row for each example."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            _check_rows(f"{name}[{key!r}]", part, count)
+        return
+    try:
+        rows = count_rows(value)
+    except TypeError:
+        raise ValueError(f"input {name} is {value!r}, which has no rows; give one for each example") from None
+    if rows != count:
+        raise ValueError(f"input {name} has {rows} rows for {count} examples; give one each")
+
+
+def _part(value: Any, rows: slice | Integers) -> Any:
+    """The rows of one input: of tensors, sparse features, lists, or whatever else takes NumPy indices."""
+    if isinstance(value, Mapping):
+        return {key: _part(member, rows) for key, member in value.items()}
+    if isinstance(value, Features):
+        return value.take(np.arange(value.batch[0])[rows])
+    if isinstance(value, Tensor):
+        return value[_for_torch(rows)]
+    if isinstance(value, list | tuple) and not isinstance(rows, slice):
+        return [value[row] for row in rows.tolist()]
+    return value[rows]

@@ -1,0 +1,202 @@
+"""L-BFGS through SciPy: smooth losses on full batches, minimised to convergence.
+
+In: parameters, a closure that gives the loss. Out: changed parameters, a report. Stage: learning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.gradient.hvp import check_scalar
+
+Vector = NDArray[np.float64]
+
+# What a point without a finite loss is given: this many times the size of the last finite loss above it. Large enough
+# for any line search to turn back, small enough that its interpolation keeps its digits.
+_WALL = 1e3
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a minimisation ended."""
+
+    loss: float
+    iterations: int
+    evaluations: int
+    converged: bool
+    message: str
+
+
+class LBFGS(torch.optim.Optimizer):
+    """Limited-memory BFGS with SciPy's line search (Liu & Nocedal 1989; Byrd, Lu, Nocedal & Zhu 1995).
+
+    One ``step(closure)`` is a whole minimisation of at most ``iterations`` iterations, in double precision whatever the
+    parameters are kept in; ``report`` says how it ended. The closure returns the loss and need not call backward: if it
+    does (as for ``torch.optim.LBFGS``), its gradients are used. It must mean the same data each time: full batches.
+    Curvature is not kept from step to step, so give many ``iterations`` and few epochs.
+
+    A trial point whose loss or gradient is not finite counts as a wall, and the line search turns back; such a start is
+    an error.
+
+    Parameters
+    ----------
+    iterations:
+        At most so many in a step.
+    memory:
+        Pairs of differences kept: that many times two vectors of memory.
+    gradient_tolerance, loss_tolerance:
+        Stop when the largest gradient entry, or the relative change of the loss, is below.
+    callback:
+        Called as ``callback(iteration, loss)`` after each iteration; True stops.
+
+    >>> x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
+    >>> optimizer = LBFGS([x])
+    >>> loss = optimizer.step(lambda: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
+    >>> optimizer.report.converged, [round(float(value), 4) for value in x]
+    (True, [1.0, 1.0])
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        iterations: int = 100,
+        memory: int = 10,
+        *,
+        gradient_tolerance: float = 1e-6,
+        loss_tolerance: float = 1e-12,
+        callback: Callable[[int, float], bool | None] | None = None,
+    ) -> None:
+        for name, number in {"iterations": iterations, "memory": memory}.items():
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, not {number}")
+        super().__init__(params, {})
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS minimises over all parameters alike: give one list, not groups with options")
+        self.iterations, self.memory, self.callback = iterations, memory, callback
+        self.gradient_tolerance, self.loss_tolerance = gradient_tolerance, loss_tolerance
+        self.report: Report | None = None
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:  # type: ignore[override]
+        """Minimises; returns the loss at the start, as a scalar tensor."""
+        if closure is None:
+            raise ValueError("LBFGS needs a closure that returns the loss: step(closure)")
+        return self.step_on(closure)
+
+    @torch.no_grad()
+    def step_on(self, loss: Callable[[], Tensor]) -> Tensor:
+        """The same as ``step(loss)``."""
+        from scipy.optimize import minimize
+
+        params = [param for param in self.param_groups[0]["params"] if param.requires_grad]
+        walk = _Walk(params, loss, self.callback)
+        options = {
+            "maxiter": self.iterations,
+            "maxcor": self.memory,
+            "maxfun": 20 * self.iterations,
+            "gtol": self.gradient_tolerance,
+            "ftol": self.loss_tolerance,
+        }
+        start = _flat(params)
+        first = walk.first(start)
+        try:
+            found = minimize(walk, start, jac=True, method="L-BFGS-B", callback=walk.after_iteration, options=options)
+        except BaseException:
+            _write(params, walk.best)  # an interrupted run keeps what it has found
+            raise
+        _write(params, walk.best)
+        _write_gradient(params, walk.best_gradient)
+        # A callback that stops is no failure to converge, but no convergence either.
+        self.report = Report(walk.best_loss, int(found.nit), walk.evaluations, bool(found.success), str(found.message))
+        return torch.tensor(first, dtype=torch.float64)
+
+
+class _Walk:
+    """The loss as a function of one flat vector; remembers the best point."""
+
+    def __init__(
+        self,
+        params: list[Tensor],
+        loss: Callable[[], Tensor],
+        callback: Callable[[int, float], bool | None] | None,
+    ) -> None:
+        self.params, self.loss, self.callback = params, loss, callback
+        self.evaluations = self.iterations = 0
+        self.best_loss = math.inf
+        self.best: Vector = np.zeros(0)
+        self.best_gradient: Vector = np.zeros(0)
+        self._known: tuple[float, Vector] | None = None  # the start, evaluated before SciPy asks for it
+
+    def first(self, start: Vector) -> float:
+        loss, gradient = self._evaluate(start)
+        if not (math.isfinite(loss) and np.isfinite(gradient).all()):
+            raise ValueError(f"L-BFGS cannot start where the loss is {loss} or its gradient is not finite")
+        self.best_loss, self.best, self.best_gradient = loss, start.copy(), gradient
+        self._known = (loss, gradient)
+        return loss
+
+    def __call__(self, point: Vector) -> tuple[float, Vector]:
+        if self._known is not None and np.array_equal(point, self.best):
+            (loss, gradient), self._known = self._known, None
+            return loss, gradient.copy()
+        loss, gradient = self._evaluate(point)
+        if not (math.isfinite(loss) and np.isfinite(gradient).all()):
+            return self.best_loss + _WALL * (1.0 + abs(self.best_loss)), np.zeros_like(point)
+        if loss < self.best_loss:
+            self.best_loss, self.best, self.best_gradient = loss, point.copy(), gradient
+        return loss, gradient
+
+    def after_iteration(self, intermediate_result: Any) -> None:
+        self.iterations += 1
+        if self.callback is not None and self.callback(self.iterations, float(intermediate_result.fun)):
+            raise StopIteration
+
+    def _evaluate(self, point: Vector) -> tuple[float, Vector]:
+        self.evaluations += 1
+        _write(self.params, point)
+        for param in self.params:
+            param.grad = None
+        with torch.enable_grad():
+            loss = check_scalar(self.loss())
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                return value, np.zeros_like(point)
+            if all(param.grad is None for param in self.params) and loss.requires_grad:
+                found = torch.autograd.grad(loss, self.params, allow_unused=True)
+            else:  # the closure called backward itself
+                found = tuple(param.grad for param in self.params)  # type: ignore[misc]
+        pieces = [torch.zeros_like(p) if g is None else g for g, p in zip(found, self.params, strict=True)]
+        return value, _flat(pieces)
+
+
+def _flat(tensors: list[Tensor]) -> Vector:
+    pieces = [tensor.detach().to_dense() if tensor.is_sparse else tensor.detach() for tensor in tensors]
+    joined = torch.cat([piece.reshape(-1).to("cpu", torch.float64) for piece in pieces])
+    return np.array(joined.numpy(), dtype=np.float64)
+
+
+def _pieces(params: list[Tensor], vector: Vector) -> list[Tensor]:
+    cuts = np.cumsum([param.numel() for param in params])[:-1]
+    return [
+        torch.from_numpy(piece.copy()).reshape(param.shape).to(param)
+        for param, piece in zip(params, np.split(vector, cuts), strict=True)
+    ]
+
+
+def _write(params: list[Tensor], vector: Vector) -> None:
+    with torch.no_grad():
+        for param, piece in zip(params, _pieces(params, vector), strict=True):
+            param.copy_(piece)
+
+
+def _write_gradient(params: list[Tensor], vector: Vector) -> None:
+    for param, piece in zip(params, _pieces(params, vector), strict=True):
+        param.grad = piece
