@@ -73,13 +73,30 @@ if TYPE_CHECKING:
     from loopwise.inference.schedules import Flooding as Flooding
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.learn import Examples as Examples
+    from loopwise.learn import System as System
+    from loopwise.learn import evaluate as evaluate
+    from loopwise.learn import optim as optim
+    from loopwise.learn import risk as risk
+    from loopwise.learn import sample_examples as sample_examples
+    from loopwise.learn import score_examples as score_examples
+    from loopwise.learn import thirds as thirds
     from loopwise.loss import metric as metric
     from loopwise.notices import ConvergenceWarning as ConvergenceWarning
     from loopwise.notices import GradientError as GradientError
     from loopwise.notices import GradientWarning as GradientWarning
     from loopwise.notices import ImpossibleError as ImpossibleError
     from loopwise.notices import LoopwiseWarning as LoopwiseWarning
+    from loopwise.potentials import Features as Features
+    from loopwise.potentials import NeuralPotentials as NeuralPotentials
+    from loopwise.potentials import SparseGroup as SparseGroup
+    from loopwise.potentials import SparsePotentials as SparsePotentials
     from loopwise.potentials import TablePotentials as TablePotentials
+    from loopwise.potentials import TiedTables as TiedTables
+    from loopwise.potentials import feature_keys as feature_keys
+    from loopwise.potentials import hashed as hashed
+    from loopwise.potentials import priors as prior
+    from loopwise.potentials import text_keys as text_keys
 
 # Where each name lives, in the order of the stages; a pair where the name is another one there.
 _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
@@ -87,7 +104,10 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
         "random_mrf", "union",
     ),
-    "loopwise.potentials": ("TablePotentials",),
+    "loopwise.potentials": (
+        "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
+        "feature_keys", "hashed", "text_keys",
+    ),
     "loopwise.gradient.unroll": ("Checkpoints", "Recompute", "Store", "Unroll"),
     "loopwise.gradient.fixed_point": ("FixedPoint", "OneStep"),
     "loopwise.gradient.perturbation": (
@@ -115,6 +135,9 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.implicit": ("marginal_map",),
     "loopwise.inference.exact": ("Exact", "TooLargeError"),
     "loopwise.inference.auto": ("Auto", "infer"),
+    "loopwise.learn": (
+        "Examples", "System", "evaluate", "risk", "sample_examples", "score_examples", "thirds",
+    ),
     "loopwise.compare.gradients": ("compare_gradients",),
 }  # fmt: skip
 # Stages that are used by their own name, `lw.loss.MSE()`.
@@ -123,6 +146,8 @@ _SUBMODULES = {
     "formats": "loopwise.formats",
     "loss": "loopwise.loss",
     "metric": "loopwise.loss.metric",
+    "optim": "loopwise.learn.optim",
+    "prior": "loopwise.potentials.priors",
 }
 _PLACE_OF = {
     (entry if isinstance(entry, str) else entry[0]): (module, entry if isinstance(entry, str) else entry[1])
@@ -133,7 +158,8 @@ _PLACE_OF = {
 __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
     "random_mrf", "union",
-    "TablePotentials",
+    "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
+    "feature_keys", "hashed", "text_keys",
     "Checkpoints", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
     "CubeRoot", "EqualSweeps", "SquareRoot", "ToTolerance", "symmetry_gap", "Saddle", "Schur", "Direct", "Minres",
     "Covariance", "hvp", "marginal_map",
@@ -142,8 +168,9 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "BP", "TRW", "Flooding", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
-    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer", "compare_gradients",
-    "decode", "formats", "loss", "metric",
+    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
+    "Examples", "System", "evaluate", "risk", "sample_examples", "score_examples", "thirds", "compare_gradients",
+    "decode", "formats", "loss", "metric", "optim", "prior",
 ]  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from oracle import enumerate_model
 
 import loopwise as lw
 from loopwise.learn import Examples, System, evaluate, score_examples
+from oracle import enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 

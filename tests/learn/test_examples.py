@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import enumerate_model
 
 import loopwise as lw
 from loopwise.formats.table import read_table
 from loopwise.learn import Examples, sample_examples, thirds
 from loopwise.potentials.features import Features
+from oracle import enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 
@@ -77,6 +77,8 @@ def test_batches_hold_every_example_once(seed: int, size: int, shuffled: bool, b
                 assert (observed == observed[0]).all()
         return [part.inputs["number"].tolist() for part in parts]
 
+    observed = np.isin(whole.known_roles, roles)
+    assert whole.count_patterns(roles) == len({row.tobytes() for row in observed})
     found = numbers()
     flat = [number for part in found for number in part]
     assert sorted(flat) == list(range(40))

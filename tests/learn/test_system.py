@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
 import torch
-from oracle import enumerate_model
 from torch import nn
 
 import loopwise as lw
@@ -17,6 +17,7 @@ from loopwise.learn import Examples, System, risk
 from loopwise.potentials.features import Features
 from loopwise.potentials.neural import NeuralPotentials
 from loopwise.potentials.sparse import SparsePotentials
+from oracle import enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 FEW = lw.BP(iterations=3, tolerance=0)
@@ -193,6 +194,27 @@ def test_outputs_are_declared_even_if_their_values_are_not_known() -> None:
     assert torch.equal(system.predict(unknown), system.predict(examples))
 
 
+def test_roles_of_the_system_serve_evidence_without_any() -> None:
+    potentials, _ = loopy()
+    roles = [INPUT, OUTPUT, OUTPUT, OUTPUT, HIDDEN, HIDDEN, HIDDEN]
+    values = np.array([[1, -1, -1, -1, -1, -1, -1], [-1] * 7])
+    decoder = lw.decode.ApproximateF(lw.decode.PerExample())
+    system = System(potentials, FEW, decoder, roles=roles)
+    expected = System(potentials, FEW, decoder).predict(Examples.of(potentials.graph, values, roles))
+    assert torch.equal(system.predict(values), expected)
+    assert torch.equal(system.decide(values[0]).assignment, expected[0])
+    share = expected[:, 1:4].sum(-1)
+    assert ((share == 1) | (share == 2)).all()  # about half of the outputs, not of all that is free
+
+
+def test_systems_travel_to_other_processes() -> None:
+    potentials, examples = loopy()
+    system = System(potentials, lw.BP(iterations=3, tolerance=0, damping=nn.Parameter(torch.tensor(0.2))))
+    twin = pickle.loads(pickle.dumps(system))
+    assert torch.equal(twin.predict_marginals(examples), system.predict_marginals(examples))
+    assert twin.inference.damping is dict(twin.named_parameters())["settings.inference/damping"]
+
+
 def test_bad_systems() -> None:
     potentials = lw.TablePotentials(lw.chain(2))
     with pytest.raises(ValueError, match="potentials of a system must be a torch module"):
@@ -205,9 +227,11 @@ def test_bad_systems() -> None:
         System(potentials, lw.BP(), vocabulary=Vocabulary(("a",), (("0",),)))
     with pytest.raises(ValueError, match="'b' has 3 labels, but 2 values"):
         System(potentials, lw.BP(), vocabulary=Vocabulary(("a", "b"), (("0",), ("0", "1", "2"))))
+    with pytest.raises(ValueError, match=r"roles of shape \(1,\) must be \[variables\], of 2 variables"):
+        System(potentials, lw.BP(), roles=[OUTPUT])
     system = System(potentials, lw.BP())
     assert isinstance(system.decoder, Decoder)
-    with pytest.raises(ValueError, match="the examples are over .*3 variables.*the system is over"):
+    with pytest.raises(ValueError, match=r"the examples are over .*3 variables.*the system is over"):
         system.predict(Examples.of(lw.chain(3), [[0, 0, 0]], [0, 1, 1]))
     with pytest.raises(ValueError, match="no examples"):
         system.predict(Examples.of(lw.chain(2), np.zeros((0, 2), int), [0, 1]))

@@ -121,7 +121,7 @@ class Choice:
         schedule = schedules[self.schedule or ScheduleName.SEQUENTIAL]()
         return {"schedule": schedule, **self._given("iterations", "tolerance", "damping")}
 
-    def _memory(self) -> dict[str, float]:
+    def _memory(self) -> dict[str, Any]:
         return {} if self.memory_limit is None else {"memory_limit": self.memory_limit * GIB}
 
     def _given(self, *names: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def hvp(function: Callable[[], Tensor], params: Sequence[Tensor], vector: Sequen
     ``Unroll`` (or be :class:`~loopwise.Exact` under a likelihood); other estimators say that they differentiate once.
 
     >>> import torch, loopwise as lw
-    >>> graph = lw.chain(3, states=2)
+    >>> graph = lw.random_mrf(variables=3, edges=2, seed=0)
     >>> theta = torch.zeros(2, 2, 2, dtype=torch.float64, requires_grad=True)
     >>> loss = lambda: lw.BP(iterations=2, tolerance=0)(graph, {"pair": theta}).states.square().sum()
     >>> lw.hvp(loss, [theta], [torch.ones_like(theta)])[0].shape
@@ -43,6 +43,8 @@ def gradient_and_hvp(
             raise ValueError(
                 f"piece {number} of the vector has shape {tuple(piece.shape)}, its parameter {tuple(param.shape)}"
             )
+        if not param.requires_grad:
+            raise GradientError(f"parameter {number} wants no gradient: call requires_grad_() on it before the loss")
     with torch.enable_grad():
         loss = check_scalar(function())
         found = torch.autograd.grad(loss, params, create_graph=True, allow_unused=True)

@@ -48,9 +48,9 @@ class Compiled:
             raise ValueError(f"the compiled engine runs on the CPU; the potentials are on {problem.like.device}")
         if problem.like.dtype not in RANGES:
             raise ValueError(f"the compiled engine takes float32 or float64 potentials, not {problem.like.dtype}")
-        options = Options(method.schedule, method.iterations, method.tolerance, float(method.damping))
         given = _scaled(problem, method, numbers)
         damping = method.damping if isinstance(method.damping, Tensor) else given.unary.new_tensor(method.damping)
+        options = Options(method.schedule, method.iterations, method.tolerance, float(damping.detach()))
         trained = given.exponents.requires_grad or damping.requires_grad
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
         if wanted and method.temperature == 0:

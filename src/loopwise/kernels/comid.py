@@ -42,13 +42,26 @@ def step_rows(weights, squares, last, rows, gradients, step, rate, delta, l1, l2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def pay(weights, squares, last, row, step, rate, delta, l1, l2):
+    """Pays what ``row`` owes up to and including ``step``."""
+    skipped = step - last[row]
+    if skipped > 0:
+        for column in range(weights.shape[1]):
+            if weights[row, column] != 0.0:
+                scale = rate / (delta + math.sqrt(squares[row, column]))
+                weights[row, column] = shrunk(np.float64(weights[row, column]), scale, skipped, l1, l2)
+        last[row] = step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def catch_up_rows(weights, squares, last, rows, step, rate, delta, l1, l2):
+    """The same for all of ``rows``, which may be listed more than once."""
+    for place in range(len(rows)):
+        pay(weights, squares, last, rows[place], step, rate, delta, l1, l2)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def catch_up(weights, squares, last, step, rate, delta, l1, l2):
-    """Pays what all rows owe up to and including ``step``."""
+    """The same for every row."""
     for row in range(len(last)):
-        skipped = step - last[row]
-        if skipped > 0:
-            for column in range(weights.shape[1]):
-                if weights[row, column] != 0.0:
-                    scale = rate / (delta + math.sqrt(squares[row, column]))
-                    weights[row, column] = shrunk(np.float64(weights[row, column]), scale, skipped, l1, l2)
-            last[row] = step
+        pay(weights, squares, last, row, step, rate, delta, l1, l2)

@@ -23,7 +23,7 @@ def batch_indices(
     if size < 1:
         raise ValueError(f"a batch must have at least 1 example, not {size}")
     order = np.arange(count) if generator is None else torch.randperm(count, generator=generator).numpy()
-    if patterns is None or patterns.shape[1] == 0:
+    if patterns is None:
         return [order[start : start + size] for start in range(0, count, size)]
     groups = pattern_groups(patterns[order])
     batches = [order[group[start : start + size]] for group in groups for start in range(0, len(group), size)]
@@ -34,6 +34,8 @@ def batch_indices(
 
 def pattern_groups(patterns: NDArray[np.bool_]) -> list[Integers]:
     """Rows of equal pattern ``[count, width]``, in order within each group."""
+    if patterns.shape[1] == 0 or not len(patterns):
+        return [np.arange(len(patterns))]
     _, kind = np.unique(np.packbits(patterns, axis=1), axis=0, return_inverse=True)
     kind = kind.reshape(-1)
     order = np.argsort(kind, kind="stable")

@@ -60,8 +60,8 @@ class Describer:
     def _instance(self, value: Any, path: str) -> Any:
         known = _BY_KIND.get(type(value))
         if known is None:
-            name = getattr(type(value), "__name__", "") if not callable(value) or isinstance(value, nn.Module) else ""
-            what = f"of class {name}" if name else f"({value!r})"
+            function = hasattr(value, "__qualname__")  # which has no telling class
+            what = f"({value!r})" if function else f"of class {type(value).__name__}"
             raise ValueError(
                 f"a system whose {path} is {what} cannot be saved, since loading would have to run code that is not "
                 "loopwise's: save system.state_dict() instead, and load it into a system that you build"

@@ -151,4 +151,4 @@ def _sort(found: list[list[Tensor]], places: Iterable[int], order: Sequence[Inte
     """Joins the parts of each of ``places``, back in the order of the examples."""
     back = torch.from_numpy(np.argsort(np.concatenate(order), kind="stable"))
     for place in places:
-        found[place] = [torch.cat(found[place])[back]]
+        found[place] = [torch.cat(found[place]).index_select(0, back)]

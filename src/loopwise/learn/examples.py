@@ -19,7 +19,7 @@ from torch import Tensor
 from loopwise.formats.table import DataTable
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.learn.batching import batch_indices
+from loopwise.learn.batching import batch_indices, pattern_groups
 from loopwise.loss.targets import Targets, TargetsLike
 from loopwise.potentials.features import Features
 
@@ -65,7 +65,7 @@ class Examples:
         :class:`~loopwise.potentials.Features`, or mappings of these.
         """
         array = _checked_values(graph, values)
-        checked = _checked_roles(graph, roles, len(array))
+        checked = np.broadcast_to(checked_roles(graph, roles, len(array)), array.shape)
         for name, rows in inputs.items():
             _check_rows(name, rows, len(array))
         known = None if targets is None else Targets.of(graph, targets)
@@ -115,7 +115,7 @@ class Examples:
     def __getitem__(self, index: Index) -> Examples:
         """Some of the examples; one number gives examples that are only one."""
         rows = _rows(index, len(self))
-        targets = self.targets[_for_torch(rows)] if self.scored else None
+        targets = _part_of_targets(self.targets, rows) if self.scored else None
         inputs = {name: _part(value, rows) for name, value in self.inputs.items()}
         return Examples(self.graph, self.values[rows], self.roles[rows], inputs, targets)
 
@@ -151,6 +151,10 @@ class Examples:
         """The numbers of the examples of each of :meth:`batches`."""
         patterns = np.isin(self.known_roles, list(clamped)) if by_pattern else None
         return batch_indices(len(self), size, generator, patterns)
+
+    def count_patterns(self, clamped: Iterable[Role] = (Role.INPUT,)) -> int:
+        """How many different sets of variables are observed, over all examples: what ``by_pattern`` keeps apart."""
+        return len(pattern_groups(np.isin(self.known_roles, list(clamped)))) if len(self) else 0
 
     @cached_property
     def known_roles(self) -> Integers:
@@ -205,12 +209,14 @@ def _checked_values(graph: FactorGraph, values: Tensor | ArrayLike) -> Integers:
     return array
 
 
-def _checked_roles(graph: FactorGraph, roles: ArrayLike, count: int) -> Integers:
+def checked_roles(graph: FactorGraph, roles: ArrayLike, count: int | None = None) -> Integers:
+    """Roles ``[variables]``, or a row for each of ``count`` examples, as integers."""
     array = np.asarray(roles)
+    allowed = "[variables]" if count is None else "[variables] or [examples, variables]"
     if array.shape not in ((graph.variables,), (count, graph.variables)):
         raise ValueError(
-            f"roles of shape {array.shape} must be [variables] or [examples, variables], of {graph.variables} variables"
-            f" and {count} examples"
+            f"roles of shape {array.shape} must be {allowed}, of {graph.variables} variables"
+            + ("" if count is None else f" and {count} examples")
         )
     bad = np.argwhere(~np.isin(array, list(Role)))
     if bad.size:
@@ -220,7 +226,7 @@ def _checked_roles(graph: FactorGraph, roles: ArrayLike, count: int) -> Integers
             f"the role of variable {place[-1]}{example} is {array[tuple(place)]}; roles are "
             f"{', '.join(f'{role.name} ({role.value})' for role in Role)}"
         )
-    return np.broadcast_to(array.astype(np.int64), (count, graph.variables))
+    return array.astype(np.int64)
 
 
 def _rows(index: Index, count: int) -> slice | Integers:
@@ -241,8 +247,18 @@ def _rows(index: Index, count: int) -> slice | Integers:
     return numbers % count if numbers.size else numbers
 
 
-def _for_torch(rows: slice | Integers) -> slice | Tensor:
-    return rows if isinstance(rows, slice) else torch.from_numpy(rows)
+def _taken(tensor: Tensor, rows: slice | Integers) -> Tensor:
+    """Rows of a tensor. Not ``tensor[index]``: that starts threads even for a few numbers, and waits for them."""
+    if isinstance(rows, slice):
+        return tensor[rows]
+    return tensor.index_select(0, torch.from_numpy(rows).to(tensor.device))
+
+
+def _part_of_targets(targets: Targets, rows: slice | Integers) -> Targets:
+    if isinstance(rows, slice):
+        return targets[rows]
+    values = None if targets.values is None else _taken(targets.values, rows)
+    return Targets(targets.graph, _taken(targets.allowed, rows), _taken(targets.scored, rows), values)
 
 
 def count_rows(value: Any) -> int:
@@ -275,7 +291,7 @@ def _part(value: Any, rows: slice | Integers) -> Any:
     if isinstance(value, Features):
         return value.take(np.arange(value.batch[0])[rows])
     if isinstance(value, Tensor):
-        return value[_for_torch(rows)]
+        return _taken(value, rows)
     if isinstance(value, list | tuple) and not isinstance(rows, slice):
         return [value[row] for row in rows.tolist()]
     return value[rows]

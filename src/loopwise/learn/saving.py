@@ -58,6 +58,8 @@ def describe_system(system: System) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if system.vocabulary is not None:
         vocabulary = system.vocabulary
         description["vocabulary"] = {"names": vocabulary.names, "labels": vocabulary.labels}
+    if system.roles is not None:
+        description["roles"] = system.roles.tolist()
     return {**structure, **describer.tensors, **state}, description
 
 
@@ -70,7 +72,7 @@ def build_system(tensors: dict[str, Tensor], description: dict[str, Any]) -> Sys
     if "vocabulary" in description:
         given = description["vocabulary"]
         vocabulary = Vocabulary(tuple(given["names"]), tuple(tuple(labels) for labels in given["labels"]))
-    system = System(parts["potentials"], parts["inference"], parts["decoder"], graph=graph, vocabulary=vocabulary)
+    system = System(**parts, graph=graph, vocabulary=vocabulary, roles=description.get("roles"))
     system.load_state_dict({name: tensors[name] for name in description["state"]})
     return system
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from loopwise.decode.base import Decoder
@@ -18,11 +19,11 @@ from loopwise.decode.pointwise import Identity
 from loopwise.formats.files import PathLike
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE, Evidence, EvidenceLike, Role, clamped_values
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
-from loopwise.learn.examples import Examples, count_rows
+from loopwise.learn.examples import Examples, checked_roles, count_rows
 from loopwise.learn.settings import Settings
 
 CHUNK = 512  # examples at once where no gradient is kept: lanes are full, and memory stays small
@@ -38,6 +39,8 @@ class System(nn.Module):
     ``inference``: how beliefs are computed, with its budget. ``decoder``: how they become decisions, by default the
     beliefs themselves. Parameters in the options of the last two (``lw.BP(damping=torch.nn.Parameter(...))``, a trained
     temperature) are parameters of the system. ``vocabulary``: what variables and values are called, if they have names.
+    ``roles``: what each variable is, ``[variables]``, where evidence without roles is given (by default all that is not
+    observed is an output); both are saved with the system.
 
     Wherever ``given`` is asked for, give :class:`Examples` (with their inputs) or evidence as inference takes it; then
     ``inputs`` are the potentials' arguments by name.
@@ -59,6 +62,7 @@ class System(nn.Module):
         *,
         graph: FactorGraph | None = None,
         vocabulary: Vocabulary | None = None,
+        roles: ArrayLike | None = None,
     ) -> None:
         super().__init__()
         _check_kind("potentials", potentials, nn.Module, "a torch module, such as lw.TablePotentials(graph)")
@@ -69,6 +73,7 @@ class System(nn.Module):
         self.decoder = Identity() if decoder is None else decoder
         _check_kind("decoder", self.decoder, Decoder, "a decoder, such as lw.decode.Max()")
         self.vocabulary = _checked_vocabulary(vocabulary, self.graph)
+        self.roles = None if roles is None else checked_roles(self.graph, roles)
         options: dict[str, object] = {"inference": inference}
         if not isinstance(self.decoder, nn.Module):  # a decoder that is a module has brought its parameters itself
             options["decoder"] = self.decoder
@@ -91,12 +96,12 @@ class System(nn.Module):
     def forward(self, given: Given = None, *, inputs: Inputs | None = None, step: int | None = None) -> Decision:
         """The soft decision, for training; ``step`` is where schedules of temperatures stand."""
         decoder = self.decoder if step is None else self.decoder.at(step)
-        return decoder.soft()(self.beliefs(given, inputs=inputs), outputs_of(given))
+        return decoder.soft()(self.beliefs(given, inputs=inputs), self._outputs(given))
 
     def decide(self, given: Given = None, *, inputs: Inputs | None = None) -> Decision:
         """The hard decision, for testing: all at once, without gradients."""
         with answering(self):
-            return self.decoder.hard()(self.beliefs(given, inputs=inputs), outputs_of(given))
+            return self.decoder.hard()(self.beliefs(given, inputs=inputs), self._outputs(given))
 
     def predict(
         self, given: Given = None, *, inputs: Inputs | None = None, batch: int = CHUNK, by_pattern: bool = True
@@ -138,7 +143,7 @@ class System(nn.Module):
     def _in_chunks(
         self, given: Given, inputs: Inputs | None, batch: int, by_pattern: bool, answer: Callable[[Examples], Tensor]
     ) -> Tensor:
-        examples, shape = as_examples(self.graph, given, inputs or {})
+        examples, shape = as_examples(self.graph, given, inputs or {}, self.roles)
         rows = self._checked(examples).batch_indices(batch, by_pattern=by_pattern)
         with answering(self):
             pieces = [answer(examples[part]) for part in rows]
@@ -146,7 +151,15 @@ class System(nn.Module):
             raise ValueError("there are no examples to predict for")
         joined = torch.cat(pieces)
         back = torch.from_numpy(np.argsort(np.concatenate(rows), kind="stable")).to(joined.device)
-        return joined[back].reshape(*shape, *joined.shape[1:])
+        return joined.index_select(0, back).reshape(*shape, *joined.shape[1:])
+
+    def _outputs(self, given: Given) -> Tensor | Evidence | None:
+        """Which variables are predicted, as decoders take it."""
+        if isinstance(given, Examples):
+            return given.outputs
+        if isinstance(given, Evidence) or self.roles is None:
+            return given if isinstance(given, Evidence) else None
+        return torch.from_numpy(self.roles == Role.OUTPUT)
 
     def _checked(self, examples: Examples) -> Examples:
         if examples.graph is not self.graph and examples.graph != self.graph:
@@ -165,21 +178,16 @@ def graph_of(potentials: nn.Module) -> FactorGraph:
     return graph
 
 
-def outputs_of(given: Given) -> Tensor | Evidence | None:
-    """Which variables are predicted, as decoders take it."""
-    if isinstance(given, Examples):
-        return given.outputs
-    return given if isinstance(given, Evidence) else None
-
-
-def as_examples(graph: FactorGraph, given: Given, inputs: Inputs) -> tuple[Examples, tuple[int, ...]]:
-    """Evidence as examples (what is free is an output), and the batch shape it had."""
+def as_examples(
+    graph: FactorGraph, given: Given, inputs: Inputs, free_roles: Integers | None = None
+) -> tuple[Examples, tuple[int, ...]]:
+    """Evidence as examples, and the batch shape it had. What is free has its role of ``free_roles``, or is output."""
     if isinstance(given, Examples):
         return given, (len(given),)
     values = clamped_values(graph, given)
     if inputs and values.ndim == 1:  # one evidence for all examples that the inputs describe
         values = np.broadcast_to(values, (count_rows(next(iter(inputs.values()))), graph.variables))
-    roles = np.where(values == FREE, np.int64(Role.OUTPUT), np.int64(Role.INPUT))
+    roles = np.where(values == FREE, Role.OUTPUT if free_roles is None else free_roles, Role.INPUT).astype(np.int64)
     if isinstance(given, Evidence):
         roles = np.broadcast_to(given.roles, values.shape)
     flat = (-1, graph.variables) if graph.variables else (max(1, int(np.prod(values.shape[:-1]))), 0)

@@ -7,7 +7,7 @@ gradients for the touched weights only. Stage: numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,8 @@ class SparsePotentials(nn.Module):
         sparse_gradient: bool = True,
     ) -> None:
         super().__init__()
+        # Called with a weight table and the rows about to be read, by an optimiser that updates rows lazily.
+        self.on_read: Callable[[Tensor, Integers], None] | None = None
         self.graph: FactorGraph | None = None  # where one graph serves all examples
         self.groups = dict(groups)
         self.table_dtype = table_dtype or dtype
@@ -116,6 +118,9 @@ class SparsePotentials(nn.Module):
         potentials.graph = graph
         return potentials
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "on_read": None}  # a copy has parameters of its own, which no optimiser owns yet
+
     def weight(self, name: str) -> Tensor:
         """The weight table ``[features, columns]`` that group ``name`` reads."""
         if name not in self.groups:
@@ -142,6 +147,8 @@ class SparsePotentials(nn.Module):
                 f"feature {bad} of group {name!r} is out of range: it has features 0 to {group.features - 1}; "
                 "use Features.hashed to map keys into a table"
             )
+        if self.on_read is not None:
+            self.on_read(self.weight(name), features.index)
         scores = feature_scores(
             self.weight(name), features, self._columns[name], self.table_dtype, self.sparse_gradient
         )

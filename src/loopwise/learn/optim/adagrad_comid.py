@@ -5,13 +5,18 @@ In: parameters with dense or sparse gradients, a prior. Out: changed parameters.
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from loopwise.potentials.priors import Prior, Separable
+from loopwise.graph.factor_graph import Integers
+from loopwise.learn.optim.rows import touched_rows
+from loopwise.potentials.priors import L1, L2, Prior, Separable
+from loopwise.potentials.sparse import SparsePotentials
 
 
 class AdaGradCOMID(torch.optim.Optimizer):
@@ -27,10 +32,12 @@ class AdaGradCOMID(torch.optim.Optimizer):
     **Lazy.** A parameter ``[rows, ...]`` whose gradient is a sparse tensor over its rows pays only for the rows in it.
     Every step regularises every row in the dense algorithm; a row that was not touched for :math:`k` steps has had
     :math:`g=0`, so :math:`h` did not change, and its :math:`k` steps are one: :math:`\theta\,(h/(h+\eta\lambda))^k`
-    for L2, a soft threshold at :math:`k\eta\lambda/h` for L1, both with the :math:`h` *before* the new gradient. That
-    is the dense algorithm, delayed, not an approximation. What rows still owe is paid by :meth:`flush` (before
-    parameters are evaluated or saved; it is also called when the rate or the prior's strength changes). ``Group`` has
-    no such closed form and takes dense gradients only. A parameter without a gradient is not stepped at all.
+    for L2, a soft threshold at :math:`k\eta\lambda/h` for L1, both with the :math:`h` *before* the new gradient. So the
+    updates are those of the dense algorithm, delayed, not approximated. For its gradients to be the same too, scores
+    must be computed from rows that have paid: :meth:`attach` has :class:`~loopwise.SparsePotentials` ask for that as
+    they read; without it a batch sees its rows as they were last left. What other rows owe is paid by :meth:`flush`
+    (before parameters are evaluated or saved; also called when the rate or the prior's strength changes). ``Group``
+    has no such closed form and takes dense gradients only. A parameter without a gradient is not stepped at all.
 
     Mind that a coordinate whose gradient was always exactly 0 has :math:`h=\delta`, so any prior sends it to 0 at once;
     a larger ``delta`` (or ``initial``, the first :math:`G`) is gentler to a random start.
@@ -89,6 +96,27 @@ class AdaGradCOMID(torch.optim.Optimizer):
                 if "last" in self.state[param]:
                     self._flush(param, self.state[param], group["delta"])
 
+    def attach(self, potentials: nn.Module) -> None:
+        """Has the :class:`~loopwise.SparsePotentials` in ``potentials`` call :meth:`catch_up` before they read rows."""
+        for module in potentials.modules():
+            if isinstance(module, SparsePotentials):
+                module.on_read = self.catch_up
+
+    @torch.no_grad()
+    def catch_up(self, param: Tensor, rows: Integers) -> None:
+        """Pays what ``rows`` of ``param`` owe (rows may repeat); nothing happens where nothing is owed. O(rows)."""
+        state = self.state.get(param, {})
+        if "last" not in state or not (state["l1"] or state["l2"]):
+            return
+        group = next(group for group in self.param_groups if any(param is mine for mine in group["params"]))
+        if param.device.type == "cpu" and param.is_contiguous():
+            from loopwise.kernels.comid import catch_up_rows
+
+            arrays = (_as_rows(param), _as_rows(state["squares"]), state["last"].numpy(), rows)
+            catch_up_rows(*arrays, state["steps"], state["rate"], group["delta"], state["l1"], state["l2"])
+        else:
+            self._flush(param, state, group["delta"])
+
     @torch.no_grad()
     def reset_gains(self) -> None:
         """Forgets the squared gradients: when the loss is exchanged for another."""
@@ -106,6 +134,7 @@ class AdaGradCOMID(torch.optim.Optimizer):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state_dict = copy.deepcopy(state_dict)  # torch would go on with the very tensors it is given
         priors = [group["prior"] for group in self.param_groups]
         super().load_state_dict(state_dict)
         for group, prior in zip(self.param_groups, priors, strict=True):
@@ -116,7 +145,7 @@ class AdaGradCOMID(torch.optim.Optimizer):
         for param, number in zip(params, numbers, strict=True):
             saved = state_dict["state"].get(number, {})
             if "last" in saved:
-                self.state[param]["last"] = saved["last"].clone().to(param.device)
+                self.state[param]["last"] = saved["last"].to(param.device)
 
     def _step(self, param: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[param]
@@ -126,7 +155,7 @@ class AdaGradCOMID(torch.optim.Optimizer):
         if "last" in state and self._owed_otherwise(state, group):
             self._flush(param, state, group["delta"])
         if gradient.is_sparse:
-            self._sparse_step(param, gradient.coalesce(), state, group)
+            self._sparse_step(param, *touched_rows(gradient), state, group)
         else:
             self._dense_step(param, gradient, state, group)
 
@@ -145,12 +174,9 @@ class AdaGradCOMID(torch.optim.Optimizer):
         if group["prior"] is not None:
             param.copy_(group["prior"].prox(param, scale))
 
-    def _sparse_step(self, param: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if gradient.sparse_dim() != 1:
-            raise ValueError(
-                f"a sparse gradient must list rows, but that of a parameter of shape {tuple(param.shape)} has "
-                f"{gradient.sparse_dim()} sparse dimensions"
-            )
+    def _sparse_step(
+        self, param: Tensor, rows: Tensor, values: Tensor, state: dict[str, Any], group: dict[str, Any]
+    ) -> None:
         if group["prior"] is not None and not isinstance(group["prior"], Separable):
             raise ValueError(
                 f"{type(group['prior']).__name__} has no closed form for skipped steps; use L1 or L2 with sparse "
@@ -160,7 +186,6 @@ class AdaGradCOMID(torch.optim.Optimizer):
             state["last"] = torch.full((len(param),), state["steps"], dtype=torch.int32, device=param.device)
         state["rate"], (state["l1"], state["l2"]) = group["lr"], _strengths(group["prior"])
         state["steps"] += 1
-        rows, values = gradient._indices()[0], gradient._values()
         if param.device.type == "cpu" and param.is_contiguous():
             _compiled_step(param, rows, values, state, group["delta"])
         else:
@@ -184,20 +209,18 @@ def _strengths(prior: Prior | None) -> tuple[float, float]:
 
 def _agreed(state: dict[str, Any]) -> Separable:
     """The prior under which skipped steps are owed."""
-    from loopwise.potentials.priors import L1, L2
-
     return L1(state["l1"]) if state["l1"] else L2(state["l2"])
 
 
 def _as_rows(tensor: Tensor) -> Any:
     """A view of a contiguous tensor as a NumPy array ``[rows, width]``."""
-    return tensor.detach().view(tensor.shape[0], -1).numpy()
+    return tensor.detach().view(tensor.shape[0], math.prod(tensor.shape[1:])).numpy()
 
 
 def _compiled_step(param: Tensor, rows: Tensor, values: Tensor, state: dict[str, Any], delta: float) -> None:
     from loopwise.kernels.comid import step_rows
 
-    gradients = values.reshape(len(rows), -1).contiguous().numpy()
+    gradients = values.reshape(len(rows), math.prod(param.shape[1:])).contiguous().numpy()
     arrays = (_as_rows(param), _as_rows(state["squares"]), state["last"].numpy(), rows.contiguous().numpy(), gradients)
     step_rows(*arrays, state["steps"], state["rate"], delta, state["l1"], state["l2"])
 

@@ -60,7 +60,7 @@ class LBFGS(torch.optim.Optimizer):
     >>> x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
     >>> optimizer = LBFGS([x])
     >>> loss = optimizer.step(lambda: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
-    >>> optimizer.report.converged, [round(float(value), 4) for value in x]
+    >>> optimizer.report.converged, [round(value, 4) for value in x.tolist()]
     (True, [1.0, 1.0])
     """
 

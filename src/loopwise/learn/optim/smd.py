@@ -5,6 +5,7 @@ In: parameters, and a closure that gives the loss of a mini-batch. Out: changed 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -124,6 +125,9 @@ class SMD(torch.optim.Optimizer):
                 gains: Tensor = self.state[param]["gain"]
                 return gains
         raise ValueError("this optimiser does not own the parameter asked for")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(copy.deepcopy(state_dict))  # torch would go on with the very tensors it is given
 
     def _start(self, param: Tensor, group: dict[str, Any]) -> None:
         if not self.state[param]:

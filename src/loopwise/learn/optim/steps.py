@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from loopwise.learn.optim.rows import listed_once
+
 Loss = Callable[[], Tensor]
 
 
@@ -109,8 +111,8 @@ def _inverse_square_root(epoch: int) -> float:
 def _with_gradient(params: Iterable[Tensor]) -> list[Tensor]:
     with_gradient = [param for param in params if param.grad is not None]
     for param in with_gradient:
-        if param.grad is not None and param.grad.is_sparse and not param.grad.is_coalesced():
-            param.grad = param.grad.coalesce()  # rows listed twice would count wrongly in a norm
+        if param.grad is not None and param.grad.is_sparse:
+            param.grad = listed_once(param.grad)  # rows listed twice would count wrongly in a norm
     return with_gradient
 
 

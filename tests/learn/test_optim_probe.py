@@ -1,0 +1,163 @@
+"""The learning-rate probe on a quadratic whose best rate is known, and one step of any optimiser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from loopwise.learn.optim import (
+    LBFGS,
+    SMD,
+    AdaGradCOMID,
+    clip_gradients,
+    finish,
+    inverse_square_root,
+    probe,
+    take_step,
+)
+from loopwise.learn.optim.steps import gradient_norm
+from loopwise.potentials import Features, SparseGroup, SparsePotentials
+from loopwise.potentials.priors import L2
+
+
+def sgd(params: list[torch.Tensor], rate: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(params, lr=rate)
+
+
+@pytest.mark.parametrize("curvature", [0.01, 1.0, 300.0])
+@pytest.mark.parametrize("start", [0.1, 5.0, 0.001])
+def test_picks_the_rate_of_the_ladder_that_is_best_by_arithmetic(curvature: float, start: float) -> None:
+    """After three steps of rate r the error is (1 - r c)^3 of what it was."""
+    theta = torch.tensor([1.0], dtype=torch.float64, requires_grad=True)
+    found = probe([theta], sgd, [lambda: 0.5 * curvature * theta.square().sum()] * 3, start=start, trials=12)
+    after = {rate: 0.5 * curvature * (1 - rate * curvature) ** 6 for rate, _ in found.tried}
+    for rate, loss in found.tried:
+        assert loss == pytest.approx(after[rate], rel=1e-9)
+    assert found.rate == min(after, key=lambda rate: after[rate])
+    assert len(found.tried) == 12
+    assert found.before == pytest.approx(0.5 * curvature)
+    assert theta.item() == 1.0
+    assert theta.grad is None
+
+
+def test_goes_up_until_worse_than_nothing_and_then_down() -> None:
+    theta = torch.tensor([1.0], dtype=torch.float64, requires_grad=True)
+    found = probe([theta], sgd, [lambda: 0.5 * theta.square().sum()], start=0.5, trials=6, factor=3.0, safety=0.5)
+    # 0.5 and 1.5 improve, 4.5 does not: |1 - 4.5| > 1.
+    assert [rate for rate, _ in found.tried] == pytest.approx([0.5, 1.5, 4.5, 0.5 / 3, 0.5 / 9, 0.5 / 27])
+    assert found.rate == pytest.approx(0.25)
+    assert found.improved
+
+
+def test_divergence_counts_as_the_worst_and_parameters_come_back() -> None:
+    theta = torch.tensor([1.0], requires_grad=True)
+    found = probe([theta], sgd, [lambda: theta.pow(4).sum()] * 8, start=1.0, trials=8)
+    assert found.tried[0][1] == float("inf")
+    assert np.isfinite(dict(found.tried)[found.rate])
+    assert theta.item() == 1.0
+    with pytest.raises(ValueError, match=r"diverged at every rate from 1 down to 0\.5"):
+        probe([theta], sgd, [lambda: 1e6 * theta.pow(4).sum()] * 20, start=1.0, trials=2)
+    assert theta.item() == 1.0
+
+    def failing() -> torch.Tensor:
+        if theta.item() != 1.0:
+            raise RuntimeError("inference failed")
+        return theta.square().sum()
+
+    with pytest.raises(RuntimeError, match="inference failed"):
+        probe([theta], sgd, [failing] * 2)
+    assert theta.item() == 1.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda params, rate: SMD(params, gain=rate),
+        lambda params, rate: AdaGradCOMID(params, rate, L2(0.01)),
+        lambda params, rate: torch.optim.Adam(params, lr=rate),
+    ],
+)
+def test_works_with_every_optimiser(make: object) -> None:
+    theta = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    judged = []
+
+    def evaluate() -> float:
+        judged.append(theta.detach().clone())
+        return theta.detach().square().sum().item()
+
+    found = probe([theta], make, [lambda: theta.square().sum()] * 4, evaluate=evaluate, trials=5, passes=2)  # type: ignore[arg-type]
+    assert found.improved
+    assert len(judged) == 6
+    assert found.tried[0][1] < found.before
+
+
+def test_refuses_what_it_cannot_use() -> None:
+    theta = torch.tensor([1.0], requires_grad=True)
+    with pytest.raises(ValueError, match="at least one batch"):
+        probe([theta], sgd, [])
+    for options, message in [
+        ({"start": 0.0}, "start must be positive"),
+        ({"factor": 1.0}, "factor must be above 1"),
+        ({"trials": 0}, "trials must be at least 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            probe([theta], sgd, [lambda: theta.sum()], **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the loss is nan before any step"):
+        probe([theta], sgd, [lambda: theta.sum() * float("nan")])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda params: torch.optim.SGD(params, lr=0.1),
+        lambda params: torch.optim.LBFGS(params, line_search_fn="strong_wolfe"),
+        lambda params: SMD(params),
+        lambda params: LBFGS(params),
+        lambda params: AdaGradCOMID(params),
+    ],
+)
+def test_a_step_is_the_same_call_for_every_optimiser(make: object) -> None:
+    theta = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    optimizer = make([theta])  # type: ignore[operator]
+    assert take_step(optimizer, lambda: theta.square().sum()).item() == 5.0
+    assert theta.detach().square().sum().item() < 5.0
+    finish(optimizer)
+
+
+def test_a_loss_or_gradient_that_is_not_finite_changes_nothing() -> None:
+    theta = torch.tensor([1.0], requires_grad=True)
+    optimizer = torch.optim.SGD([theta], lr=0.1)
+    assert torch.isnan(take_step(optimizer, lambda: (theta * float("nan")).sum(), clip=1.0))
+    assert take_step(optimizer, lambda: (theta - 1.0).abs().sqrt().sum()).item() == 0.0
+    assert theta.item() == 1.0
+
+
+def test_clipping_counts_sparse_and_dense_gradients_together() -> None:
+    model = SparsePotentials({"g": SparseGroup((2,), 7)})
+    other = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    unused = torch.zeros(3, requires_grad=True)
+    params = [*model.parameters(), other, unused]
+    features = {"g": Features.of_rows([[1, 2, 2], [5]])}
+    for _ in range(2):  # two backward passes: the sparse gradient lists its rows twice
+        (model(features)["g"].sum() + (torch.arange(3.0) * other).sum()).backward()
+    dense = [param.grad.to_dense().clone() for param in params[:2]]  # type: ignore[union-attr]
+    norm = torch.cat([piece.flatten() for piece in dense]).norm().item()
+    assert gradient_norm(params) == pytest.approx(norm)
+    assert clip_gradients(params, 2 * norm) == pytest.approx(norm)
+    assert gradient_norm(params) == pytest.approx(norm)
+    assert clip_gradients(params, 0.5) == pytest.approx(norm)
+    for param, before in zip(params, dense, strict=False):
+        torch.testing.assert_close(param.grad.to_dense(), before * 0.5 / norm)  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="positive norm"):
+        clip_gradients(params, 0.0)
+
+
+def test_the_inverse_square_root_schedule() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.6)
+    schedule, rates = inverse_square_root(optimizer), []
+    for _ in range(5):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    np.testing.assert_allclose(rates, 0.6 / np.sqrt(np.arange(1, 6)))
