@@ -52,3 +52,13 @@ def test_forms_limits_and_gradients() -> None:
     assert torch.autograd.gradcheck(value, logits)
     with pytest.raises(ValueError, match="no factor group 'triple'"):
         decode.FactorVote(groups=("triple",))(beliefs)
+
+
+def test_a_threshold_inside_is_refreshed_from_outside() -> None:
+    graph = lw.chain(5)
+    beliefs = lw.Exact()(graph, lw.TablePotentials.random(graph, seed=3)())
+    inner = lw.decode.ApproximateF(lw.decode.PerCorpus())
+    vote = lw.decode.FactorVote(inner)
+    assert vote.needs_refresh and not lw.decode.FactorVote().needs_refresh
+    vote.refresh([(beliefs, None)])
+    assert float(inner.threshold.kappa) == float(beliefs.variables[:, 1].detach().median())

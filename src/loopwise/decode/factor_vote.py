@@ -5,13 +5,13 @@ In: beliefs of factors. Out: decisions on variables. Stage: decision.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import Decoder, OutputsLike
 from loopwise.decode.pointwise import Max, one_hot_at_maximum
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.inference.beliefs import Beliefs
@@ -56,6 +56,13 @@ class FactorVote(Decoder, nn.Module):
 
     def at(self, step: int) -> FactorVote:
         return FactorVote(self.decoder.at(step), self.groups)
+
+    @property
+    def needs_refresh(self) -> bool:  # type: ignore[override]
+        return self.decoder.needs_refresh
+
+    def refresh(self, batches: Iterable[tuple[Beliefs, OutputsLike]]) -> None:
+        self.decoder.refresh(batches)
 
     def _voters(self, graph: FactorGraph) -> list[Group]:
         if self.groups is None:

@@ -113,16 +113,25 @@ class MessagePassing(Inference):
             raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
+        self._check_trainable()
+
+    def _check_trainable(self) -> None:
+        """Checked again at every call: training may have moved them."""
         if not 0 <= self.damping < 1:
-            raise ValueError(f"damping must be at least 0 and below 1, got {self.damping}")
+            raise ValueError(
+                f"damping must be at least 0 and below 1, got {float(self.damping)}{_trained(self.damping)}"
+            )
         if not (self.temperature >= 0 and math.isfinite(self.temperature)):
-            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+            raise ValueError(
+                f"temperature must not be negative, got {float(self.temperature)}{_trained(self.temperature)}"
+            )
 
     @abstractmethod
     def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
         """The counting numbers this method uses on ``graph``."""
 
     def run(self, problem: Problem) -> Beliefs:
+        self._check_trainable()
         numbers = self.counting_numbers(problem.graph)
         if problem.differentiable and isinstance(self.gradient, MarginalGradient):
             return implicit_beliefs(self, problem, numbers)
@@ -231,6 +240,10 @@ class TRW(MessagePassing):
         if isinstance(self._rule(), (SpanningTrees, MonotonicChains)) and arrived and self.temperature > 0:
             return ("log-partition is an upper bound",)
         return ()
+
+
+def _trained(value: float | Tensor) -> str:
+    return "; train it through a sigmoid or an exponential, which keep it in range" if isinstance(value, Tensor) else ""
 
 
 def _score(problem: Problem, assignment: Tensor) -> Tensor:
