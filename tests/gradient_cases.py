@@ -107,7 +107,9 @@ def gradients(method, graph, tables, loss=everything, evidence=None, initial=Non
         given["initial"] = initial = initial.detach().clone().requires_grad_()
     value = loss(method(graph, leaves, evidence, initial=initial))
     found = torch.autograd.grad(value, list(given.values()), allow_unused=True)
-    filled = [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(given.values(), found, strict=True)]
+    filled = [
+        torch.zeros_like(leaf) if part is None else part for leaf, part in zip(given.values(), found, strict=True)
+    ]
     return {"loss": value.detach()} | dict(zip(given, filled, strict=True))
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from loopwise.gradient.solvers import Direct as Direct
     from loopwise.gradient.solvers import Minres as Minres
     from loopwise.gradient.unroll import Checkpoints as Checkpoints
+    from loopwise.gradient.unroll import Fitting as Fitting
     from loopwise.gradient.unroll import Recompute as Recompute
     from loopwise.gradient.unroll import Store as Store
     from loopwise.gradient.unroll import Unroll as Unroll
@@ -108,7 +109,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
         "feature_keys", "hashed", "text_keys",
     ),
-    "loopwise.gradient.unroll": ("Checkpoints", "Recompute", "Store", "Unroll"),
+    "loopwise.gradient.unroll": ("Checkpoints", "Fitting", "Recompute", "Store", "Unroll"),
     "loopwise.gradient.fixed_point": ("FixedPoint", "OneStep"),
     "loopwise.gradient.perturbation": (
         "CubeRoot", "EqualSweeps", "Perturbation", "SquareRoot", "ToTolerance", "symmetry_gap",
@@ -160,7 +161,7 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "random_mrf", "union",
     "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
     "feature_keys", "hashed", "text_keys",
-    "Checkpoints", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
+    "Checkpoints", "Fitting", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
     "CubeRoot", "EqualSweeps", "SquareRoot", "ToTolerance", "symmetry_gap", "Saddle", "Schur", "Direct", "Minres",
     "Covariance", "hvp", "marginal_map",
     "Inference", "Problem", "Beliefs", "Status",

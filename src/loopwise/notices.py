@@ -1,6 +1,8 @@
-"""Every warning and error class of the library, in one place, below all stages."""
+"""Every warning and error class of the library, and where a warning points, in one place below all stages."""
 
 from __future__ import annotations
+
+import sys
 
 
 class LoopwiseWarning(UserWarning):
@@ -21,3 +23,11 @@ class ImpossibleError(ValueError):
 
 class GradientError(ValueError):
     """The chosen gradient estimator is not valid for this method, this run or this loss."""
+
+
+def callers_level() -> int:
+    """How far up the stack the first frame outside this library and torch is: where a warning should point."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("loopwise", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -60,9 +60,7 @@ def parameter_gradient(make, value, graph, tables, loss=everything, **options):
 def slope(make, value, direction, graph, tables, loss=everything, **options):
     """By differences of whole runs."""
     with torch.no_grad():
-        return derivative(
-            lambda step: float(loss(make(value + step * direction, **options)(graph, tables))), 1e-2
-        )[0]
+        return derivative(lambda step: float(loss(make(value + step * direction, **options)(graph, tables))), 1e-2)[0]
 
 
 @pytest.mark.parametrize("name", [name for name in PARAMETERS if name != "damping at 0"])

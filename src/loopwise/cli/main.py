@@ -15,8 +15,11 @@ import typer
 from loopwise import __version__
 from loopwise.cli.compare_gradients import compare_gradients
 from loopwise.cli.demo import demo
+from loopwise.cli.evaluate import evaluate
+from loopwise.cli.fit import fit
 from loopwise.cli.infer import infer
 from loopwise.cli.messages import FAILURE, complain
+from loopwise.cli.predict import predict
 from loopwise.cli.reproduce import reproduce
 
 # Typer brings its own Click or shares an installed one, depending on its version; this is the class of all
@@ -51,6 +54,9 @@ def _loopwise(
 
 
 app.command("infer")(infer)
+app.command("fit")(fit)
+app.command("predict")(predict)
+app.command("evaluate")(evaluate)
 app.command("compare-gradients")(compare_gradients)
 app.command("demo")(demo)
 app.add_typer(reproduce, name="reproduce")

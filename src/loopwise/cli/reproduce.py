@@ -60,6 +60,62 @@ def domke(
         _tell(results, as_json)
 
 
+@reproduce.command()
+def erma(
+    table: Annotated[list[int] | None, typer.Option(help="Only this table: 3, 4, 5 or 6; may be repeated.")] = None,
+    figure: Annotated[int | None, typer.Option(help="Only this figure: 1, the landscapes.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small models, under ten minutes. The default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results.", show_default="out/reproduce/erma, or docs/results/erma with --full"
+        ),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
+) -> None:
+    """Stoyanov, Ropson & Eisner 2011: training for the loss, through truncated BP."""
+    with one_line_each():
+        if quick and full:
+            raise ValueError("--quick and --full exclude each other; give one of them")
+        wrong = next((number for number in table or [] if number not in (3, 4, 5, 6)), None)
+        if wrong is not None:
+            raise ValueError(f"--table {wrong} is not reproduced; --table 3, 4, 5 and 6 are")
+        if figure not in (None, 1):
+            raise ValueError(f"--figure {figure} is not reproduced; --figure 1 is")
+        if jobs is not None and jobs < 1:
+            raise ValueError(f"--jobs must be at least 1, not {jobs}")
+        folder = out if out is not None else (KEPT if full else SCRATCH) / "erma"
+        tables = sorted(set(table)) if table else [] if figure else [3, 4, 5, 6]
+        results, complete = _run_erma(folder, full, seed, minutes, tables, figure is not None or not table, jobs)
+        if not complete:
+            say("not finished: run the same command again to continue")
+        _tell(results, as_json)
+
+
+def _run_erma(
+    folder: Path, full: bool, seed: int, minutes: float | None, tables: list[int], figure: bool, jobs: int | None
+) -> tuple[Results, bool]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from loopwise.reproduce.erma import reproduce, steps
+    from loopwise.reproduce.results import FULL, QUICK
+
+    mode = FULL if full else QUICK
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
+        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(mode, tables, figure))
+
+        def progress(what: str, done: int) -> None:
+            bar.update(task, completed=done, description=what)
+
+        return reproduce(folder, mode, seed, minutes, progress, tables, figure, workers=jobs)
+
+
 def _run_domke(folder: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -36,7 +36,7 @@ from loopwise.inference.loss_of_beliefs import (
     random_direction,
     with_gradient,
 )
-from loopwise.notices import GradientError, LoopwiseWarning
+from loopwise.notices import ConvergenceWarning, GradientError, LoopwiseWarning
 from loopwise.potentials.checks import checked_tables
 
 if TYPE_CHECKING:
@@ -268,8 +268,9 @@ def _measured(
 ) -> Row:
     try:
         chosen = replace(objective, inference=method())
-        with warnings.catch_warnings(record=True) as told, ignored_convergence():
+        with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", LoopwiseWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the forward pass has said so
             gradient, report = chosen.gradient(tables)
     except GradientError as problem:
         return Row(label, reason=str(problem))

@@ -29,6 +29,11 @@ class Report:
     residual: float = 0.0
     notes: list[str] = field(default_factory=list)
 
+    def clear(self) -> None:
+        """Forgets the backward before."""
+        self.iterations, self.residual = 0, 0.0
+        self.notes.clear()
+
     def __str__(self) -> str:
         parts = [self.estimator]
         if self.iterations:

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.base import Gradient, Report
-from loopwise.notices import GradientError, GradientWarning
+from loopwise.gradient.once import taken_once
+from loopwise.notices import GradientError, GradientWarning, callers_level
 
+ROUNDING = 32  # units of rounding within which an iterated adjoint cannot settle further
 RIDGE = 1e-10  # of Anderson's least squares, relative: keeps nearly equal iterates from blowing up their weights
 
 
@@ -41,11 +43,20 @@ class FixedPoint(Gradient):
         if self.anderson < 0:
             raise ValueError(f"anderson must not be negative, got {self.anderson}")
 
+    def reachable(self, dtype: np.dtype) -> float:
+        """The tolerance, or what rounding leaves."""
+        return max(self.tolerance, ROUNDING * float(np.finfo(dtype).eps))
+
 
 @dataclass(frozen=True)
 class OneStep(Gradient):
     """The cheap cut of :class:`FixedPoint`: only the last sweep is differentiated, the messages it starts from are
     taken as constants. Biased, but a single adjoint sweep; only valid if inference converged (else an error)."""
+
+
+def once_only(gradient: Gradient) -> str:
+    """What a second derivative is told."""
+    return f"{type(gradient).__name__} differentiates once; use Unroll for Hessian-vector products"
 
 
 def check_converged(converged: bool, gradient: Gradient) -> None:
@@ -70,12 +81,13 @@ def solve_adjoint(
     y, residual = seed, np.inf
     images: list[np.ndarray] = []
     gaps: list[np.ndarray] = []
-    for iteration in range(1, gradient.iterations + 1):
+    tolerance = gradient.reachable(seed.dtype)
+    for iteration in range(1, gradient.iterations):  # the last sweep is that from y to the potentials
         image = seed + transpose(y)
         gap = image - y
         residual = float(np.abs(gap).max()) / scale
-        if residual <= gradient.tolerance:
-            return image, iteration, residual
+        if residual <= tolerance:
+            return image, iteration + 1, residual
         images, gaps = [*images, image][-gradient.anderson - 1 :], [*gaps, gap][-gradient.anderson - 1 :]
         y = _mixed(images, gaps) if gradient.anderson and len(gaps) > 1 else image
     return y, gradient.iterations, residual
@@ -92,21 +104,22 @@ def _mixed(images: list[np.ndarray], gaps: list[np.ndarray]) -> np.ndarray:
     return mixed
 
 
-def report_adjoint(report: Report, iterations: int, residual: float, gradient: FixedPoint) -> None:
-    """Notes the worst of all solves; warns of one that stopped at its cap."""
+def report_adjoint(report: Report, solves: list[tuple[int, float]], gradient: FixedPoint, dtype: np.dtype) -> None:
+    """Notes the worst of all solves (iterations, residual); warns if one stopped at its cap."""
+    iterations = max((made for made, _ in solves), default=0)
+    residual = max((left for _, left in solves), default=0.0)
     if not residual < 1:  # it grew: the fixed point repels, though inference ended there
         raise GradientError(
             f"the adjoint of the fixed point diverged (it grew {residual:.2g}-fold in {iterations} sweeps): the fixed "
             "point is not stable; use Unroll, or damping"
         )
-    report.iterations = max(report.iterations, iterations)
-    report.residual = max(report.residual, residual)
-    if residual > gradient.tolerance:
+    report.iterations, report.residual = iterations, residual
+    if residual > gradient.reachable(dtype) and gradient.iterations > 1:
         warnings.warn(
             f"the adjoint of the fixed point did not converge: residual {residual:.2g} after {iterations} sweeps "
             f"(tolerance {gradient.tolerance:.2g}); give FixedPoint more iterations, or use Unroll",
             GradientWarning,
-            stacklevel=2,
+            stacklevel=callers_level(),
         )
 
 
@@ -134,13 +147,15 @@ def at_fixed_point(
 
     def complete(adjoint: Tensor) -> Tensor:
         check_converged(converged, gradient)
+        y = adjoint.detach()
         if isinstance(gradient, OneStep):
             report.iterations = 1
-            return adjoint
-        seed = adjoint.detach().cpu().numpy().reshape(-1)
-        y, iterations, residual = solve_adjoint(transpose, seed, gradient)
-        report_adjoint(report, iterations, residual, gradient)
-        return torch.as_tensor(y).to(adjoint).reshape(adjoint.shape)
+        else:
+            seed = y.cpu().numpy().reshape(-1)
+            solution, iterations, residual = solve_adjoint(transpose, seed, gradient)
+            report_adjoint(report, [(iterations, residual)], gradient, seed.dtype)
+            y = torch.as_tensor(solution).to(adjoint).reshape(adjoint.shape)
+        return taken_once(once_only(gradient), [y], [adjoint, final])[0]
 
     final.register_hook(complete)  # type: ignore[no-untyped-call]
     return final

@@ -35,7 +35,11 @@ def gradient_and_hvp(
     function: Callable[[], Tensor], params: Sequence[Tensor], vector: Sequence[Tensor]
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Loss, gradient and Hessian-vector product from one forward pass."""
+    if isinstance(params, Tensor) or isinstance(vector, Tensor):
+        raise ValueError("give the parameters and the vector as lists, even of one tensor")
     params, vector = list(params), list(vector)
+    if not params:
+        raise ValueError("no parameters to differentiate with respect to")
     if len(params) != len(vector):
         raise ValueError(f"{len(params)} parameters but {len(vector)} pieces of the vector; give one a parameter")
     for number, (param, piece) in enumerate(zip(params, vector, strict=True)):
@@ -47,6 +51,8 @@ def gradient_and_hvp(
             raise GradientError(f"parameter {number} wants no gradient: call requires_grad_() on it before the loss")
     with torch.enable_grad():
         loss = check_scalar(function())
+        if not loss.requires_grad:
+            raise GradientError("the loss does not depend on anything that wants a gradient")
         found = torch.autograd.grad(loss, params, create_graph=True, allow_unused=True)
         gradient = [torch.zeros_like(p) if g is None else g for g, p in zip(found, params, strict=True)]
         slope = torch.stack([(g * v.detach()).sum() for g, v in zip(gradient, vector, strict=True)]).sum()

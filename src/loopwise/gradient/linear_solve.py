@@ -23,9 +23,8 @@ from torch import Tensor
 from loopwise.gradient.base import Report
 from loopwise.gradient.constraints import Constraints, Floats, Matrix
 from loopwise.gradient.marginals import Counts, MarginalGradient, MarginalMap, Natural, Outcome
-from loopwise.gradient.self_check import callers_level
 from loopwise.gradient.solvers import Direct, Minres, Solved
-from loopwise.notices import GradientError, GradientWarning
+from loopwise.notices import GradientError, GradientWarning, callers_level
 
 ZERO_COUNT = 1e-9  # counting numbers below are zeros that carry the rounding of their sum
 RIDGE = 1e-10  # of scaled rows, where hard zeros may have made some of them redundant; refinement takes it out again

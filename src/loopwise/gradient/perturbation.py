@@ -105,7 +105,8 @@ class Perturbation(MarginalGradient):
             raise ValueError(f"step must be SquareRoot() or CubeRoot(), got {self.step!r}")
         if not isinstance(self.stopping, (EqualSweeps, ToTolerance)):
             raise ValueError(f"stopping must be EqualSweeps() or ToTolerance(), got {self.stopping!r}")
-        if self.precision is not None and not self.precision.is_floating_point:
+        known = self.precision is None or isinstance(self.precision, torch.dtype)
+        if not known or (self.precision is not None and not self.precision.is_floating_point):
             raise ValueError(f"precision must be a floating point type or None, got {self.precision}")
 
     def pull_back(

@@ -6,7 +6,6 @@ Nothing here costs a further inference call. All tensors have the examples in fr
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.layout import Layout
-from loopwise.notices import GradientWarning
+from loopwise.notices import GradientWarning, callers_level
 
 # Marginals that answer a step r g by more than this many times its size have changed their basin: with smooth
 # marginals the quotient is a covariance, at most 1/4 in any cell for exact inference, a few hundred near criticality.
@@ -139,11 +138,3 @@ def _row_max(values: Tensor) -> Tensor:
 
 def _where(examples: Tensor) -> str:
     return f" in {int(examples.sum())} of {len(examples)} examples" if len(examples) > 1 else ""
-
-
-def callers_level() -> int:
-    """How far up the stack the first frame outside this library and torch is."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("loopwise", "torch"):
-        level, frame = level + 1, frame.f_back
-    return level

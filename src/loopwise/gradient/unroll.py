@@ -12,7 +12,8 @@ from loopwise.gradient.base import Gradient
 
 
 class Tape:
-    """How the messages of earlier sweeps are had again on the way back. All tapes give identical gradients."""
+    """How the messages of earlier sweeps are had again on the way back. All tapes give identical gradients. (The
+    residual schedule keeps its updates whichever is chosen.)"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Fitting(Tape):
 
     limit: float = 256 * 2**20
 
+    def __post_init__(self) -> None:
+        if not self.limit > 0:
+            raise ValueError(f"limit must be a positive number of bytes, got {self.limit}")
+
 
 @dataclass(frozen=True)
 class Unroll(Gradient):
@@ -55,3 +60,7 @@ class Unroll(Gradient):
     """
 
     tape: Tape = field(default_factory=Fitting)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tape, Tape):
+            raise ValueError(f"tape must be Store(), Recompute(), Checkpoints() or Fitting(), got {self.tape!r}")

@@ -82,6 +82,7 @@ class Beliefs:
         self._log_partition_source = log_partition
         self._messages_source = messages
         self._assignment_source = assignment
+        self._recording = torch.is_grad_enabled()  # at the call, not when a part is first read
 
     def __repr__(self) -> str:
         return f"Beliefs({self.graph!r}; {self.status})"
@@ -115,20 +116,23 @@ class Beliefs:
         """Marginals of the factors of group ``name``, ``[*batch, factors, *shape]``."""
         if name not in self._factors:
             self.graph.group(name)  # raises for an unknown name
-            self._factors[name] = self._factor_source(name)
+            with torch.set_grad_enabled(self._recording):
+                self._factors[name] = self._factor_source(name)
         return self._factors[name]
 
     @cached_property
     def log_partition(self) -> Tensor:
         """Estimate of the log-partition function, ``[*batch]``: exact only if the status says so."""
-        return self._log_partition_source()
+        with torch.set_grad_enabled(self._recording):
+            return self._log_partition_source()
 
     @cached_property
     def messages(self) -> Tensor:
         """Final factor-to-variable log messages ``[*batch, slots]``, to be given back as ``initial``."""
         if self._messages_source is None:
             raise ValueError(f"{self.status.method} passes no messages")
-        return self._messages_source()
+        with torch.set_grad_enabled(self._recording):
+            return self._messages_source()
 
     @cached_property
     def assignment(self) -> Tensor:

@@ -43,8 +43,8 @@ def free_energy(
 
 
 def entropy_terms(probabilities: Tensor) -> Tensor:
-    """-p log p, 0 at p = 0, with gradient 0 there."""
-    positive = probabilities > 0
+    """-p log p; 0 at p = 0 and wherever 1 / p, the second derivative, would overflow, with gradient 0 there."""
+    positive = probabilities > torch.finfo(probabilities.dtype).tiny
     safe = torch.where(positive, probabilities, 1.0)
     return torch.where(positive, -probabilities * torch.log(safe), 0.0)
 

@@ -22,11 +22,10 @@ from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.kernel_run import Options
 from loopwise.inference.kernel_undo import Results
-from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.normalise import factor_softmax, normalised_messages, variable_softmax
+from loopwise.inference.message_passing import MessagePassing, Solution
+from loopwise.inference.normalise import divided, factor_softmax, normalised_messages, variable_softmax
 from loopwise.inference.session import RANGES, Given, Keep, Part
 from loopwise.inference.threads import available_threads
-from loopwise.notices import GradientError
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Compiled:
     def name(self) -> str:
         return "compiled"
 
-    def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> CompiledSolution:
+    def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Solution:
         if problem.like.device.type != "cpu":
             raise ValueError(f"the compiled engine runs on the CPU; the potentials are on {problem.like.device}")
         if problem.like.dtype not in RANGES:
@@ -53,10 +52,10 @@ class Compiled:
         options = Options(method.schedule, method.iterations, method.tolerance, float(damping.detach()))
         trained = given.exponents.requires_grad or damping.requires_grad
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
-        if wanted and method.temperature == 0:
-            raise GradientError(
-                "max-product (temperature 0) has no gradient: its maxima jump; use a small positive temperature"
-            )
+        if given.examples == 0 and (wanted or method.trace):
+            from loopwise.inference.reference import Reference  # nothing to run, but shapes to keep
+
+            return Reference().solve(problem, method, numbers)
         session = Session(
             options,
             problem.graph.layout,
@@ -163,8 +162,8 @@ def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) 
         first += group.count
         table = flat(problem.table(group.name).flatten(-group.arity), 2)
         plain = unscaled and bool((weight == 1).all())
-        tables.append(table if plain else table / (temperature * weight[:, None]))
+        tables.append(table if plain else divided(table, temperature * weight[:, None]))
     owner = torch.tensor(layout.state_variable)
-    unary = flat(problem.unary() / (temperature * total[owner]), 1)
+    unary = flat(divided(problem.unary(), temperature * total[owner]), 1)
     initial = None if problem.initial is None else problem.initial.reshape(examples, -1)
     return Given(tables, unary, initial, numbers.exponents(layout, like), examples)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.base import Report
-from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged
+from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged, once_only
+from loopwise.gradient.once import taken_once
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.layout import Layout
 from loopwise.inference.kernel_run import Options
@@ -78,7 +79,8 @@ class Session:
 
     def pull_back(self, given: Given, adjoint: Results) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
-        if isinstance(self.keep.gradient, (FixedPoint, OneStep)):
+        self.report.clear()
+        if isinstance(self.keep.gradient, (FixedPoint, OneStep)) and self.layout.edges:
             residual = np.concatenate([part.journey.residual for part in self.parts])
             check_converged(self.converged(torch.from_numpy(residual)), self.keep.gradient)
         rows = [_rows(adjoint, part, len(self.parts)) for part in self.parts]
@@ -88,9 +90,7 @@ class Session:
     def push_and_pull(self, given: Given, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
         """Tangents of results and of adjoints, when what was given moves along ``direction``."""
         if not isinstance(self.keep.gradient, Unroll):
-            raise GradientError(
-                f"{type(self.keep.gradient).__name__} differentiates once; use Unroll for Hessian-vector products"
-            )
+            raise GradientError(once_only(self.keep.gradient or Unroll()))
         moved, dotted = [], []
         for part in self.parts:
             mine = direction.select(part.index) if len(self.parts) > 1 else direction
@@ -226,7 +226,11 @@ class _PullBack(torch.autograd.Function):
             for move, value in zip(cotangents[2:], (initial, unary, *tables), strict=True)
         ]
         direction = Direction(along[2:], along[1], along[0] if initial.numel() else None)
-        moved, dotted = _twice(shapes, Results(*tensors[:count]), arguments, direction)
-        results = [*moved[:3], moved.trace][:count]
-        start = dotted.initial if initial.numel() else None
-        return (None, None, *results, None, None, start, dotted.unary, *dotted.tables)
+        adjoints = Results(*(tensor.detach() for tensor in tensors[:count]))
+        moved, dotted = _twice(shapes, adjoints, arguments, direction)
+        results = [each for each in (*moved[:3], moved.trace)[:count] if each is not None]
+        again = [*results, dotted.unary, *dotted.tables, *([dotted.initial] if initial.numel() else [])]
+        message = "the compiled engine differentiates twice; use engine=Reference() for third derivatives"
+        again = list(taken_once(message, again, [*tensors, *cotangents]))
+        start = again.pop() if initial.numel() else None
+        return (None, None, *again[: len(results)], None, None, start, *again[len(results) :])

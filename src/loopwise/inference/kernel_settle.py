@@ -14,6 +14,7 @@ from loopwise.gradient.unroll import Store
 from loopwise.inference.kernel_run import Journey, KernelRun, Options
 from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
 from loopwise.inference.schedules import Residual, Sequential
+from loopwise.inference.storage import Arrangement
 from loopwise.inference.threads import in_threads
 from loopwise.kernels.plan import Adjoint, Seeds, Tape
 
@@ -21,12 +22,19 @@ TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anyth
 
 
 def settle(
-    run: KernelRun, options: Options, journey: Journey, adjoint: Results, gradient: FixedPoint | OneStep, report: Report
+    run: KernelRun,
+    options: Options,
+    journey: Journey,
+    adjoint: Results,
+    gradient: FixedPoint | OneStep,
+    report: Report,
+    parameters: bool,
 ) -> Adjoints:
-    """Adjoints of what the run was given; those of its initial messages are zero."""
+    """Adjoints of what the run was given; those of its initial messages and its damping are zero. ``parameters``:
+    counting numbers want theirs."""
     if isinstance(options.schedule, Residual):  # its fixed points are those of any order
         options = options._replace(schedule=Sequential())
-    return _Settling(run, options, journey, gradient, report).pull_back(adjoint)
+    return _Settling(run, options, journey, gradient, report).pull_back(adjoint, parameters)
 
 
 class _Settling:
@@ -35,40 +43,48 @@ class _Settling:
     ) -> None:
         self.run, self.options, self.gradient, self.report = run, options, gradient, report
         self.journey = journey
+        unused = -run.examples % run.storage.lanes if run.storage.arrangement is Arrangement.EXAMPLES else 0
+        if unused:  # a run that stops examples one by one never writes the lanes that no example fills
+            for messages in (journey.m, journey.n):
+                messages.reshape(run.blocks, -1, run.storage.lanes)[-1, :, -unused:] = run.neutral
         self.frozen = Tape(
             np.uint64(run.block_size),
             np.uint64(0),
-            np.empty(0, dtype=journey.m.dtype),
+            journey.m,
             np.uint64(0),
             np.uint64(0),
             np.uint64(0),
         )
 
-    def pull_back(self, adjoint: Results) -> Adjoints:
-        book = Book(self.run, self.journey.m.dtype, parameters=False)
+    def pull_back(self, adjoint: Results, parameters: bool) -> Adjoints:
+        book = Book(self.run, self.journey.m.dtype, parameters)
         undo = KernelUndo(self.run, self.options, self.journey, self.journey.m, Store(), parameters=False)
         seeds = undo.seeds(adjoint)
         blocks, parts = self.run.blocks, book.parts
 
-        def solve(part: int) -> None:
-            for block in range(blocks * part // parts, blocks * (part + 1) // parts):
-                self._solve_block(undo, book, seeds, part, block)
+        def solve(part: int) -> list[tuple[int, float]]:
+            mine = range(blocks * part // parts, blocks * (part + 1) // parts)
+            return [self._solve_block(undo, book, seeds, part, block) for block in mine]
 
-        in_threads(parts, solve)
+        solves = [solve for some in in_threads(parts, solve) for solve in some]
+        if isinstance(self.gradient, OneStep):
+            self.report.iterations = 1
+        else:
+            report_adjoint(self.report, solves, self.gradient, self.journey.m.dtype)
         return book.adjoints()
 
-    def _solve_block(self, undo: KernelUndo, book: Book, seeds: Seeds, part: int, block: int) -> None:
+    def _solve_block(self, undo: KernelUndo, book: Book, seeds: Seeds, part: int, block: int) -> tuple[int, float]:
+        """Iterations and residual of one block."""
         here = book.adjoint(part)
         # What the loss says of beliefs and messages, carried to messages to variables.
         self._sweeps_back(undo, book, seeds._replace(last=np.zeros_like(seeds.last)), here, block, 0)
         silent = seeds._replace(last=np.full_like(seeds.last, -1))
         if isinstance(self.gradient, OneStep):
             self._sweeps_back(undo, book, silent, here, block, 1)
-            self.report.iterations = 1
-        elif self.gradient.anderson:
-            self._accelerated(undo, book, silent, here, block, self.gradient)
-        else:
-            self._plain(undo, book, silent, here, block, self.gradient)
+            return 1, 0.0
+        if self.gradient.anderson:
+            return self._accelerated(undo, book, silent, here, block, self.gradient)
+        return self._plain(undo, book, silent, here, block, self.gradient)
 
     def _sweeps_back(
         self, undo: KernelUndo, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int
@@ -76,24 +92,24 @@ class _Settling:
         """Undoes so many sweeps, each of which found the final messages."""
         adjoint.n[:] = 0
         steps, n_base = sweeps * self.options.steps, block * self.run.block_size
-        undo.undo(book, seeds, adjoint, block, Stretch(steps, 0, self.journey.n, n_base, self.frozen, 0))
+        undo.undo(book, seeds, adjoint, block, Stretch(steps, 0, self.journey.n, n_base, self.frozen, n_base))
 
     def _plain(
         self, undo: KernelUndo, book: Book, silent: Seeds, here: Adjoint, block: int, gradient: FixedPoint
-    ) -> None:
+    ) -> tuple[int, float]:
         """The Neumann series: each sweep adds its part of the potentials' adjoints."""
         scale = float(np.abs(here.m).max(initial=0.0))
         iterations, residual = 0, 1.0 if scale > 0 else 0.0
-        while residual > gradient.tolerance and iterations < gradient.iterations:
+        while residual > gradient.reachable(here.m.dtype) and iterations < gradient.iterations:
             sweeps = min(TOGETHER, gradient.iterations - iterations)
             self._sweeps_back(undo, book, silent, here, block, sweeps)
             iterations += sweeps
             residual = float(np.abs(here.m).max()) / scale
-        report_adjoint(self.report, iterations, residual, gradient)
+        return iterations, residual
 
     def _accelerated(
         self, undo: KernelUndo, book: Book, silent: Seeds, here: Adjoint, block: int, gradient: FixedPoint
-    ) -> None:
+    ) -> tuple[int, float]:
         """Anderson's iterates first, apart from the sums; then one sweep with the solution."""
         trial_book = Book(self.run, self.journey.m.dtype, parameters=False)
         trial = trial_book.adjoint(0)
@@ -107,4 +123,4 @@ class _Settling:
         y, iterations, residual = solve_adjoint(transpose, here.m.copy(), gradient)
         here.m[:] = y
         self._sweeps_back(undo, book, silent, here, block, 1)
-        report_adjoint(self.report, iterations, residual, gradient)
+        return iterations, residual

@@ -191,7 +191,7 @@ def _solve(
         return
     if options.anderson:
         report.notes[:] = ["sequential adjoint sweeps, without Anderson acceleration"]
-    report_adjoint(report, most, residual, options)
+    report_adjoint(report, [(most, residual)], options, np.dtype(np.float64))
 
 
 def _stride(tape: Tape, sweeps: int, needed: float) -> int:

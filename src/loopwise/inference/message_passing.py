@@ -7,7 +7,6 @@ answers with a :class:`Solution`; this file turns that into beliefs and an hones
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from loopwise.gradient.base import Gradient, Report, check_gradient_of
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.linear_solve import LinearSolve
 from loopwise.gradient.marginals import MarginalGradient
+from loopwise.gradient.once import taken_once
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.factor_graph import FactorGraph
@@ -38,7 +38,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.schedules import Flooding, Residual, Schedule
-from loopwise.notices import ConvergenceWarning, LoopwiseWarning
+from loopwise.notices import ConvergenceWarning, GradientError, LoopwiseWarning, callers_level
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
 ARRIVED = {torch.float64: 1e-6, torch.float32: 1e-5}
@@ -117,14 +117,11 @@ class MessagePassing(Inference):
 
     def _check_trainable(self) -> None:
         """Checked again at every call: training may have moved them."""
-        if not 0 <= self.damping < 1:
-            raise ValueError(
-                f"damping must be at least 0 and below 1, got {float(self.damping)}{_trained(self.damping)}"
-            )
-        if not (self.temperature >= 0 and math.isfinite(self.temperature)):
-            raise ValueError(
-                f"temperature must not be negative, got {float(self.temperature)}{_trained(self.temperature)}"
-            )
+        damping, temperature = _number("damping", self.damping), _number("temperature", self.temperature)
+        if not 0 <= damping < 1:
+            raise ValueError(f"damping must be at least 0 and below 1, got {damping}{_trained(self.damping)}")
+        if not (temperature >= 0 and math.isfinite(temperature)):
+            raise ValueError(f"temperature must not be negative, got {temperature}{_trained(self.temperature)}")
 
     @abstractmethod
     def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
@@ -133,7 +130,17 @@ class MessagePassing(Inference):
     def run(self, problem: Problem) -> Beliefs:
         self._check_trainable()
         numbers = self.counting_numbers(problem.graph)
-        if problem.differentiable and isinstance(self.gradient, MarginalGradient):
+        wanted = self.differentiable(problem, numbers)
+        if wanted and self.trace and not isinstance(self.gradient, Unroll):
+            raise GradientError(
+                f"{type(self.gradient).__name__} knows nothing of the sweeps before the last: to differentiate the "
+                "beliefs of every sweep (trace=True), use Unroll"
+            )
+        if wanted and self.temperature == 0:
+            with torch.no_grad():
+                beliefs = self.run(problem)
+            return _without_gradient(beliefs, problem)
+        if wanted and isinstance(self.gradient, MarginalGradient):
             return implicit_beliefs(self, problem, numbers)
         engine = self.engine or default_engine(problem.like.device)
         solution = engine.solve(problem, self, numbers)
@@ -149,6 +156,7 @@ class MessagePassing(Inference):
                 status,
                 solution.messages,
                 solution.assignment,
+                trace=solution.trace,
             )
         return Beliefs(
             problem.graph,
@@ -160,6 +168,12 @@ class MessagePassing(Inference):
             trace=solution.trace,
             gradient=solution.report,
         )
+
+    def differentiable(self, problem: Problem, numbers: CountingNumbers) -> bool:
+        """Whether a gradient may be asked for later: of the potentials, or of what this method has itself."""
+        own = [value for value in (self.damping, self.temperature) if isinstance(value, Tensor)]
+        own += numbers.trained or ()
+        return problem.differentiable or (torch.is_grad_enabled() and any(value.requires_grad for value in own))
 
     def has_converged(self, residual: Tensor) -> bool:
         """Whether the last sweep of every example changed no belief by more than the tolerance; without a tolerance,
@@ -242,6 +256,30 @@ class TRW(MessagePassing):
         return ()
 
 
+def _without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
+    """Max-product beliefs, which refuse to be differentiated."""
+    message = "max-product (temperature 0) has no gradient: its maxima jump; use a small positive temperature"
+    (states,) = taken_once(message, [beliefs.states], [*problem.tables.values(), problem.folded, problem.initial])
+    return Beliefs(
+        beliefs.graph,
+        states,
+        beliefs.factor,
+        lambda: beliefs.log_partition,
+        beliefs.status,
+        lambda: beliefs.messages,
+        lambda: beliefs.assignment,
+        trace=beliefs.trace,
+    )
+
+
+def _number(name: str, value: float | Tensor) -> float:
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim:
+        raise ValueError(f"{name} must be a number or a tensor of shape (), not of shape {tuple(value.shape)}")
+    return float(value.detach())
+
+
 def _trained(value: float | Tensor) -> str:
     return "; train it through a sigmoid or an exponential, which keep it in range" if isinstance(value, Tensor) else ""
 
@@ -252,7 +290,7 @@ def _score(problem: Problem, assignment: Tensor) -> Tensor:
         warnings.warn(
             "the assignment that max-product found breaks a hard zero; Exact(temperature=0) finds one that does not",
             LoopwiseWarning,
-            stacklevel=_callers_level(),
+            stacklevel=callers_level(),
         )
     return value
 
@@ -289,13 +327,5 @@ def _warn(status: Status, tolerance: float) -> None:
         f"{worst:.2g} (tolerance {tolerance:.2g}); more iterations, damping or another schedule may help, "
         "tolerance=0 accepts the budget as it is",
         ConvergenceWarning,
-        stacklevel=_callers_level(),
+        stacklevel=callers_level(),
     )
-
-
-def _callers_level() -> int:
-    """How far up the stack the first frame outside this library is: where a warning should point."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loopwise."):
-        level, frame = level + 1, frame.f_back
-    return level

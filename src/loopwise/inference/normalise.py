@@ -12,6 +12,14 @@ from torch import Tensor
 from loopwise.graph.layout import Layout, MessageGroup
 
 
+def divided(values: Tensor, divisor: Tensor | float) -> Tensor:
+    """``values / divisor`` for a positive divisor, whose own adjoint does not see values of -inf."""
+    if not isinstance(divisor, Tensor) or not divisor.requires_grad:
+        return values / divisor
+    forbidden = torch.isneginf(values)
+    return torch.where(forbidden, -torch.inf, torch.where(forbidden, 0.0, values) / divisor)
+
+
 def variable_softmax(layout: Layout, values: Tensor) -> Tensor:
     """Beliefs from log beliefs ``[*batch, states]`` of any scale."""
     size = layout.graph.uniform_cardinality

@@ -19,7 +19,7 @@ from loopwise.inference.base import Problem
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.normalise import log_sum, log_sum_by, normalised
+from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.notices import ImpossibleError
 
@@ -48,7 +48,7 @@ class Circuit:
         self.exponent = exponents[self.slot_edge]
         self.plain = not exponents.requires_grad and bool((exponents == 1).all())
         factor, total = numbers.tensors(problem.like)
-        self.unary = problem.unary() / (temperature * total[self.state_variable])
+        self.unary = divided(problem.unary(), temperature * total[self.state_variable])
         self.tables: list[Tensor] = []
         first = 0
         for member in layout.message_groups:
@@ -56,7 +56,7 @@ class Circuit:
             weight = factor[first : first + group.count]
             first += group.count
             shape = (group.count, *(1,) * group.arity)
-            self.tables.append(problem.table(group.name) / (temperature * weight.reshape(shape)))
+            self.tables.append(divided(problem.table(group.name), temperature * weight.reshape(shape)))
 
     def initial(self) -> Tensor:
         """Uniform messages."""
@@ -127,7 +127,8 @@ class Circuit:
 
     def states(self, m: Tensor) -> Tensor:
         """Variable beliefs."""
-        weighted = torch.where(torch.isneginf(m), m, m * self.exponent)
+        forbidden = torch.isneginf(m)
+        weighted = torch.where(forbidden, m, torch.where(forbidden, 0.0, m) * self.exponent)
         total = torch.zeros(*m.shape[:-1], self.layout.states, dtype=m.dtype, device=m.device)
         total = total.index_add(-1, self.slot_state, weighted) + self.unary
         mass = log_sum_by(total, self.state_variable, self.problem.graph.variables)
@@ -191,7 +192,8 @@ class Reference:
         if not isinstance(method.schedule, (Flooding, Sequential, Residual)):
             raise ValueError(f"the reference engine does not know the schedule {method.schedule!r}")
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
-        if not problem.differentiable or not isinstance(method.gradient, (FixedPoint, OneStep)):
+        wanted = method.differentiable(problem, numbers)
+        if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
             return solve(circuit, m)
         with torch.no_grad():
             found = solve(circuit, m)
@@ -261,7 +263,8 @@ def _at_fixed_point(found: ReferenceSolution, gradient: FixedPoint | OneStep) ->
             return circuit.flooding_sweep(m)
         return circuit.sequential_sweep(m, circuit.to_factors(m))[0]
 
-    m = at_fixed_point(step, found.m, gradient, method.has_converged(found.residual), report)
+    converged = circuit.layout.edges == 0 or method.has_converged(found.residual)
+    m = at_fixed_point(step, found.m, gradient, converged, report)
     return replace(found, m=m, states=circuit.states(m), report=report)
 
 

@@ -130,7 +130,8 @@ class Part:
         storage, tape, size = self.run.storage, self.journey.tape, self.run.block_size
         layout, examples = storage.layout, len(self.index)
         every = int(tape.every)
-        kept = self.journey.tape.m.reshape(self.run.blocks, -1, size)
+        rows = tape.m.size // (self.run.blocks * size) if size else 1
+        kept = tape.m.reshape(self.run.blocks, rows, size)
         slot_state = torch.tensor(layout.slot_state)
         cardinalities = torch.tensor(layout.graph.cardinalities[layout.edge_variable])
         exponents = torch.repeat_interleave(self.given.exponents.to(self.given.unary.dtype), cardinalities)
@@ -147,7 +148,8 @@ class Part:
     def pull_back(self, adjoint: Results, report: Report) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         if isinstance(self.keep.gradient, (FixedPoint, OneStep)):
-            return settle(self.run, self.options, self.journey, adjoint, self.keep.gradient, report)
+            gradient, parameters = self.keep.gradient, self.keep.parameters
+            return settle(self.run, self.options, self.journey, adjoint, gradient, report, parameters)
         return self._undo().pull_back(adjoint)
 
     def push_and_pull(self, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:

@@ -22,8 +22,7 @@ TABLE_BLOCK = U(8)  # how far apart two blocks' tables are: 0 when all examples 
 SHARED = U(9)  # 1: a table has no lanes, all lanes read the same
 CELL_SLOTS = U(10)  # where the group's cell-to-slot map begins
 SHAPE = U(11)  # where the group's shape begins
-EDGE_START = U(12)  # first edge of the group
-COLUMNS = 13
+COLUMNS = 12
 
 
 class Plan(NamedTuple):

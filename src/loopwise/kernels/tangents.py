@@ -116,6 +116,7 @@ def push_steps(
         leave_tangents(
             plan, tangent, U(0), block, 0, first, last, examples, last_sweep, lane_tag, variable_tag,
         )  # fmt: skip
+        meet(barrier, parts)  # before another thread moves on to the next messages
     for step in range(low + 1, high + 1):
         before, after = U(step - 1 - low), U(step - low)
         if order is None:
@@ -145,6 +146,7 @@ def push_steps(
             leave_tangents(
                 plan, tangent, after * size, block, sweep, first, last, examples, last_sweep, lane_tag, variable_tag,
             )  # fmt: skip
+            meet(barrier, parts)
 
 
 @kernel

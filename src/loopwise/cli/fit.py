@@ -1,0 +1,234 @@
+"""``loopwise fit``: any Markov random field on a table of variables, trained for the loss you name.
+
+A report goes to standard output, the system to a file.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import one_line_each
+from loopwise.cli.tables import MODELS, SHAPES, named, positive_values, read_examples, read_training
+
+if TYPE_CHECKING:
+    from loopwise.formats.table import DataTable
+    from loopwise.graph.factor_graph import FactorGraph
+    from loopwise.inference.base import Inference
+    from loopwise.learn import Examples, History, System
+    from loopwise.learn.evaluate import Goal
+    from loopwise.learn.plan import MakeOptimizer
+
+SUFFIX = ".loopwise"
+
+
+class GoalName(str, Enum):
+    """What to train for, by name."""
+
+    F1 = "f1"
+    MSE = "mse"
+    L1 = "l1"
+    HAMMING = "hamming"
+    LOGLIK = "loglik"
+
+
+class MethodName(str, Enum):
+    """Inference methods that have gradients, by name."""
+
+    BP = "bp"
+    TRW = "trw"
+    MEAN_FIELD = "meanfield"
+    EXACT = "exact"
+
+
+class OptimizerName(str, Enum):
+    """Optimisers by name."""
+
+    ADAM = "adam"
+    SMD = "smd"
+    SGD = "sgd"
+    LBFGS = "lbfgs"
+
+
+def fit(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[STRUCTURE] TRAIN",
+            help="A .uai or .fg file whose factors are learnt anew (its numbers are not used), and a .csv table: a "
+            "column for each variable, in the structure's order, a row for each example, an empty cell for a missing "
+            "value.",
+        ),
+    ],
+    outputs: Annotated[str, typer.Option(help="Columns to predict, separated by commas.")],
+    hidden: Annotated[str | None, typer.Option(help="Columns never observed; they may be empty.")] = None,
+    structure: Annotated[
+        str | None, typer.Option(help=f"Without a file: {SHAPES}, over the columns.", show_default="complete")
+    ] = None,
+    loss: Annotated[GoalName, typer.Option(help="What to train for.")] = GoalName.LOGLIK,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that f1 counts.", show_default="all but the first")
+    ] = None,
+    inference: Annotated[MethodName, typer.Option(help="Inference, in training and in use.")] = MethodName.BP,
+    iterations: Annotated[int, typer.Option(help="Sweeps of inference.")] = 10,
+    staged: Annotated[bool, typer.Option("--staged", help="Begin with three epochs of likelihood.")] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Go to the loss by way of the MSE.")] = False,
+    optimizer: Annotated[OptimizerName, typer.Option(help="Optimiser.")] = OptimizerName.ADAM,
+    rate: Annotated[
+        float | None, typer.Option(help="Learning rate, or first gain.", show_default="adam 0.05, smd and sgd 0.5")
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over the table.")] = 25,
+    batch: Annotated[int, typer.Option(help="Rows a step; multiples of 32 are fastest.")] = 32,
+    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="A table to choose the best epoch by.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None,
+    restarts: Annotated[int, typer.Option(help="Random starts, the best of which is kept.")] = 1,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to save the system.", show_default=f"TRAIN with {SUFFIX}")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON, with the history.")] = False,
+    seed: Annotated[int, typer.Option(help="For random starts and the order of rows.")] = 0,
+) -> None:
+    """Train a Markov random field on a table: for the loss you measure, under the inference you can afford."""
+    with one_line_each():
+        model, train = _files(files)
+        graph, table = read_training(model, train, structure, named(hidden))
+        examples = _examples(graph, table, named(outputs), named(hidden))
+        goal, decoder = _goal(loss, positive_values(table.vocabulary, named(outputs), positive))
+        system = _system(examples, table, _inference(inference, iterations, seed), decoder)
+        options: dict[str, Any] = {
+            "epochs": epochs,
+            "batch": batch,
+            "seed": seed,
+            "restarts": restarts,
+            "checkpoint": checkpoint,
+        }
+        if dev is not None:
+            options["dev"] = read_examples(system, dev)
+        history = _train(system, examples, goal, staged, hybrid, _optimizer(optimizer, rate), l2, patience, options)
+        target = Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX) if out is None else out
+        system.save(target)
+        _report(as_json, train, target, examples, history)
+
+
+def _files(files: list[Path]) -> tuple[Path | None, Path]:
+    if len(files) > 2:
+        raise ValueError(f"give a structure and a table, or only a table, not {len(files)} files")
+    *model, train = files
+    if str(train).lower().endswith(MODELS):
+        raise ValueError(f"{train} is a model file; the last file must be a .csv table to train on")
+    return (model[0] if model else None), train
+
+
+def _examples(graph: FactorGraph, table: DataTable, outputs: list[str], hidden: list[str]) -> Examples:
+    from loopwise.learn import Examples
+
+    return Examples.from_table(graph, table, outputs=outputs, hidden=hidden)
+
+
+def _goal(loss: GoalName, positive: tuple[int, ...]) -> tuple[Goal, Any]:
+    """The loss, and the decoder that is made for it."""
+    from loopwise import decode
+    from loopwise import loss as losses
+
+    if loss is GoalName.F1:  # of the table as a whole: rows with few outputs have no F of their own to speak of
+        return losses.F1(positive=positive, reduction=losses.Pooled()), decode.ApproximateF(positive=positive)
+    if loss is GoalName.LOGLIK:
+        return losses.SurrogateLikelihood(), decode.Max()
+    if loss is GoalName.MSE:
+        return losses.MSE(), decode.Identity()
+    return (losses.L1() if loss is GoalName.L1 else losses.Hamming()), decode.SoftArgmax()
+
+
+def _inference(method: MethodName, iterations: int, seed: int) -> Inference:
+    """The method with its budget of sweeps, which is used up whether it converges or not."""
+    if method is MethodName.EXACT:
+        from loopwise.inference.exact import Exact
+
+        return Exact()
+    if method is MethodName.MEAN_FIELD:
+        from loopwise.inference.mean_field import MeanField
+
+        return MeanField(iterations=iterations, tolerance=0, seed=seed)
+    from loopwise.inference.message_passing import BP, TRW
+
+    return (BP if method is MethodName.BP else TRW)(iterations=iterations, tolerance=0)
+
+
+def _system(examples: Examples, table: DataTable, inference: Inference, decoder: Any) -> System:
+    from loopwise.learn import System
+    from loopwise.potentials import TablePotentials
+
+    potentials = TablePotentials(examples.graph)
+    return System(potentials, inference, decoder, vocabulary=table.vocabulary, roles=examples.roles[0])
+
+
+def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
+    import torch
+
+    from loopwise.learn import optim
+
+    if rate is not None and not rate > 0:
+        raise ValueError(f"--rate must be positive, not {rate}")
+    if name is OptimizerName.LBFGS:
+        if rate is not None:
+            raise ValueError("--rate means nothing to --optimizer lbfgs, which searches along each direction")
+        return lambda params: optim.LBFGS(params, iterations=20)
+    if name is OptimizerName.ADAM:
+        return lambda params: torch.optim.Adam(params, lr=rate or 0.05)
+    if name is OptimizerName.SGD:
+        return lambda params: torch.optim.SGD(params, lr=rate or 0.5)
+    return lambda params: optim.SMD(params, gain=rate or 0.5)
+
+
+def _train(
+    system: System,
+    examples: Examples,
+    goal: Goal,
+    staged: bool,
+    hybrid: bool,
+    optimizer: MakeOptimizer,
+    l2: float | None,
+    patience: int | None,
+    options: dict[str, Any],
+) -> History:
+    from loopwise import learn
+    from loopwise.learn.stages import Goals
+    from loopwise.potentials.priors import L2
+
+    stages: Goals = learn.hybrid(goal) if hybrid else goal
+    stages = learn.staged(stages) if staged else stages
+    prior = None if l2 is None else L2(l2)
+    return learn.fit(system, examples, stages, optimizer=optimizer, prior=prior, patience=patience, **options)
+
+
+def _report(as_json: bool, train: Path, target: Path, examples: Examples, history: History) -> None:
+    from loopwise.graph.evidence import Role
+
+    roles = examples.roles[0].tolist()
+    sizes = {
+        "rows": len(examples),
+        "variables": examples.graph.variables,
+        "outputs": roles.count(Role.OUTPUT),
+        "hidden": roles.count(Role.HIDDEN),
+        "factors": examples.graph.factors,
+    }
+    if as_json:
+        report = {"train": str(train), "system": str(target), **sizes, "history": history.to_json()}
+        typer.echo(json.dumps(report, allow_nan=False))
+        return
+    typer.echo(", ".join(f"{name} {count}" for name, count in sizes.items()))
+    typer.echo(
+        f"loss {history.losses[0]:.4g} in the first epoch, {history.losses[-1]:.4g} in the last ({history.ended}, "
+        f"{history.seconds:.1f} s)"
+    )
+    if history.best is not None:
+        typer.echo(f"best on the development data: epoch {history.best}")
+    typer.echo(f"saved {target}")

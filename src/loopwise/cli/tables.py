@@ -1,0 +1,112 @@
+"""Tables of variables for the commands that train and use systems: structures over columns, saved systems, examples.
+
+In: paths and names. Out: graphs, examples, systems.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from loopwise.formats.table import DataTable, Vocabulary
+    from loopwise.graph.factor_graph import FactorGraph
+    from loopwise.learn import Examples, System
+
+MODELS = (".uai", ".fg", ".uai.gz", ".fg.gz")
+SHAPES = "complete, chain or grid:ROWSxCOLUMNS"
+
+
+def read_training(
+    structure: Path | None, train: Path, shape: str | None, hidden: Sequence[str]
+) -> tuple[FactorGraph, DataTable]:
+    """The table, and the graph of its columns: that of a model file, or one of a given shape."""
+    from loopwise.formats import read_model
+    from loopwise.formats.table import read_table
+    from loopwise.graph.factor_graph import FactorGraph
+
+    if structure is None:
+        table = read_table(train, may_be_empty=hidden)
+        return FactorGraph.from_scopes(*_shaped(table.vocabulary, shape or "complete")), table
+    if shape is not None:
+        raise ValueError(f"the structure is that of {structure}; leave out --structure {shape}, or the file")
+    model = read_model(structure)
+    table = read_table(train, cardinalities=model.cardinalities.tolist(), may_be_empty=hidden)
+    scopes = list(dict.fromkeys(model.scopes))  # two factors of one scope are one table to learn
+    return FactorGraph.from_scopes(model.cardinalities, scopes), table
+
+
+def _shaped(vocabulary: Vocabulary, shape: str) -> tuple[Sequence[int], list[tuple[int, ...]]]:
+    """Cardinalities and scopes: each column, and pairs of columns as ``shape`` says."""
+    count = len(vocabulary.names)
+    grid = re.fullmatch(r"grid:(\d+)x(\d+)", shape)
+    if shape == "complete":
+        pairs = list(combinations(range(count), 2))
+    elif shape == "chain":
+        pairs = [(place, place + 1) for place in range(count - 1)]
+    elif grid is not None:
+        rows, columns = int(grid[1]), int(grid[2])
+        if rows * columns != count:
+            raise ValueError(f"--structure {shape} has {rows * columns} places, the table has {count} columns")
+        across = [(place, place + 1) for place in range(count) if (place + 1) % columns]
+        pairs = across + [(place, place + columns) for place in range(count - columns)]
+    else:
+        raise ValueError(f"there is no structure {shape!r}; there are {SHAPES}")
+    return vocabulary.cardinalities, [*((place,) for place in range(count)), *pairs]
+
+
+def read_saved(path: Path) -> System:
+    """A system that ``loopwise fit`` saved, or one from Python that has the names of its variables."""
+    from loopwise.learn import System
+
+    system = System.load(path)
+    if system.vocabulary is None or system.roles is None:
+        raise ValueError(
+            f"{path} does not say what its variables are called or which are predicted; save a System with vocabulary "
+            "and roles"
+        )
+    return system
+
+
+def read_examples(system: System, data: Path) -> Examples:
+    """The rows of a table for a saved system, columns found by their names."""
+    from loopwise.formats.table import read_table
+    from loopwise.learn import Examples
+
+    table = read_table(data, vocabulary=system.vocabulary)
+    assert system.roles is not None
+    return Examples.of(system.graph, table.values, system.roles)
+
+
+def output_names(system: System) -> list[str]:
+    """The variables that a system predicts, by name."""
+    from loopwise.graph.evidence import Role
+
+    assert system.vocabulary is not None and system.roles is not None
+    pairs = zip(system.vocabulary.names, system.roles.tolist(), strict=True)
+    return [name for name, role in pairs if role == Role.OUTPUT]
+
+
+def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str | None) -> tuple[int, ...]:
+    """Which values count as positive: that of ``label``, or all but the first of each output."""
+    places = [vocabulary.variable(name) for name in outputs]
+    if label is None:
+        largest = max(len(vocabulary.labels[place]) for place in places)
+        return tuple(range(1, largest)) or (0,)
+    values = {}
+    for name, place in zip(outputs, places, strict=True):
+        if label not in vocabulary.labels[place]:
+            raise ValueError(f"output {name!r} has no label {label!r}, so it cannot be the positive one")
+        values[name] = vocabulary.labels[place].index(label)
+    if len(set(values.values())) > 1:
+        raise ValueError(f"label {label!r} is not the same value in every output ({values}); train them one by one")
+    return (next(iter(values.values())),)
+
+
+def named(text: str | None) -> list[str]:
+    """The names in a list separated by commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

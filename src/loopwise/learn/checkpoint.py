@@ -1,0 +1,162 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+In: the state of a run as tensors, numbers and nested lists and mappings of these. Out: one file, written whole or not
+at all; and back, if the file is of the same run. Stage: learning. Like saved systems, checkpoints run no code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, display_name
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.learn.container import read_container, write_container
+from loopwise.learn.examples import Examples
+
+KIND = "checkpoint"
+_DEEP = 8  # levels of options within options that tell runs apart
+
+Run = Mapping[str, str]  # what tells a run from another: a name for each thing and how it is written
+
+
+def write_checkpoint(path: PathLike, run: Run, state: Any) -> None:
+    """Writes ``state`` of the run ``run``; a file that was there is replaced at once or not at all."""
+    tensors: dict[str, Tensor] = {}
+    packed = _pack(state, "state", tensors)
+    write_container(path, tensors, {"kind": KIND, "run": dict(run), "state": packed})
+
+
+def read_checkpoint(path: PathLike, run: Run) -> Any:
+    """The state in the file at ``path``, None if there is no file; of another run it is an error."""
+    if not os.path.exists(path):
+        return None
+    where = display_name(path)
+    tensors, description = read_container(path)
+    if description.get("kind") != KIND:
+        raise FormatError(where, None, "this is no checkpoint of a training run but another file of loopwise")
+    theirs = description.get("run")
+    if not isinstance(theirs, dict):
+        raise FormatError(where, None, "the description in the checkpoint is damaged; remove the file to start anew")
+    for name, mine in run.items():
+        if theirs.get(name) != mine:
+            raise FormatError(
+                where,
+                None,
+                f"this checkpoint is of another run: its {name} was {_short(theirs.get(name))}, now it is "
+                f"{_short(mine)}; give another path, or remove the file to start anew",
+            )
+    try:
+        return _unpack(description["state"], tensors)
+    except (KeyError, ValueError, TypeError, IndexError):
+        raise FormatError(
+            where, None, "the state in the checkpoint is damaged; remove the file to start anew"
+        ) from None
+
+
+def identify(value: object, depth: int = _DEEP) -> str:
+    """How an option object is written for comparison: its class and options, never an address or a trained number."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, torch.dtype | torch.device | type):
+        return str(value)
+    if isinstance(value, Tensor):
+        return "trained" if value.requires_grad else identify(value.detach().cpu().numpy())
+    if isinstance(value, np.ndarray):
+        return f"array({value.shape}, {checksum(value)})"
+    if isinstance(value, FactorGraph):
+        return describe_graph(value)
+    if depth == 0:
+        return type(value).__name__
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {identify(item, depth - 1)}' for key, item in value.items())}}}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(identify(item, depth - 1) for item in value)}]"
+    if hasattr(value, "__qualname__"):  # a function
+        return str(value.__qualname__)
+    options = _options(value)
+    inside = ", ".join(f"{name}={identify(option, depth - 1)}" for name, option in options.items())
+    return f"{type(value).__name__}({inside})"
+
+
+def describe_graph(graph: FactorGraph) -> str:
+    """A graph for comparison: its sizes and a checksum of all its integers."""
+    arrays = [graph.cardinalities, *(group.scopes for group in graph.groups)]
+    return f"{graph!r} (checksum {checksum(*arrays)})"
+
+
+def describe_examples(examples: Examples | None) -> str:
+    """Examples for comparison: how many, and a checksum of their values and roles."""
+    if examples is None:
+        return "none"
+    return f"{len(examples)} examples (checksum {checksum(examples.values, examples.roles)})"
+
+
+def checksum(*arrays: np.ndarray) -> str:
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+    return f"{total:08x}"
+
+
+def _options(value: object) -> dict[str, object]:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    public = {name: option for name, option in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
+    public.pop("training", None)  # the mode a module happens to be in
+    modules = getattr(value, "_modules", {})
+    return {**public, **modules}
+
+
+def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """JSON for ``value``, with its tensors set aside under ``name`` and what follows it."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"number": repr(value)}
+    if isinstance(value, Tensor):
+        tensors[name] = value
+        return {"tensor": name}
+    if isinstance(value, Mapping):
+        items = [[key, _pack(item, f"{name}/{key}", tensors)] for key, item in value.items()]
+        return {"mapping": items}
+    if isinstance(value, tuple):
+        return {"tuple": [_pack(item, f"{name}/{place}", tensors) for place, item in enumerate(value)]}
+    if isinstance(value, list):
+        return [_pack(item, f"{name}/{place}", tensors) for place, item in enumerate(value)]
+    raise ValueError(
+        f"a checkpoint cannot hold {name.removeprefix('state/')}, which is of class {type(value).__name__}; train "
+        "without a checkpoint, or with another optimiser"
+    )
+
+
+def _unpack(json: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(json, list):
+        return [_unpack(item, tensors) for item in json]
+    if not isinstance(json, dict):
+        return json
+    match json:
+        case {"tensor": str(name)}:
+            return tensors[name]
+        case {"mapping": list(items)}:
+            return {key: _unpack(item, tensors) for key, item in items}
+        case {"tuple": list(items)}:
+            return tuple(_unpack(item, tensors) for item in items)
+        case {"number": str(text)}:
+            return float(text)
+    raise ValueError("unknown entry")
+
+
+def _short(text: object) -> str:
+    """A value for a message, on one line and not too long."""
+    words = "unknown" if text is None else " ".join(str(text).split())
+    return words if len(words) <= 120 else f"{words[:117]}..."

@@ -1,0 +1,117 @@
+"""Training a system for its goal: the one call, and what it promises.
+
+In: a system, examples, a goal. Out: changed weights, a :class:`History`. Stage: learning. What is done in an epoch is
+in :mod:`loopwise.learn.training`, what comes next in :mod:`loopwise.learn.course`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from loopwise.formats.files import PathLike
+from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.evaluate import Goal
+from loopwise.learn.examples import Examples
+from loopwise.learn.history import Epoch, History
+from loopwise.learn.optim.smd import SMD
+from loopwise.learn.plan import MakeOptimizer, MakeSchedule, Plan
+from loopwise.learn.progress import progress_bar
+from loopwise.learn.stages import Goals
+from loopwise.learn.system import System
+from loopwise.learn.training import Training
+from loopwise.potentials.priors import Prior
+
+
+def fit(
+    system: System,
+    examples: Examples,
+    goal: Goals,
+    *,
+    optimizer: MakeOptimizer | torch.optim.Optimizer = SMD,
+    epochs: int = 25,
+    batch: int = 32,
+    dev: Examples | None = None,
+    measure: Goal | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    clip: float | None = None,
+    prior: Prior | None = None,
+    schedule: MakeSchedule | None = None,
+    restarts: int = 1,
+    start: float | None = None,
+    checkpoint: PathLike | None = None,
+    callback: Callable[[Epoch], bool | None] | None = None,
+    progress: bool = True,
+    by_pattern: bool | None = None,
+) -> History:
+    r"""Changes the weights of ``system`` so that ``goal`` is small on ``examples``: empirical risk minimisation.
+
+    .. math:: \min_\theta\ \frac1n\sum_k \ell\big(d(b_\theta(x^k)), y^k\big) + R(\theta)
+
+    through the whole system, its truncated inference included (Stoyanov et al. 2011, eq. 4). The same seed and number
+    of threads give the same weights, bit for bit.
+
+    Parameters
+    ----------
+    goal:
+        A loss of the (soft) decisions, a likelihood, or stages: :func:`~loopwise.learn.staged`,
+        :func:`~loopwise.learn.hybrid`, or :class:`~loopwise.learn.Stage` objects of your own.
+    optimizer:
+        A class, a function of the parameters that makes an optimiser (``lambda params: lw.optim.SMD(params, gain=1)``),
+        or an optimiser over the system's parameters. Full-batch ones (L-BFGS) get all examples in each step.
+    epochs:
+        Passes over the examples at most, those of all stages together.
+    batch:
+        Examples a step. Multiples of 32 fill the lanes of the kernels.
+    dev, measure, patience:
+        After each epoch ``measure`` (by default the goal) of the hard decisions on ``dev`` is taken, and the weights of
+        the best epoch are the ones kept. ``patience``: a stage ends after so many epochs without a new best.
+    seed:
+        For the order of examples, random starts, and whatever the potentials draw (dropout).
+    clip:
+        Gradients longer than this are scaled down to it.
+    prior:
+        A penalty on the weights of the potentials, on the scale of the mean loss of an example;
+        :class:`~loopwise.optim.AdaGradCOMID` takes it in closed form.
+    schedule:
+        Of the learning rate, such as :func:`~loopwise.optim.inverse_square_root`, advanced after each epoch.
+    restarts, start:
+        So many runs from normal random weights of standard deviation ``start``; the one with the least training
+        objective at its end (with ``dev``: the best measure) is kept. Without ``start`` a run begins at the weights
+        there are; but where all are 0 and variables are hidden, which is a saddle, at random ones of scale 0.1.
+    checkpoint:
+        A file, written after each epoch, from which the same call goes on if the process was stopped; the final weights
+        are then the same, bit for bit at the same number of threads. A finished run is not repeated.
+    callback:
+        Called after each epoch (and its checkpoint); True ends training.
+    progress:
+        A bar, on terminals.
+    by_pattern:
+        Whether examples with different observed variables are kept in different batches
+        (:meth:`Examples.batches`); by default where that leaves full batches.
+
+    Decoders follow their temperature schedules by epochs (of those stages that train decisions), and corpus thresholds
+    are refreshed once an epoch. A loss or gradient that is not finite ends training with a :class:`TrainingError`: the
+    weights, and the checkpoint, are then those of the last whole epoch. Warnings that inference did not converge are
+    not shown: its budget is part of what is trained.
+
+    Cost: an epoch is one gradient an example; about four with SMD.
+    """
+    plan = Plan.of(
+        goal, optimizer, epochs, batch, dev, measure, patience, seed, clip, prior, schedule, restarts, start, by_pattern
+    )
+    training = Training(system, examples, plan)
+    total = epochs * restarts
+    with ignored_convergence(), training.prepared(), progress_bar(progress, total) as tell:
+        if checkpoint is not None:
+            training.resume(checkpoint)
+        while not training.over:
+            epoch = training.epoch(tell)
+            if checkpoint is not None:
+                training.save(checkpoint)
+            if callback is not None and callback(epoch):
+                training.history.ended = f"ended by the callback after epoch {epoch.number}"
+                break
+        return training.finish()

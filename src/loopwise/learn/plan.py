@@ -1,0 +1,90 @@
+"""The options of a run of training, checked before anything is run.
+
+In: what the user asked for. Out: a :class:`Plan`. Stage: learning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import LRScheduler
+
+from loopwise.learn.evaluate import Goal
+from loopwise.learn.examples import Examples
+from loopwise.learn.stages import Goals, Stage, as_stages, check_budget, target
+from loopwise.potentials.priors import Prior
+
+MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
+MakeSchedule = Callable[[torch.optim.Optimizer], LRScheduler]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The options of :func:`~loopwise.fit`, checked."""
+
+    stages: tuple[Stage, ...]
+    optimizer: MakeOptimizer | torch.optim.Optimizer
+    epochs: int
+    batch: int
+    dev: Examples | None
+    measure: Goal
+    patience: int | None
+    seed: int
+    clip: float | None
+    prior: Prior | None
+    schedule: MakeSchedule | None
+    restarts: int
+    start: float | None
+    by_pattern: bool | None
+
+    @staticmethod
+    def of(
+        goal: Goals,
+        optimizer: MakeOptimizer | torch.optim.Optimizer,
+        epochs: int,
+        batch: int,
+        dev: Examples | None,
+        measure: Goal | None,
+        patience: int | None,
+        seed: int,
+        *others: Any,
+    ) -> Plan:
+        """Refuses options that make no sense, before anything is run."""
+        stages = as_stages(goal)
+        check_budget(stages, epochs)
+        if dev is None and (measure is not None or patience is not None):
+            option = "measure" if measure is not None else "patience"
+            raise ValueError(f"{option} is about development data: give dev, examples that are not trained on")
+        measure = target(stages) if measure is None else measure
+        plan = Plan(stages, optimizer, epochs, batch, dev, measure, patience, seed, *others)
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        for name, value, least in (
+            ("batch", self.batch, 1),
+            ("restarts", self.restarts, 1),
+            ("seed", self.seed, 0),
+            ("patience", self.patience, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value}")
+        for name, number in (("clip", self.clip), ("start", self.start)):
+            if number is not None and not 0 < number < math.inf:
+                raise ValueError(f"{name} must be a positive number or None, not {number}")
+        if self.prior is not None and not isinstance(self.prior, Prior):
+            raise ValueError(f"prior must be a penalty such as lw.prior.L2(0.01), not {self.prior!r}")
+        if isinstance(self.optimizer, torch.optim.Optimizer) and self.restarts > 1:
+            raise ValueError(
+                "restarts need an optimiser each: give its class, or a function of the parameters that makes it"
+            )
+
+    @property
+    def sign(self) -> float:
+        """-1 for measures of which more is better."""
+        return -1.0 if getattr(self.measure, "higher_is_better", False) else 1.0

@@ -1,0 +1,27 @@
+"""A progress bar for people: nothing is shown where nobody watches.
+
+In: how many steps there are. Out: a function that is told of each. Stage: learning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Tell = Callable[[float, str], None]  # how many steps are done, and what to write beside the bar
+
+
+@contextmanager
+def progress_bar(wanted: bool, total: int) -> Iterator[Tell]:
+    """A bar on standard error, if that is a terminal and the bar is ``wanted``."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda done, text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("training (the first run compiles for some seconds)", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=text)

@@ -1,0 +1,184 @@
+"""Stoyanov, Ropson & Eisner 2011, *Empirical Risk Minimization of Graphical Model Parameters*: the whole study.
+
+In: a mode, tables or the figure, a folder. Out: ``results.json``, pictures, ``page.html`` and ``index.md`` in that
+folder; data and runs in its subfolder ``runs``, from which a study that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from loopwise.formats import atomic_write
+from loopwise.inference.threads import available_threads
+from loopwise.reproduce import erma_figure1 as figure1
+from loopwise.reproduce.erma_claims import claims
+from loopwise.reproduce.erma_models import Sampling, Size
+from loopwise.reproduce.erma_picture import CAPTION as TABLES_CAPTION
+from loopwise.reproduce.erma_picture import PICTURE as TABLES_PICTURE
+from loopwise.reproduce.erma_picture import draw_tables
+from loopwise.reproduce.erma_queue import Tell, work_off
+from loopwise.reproduce.erma_runs import TRUE, TRUTH, Job, Protocol
+from loopwise.reproduce.erma_settings import BEST, GAINS, IDEAL, SGD, SGD_GAINS, TABLE3, Condition
+from loopwise.reproduce.erma_tables import ITEMS, SGD_ITEM, SWEEPS_ITEM, TABLES, TRUE_ITEM, WINS, P, Study
+from loopwise.reproduce.page import Page, write_pages
+from loopwise.reproduce.results import FULL, Deadline, Results
+
+PAPER = "erma"
+TITLE = "Stoyanov, Ropson & Eisner 2011, Empirical Risk Minimization of Graphical Model Parameters"
+RUNS = "runs"
+FIGURE = 1
+EVERYTHING: tuple[int, ...] = tuple(TABLES)
+
+PUBLISHED = Protocol()
+SHORTENED = Protocol(
+    sizes=(Size(50, 100), Size(50, 200), Size(50, 196)),
+    sampling=Sampling(train=320, test=500, burn_in=500),
+    epochs=10,
+    restarts=2,
+    mismatches=(0.2, 0.4),
+    sweeps=(100, 10),
+    points=21,
+)
+
+
+def jobs_of(protocol: Protocol, tables: Sequence[int] = EVERYTHING, figure: bool = True) -> list[Job]:
+    """All runs that the tables and the figure need, each once: small models first, Table 3 before the others."""
+    return list(dict.fromkeys(_jobs(protocol, tables, figure)))
+
+
+def _jobs(protocol: Protocol, tables: Sequence[int], figure: bool) -> Iterator[Job]:
+    best = list(dict.fromkeys(train.name for train in BEST.values()))
+    wanted: list[tuple[Condition, list[str]]] = []
+    if 3 in tables:
+        rows = dict.fromkeys(train for trains in TABLE3.values() for train in trains)
+        wanted.append((IDEAL, [*rows, SGD.name]))
+    if 6 in tables or 4 in tables:
+        wanted.append((IDEAL, best))
+    if 5 in tables:
+        wanted += [(Condition(iterations=sweeps), best) for sweeps in protocol.sweeps]
+    if 4 in tables:
+        wanted += [(Condition(mismatch=share), best) for share in protocol.mismatches]
+    if wanted:
+        yield from (Job(size, TRUTH, TRUE) for size in protocol.sizes)
+    if figure:
+        yield from figure1.jobs(protocol)
+    for condition, trains in wanted:
+        yield from (Job(size, train, condition) for size in protocol.sizes for train in trains)
+
+
+def reproduce(
+    folder: Path,
+    mode: str,
+    seed: int,
+    minutes: float | None = None,
+    tell: Tell = lambda what, done: None,
+    tables: Sequence[int] = EVERYTHING,
+    figure: bool = True,
+    protocol: Protocol | None = None,
+    workers: int | None = None,
+) -> tuple[Results, bool]:
+    """Runs what is left of the study, at most for ``minutes``, and writes everything; whether it is complete."""
+    if protocol is None:
+        protocol = PUBLISHED if mode == FULL else SHORTENED
+    results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), folder / RUNS
+    _check_runs(runs, protocol, seed, keep=mode == FULL)
+    jobs = jobs_of(protocol, tables, figure)
+    left = work_off(jobs, protocol, runs, seed, deadline, tell, workers or available_threads())
+    study = Study(runs, protocol, seed)
+    for table in sorted(TABLES):
+        _put(results, study, table, anew=table in tables)
+    curves = figure1.curves(runs, protocol, seed) if figure and not deadline.passed else None
+    if curves is not None:
+        results.clear(figure1.ITEM)
+        for cell in figure1.cells(curves):
+            results.put(cell)
+        figure1.draw(curves, folder / figure1.PICTURE)
+    results.claim(*claims(results))
+    _write(results, protocol, left, len(jobs))
+    return results, left == 0 and (curves is not None or not figure)
+
+
+def steps(mode: str, tables: Sequence[int] = EVERYTHING, figure: bool = True) -> int:
+    """How many jobs there are in all."""
+    return len(jobs_of(PUBLISHED if mode == FULL else SHORTENED, tables, figure))
+
+
+def _put(results: Results, study: Study, table: int, anew: bool) -> None:
+    """The cells of a table from the runs there are; one that was not asked for stays as it is."""
+    if not anew:
+        return
+    for item in ITEMS[table]:
+        results.clear(item)
+    for cell in TABLES[table](study):
+        results.put(cell)
+
+
+def _check_runs(runs: Path, protocol: Protocol, seed: int, keep: bool) -> None:
+    """Runs of another protocol or seed must not mix with these: those of a quick one are deleted, others refused."""
+    runs.mkdir(parents=True, exist_ok=True)
+    path = runs / "protocol.json"
+    gains = {name: asdict(value) for name, value in (*GAINS.items(), *(("SGD " + k, v) for k, v in SGD_GAINS.items()))}
+    wanted = json.dumps({"seed": seed, "protocol": asdict(protocol), "gains": gains}, sort_keys=True)
+    if path.exists() and path.read_text(encoding="utf-8") != wanted:
+        if keep:
+            raise ValueError(f"{runs} holds runs of another protocol or seed; choose another folder, or delete it")
+        for old in runs.glob("*.npz"):
+            old.unlink()
+    with atomic_write(path) as stream:
+        stream.write(wanted)
+
+
+def _write(results: Results, protocol: Protocol, left: int, of: int) -> None:
+    pictures = {}
+    if draw_tables(results, results.folder / TABLES_PICTURE):
+        pictures[TABLES_PICTURE] = TABLES_CAPTION
+    if (results.folder / figure1.PICTURE).exists():
+        pictures[figure1.PICTURE] = (
+            f"Figure 1: losses of the training examples along lines through the true parameters (model "
+            f"{protocol.landscape.name})."
+        )
+    write_pages(Page(TITLE, _introduction(results.mode, protocol, left, of), pictures, _units()), results)
+
+
+def _introduction(mode: str, protocol: Protocol, left: int, of: int) -> list[str]:
+    sampling = protocol.sampling
+    texts = [
+        "Numbers are differences of the mean test loss to that of the true parameters (true structure, BP to "
+        "convergence, the same decoder), averaged over models, ± the standard error over models; published beside "
+        "ours. Tested on MSE (beliefs), F (threshold at the median belief of the training corpus), L1 (most probable "
+        "values) and the approximate negative log-likelihood (LOGL). Trained by likelihood (LOGL) or for the loss with "
+        "soft decoders of temperature 0.5; -in: after some epochs of likelihood, -hyb: from the MSE in steps.",
+        f"Models: {', '.join(size.name for size in protocol.sizes)} (variables-edges; n ln n is rounded, so that 196 "
+        f"and 1060 edges stand where 195 and 1051 are printed). Data: {sampling.train} + {sampling.test} examples by "
+        f"Gibbs sampling, {sampling.burn_in} sweeps each. {protocol.epochs} epochs of SMD with exact Hessian-vector "
+        f"products, {protocol.warm_up} of them likelihood in staged runs; {protocol.restarts} restarts but for staged "
+        f"runs; batches of {protocol.batch}. Gains were tuned on extra models.",
+        "p: exact sign-flip tests over models, two-sided; over examples in results.json. Losses that agree in five "
+        "digits tie.",
+    ]
+    if mode != FULL:
+        texts.append(
+            "This is the quick version: few small models, few examples, epochs and restarts. It shows what the study "
+            "is, and its numbers are not those of the paper."
+        )
+    if left:
+        texts.append(f"Not finished: {of - left} of {of} runs are done.")
+    return texts
+
+
+def _units() -> dict[str, str]:
+    units = {
+        TRUE_ITEM: "mean test loss",
+        SWEEPS_ITEM: "mean over test examples and models, 500 at most; columns: sweeps allowed in training",
+        SGD_ITEM: "MSE; both after the same epochs of likelihood, gains tuned for each",
+        figure1.ITEM: "α at which the curve is least: 0 is the truth, 1 the end of the line",
+        "Table 6": "difference of loss to the true model; rows: tested on, columns: trained for",
+    }
+    for table in (3, 4, 5):
+        units[f"Table {table}"] = "difference of loss to the true model; rows: tested on, trained by"
+        units[f"Table {table}{WINS}"] = "models on which it beats likelihood training"
+        units[f"Table {table}{P}"] = "p-value of the difference to likelihood training, over models"
+    return units

@@ -1,0 +1,271 @@
+"""One cell of the study: a model trained in one way under one condition, and how well it then does.
+
+In: a :class:`Job`. Out: a :class:`Run` in a file of its own, written whole or not at all, so that a study that was
+stopped goes on with the next one. Everything runs on one thread: jobs, not examples, are spread over cores.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.decode import Identity
+from loopwise.inference.compiled import Compiled
+from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.inference.message_passing import BP
+from loopwise.learn.evaluate import Goal, risk, score_examples
+from loopwise.learn.examples import Examples
+from loopwise.learn.fit import fit
+from loopwise.learn.history import History
+from loopwise.learn.optim.smd import SMD
+from loopwise.learn.optim.steps import inverse_square_root
+from loopwise.learn.stages import Goals, hybrid
+from loopwise.learn.start import SCALE
+from loopwise.learn.system import CHUNK, System
+from loopwise.learn.training import TrainingError
+from loopwise.potentials.tables import TablePotentials
+from loopwise.reproduce.erma_models import (
+    PAIR,
+    Model,
+    Sampling,
+    Size,
+    as_tables,
+    load_arrays,
+    load_model,
+    on_graph,
+    published_sizes,
+    save_arrays,
+)
+from loopwise.reproduce.erma_settings import GAINS, IDEAL, LOGL_TEST, TESTS, TRAINS, Condition, Gains, Train, gains_of
+from loopwise.reproduce.erma_statistics import Floats
+
+TOLERANCE = 1e-5  # of training and testing (the authors' software: 1e-5 to 1e-6)
+TRUE = Condition(iterations=1000)  # under which the truth is judged: to convergence
+TRUTH = "truth"  # what is "trained" there
+LIMIT = 500  # sweeps, where it is counted how many a model needs
+TIGHT = 1e-6
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How much of the study to run."""
+
+    sizes: tuple[Size, ...] = field(default_factory=published_sizes)
+    sampling: Sampling = field(default_factory=Sampling)
+    epochs: int = 25
+    warm_up: int = 3  # epochs of likelihood in staged training
+    restarts: int = 5
+    batch: int = 32  # a full lane of the kernels
+    mismatches: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)
+    sweeps: tuple[int, ...] = (100, 30, 20, 10)
+    landscape: Size = field(default_factory=partial(Size, 50, 200))  # the model of Figure 1
+    points: int = 101  # of each of its curves
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell: which model, trained how, under which condition."""
+
+    size: Size
+    train: str  # a name of TRAINS, or TRUTH
+    condition: Condition = IDEAL
+
+    def path(self, folder: Path) -> Path:
+        """Where its run is kept."""
+        name = self.train.replace(", ", "-").replace(" ", "-")
+        return folder / f"run-{self.size.name}-{self.condition.name}-{name}.npz"
+
+    def cost(self, protocol: Protocol) -> float:
+        """How long it takes, in units of nobody's: epochs, weighed by edges and by what likelihoods cost more."""
+        size = 150 + self.size.edges  # a step costs something whatever the edges
+        if self.train == TRUTH:
+            return size
+        train = TRAINS[self.train]
+        epochs = train.epochs or protocol.epochs
+        if train.target is LOGL_TEST:
+            return 2.0 * epochs * train.restarts(protocol.restarts) * size
+        return (epochs * train.restarts(protocol.restarts) + (protocol.warm_up if train.staged else 0)) * size
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished cell."""
+
+    tables: Floats  # [edges, 2, 2], the trained log-potentials
+    losses: dict[str, Floats]  # by test, of each test example
+    objective: float  # the soft loss of the training examples, at the end
+    sweeps: float  # to convergence, mean over the test examples, at most LIMIT
+    converged: float  # the share that had converged by then
+    seconds: float
+    ended: str = ""
+
+    def loss(self, test: str) -> float:
+        """The mean over test examples."""
+        return float(self.losses[test].mean())
+
+    def save(self, path: Path) -> None:
+        numbers = {name: getattr(self, name) for name in ("objective", "sweeps", "converged", "seconds", "ended")}
+        losses = {f"loss-{test}": values for test, values in self.losses.items()}
+        save_arrays(path, {"tables": self.tables, "facts": np.array(json.dumps(numbers)), **losses})
+
+    @staticmethod
+    def load(path: Path) -> Run:
+        stored = load_arrays(path)
+        losses = {name.removeprefix("loss-"): rows for name, rows in stored.items() if name.startswith("loss-")}
+        return Run(stored["tables"], losses, **json.loads(str(stored["facts"])))
+
+
+def finished(job: Job, folder: Path) -> Run | None:
+    """The run of a job, if there is one."""
+    path = job.path(folder)
+    return Run.load(path) if path.exists() else None
+
+
+def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
+    """Trains, tests and saves; the seconds it took."""
+    began = time.perf_counter()
+    with one_thread(), ignored_convergence():
+        model = load_model(folder, job.size, seed, protocol.sampling, threads=1)
+        if job.train == TRUTH:
+            system, ended = System(TablePotentials(model.graph, as_tables(model.tables.numpy())), truth_inference()), ""
+            train, test = model.train, model.test
+        else:
+            graph = model.structure(job.condition.mismatch)
+            train, test = on_graph(model.train, graph), on_graph(model.test, graph)
+            system, ended = trained(TRAINS[job.train], job.condition, train, protocol, seed)
+        run = judged(system, job.train, train, test, began, ended)
+    run.save(job.path(folder))
+    return run.seconds
+
+
+def inference(condition: Condition) -> BP:
+    """BP as a condition has it, in training and in testing."""
+    return BP(iterations=condition.iterations, tolerance=TOLERANCE, engine=Compiled(1))
+
+
+def truth_inference() -> BP:
+    """BP as the true parameters are judged with: to convergence."""
+    return BP(iterations=TRUE.iterations, tolerance=TIGHT, engine=Compiled(1))
+
+
+def trained(
+    setting: Train, condition: Condition, examples: Examples, protocol: Protocol, seed: int
+) -> tuple[System, str]:
+    """A system trained as the setting says, and why its training ended."""
+    graph = examples.graph
+    system = System(TablePotentials(graph), inference(condition), setting.target.decoder())
+    goal: Goals = setting.target.goal()
+    if setting.hybrid:
+        goal = hybrid(goal)
+    epochs, batch = setting.epochs or protocol.epochs, protocol.batch
+    start: float | None = SCALE
+    try:
+        if setting.staged:
+            first, warm_up = System(system.potentials, system.inference, Identity()), protocol.warm_up
+            nll, gains = LOGL_TEST.goal(), GAINS["LOGL"]
+            minimise(first, examples, nll, gains, epochs=warm_up, batch=batch, seed=seed, start=SCALE)
+            epochs, start = max(1, epochs - warm_up), None
+        history = minimise(
+            system,
+            examples,
+            goal,
+            gains_of(setting),
+            epochs=epochs,
+            batch=batch,
+            seed=seed,
+            restarts=setting.restarts(protocol.restarts),
+            start=start,
+            descent=setting.gain_only,
+        )
+    except TrainingError as problem:  # the weights are those of the last whole epoch
+        return system, str(problem)
+    return system, history.ended
+
+
+def minimise(
+    system: System,
+    examples: Examples,
+    goal: Goals,
+    gains: Gains,
+    *,
+    epochs: int,
+    batch: int,
+    seed: int = 0,
+    restarts: int = 1,
+    start: float | None = None,
+    descent: bool = False,
+) -> History:
+    """Training by SMD, or by plain gradient ``descent`` with a gain that falls as the root of the epoch."""
+    meta = partial(SMD, gain=gains.gain, meta=gains.meta, memory=gains.memory)
+    return fit(
+        system,
+        examples,
+        goal,
+        optimizer=partial(torch.optim.SGD, lr=gains.gain) if descent else meta,
+        schedule=inverse_square_root if descent else None,
+        clip=gains.clip,
+        epochs=epochs,
+        batch=batch,
+        seed=seed,
+        restarts=restarts,
+        start=start,
+        progress=False,
+    )
+
+
+def judged(system: System, name: str, train: Examples, test: Examples, began: float, ended: str) -> Run:
+    """How well a system does in every test, by the decoder of each."""
+    losses = {}
+    for title, setting in TESTS.items():
+        tested = System(system.potentials, system.inference, setting.decoder())
+        tested.refresh(train)
+        losses[title] = score_examples(tested, test, setting.goal()).numpy()
+    sweeps, converged = sweeps_needed(system, test)
+    objective = soft_risk(system, train, TRAINS[name].target.goal()) if name in TRAINS else float("nan")
+    tables = next(system.potentials.parameters()).detach().numpy().copy()
+    return Run(tables, losses, objective, sweeps, converged, time.perf_counter() - began, ended)
+
+
+def soft_risk(system: System, examples: Examples, goal: Goal) -> float:
+    """What training minimises, on all examples."""
+    with torch.no_grad():
+        parts = [(len(part), float(risk(system, part, goal))) for part in examples.batches(CHUNK)]
+    return sum(count * value for count, value in parts) / len(examples)
+
+
+def sweeps_needed(system: System, examples: Examples) -> tuple[float, float]:
+    """The mean number of sweeps to convergence, counting :data:`LIMIT` where it fails; and the share that converged."""
+    patient = System(system.potentials, BP(iterations=LIMIT, tolerance=TOLERANCE, engine=Compiled(1)))
+    sweeps, arrived = [], []
+    with torch.no_grad():
+        for part in examples.batches(CHUNK):
+            status = patient.beliefs(part).status
+            sweeps.append(status.sweeps.double())
+            arrived.append((status.residual <= TOLERANCE).double())
+    return float(torch.cat(sweeps).mean()), float(torch.cat(arrived).mean())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread; afterwards on as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def random_start(model: Model, seed: int) -> Tensor:
+    """Weights as training begins with, ``[edges, 2, 2]``."""
+    tables: dict[str, Tensor] = TablePotentials.random(model.graph, seed=seed, scale=SCALE)()
+    return tables[PAIR].detach()
