@@ -50,7 +50,7 @@ def error(model: ConvGrid, noisy: Tensor, clean: Tensor) -> float:
         return float(((model(noisy) > 0.5) != (clean > 0.5)).float().mean())
 
 
-def train(steps: int = 60, size: int = 16, noise: float = 1.0, seed: int = 0) -> tuple[float, float]:
+def train(steps: int = 50, size: int = 12, noise: float = 1.0, seed: int = 0) -> tuple[float, float]:
     """Error on held-out pictures before and after."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
@@ -68,8 +68,8 @@ def train(steps: int = 60, size: int = 16, noise: float = 1.0, seed: int = 0) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--size", type=int, default=16, help="rows and columns of a picture")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--size", type=int, default=12, help="rows and columns of a picture")
     parser.add_argument("--noise", type=float, default=1.0, help="standard deviation added to pixels of 0 and 1")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -24,7 +24,7 @@ from loopwise.inference.kernel_run import Options
 from loopwise.inference.kernel_undo import Results
 from loopwise.inference.message_passing import MessagePassing, Solution
 from loopwise.inference.normalise import divided, factor_softmax, normalised_messages, variable_softmax
-from loopwise.inference.session import RANGES, Given, Keep, Part
+from loopwise.inference.parts import RANGES, Keep, Part, Scaled
 from loopwise.inference.threads import available_threads
 
 
@@ -79,7 +79,7 @@ class CompiledSolution:
 
     problem: Problem
     session: Session
-    given: Given
+    given: Scaled
     results: Results | None = None  # connected to the potentials, if a gradient is wanted
 
     def __post_init__(self) -> None:
@@ -140,7 +140,7 @@ class CompiledSolution:
         return decode(self.problem, self.states, self.factor)
 
 
-def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Given:
+def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Scaled:
     layout = problem.graph.layout
     temperature = method.temperature if method.temperature > 0 else 1.0
     examples = int(np.prod(problem.batch))
@@ -166,4 +166,4 @@ def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) 
     owner = torch.tensor(layout.state_variable)
     unary = flat(divided(problem.unary(), temperature * total[owner]), 1)
     initial = None if problem.initial is None else problem.initial.reshape(examples, -1)
-    return Given(tables, unary, initial, numbers.exponents(layout, like), examples)
+    return Scaled(tables, unary, initial, numbers.exponents(layout, like), examples)

@@ -22,7 +22,7 @@ from loopwise.graph.layout import Layout
 from loopwise.inference.kernel_run import Options
 from loopwise.inference.kernel_twice import Direction
 from loopwise.inference.kernel_undo import Adjoints, Results
-from loopwise.inference.session import Given, Keep, Part, solve
+from loopwise.inference.parts import Keep, Part, Scaled, solve
 from loopwise.notices import GradientError
 
 
@@ -43,13 +43,13 @@ class Session:
         self.report = Report(type(keep.gradient).__name__)
         self.parts: list[Part] = []
 
-    def differentiable(self, given: Given, damping: Tensor) -> Results:
+    def differentiable(self, given: Scaled, damping: Tensor) -> Results:
         """Results connected to what was given."""
         initial = given.initial if given.initial is not None else given.unary.new_zeros(0)
         found = _Solve.apply(self, given.examples, given.exponents, damping, initial, given.unary, *given.tables)  # type: ignore[no-untyped-call]
         return Results(*found)
 
-    def run(self, given: Given) -> None:
+    def run(self, given: Scaled) -> None:
         """Runs; the results are in the parts."""
         with torch.no_grad():
             self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.keep)
@@ -77,7 +77,7 @@ class Session:
             whole[part.index] = piece
         return whole
 
-    def pull_back(self, given: Given, adjoint: Results) -> Adjoints:
+    def pull_back(self, given: Scaled, adjoint: Results) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         self.report.clear()
         if isinstance(self.keep.gradient, (FixedPoint, OneStep)) and self.layout.edges:
@@ -87,7 +87,7 @@ class Session:
         found = [part.pull_back(mine, self.report) for part, mine in zip(self.parts, rows, strict=True)]
         return self._added(given, found)
 
-    def push_and_pull(self, given: Given, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+    def push_and_pull(self, given: Scaled, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
         """Tangents of results and of adjoints, when what was given moves along ``direction``."""
         if not isinstance(self.keep.gradient, Unroll):
             raise GradientError(once_only(self.keep.gradient or Unroll()))
@@ -106,7 +106,7 @@ class Session:
         )
         return results, self._added(given, dotted)
 
-    def _added(self, given: Given, found: list[Adjoints]) -> Adjoints:
+    def _added(self, given: Scaled, found: list[Adjoints]) -> Adjoints:
         """The parts' adjoints put together: added where examples share a thing, else in their places."""
 
         def together(whole: Tensor, shared: bool, pieces: list[Tensor]) -> Tensor:
@@ -141,8 +141,8 @@ class _Shapes(NamedTuple):
     session: Session
     examples: int
 
-    def given(self, exponents: Tensor, initial: Tensor, unary: Tensor, *tables: Tensor) -> Given:
-        return Given(
+    def given(self, exponents: Tensor, initial: Tensor, unary: Tensor, *tables: Tensor) -> Scaled:
+        return Scaled(
             [table.detach() for table in tables],
             unary.detach(),
             initial.detach() if initial.numel() else None,

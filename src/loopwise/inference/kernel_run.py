@@ -16,7 +16,7 @@ from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.inference.threads import in_threads
 from loopwise.kernels import arithmetic
-from loopwise.kernels.plan import SHARED, Flow, Numbers, Plan, Tape
+from loopwise.kernels.plan import SHARED, Flow, Numbers, Plan, Steps
 
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
@@ -81,7 +81,7 @@ class Journey:
     residual: np.ndarray
     lowest: np.ndarray
     sent: int
-    tape: Tape
+    tape: Steps
     updates: np.ndarray  # the residual schedule: edges in the order of their updates, a row an example
     replaced: np.ndarray  # and the message that each update replaced
     made: np.ndarray  # how many there were, [examples]
@@ -148,7 +148,7 @@ class KernelRun:
         residual = isinstance(options.schedule, Residual)
         stored = record.steps and not residual
         kept = steps // record.every + 1 if record.every else 0
-        tape = Tape(
+        tape = Steps(
             np.uint64((steps + 1) * size if stored else size),
             np.uint64(size if stored else 0),
             room.array("m", blocks * kept * size, m.dtype),

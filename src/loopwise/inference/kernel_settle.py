@@ -16,7 +16,7 @@ from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, 
 from loopwise.inference.schedules import Residual, Sequential
 from loopwise.inference.storage import Arrangement
 from loopwise.inference.threads import in_threads
-from loopwise.kernels.plan import Adjoint, Seeds, Tape
+from loopwise.kernels.plan import Adjoint, Seeds, Steps
 
 TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anything
 
@@ -47,7 +47,7 @@ class _Settling:
         if unused:  # a run that stops examples one by one never writes the lanes that no example fills
             for messages in (journey.m, journey.n):
                 messages.reshape(run.blocks, -1, run.storage.lanes)[-1, :, -unused:] = run.neutral
-        self.frozen = Tape(
+        self.frozen = Steps(
             np.uint64(run.block_size),
             np.uint64(0),
             journey.m,

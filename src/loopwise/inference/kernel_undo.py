@@ -20,8 +20,7 @@ from loopwise.inference.schedules import Residual
 from loopwise.inference.storage import Arrangement
 from loopwise.inference.threads import in_threads
 from loopwise.kernels import plan as columns
-from loopwise.kernels.plan import Adjoint, Flow, Seeds
-from loopwise.kernels.plan import Tape as Steps
+from loopwise.kernels.plan import Adjoint, Flow, Seeds, Steps
 
 
 class Results(NamedTuple):

@@ -57,7 +57,7 @@ class Flow(NamedTuple):
     beliefs: Any
 
 
-class Tape(NamedTuple):
+class Steps(NamedTuple):
     """What a run keeps of its steps. A step is a flooding sweep, or half a sequential one; step 0 is the start.
 
     Messages to factors after step s of block b stand in ``Flow.n`` from ``b * n_block + s * n_step`` on; with

@@ -1,6 +1,6 @@
 """One compiled run over a batch: potentials packed, examples sent to the domain that can hold them, results unpacked.
 
-In: scaled potentials (:class:`Given`). Out: :class:`Part` after :class:`Part`, each some of the examples in one kernel
+In: scaled potentials (:class:`Scaled`). Out: :class:`Part` after :class:`Part`, each some of the examples in one kernel
 run; and the adjoints of what was given. Stage: inference.
 """
 
@@ -41,7 +41,7 @@ RANGES = {torch.float64: Range(600.0, 1e-280), torch.float32: Range(60.0, 1e-32)
 
 
 @dataclass(frozen=True)
-class Given:
+class Scaled:
     """Scaled log-potentials of some examples: theta / (t c), and what else a run needs."""
 
     tables: list[Tensor]  # [factors, cells] if all examples share it, else [examples, factors, cells]
@@ -56,7 +56,7 @@ class Given:
         values = [*self.tables, self.unary, self.initial]
         return any(value is not None and value.requires_grad for value in values)
 
-    def select(self, index: Tensor) -> Given:
+    def select(self, index: Tensor) -> Scaled:
         """The same for some of the examples."""
         return replace(
             self,
@@ -80,7 +80,7 @@ class Part:
     """One kernel run over some of the examples."""
 
     index: Tensor  # which examples
-    given: Given
+    given: Scaled
     run: KernelRun
     options: Options
     journey: Journey
@@ -167,7 +167,7 @@ class Part:
         return KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
 
 
-def solve(given: Given, options: Options, layout: Layout, threads: int, maximise: bool, keep: Keep) -> list[Part]:
+def solve(given: Scaled, options: Options, layout: Layout, threads: int, maximise: bool, keep: Keep) -> list[Part]:
     """Probability domain where it can be, log domain where it must."""
     dtype = given.unary.dtype
     wide = _too_wide(given, RANGES[dtype].nats)
@@ -210,7 +210,7 @@ def _semiring(log: bool, maximise: bool) -> tuple[int, ...]:
     return arithmetic.PROBABILITY_MAX if maximise else arithmetic.PROBABILITY_SUM
 
 
-def _too_wide(given: Given, nats: float) -> Tensor:
+def _too_wide(given: Scaled, nats: float) -> Tensor:
     """Which examples have a table whose finite entries span more than the probability domain can hold."""
     wide = torch.zeros(given.examples, dtype=torch.bool)
     for values, shared in [(table, table.ndim == 2) for table in given.tables] + [(given.unary, given.unary.ndim == 1)]:
@@ -227,7 +227,7 @@ def _too_wide(given: Given, nats: float) -> Tensor:
 
 
 def _run(
-    given: Given, index: Tensor, options: Options, layout: Layout, threads: int, semiring: tuple[int, ...], keep: Keep
+    given: Scaled, index: Tensor, options: Options, layout: Layout, threads: int, semiring: tuple[int, ...], keep: Keep
 ) -> list[Part]:
     """One kernel run, or one an example where factors stand in the lanes."""
     if isinstance(options.schedule, Flooding):
@@ -250,7 +250,7 @@ def _run(
 
 
 def _run_packed(
-    given: Given,
+    given: Scaled,
     index: Tensor,
     options: Options,
     storage: Storage,
@@ -291,7 +291,7 @@ def _run_packed(
     return Part(index, given, run, options, run.start(options, m, record), keep, tape)
 
 
-def _packed_unary(given: Given, storage: Storage, log: bool) -> tuple[np.ndarray, int]:
+def _packed_unary(given: Scaled, storage: Storage, log: bool) -> tuple[np.ndarray, int]:
     """Unary potentials, scaled to a maximum of 1 for each variable (its states are consecutive)."""
     layout, unary = storage.layout, given.unary
     if not log:
@@ -303,7 +303,7 @@ def _packed_unary(given: Given, storage: Storage, log: bool) -> tuple[np.ndarray
     return storage.pack_unary(unary, 0.0 if log else 1.0), 0 if unary.ndim == 1 else block
 
 
-def initial_messages(given: Given, storage: Storage, log: bool) -> np.ndarray:
+def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     """Packed initial messages in the domain of the run; uniform unless given."""
     neutral = 0.0 if log else 1.0
     if given.initial is not None:
