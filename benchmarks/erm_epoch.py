@@ -12,7 +12,6 @@ steps, less what it held before. Last line of output: JSON with `vs_torch`, `pea
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ import torch
 from torch import Tensor
 
 from common import option_parser, print_summary
+from loopwise.compare.memory import peak_rise
 from loopwise.graph import FactorGraph, Role, random_mrf
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP
@@ -180,9 +180,8 @@ def measure_peak(contender: str, quick: bool, batch: int) -> None:
         small.ours()
     else:
         small.torch(tiny.ways[contender])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    some.ours() if contender == "ours" else some.torch(plain.ways[contender])
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    rise = peak_rise(some.ours if contender == "ours" else lambda: some.torch(plain.ways[contender]))
+    print(float("nan") if rise is None else rise / 2**20)
 
 
 def main() -> None:

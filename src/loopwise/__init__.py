@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from loopwise import decode as decode
     from loopwise import formats as formats
+    from loopwise import learn as learn
     from loopwise import loss as loss
     from loopwise.compare.gradients import compare_gradients as compare_gradients
     from loopwise.gradient.covariance import Covariance as Covariance
@@ -75,8 +76,12 @@ if TYPE_CHECKING:
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
     from loopwise.learn import Examples as Examples
+    from loopwise.learn import History as History
+    from loopwise.learn import Stage as Stage
     from loopwise.learn import System as System
+    from loopwise.learn import TrainingError as TrainingError
     from loopwise.learn import evaluate as evaluate
+    from loopwise.learn import fit as fit
     from loopwise.learn import optim as optim
     from loopwise.learn import risk as risk
     from loopwise.learn import sample_examples as sample_examples
@@ -137,7 +142,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.exact": ("Exact", "TooLargeError"),
     "loopwise.inference.auto": ("Auto", "infer"),
     "loopwise.learn": (
-        "Examples", "System", "evaluate", "risk", "sample_examples", "score_examples", "thirds",
+        "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
+        "score_examples", "thirds",
     ),
     "loopwise.compare.gradients": ("compare_gradients",),
 }  # fmt: skip
@@ -145,6 +151,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
 _SUBMODULES = {
     "decode": "loopwise.decode",
     "formats": "loopwise.formats",
+    "learn": "loopwise.learn",
     "loss": "loopwise.loss",
     "metric": "loopwise.loss.metric",
     "optim": "loopwise.learn.optim",
@@ -170,8 +177,9 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
-    "Examples", "System", "evaluate", "risk", "sample_examples", "score_examples", "thirds", "compare_gradients",
-    "decode", "formats", "loss", "metric", "optim", "prior",
+    "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
+    "score_examples", "thirds", "compare_gradients",
+    "decode", "formats", "learn", "loss", "metric", "optim", "prior",
 ]  # fmt: skip
 
 

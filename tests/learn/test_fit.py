@@ -208,7 +208,7 @@ def test_clipping_and_priors() -> None:
     assert torch.allclose(weights(pulled), weights(plain) - 0.1 * 2.0 * before, atol=1e-12)
     start = fresh()
     penalty = float(prior.value(start.parameters()).detach())
-    assert history.losses[0] == pytest.approx(float(risk(start, train, MSE)) + penalty, rel=1e-12)
+    assert history.losses[0] == pytest.approx(float(risk(start, train, MSE).detach()) + penalty, rel=1e-12)
     fit(closed, train, MSE, optimizer=lambda p: lw.optim.AdaGradCOMID(p, 0.1), epochs=1, batch=32, prior=prior)
     assert float(weights(closed).norm()) < float(before.norm())
 

@@ -184,7 +184,10 @@ def test_losses_of_a_run_by_hand(tmp_path: Path) -> None:
     kappa = np.median(beliefs(model.train))
     found, gold = beliefs(model.test), model.test.values[:, outputs]
     guess, marked = found > 0.5, found > kappa
-    f = [2 * (a & b).sum() / max(1, a.sum() + b.sum()) if a.any() or b.any() else 1.0 for a, b in zip(marked, gold > 0)]
+    f = [
+        2 * (a & b).sum() / (a.sum() + b.sum()) if a.any() or b.any() else 1.0
+        for a, b in zip(marked, gold > 0, strict=True)
+    ]
     np.testing.assert_allclose(run.losses["MSE"], ((found - gold) ** 2).mean(1))
     np.testing.assert_allclose(run.losses["L1"], (guess != gold).mean(1))
     np.testing.assert_allclose(run.losses["F"], 1 - np.array(f))
