@@ -284,6 +284,17 @@ def test_claims_fail_when_the_numbers_do(tmp_path: Path) -> None:
     assert all(holds[name] is False for name in wrong)
 
 
+def test_claims_compare_the_same_models(tmp_path: Path) -> None:
+    """One training is ahead by a hard model: that must not count against it."""
+    results = Results.open(tmp_path, "erma", "quick", 0)
+    for test in ("MSE", "F", "L1"):
+        results.put(Cell("Table 3", row_name(test, LOGL.name), "Δ loss", 0.2, more={"models": {"a": 0.2}}))
+        ours = {"a": 0.1, "b": 0.9}
+        results.put(Cell("Table 3", row_name(test, BEST[test].name), "Δ loss", 0.5, more={"models": ours}))
+    found = {claim.id: claim for claim in claims(results)}["table3-erm-better"]
+    assert found.holds and "0.10000 against 0.20000" in found.evidence
+
+
 def test_nothing_run_is_nothing_claimed(tmp_path: Path) -> None:
     assert {claim.holds for claim in claims(Results.open(tmp_path, "erma", "quick", 0))} == {None}
 

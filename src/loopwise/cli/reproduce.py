@@ -70,7 +70,8 @@ def erma(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the results.", show_default="out/reproduce/erma, or docs/results/erma with --full"
+            help="Folder for the results; data and runs go to its subfolder runs, and are used again.",
+            show_default="out/reproduce/erma, or docs/results/erma with --full",
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
@@ -89,15 +90,24 @@ def erma(
         if jobs is not None and jobs < 1:
             raise ValueError(f"--jobs must be at least 1, not {jobs}")
         folder = out if out is not None else (KEPT if full else SCRATCH) / "erma"
+        # What is kept in the repository is small; the runs behind it are not.
+        runs = SCRATCH / "erma-runs" if full and out is None else folder / "runs"
         tables = sorted(set(table)) if table else [] if figure else [3, 4, 5, 6]
-        results, complete = _run_erma(folder, full, seed, minutes, tables, figure is not None or not table, jobs)
+        results, complete = _run_erma(folder, runs, full, seed, minutes, tables, figure is not None or not table, jobs)
         if not complete:
             say("not finished: run the same command again to continue")
         _tell(results, as_json)
 
 
 def _run_erma(
-    folder: Path, full: bool, seed: int, minutes: float | None, tables: list[int], figure: bool, jobs: int | None
+    folder: Path,
+    runs: Path,
+    full: bool,
+    seed: int,
+    minutes: float | None,
+    tables: list[int],
+    figure: bool,
+    jobs: int | None,
 ) -> tuple[Results, bool]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -112,8 +122,10 @@ def _run_erma(
 
         def progress(what: str, done: int) -> None:
             bar.update(task, completed=done, description=what)
+            if full and not is_interactive():  # a log of hours that nobody watches
+                say(f"{done} runs: {what}")
 
-        return reproduce(folder, mode, seed, minutes, progress, tables, figure, workers=jobs)
+        return reproduce(folder, mode, seed, minutes, progress, tables, figure, runs=runs, workers=jobs)
 
 
 def _run_domke(folder: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:

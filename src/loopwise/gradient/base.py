@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 from loopwise.notices import GradientError
 
 
@@ -49,3 +52,12 @@ def check_gradient_of(method: object, gradient: object, valid: Iterable[type[Gra
     name = type(gradient).__name__ if isinstance(gradient, Gradient) else repr(gradient)
     names = ", ".join(kind.__name__ for kind in kinds) or "none: it is not differentiable"
     raise GradientError(f"{type(method).__name__} cannot be differentiated by {name}; valid are: {names}")
+
+
+def check_finite(adjoint: Tensor) -> None:
+    """Refuses what a loss sends back where it has no gradient."""
+    if not bool(torch.isfinite(adjoint).all()):
+        raise GradientError(
+            "the loss sends NaN or infinite adjoints to the beliefs: it has no gradient there (the logarithm of a "
+            "belief that is 0, or a division by one); clamp the beliefs, or leave impossible values out"
+        )

@@ -21,6 +21,7 @@ from loopwise.graph.conditioning import Conditioning
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.normalise import normalised_messages
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.checks import broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
@@ -153,7 +154,8 @@ def _started(problem: Problem, initial: Tensor | None) -> Problem:
         raise ValueError(
             f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of {tuple(problem.batch)}"
         ) from None
-    return replace(problem, initial=initial)
+    # Messages count up to a factor: from here on they are normalised, also those that no sweep will touch.
+    return replace(problem, initial=normalised_messages(problem.graph.layout, initial))
 
 
 def _conditioning(graph: FactorGraph, values: np.ndarray) -> Conditioning:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.gradient.base import Report
+from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged, once_only
 from loopwise.gradient.once import taken_once
 from loopwise.gradient.unroll import Unroll
@@ -154,11 +154,8 @@ class _Shapes(NamedTuple):
         """Adjoints of all results; those nobody gave are zero."""
         layout, examples = self.session.layout, self.examples
         for adjoint in adjoints:
-            if adjoint is not None and not bool(torch.isfinite(adjoint).all()):
-                raise GradientError(
-                    "the loss sends NaN or infinite adjoints to the beliefs: it has no gradient there (the logarithm "
-                    "of a belief that is 0, or a division by one); clamp the beliefs, or leave impossible values out"
-                )
+            if adjoint is not None:
+                check_finite(adjoint)
         full = [
             like.new_zeros(examples, width) if adjoint is None else adjoint.to(like.dtype)
             for adjoint, width in zip(adjoints, (layout.states, layout.slots, layout.slots), strict=False)

@@ -257,16 +257,20 @@ class TRW(MessagePassing):
 
 
 def _without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
-    """Max-product beliefs, which refuse to be differentiated."""
+    """Max-product beliefs, which refuse to be differentiated; the score of their configuration does not."""
     message = "max-product (temperature 0) has no gradient: its maxima jump; use a small positive temperature"
-    (states,) = taken_once(message, [beliefs.states], [*problem.tables.values(), problem.folded, problem.initial])
+    sources = [*problem.tables.values(), problem.folded, problem.initial]
+
+    def refusing(values: Tensor) -> Tensor:
+        return taken_once(message, [values], sources)[0]
+
     return Beliefs(
         beliefs.graph,
-        states,
-        beliefs.factor,
-        lambda: beliefs.log_partition,
+        refusing(beliefs.states),
+        lambda name: refusing(beliefs.factor(name)),
+        lambda: _score(problem, beliefs.assignment),  # linear in the potentials of the configuration found
         beliefs.status,
-        lambda: beliefs.messages,
+        lambda: refusing(beliefs.messages),
         lambda: beliefs.assignment,
         trace=beliefs.trace,
     )

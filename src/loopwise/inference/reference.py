@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.gradient.base import Report
+from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, at_fixed_point
 from loopwise.graph.layout import MessageGroup
 from loopwise.inference.base import Problem
@@ -194,10 +194,19 @@ class Reference:
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
-            return solve(circuit, m)
+            return _watched(solve(circuit, m), method)
         with torch.no_grad():
             found = solve(circuit, m)
-        return _at_fixed_point(found, method.gradient)
+        return _watched(_at_fixed_point(found, method.gradient), method)
+
+
+def _watched(found: ReferenceSolution, method: MessagePassing) -> ReferenceSolution:
+    """The same solution with a report, whose backward refuses adjoints that are not finite."""
+    for value in (found.states, found.m):
+        if value.requires_grad:
+            value.register_hook(check_finite)  # type: ignore[no-untyped-call]
+            found.report = found.report or Report(type(method.gradient).__name__)
+    return found
 
 
 @dataclass

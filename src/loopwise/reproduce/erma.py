@@ -1,7 +1,7 @@
 """Stoyanov, Ropson & Eisner 2011, *Empirical Risk Minimization of Graphical Model Parameters*: the whole study.
 
 In: a mode, tables or the figure, a folder. Out: ``results.json``, pictures, ``page.html`` and ``index.md`` in that
-folder; data and runs in its subfolder ``runs``, from which a study that was stopped goes on.
+folder; data and runs beside them, from which a study that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -78,12 +78,16 @@ def reproduce(
     tables: Sequence[int] = EVERYTHING,
     figure: bool = True,
     protocol: Protocol | None = None,
+    runs: Path | None = None,
     workers: int | None = None,
 ) -> tuple[Results, bool]:
-    """Runs what is left of the study, at most for ``minutes``, and writes everything; whether it is complete."""
+    """Runs what is left of the study, at most for ``minutes``, and writes everything; whether it is complete.
+
+    ``runs``: where data and finished runs are, by default in a subfolder.
+    """
     if protocol is None:
         protocol = PUBLISHED if mode == FULL else SHORTENED
-    results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), folder / RUNS
+    results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), runs or folder / RUNS
     _check_runs(runs, protocol, seed, keep=mode == FULL)
     jobs = jobs_of(protocol, tables, figure)
     left = work_off(jobs, protocol, runs, seed, deadline, tell, workers or available_threads())

@@ -44,8 +44,9 @@ def _better(results: Results) -> Claim:
     text = "Training for the loss beats likelihood in each setting, on average over models."
     holds, evidence = [], []
     for test in LOSSES:
-        logl, best = _delta(results, test, LOGL.name), _delta(results, test, BEST[test].name)
-        if logl is not None and best is not None:
+        numbers = _two(results, "Table 3", COLUMN, test, LOGL.name, BEST[test].name)
+        if numbers is not None:
+            logl, best = numbers
             holds.append(best < logl)
             won = results.find("Table 3" + WINS, row_name(test, BEST[test].name), COLUMN)
             p = results.find("Table 3" + P, row_name(test, BEST[test].name), COLUMN)
@@ -75,8 +76,9 @@ def _pairs(results: Results, name: str, text: str, pairs: Iterable[tuple[str, st
     pairs = list(pairs)
     holds, evidence = [], []
     for test, better, worse in pairs:
-        ours, other = _delta(results, test, better), _delta(results, test, worse)
-        if ours is not None and other is not None:
+        numbers = _two(results, "Table 3", COLUMN, test, better, worse)
+        if numbers is not None:
+            ours, other = numbers
             holds.append(ours < other)
             evidence.append(f"{better} {_number(ours)}, {worse} {_number(other)}")
     return _claim(name, text, holds, evidence, len(pairs))
@@ -122,9 +124,9 @@ def _mismatch(results: Results) -> Claim:
     holds, evidence = [], []
     for test in LOSSES:
         for column in _columns(results, "Table 4"):
-            logl = _ours(results, "Table 4", row_name(test, LOGL.name), column)
-            best = _ours(results, "Table 4", row_name(test, BEST[test].name), column)
-            if logl is not None and best is not None:
+            numbers = _two(results, "Table 4", column, test, LOGL.name, BEST[test].name)
+            if numbers is not None:
+                logl, best = numbers
                 holds.append(best < logl)
                 evidence.append(f"{test} {column}: {_number(best)} against {_number(logl)}")
     return _claim("table4-erm-better", text, holds, evidence, 1)
@@ -147,10 +149,10 @@ def _few_sweeps(results: Results) -> Claim:
     text = (
         "At 10 sweeps likelihood training loses at least 10 times as much MSE as training for it (published: over 30)."
     )
-    logl = _ours(results, "Table 5", row_name("MSE", LOGL.name), "10")
-    best = _ours(results, "Table 5", row_name("MSE", BEST["MSE"].name), "10")
-    if logl is None or best is None:
+    numbers = _two(results, "Table 5", "10", "MSE", LOGL.name, BEST["MSE"].name)
+    if numbers is None:
         return _claim("table5-tenfold", text, [], [])
+    logl, best = numbers
     ratio = logl / best if best > 0 else math.inf
     said = f"{ratio:.1f} times" if best > 0 else "ERM is as good as the truth"
     evidence = f"{_number(logl)} against {_number(best)}: {said}"
@@ -185,6 +187,18 @@ def _optimiser(results: Results) -> Claim:
 
 def _delta(results: Results, test: str, train: str) -> float | None:
     return _ours(results, "Table 3", row_name(test, train), COLUMN)
+
+
+def _two(results: Results, item: str, column: str, test: str, first: str, second: str) -> tuple[float, float] | None:
+    """The numbers of two trainings over the models that both were run on: an unfinished study has more of one."""
+    cells = [results.find(item, row_name(test, train), column) for train in (first, second)]
+    if cells[0] is None or cells[1] is None or cells[0].ours is None or cells[1].ours is None:
+        return None
+    one, other = (cell.more.get("models", {"": cell.ours}) for cell in cells if cell is not None)
+    shared = [name for name in one if name in other]
+    if not shared:
+        return None
+    return tuple(sum(gaps[name] for name in shared) / len(shared) for gaps in (one, other))
 
 
 def _ours(results: Results, item: str, row: str, column: str) -> float | None:

@@ -47,7 +47,7 @@ def work_off(
         return len(todo)
     before = len(jobs) - len(todo)
     tell("drawing data", before)
-    _draw_data(todo, protocol, folder, seed)
+    _draw_data(todo, protocol, folder, seed, deadline)
     tell("training (the first run compiles for some seconds)", before)
     pace, finished = Pace(protocol, todo, workers), 0
     for job, seconds in _results(todo, protocol, folder, seed, deadline, workers):
@@ -57,11 +57,13 @@ def work_off(
     return len(todo) - finished
 
 
-def _draw_data(jobs: list[Job], protocol: Protocol, folder: Path, seed: int) -> None:
+def _draw_data(jobs: list[Job], protocol: Protocol, folder: Path, seed: int, deadline: Deadline) -> None:
     """Samples once for each model, before processes would do so at the same time."""
     sizes: list[Size] = list(dict.fromkeys(job.size for job in jobs))
     with one_thread():
         for size in sizes:
+            if deadline.passed:
+                return
             load_model(folder, size, seed, protocol.sampling)
 
 
