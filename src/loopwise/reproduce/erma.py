@@ -35,8 +35,8 @@ EVERYTHING: tuple[int, ...] = tuple(TABLES)
 PUBLISHED = Protocol()
 SHORTENED = Protocol(
     sizes=(Size(50, 100), Size(50, 200), Size(50, 196)),
-    sampling=Sampling(train=320, test=500, burn_in=500),
-    epochs=10,
+    sampling=Sampling(train=480, test=500, burn_in=500),
+    epochs=15,
     restarts=2,
     mismatches=(0.2, 0.4),
     sweeps=(100, 10),

@@ -62,8 +62,8 @@ def curves(folder: Path, protocol: Protocol, seed: int) -> Curves | None:
     if any(run is None for run in runs.values()):
         return None
     found: Curves = {"alpha": np.linspace(FROM, TO, protocol.points)}
+    model = load_model(folder, protocol.landscape, seed, protocol.sampling, threads=1)
     with one_thread(), ignored_convergence(), torch.no_grad():
-        model = load_model(folder, protocol.landscape, seed, protocol.sampling, threads=1)
         for title, name in DIRECTIONS.items():
             run = runs.get(name)
             end = random_start(model, seed) if run is None else torch.from_numpy(run.tables)

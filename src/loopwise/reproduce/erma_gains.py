@@ -56,8 +56,8 @@ def held_out(
 ) -> float:
     """The test loss after ``epochs``; of a loss, the first few of them are of likelihood, as in staged training."""
     test = TESTS[target]
+    model = draw_model(size, EXTRA_SEED, sampling, threads=1)
     with one_thread(), ignored_convergence():
-        model = draw_model(size, EXTRA_SEED, sampling, threads=1)
         system = System(TablePotentials(model.graph), inference(IDEAL), test.decoder())
         likely = test is LOGL_TEST
         if not likely:

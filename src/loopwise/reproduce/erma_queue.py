@@ -9,11 +9,14 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 
 from loopwise.reproduce.erma_models import Size, load_model
-from loopwise.reproduce.erma_runs import Job, Protocol, one_thread, run_job
+from loopwise.reproduce.erma_runs import Job, Protocol, run_job
 from loopwise.reproduce.results import Deadline
+
+THREAD_COUNTS = ("LOOPWISE_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 Tell = Callable[[str, int], None]  # what was done, and how many jobs are
 
@@ -60,11 +63,10 @@ def work_off(
 def _draw_data(jobs: list[Job], protocol: Protocol, folder: Path, seed: int, deadline: Deadline) -> None:
     """Samples once for each model, before processes would do so at the same time."""
     sizes: list[Size] = list(dict.fromkeys(job.size for job in jobs))
-    with one_thread():
-        for size in sizes:
-            if deadline.passed:
-                return
-            load_model(folder, size, seed, protocol.sampling)
+    for size in sizes:
+        if deadline.passed:
+            return
+        load_model(folder, size, seed, protocol.sampling)
 
 
 def _results(
@@ -78,7 +80,7 @@ def _results(
         return
     # Fresh processes: a fork would copy the thread pools of this one.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_core) as pool:
+    with _one_core_each(), ProcessPoolExecutor(workers, mp_context=context) as pool:
         waiting, running = list(reversed(jobs)), dict[Future[float], Job]()
         try:
             while running or (waiting and not deadline.passed):
@@ -92,6 +94,16 @@ def _results(
             raise
 
 
-def _one_core() -> None:
-    """Workers share the cores among them: one each, in every library."""
-    os.environ["LOOPWISE_THREADS"] = "1"
+@contextmanager
+def _one_core_each() -> Iterator[None]:
+    """Processes begun meanwhile use one core each, in every library, and share the machine among them."""
+    before = {name: os.environ.get(name) for name in THREAD_COUNTS}
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -133,8 +133,8 @@ def finished(job: Job, folder: Path) -> Run | None:
 def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
     """Trains, tests and saves; the seconds it took."""
     began = time.perf_counter()
+    model = load_model(folder, job.size, seed, protocol.sampling, threads=1)
     with one_thread(), ignored_convergence():
-        model = load_model(folder, job.size, seed, protocol.sampling, threads=1)
         if job.train == TRUTH:
             system, ended = System(TablePotentials(model.graph, as_tables(model.tables.numpy())), truth_inference()), ""
             train, test = model.train, model.test
@@ -256,7 +256,7 @@ def sweeps_needed(system: System, examples: Examples) -> tuple[float, float]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch on one thread; afterwards on as many as before."""
+    """Torch on one thread; afterwards on as many as before. (Sampling may set another number: do it before.)"""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
