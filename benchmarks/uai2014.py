@@ -159,7 +159,8 @@ def run_exact(instance: Instance, reference: Reference, method: Exact) -> Record
 
 def induced_width(graph: FactorGraph) -> int:
     """Width of the elimination order of the unobserved variables, before impossible values are left out."""
-    free = graph.conditioned[1].graph if graph.conditioned is not None else graph
+    plans = list(graph.conditioned.values())
+    free = plans[-1].graph if plans else graph
     tree = free.layout.junction_tree or junction_tree(free, restarts=0, cell_limit=ANY_WIDTH)
     assert tree is not None, "no order exceeds the largest number"
     return tree.induced_width

@@ -31,7 +31,7 @@ from oracle import enumerate_model
 LIBDAI = Path(os.environ.get("LOOPWISE_DATA", DEFAULT_DATA)) / "uai" / "libdai"
 MIXED = np.array([0, 0, 1, 1, 1, 2])  # the variable of each state: 2, 3 and 1 values
 
-pytestmark = pytest.mark.filterwarnings("ignore::loopwise.inference.beliefs.LoopwiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::loopwise.notices.LoopwiseWarning")
 
 
 def small_model(seed: int, variables: int = 6, coupling: float = 1.0) -> TableModel:

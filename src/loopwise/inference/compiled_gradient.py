@@ -154,8 +154,7 @@ class _Shapes(NamedTuple):
         """Adjoints of all results; those nobody gave are zero."""
         layout, examples = self.session.layout, self.examples
         for adjoint in adjoints:
-            if adjoint is not None:
-                check_finite(adjoint)
+            check_finite(adjoint)
         full = [
             like.new_zeros(examples, width) if adjoint is None else adjoint.to(like.dtype)
             for adjoint, width in zip(adjoints, (layout.states, layout.slots, layout.slots), strict=False)

@@ -186,7 +186,11 @@ class MessagePassing(Inference):
         settled = problem.graph.layout.edges == 0
         converged = settled or self.has_converged(solution.residual)
         # A damped step, or a generous tolerance, may stop short of the fixed point: then nothing is claimed of it.
-        left = float(solution.residual.max()) / (1 - float(self.damping)) if solution.residual.numel() else 0.0
+        left = (
+            float(solution.residual.max()) / (1 - _number("damping", self.damping))
+            if solution.residual.numel()
+            else 0.0
+        )
         arrived = converged and left <= ARRIVED.get(solution.states.dtype, 1e-5)
         exact = settled or (arrived and self._exact_on(problem.graph))
         return Status(
