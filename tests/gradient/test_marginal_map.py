@@ -228,7 +228,7 @@ def test_what_has_no_gradient_is_refused(estimator: Gradient) -> None:
     with pytest.raises(lw.GradientError, match=r"initial messages.*Unroll"):
         method(graph, tables, initial=start)
     with pytest.raises(lw.GradientError, match="temperature"):
-        replace(method, temperature=0.0)(graph, leaves)
+        replace(method, temperature=0.0)(graph, leaves).states.sum().backward()
     with pytest.raises(lw.GradientError, match="trace"):
         replace(method, trace=True)(graph, leaves)
     with torch.no_grad():  # nothing is asked for, so nothing is refused
