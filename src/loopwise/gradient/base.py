@@ -54,10 +54,10 @@ def check_gradient_of(method: object, gradient: object, valid: Iterable[type[Gra
     raise GradientError(f"{type(method).__name__} cannot be differentiated by {name}; valid are: {names}")
 
 
-def check_finite(adjoint: Tensor | None) -> None:
+def check_finite(adjoint: Tensor | None, of: str = "beliefs") -> None:
     """Refuses what a loss sends back where it has no gradient (None: nothing was sent)."""
     if adjoint is not None and not bool(torch.isfinite(adjoint).all()):
         raise GradientError(
-            "the loss sends NaN or infinite adjoints to the beliefs: it has no gradient there (the logarithm of a "
+            f"the loss sends NaN or infinite adjoints to the {of}: it has no gradient there (the logarithm of a "
             "belief that is 0, or a division by one); clamp the beliefs, or leave impossible values out"
         )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from loopwise.gradient.base import Report
+from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.marginals import MarginalGradient, MarginalMap, Natural, Outcome
 from loopwise.gradient.once import taken_once
 from loopwise.gradient.self_check import (
@@ -33,7 +33,6 @@ from loopwise.gradient.self_check import (
     reasons_for_doubt,
     warn,
 )
-from loopwise.notices import GradientError
 
 
 @dataclass(frozen=True)
@@ -278,8 +277,8 @@ class _BlackBox(torch.autograd.Function):
 def _pull_black_box(ctx: Any, theta: Parts, marginals: Parts, adjoints: Sequence[Tensor | None]) -> Parts:
     estimator: Perturbation = ctx.estimator
     given = [torch.zeros_like(part) if each is None else each for each, part in zip(adjoints, theta, strict=True)]
-    if not all(bool(torch.isfinite(adjoint).all()) for adjoint in given):
-        raise GradientError("the loss sends NaN or infinite adjoints to the marginals: clamp them before a logarithm")
+    for adjoint in given:
+        check_finite(adjoint, "marginals")
 
     def flat(parts: Sequence[Tensor]) -> Parts:
         return tuple(part.reshape(part.shape[: ctx.batch_dimensions].numel(), -1) for part in parts)

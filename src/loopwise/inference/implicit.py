@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from loopwise.gradient.base import Report
+from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.marginals import Counts, MarginalGradient, Natural, Outcome
 from loopwise.gradient.once import taken_once
 from loopwise.graph.evidence import EvidenceLike
@@ -201,11 +201,7 @@ class _Run:
         names = ["variable beliefs"]
         names += [f"beliefs of group {member.group.name!r}" for member in self.inference.layout.message_groups]
         for name, adjoint in zip(names, adjoints, strict=True):
-            if not bool(torch.isfinite(adjoint).all()):
-                raise GradientError(
-                    f"the loss sends NaN or infinite adjoints to the {name}: it has no gradient there (the logarithm "
-                    "of a belief that is 0, or a division by one); clamp the beliefs, or leave impossible values out"
-                )
+            check_finite(adjoint, name)
 
 
 class _Hub(torch.autograd.Function):

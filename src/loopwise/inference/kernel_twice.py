@@ -7,6 +7,7 @@ results and of the adjoints: a Hessian-vector product. Stage: inference.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
@@ -16,16 +17,19 @@ from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, 
 from loopwise.inference.threads import in_threads
 from loopwise.kernels.plan import Adjoint, Tangent
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 @dataclass(frozen=True)
 class Direction:
-    """A move of everything that a run was given, in the shapes it was given in."""
+    """Potentials and initial messages of some examples, or a move of these."""
 
-    tables: list[Tensor]
-    unary: Tensor
-    initial: Tensor | None
+    tables: list[Tensor]  # [factors, cells] if all examples share it, else [examples, factors, cells]
+    unary: Tensor  # [states] or [examples, states]
+    initial: Tensor | None  # [examples, slots]
 
-    def select(self, index: Tensor) -> Direction:
+    def select(self, index: Tensor) -> Self:
         """The same for some of the examples."""
         return replace(
             self,

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report
 from loopwise.gradient.differences import STEP, derivative
+from loopwise.gradient.hvp import check_scalar
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
@@ -169,16 +170,10 @@ def _settable(method: object, name: str) -> bool:
 
 
 def _checked_loss(loss: object) -> Tensor:
-    if not isinstance(loss, Tensor):
-        raise GradientError(f"the loss returned {type(loss).__name__}; it must return a tensor computed from beliefs")
-    if loss.numel() != 1:
-        raise GradientError(
-            f"the loss returned a tensor of shape {tuple(loss.shape)}; a gradient needs one number: "
-            "add .mean() or .sum()"
-        )
-    if not bool(torch.isfinite(loss).all()):
-        raise GradientError(f"the loss is {float(loss)}; it must be finite where its gradient is asked for")
-    return loss.reshape(())
+    scalar = check_scalar(loss)
+    if not bool(torch.isfinite(scalar)):
+        raise GradientError(f"the loss is {float(scalar)}; it must be finite where its gradient is asked for")
+    return scalar
 
 
 def _filled(leaves: Mapping[str, Tensor], found: tuple[Tensor | None, ...]) -> Tables:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.gradient.base import Gradient, Report
+from loopwise.gradient.base import Gradient, Report, check_finite
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged, report_adjoint
 from loopwise.gradient.unroll import Checkpoints, Fitting, Tape, Unroll
 from loopwise.graph.factor_graph import FactorGraph, Integers
@@ -131,7 +131,7 @@ def pull_back(
     run: Run, report: Report, adjoint: Tensor, states: Tensor, unary: Tensor, tables: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Adjoints of ``unary`` and ``tables``, in their shapes and dtypes, for those of beliefs ``[*batch, states]``."""
-    _check_adjoint(adjoint)
+    check_finite(adjoint)
     if not isinstance(run.gradient, Unroll):
         check_converged(run.converged, run.gradient)
     examples = run.batch.numel()
@@ -199,14 +199,6 @@ def _stride(tape: Tape, sweeps: int, needed: float) -> int:
     if isinstance(tape, Checkpoints):
         return tape.every or max(1, math.isqrt(sweeps))
     return max(1, math.isqrt(sweeps)) if isinstance(tape, Fitting) and needed > tape.limit else 1
-
-
-def _check_adjoint(adjoint: Tensor) -> None:
-    if not bool(torch.isfinite(adjoint).all()):
-        raise GradientError(
-            "the gradient that reaches mean field's beliefs is NaN or infinite: the loss is not differentiable at "
-            "them (often the logarithm of a belief that is 0); bound its argument away from there"
-        )
 
 
 def _adjoint_arrays(

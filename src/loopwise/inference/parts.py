@@ -41,12 +41,9 @@ RANGES = {torch.float64: Range(600.0, 1e-280), torch.float32: Range(60.0, 1e-32)
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(Direction):
     """Scaled log-potentials of some examples: theta / (t c), and what else a run needs."""
 
-    tables: list[Tensor]  # [factors, cells] if all examples share it, else [examples, factors, cells]
-    unary: Tensor  # [states] or [examples, states]
-    initial: Tensor | None  # [examples, slots]
     exponents: Tensor  # [edges]
     examples: int
 
@@ -58,13 +55,7 @@ class Scaled:
 
     def select(self, index: Tensor) -> Scaled:
         """The same for some of the examples."""
-        return replace(
-            self,
-            tables=[table if table.ndim == 2 else table[index] for table in self.tables],
-            unary=self.unary if self.unary.ndim == 1 else self.unary[index],
-            initial=None if self.initial is None else self.initial[index],
-            examples=len(index),
-        )
+        return replace(super().select(index), examples=len(index))
 
 
 class Keep(NamedTuple):

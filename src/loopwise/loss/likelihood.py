@@ -223,7 +223,7 @@ def _check_differentiable(
     if free and table.requires_grad and not belief.requires_grad:
         raise GradientError(
             f"the beliefs of {type(inference).__name__} carry no gradient, so SurrogateLikelihood has no second "
-            "derivatives under it: use a differentiable method, such as lw.BP(engine=lw.Reference())"
+            "derivatives under it: use a differentiable method, such as lw.BP()"
         )
 
 
