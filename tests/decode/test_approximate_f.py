@@ -76,27 +76,76 @@ def test_soft_form_is_the_formula_and_tends_to_the_hard_one() -> None:
     torch.testing.assert_close(half.states, beliefs.states)  # threshold 1/2 at temperature 1 changes nothing
 
 
-@pytest.mark.parametrize("rule", [decode.Fixed(0.3), decode.PerExample()])
-def test_gradients_hold_the_threshold_constant(rule: decode.Threshold) -> None:
+class Held(decode.Threshold):
+    """A threshold that was computed before, in log-odds ``edge``."""
+
+    def __init__(self, edge: torch.Tensor) -> None:
+        super().__init__()
+        self.edge = edge
+
+    def forward(self, scores: object) -> torch.Tensor:
+        return self.edge.sigmoid()
+
+
+def weighed(graph: FactorGraph, decoder: decode.Decoder, weights: torch.Tensor) -> object:
+    return on_simplex(graph, lambda beliefs: (decoder(beliefs).states * weights).sum(-1))
+
+
+def test_gradients_with_a_fixed_threshold() -> None:
     graph = FactorGraph([2, 3, 1, 2], {})
     logits = random_logits(graph, (2,), scale=1.0).requires_grad_()
-    weights = random_logits(graph, (2,), seed=5)
-    probe = decode.ApproximateF(rule, 0.7, positive=(1, 2))
-    base = on_simplex(graph, lambda beliefs: probe.threshold(probe._scores(beliefs, None)))(logits).detach()
+    value = weighed(graph, decode.SoftApproximateF(decode.Fixed(0.3), 0.7, positive=(1, 2)), random_logits(graph, (2,)))
+    assert torch.autograd.gradcheck(value, logits)
+    assert torch.autograd.gradgradcheck(value, logits)
 
-    class Held(decode.Threshold):
-        def forward(self, scores: object) -> torch.Tensor:
-            return base
 
-    def value(decoder: decode.Decoder) -> object:
-        return on_simplex(graph, lambda beliefs: (decoder(beliefs).states * weights).sum(-1))
+def solved(odds: torch.Tensor, level: torch.Tensor, temperature: float) -> torch.Tensor:
+    """The edge with ``sum sigmoid((odds - edge) / t) = level``, by bisection, example by example."""
+    low, high = odds.new_full((len(odds), 1), -50.0), odds.new_full((len(odds), 1), 50.0)
+    for _ in range(80):
+        middle = (low + high) / 2
+        over = torch.sigmoid((odds - middle) / temperature).sum(-1, keepdim=True) > level
+        low, high = torch.where(over, middle, low), torch.where(over, high, middle)
+    return (low + high) / 2
 
-    held = value(decode.SoftApproximateF(Held(), 0.7, positive=(1, 2)))
-    assert torch.autograd.gradcheck(held, logits)
-    assert torch.autograd.gradgradcheck(held, logits)
-    (ours,) = torch.autograd.grad(value(probe.soft())(logits).sum(), logits)
-    (expected,) = torch.autograd.grad(held(logits).sum(), logits)
-    torch.testing.assert_close(ours, expected)
+
+def test_gradients_move_a_median_with_the_beliefs() -> None:
+    """Against differences of a threshold that really is moved so that as many outputs (softly) are positive."""
+    graph, temperature = lw.chain(5), 0.7
+    logits = random_logits(graph, (3,), scale=1.0)
+    weights, direction = random_logits(graph, (3,), seed=5), random_logits(graph, (3,), seed=6)
+    soft = decode.SoftApproximateF(decode.PerExample(), temperature)
+
+    def odds(at: torch.Tensor) -> torch.Tensor:
+        return at.reshape(3, 5, 2).diff(dim=-1)[..., 0]
+
+    kappa = decode.threshold.median_of(odds(logits).sigmoid(), torch.ones(3, 5, dtype=torch.bool))
+    edge = torch.logit(kappa)
+    level = torch.sigmoid((odds(logits) - edge) / temperature).sum(-1, keepdim=True)
+
+    def moved(step: float) -> torch.Tensor:
+        at = logits + step * direction
+        held = decode.SoftApproximateF(Held(solved(odds(at), level, temperature)), temperature)
+        return weighed(graph, held, weights)(at).sum()
+
+    leaf = logits.clone().requires_grad_()
+    (first,) = torch.autograd.grad(weighed(graph, soft, weights)(leaf).sum(), leaf, create_graph=True)
+    (second,) = torch.autograd.grad((first * direction).sum(), leaf)
+    h = 1e-3
+    one, two = moved(h) - moved(-h), moved(h) - 2 * moved(0.0) + moved(-h)
+    torch.testing.assert_close((first.detach() * direction).sum(), one / (2 * h), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close((second * direction).sum(), two / h**2, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", [decode.PerExample(), decode.PerCorpus()])
+def test_nothing_is_gained_by_raising_all_beliefs_alike(rule: decode.Threshold) -> None:
+    graph = lw.chain(6)
+    logits = random_logits(graph, (4,), scale=1.0).requires_grad_()
+    decoder = decode.SoftApproximateF(rule, 0.5)
+    on_simplex(graph, lambda beliefs: decoder.refresh([(beliefs, None)]) or beliefs.states.sum(-1))(logits)
+    (slope,) = torch.autograd.grad(weighed(graph, decoder, random_logits(graph, (4,), seed=5))(logits).sum(), logits)
+    assert slope.abs().max() > 1e-3
+    assert slope[..., 1::2].sum().abs() < 1e-12
 
 
 def test_several_labels() -> None:

@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 import loopwise as lw
 from loopwise.cli.main import app
 from loopwise.reproduce import erma, erma_figure1, erma_published, erma_queue
+from loopwise.reproduce.erma import reproduce_practice
 from loopwise.reproduce.erma_claims import claims
 from loopwise.reproduce.erma_models import Sampling, Size, draw_model, load_model, mismatched, published_sizes
+from loopwise.reproduce.erma_practice import Outcome, Practice, Trial
 from loopwise.reproduce.erma_queue import Pace, work_off
 from loopwise.reproduce.erma_runs import TRUE, TRUTH, Job, Protocol, Run, finished, judged, run_job, truth_inference
 from loopwise.reproduce.erma_settings import BEST, IDEAL, LOGL, SGD, TABLE3, TESTS, TRAINS, Condition
@@ -395,3 +397,28 @@ def test_command_line_errors(tmp_path: Path, arguments: list[str], words: str) -
 
 def test_ideal_is_the_base_of_table_5() -> None:
     assert Condition(iterations=erma.PUBLISHED.sweeps[0]) == IDEAL
+
+
+# --- What to use -----------------------------------------------------------------------------------------------------
+
+
+def test_practice_is_resumed_and_compared_to_the_truth(tmp_path: Path) -> None:
+    practice = Practice(size=Size(8, 10), sampling=Sampling(32, 40, 20), draws=1, epochs=4, warm_up=1, iterations=2)
+    runs = tmp_path / "runs"
+    trial = Trial(0, LOGL.name, "Adam", "mean field, 100 sweeps")
+    results, complete = reproduce_practice(tmp_path, "quick", 0, minutes=1e-9, practice=practice, workers=1)
+    assert not complete and not any(runs.glob("practice-*")) and not results.cells
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("loopwise.reproduce.erma_practice.TRAININGS", (LOGL.name, "F-hyb-in"))
+        results, complete = reproduce_practice(tmp_path, "quick", 0, practice=practice, workers=1)
+        assert complete
+        outcome = Outcome.load(trial.path(runs))
+        truth = Outcome.load(Trial(0, TRUTH, "", "BP, 100 sweeps").path(runs))
+        cell = results.find("What to use: inference", "mean field, 100 sweeps: LOGL", "F")
+        assert cell is not None and cell.ours == pytest.approx(outcome.losses["F"] - truth.losses["F"])
+        assert results.find("What to use: optimisers", "L-BFGS: F-hyb-in", "calibration error") is not None
+        stamp = trial.path(runs).stat().st_mtime_ns
+        reproduce_practice(tmp_path, "quick", 0, practice=practice, workers=1)
+        assert trial.path(runs).stat().st_mtime_ns == stamp  # nothing is run twice
+    assert (tmp_path / "practice.png").stat().st_size > 10_000
+    assert "What to use: inference" in (tmp_path / "index.md").read_text(encoding="utf-8")

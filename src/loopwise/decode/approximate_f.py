@@ -24,6 +24,8 @@ from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import Labels, labels_mask, map_variables, reduce_variables, spread
 from loopwise.inference.decision import Decision
 
+_FLAT = 1e-12  # below it no output is near the threshold, which then stands still
+
 
 class ApproximateF(Decoder, nn.Module):
     r"""Positive where :math:`\sum_{x \in P} b_i(x) > \kappa`, then the most probable value on that side.
@@ -95,7 +97,11 @@ class SoftApproximateF(ApproximateF):
     r""":math:`\hat y_i = \sigma\big((\mathrm{logit}\, b_i(P) - \mathrm{logit}\,\kappa)/t\big)`, the form to train with.
 
     Positive values share :math:`\hat y_i` by their soft maximum, negative ones the rest (one each if binary).
-    :math:`\kappa` is held constant when differentiating.
+
+    Where :math:`\kappa` is a median it is part of the circuit: it moves with the beliefs so that
+    :math:`\sum_i\hat y_i` over the outputs that share it stays what it is, and is differentiated like that. Held
+    constant instead, it would let training raise all beliefs alike, which gains nothing once the median is taken anew,
+    and again, without end.
     """
 
     def decide(self, beliefs: Beliefs, outputs: Tensor | None) -> Decision:
@@ -103,10 +109,13 @@ class SoftApproximateF(ApproximateF):
         scores = self._scores(beliefs, outputs)
         with torch.no_grad():
             kappa = self.threshold(scores).to(states.dtype)
-            edge = _log(kappa) - _log(1 - kappa)
-            edge = spread(graph, edge.expand(scores.positive.shape))
+            edge = (_log(kappa) - _log(1 - kappa)).expand(scores.positive.shape)
         positive = labels_mask(graph, self.positive, states.device)
         temperature = current_temperature(self.temperature)
+        if states.requires_grad:
+            odds = reduce_variables(graph, lambda block, side: _odds(block, side)[..., 0], states, positive)
+            edge = _moving(self.threshold, edge, odds, scores.mask, temperature)
+        edge = spread(graph, edge)
 
         def decided(block: Tensor, side: Tensor, edges: Tensor) -> Tensor:
             return _soft_sides(block, side, edges[..., :1], temperature)
@@ -116,12 +125,33 @@ class SoftApproximateF(ApproximateF):
 
 def _soft_sides(block: Tensor, side: Tensor, edge: Tensor, temperature: float | Tensor) -> Tensor:
     """Decisions on a block ``[*batch, count, K]`` with the positive values ``side`` ``[count, K]``."""
-    odds = _log((block * side).sum(-1, keepdim=True)) - _log((block * ~side).sum(-1, keepdim=True))
-    share = torch.sigmoid((odds - edge) / temperature)
+    share = torch.sigmoid((_odds(block, side) - edge) / temperature)
     # A variable that has values on one side only cannot be decided otherwise.
     share = torch.where(side.all(-1, keepdim=True), 1.0, torch.where(side.any(-1, keepdim=True), share, 0.0))
     rest = (1 - share) * soft_maximum(block, temperature, ~side)
     return share * soft_maximum(block, temperature, side) + rest
+
+
+def _odds(block: Tensor, side: Tensor) -> Tensor:
+    """Log-odds of a positive value, ``[*batch, count, 1]``."""
+    return _log((block * side).sum(-1, keepdim=True)) - _log((block * ~side).sum(-1, keepdim=True))
+
+
+def _moving(threshold: Threshold, edge: Tensor, odds: Tensor, mask: Tensor, temperature: float | Tensor) -> Tensor:
+    """The same threshold, in log-odds, as the function of the beliefs that keeps the soft number of positives.
+
+    Newton's steps from the root itself: they change no value, and two of them make first and second derivatives those
+    of the implicit function.
+    """
+    level = None
+    for _ in range(2):
+        share = torch.sigmoid((odds - edge) / temperature).where(mask, 0.0)
+        count, slope = threshold.total(share), threshold.total(share * (1 - share))
+        if count is None or slope is None:
+            return edge
+        level = count.detach() if level is None else level
+        edge = edge + (count - level) * temperature / slope.clamp_min(_FLAT)
+    return edge
 
 
 def _best_on_side(block: Tensor, side: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Where to draw the line between positive and negative: the rules behind :class:`ApproximateF`.
 
-In: the beliefs of the outputs in a positive value. Out: thresholds, never differentiated. Stage: decision.
+In: the beliefs of the outputs in a positive value. Out: thresholds, and which outputs share one. Stage: decision.
 """
 
 from __future__ import annotations
@@ -49,12 +49,20 @@ class Threshold(nn.Module, ABC):
         """Looks at a corpus; most rules have no need to."""
         return
 
+    def total(self, values: Tensor) -> Tensor | None:
+        """Sums of ``values`` ``[*batch, variables]`` over the outputs that share a threshold, if it is a quantile of
+        their beliefs and so moves with them; None if it does not."""
+        return None
+
 
 class PerExample(Threshold):
     """The median of an example's output beliefs: as many of its outputs are positive as negative."""
 
     def forward(self, scores: Scores) -> Tensor:
         return median_of(scores.positive, scores.mask)
+
+    def total(self, values: Tensor) -> Tensor:
+        return values.sum(-1, keepdim=True)
 
 
 class PerCorpus(Threshold):
@@ -84,6 +92,9 @@ class PerCorpus(Threshold):
             raise ValueError("no output variable in any batch: there is nothing to take a median of")
         together = torch.cat(values)
         self.kappa.copy_(median_of(together, torch.ones_like(together, dtype=torch.bool))[0])
+
+    def total(self, values: Tensor) -> Tensor:
+        return values.sum()  # a batch stands for its corpus
 
     def extra_repr(self) -> str:
         return f"kappa={float(self.kappa):.4g}"

@@ -7,13 +7,14 @@ folder; data and runs beside them, from which a study that was stopped goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from loopwise.formats import atomic_write
 from loopwise.inference.threads import available_threads
 from loopwise.reproduce import erma_figure1 as figure1
+from loopwise.reproduce import erma_practice as practical
 from loopwise.reproduce.erma_claims import claims
 from loopwise.reproduce.erma_models import Sampling, Size
 from loopwise.reproduce.erma_picture import CAPTION as TABLES_CAPTION
@@ -21,7 +22,7 @@ from loopwise.reproduce.erma_picture import PICTURE as TABLES_PICTURE
 from loopwise.reproduce.erma_picture import draw_tables
 from loopwise.reproduce.erma_queue import Tell, work_off
 from loopwise.reproduce.erma_runs import TRUE, TRUTH, Job, Protocol
-from loopwise.reproduce.erma_settings import BEST, GAINS, IDEAL, SGD, SGD_GAINS, TABLE3, Condition
+from loopwise.reproduce.erma_settings import BEST, FIRST_GAINS, GAINS, IDEAL, SGD, SGD_GAINS, TABLE3, Condition
 from loopwise.reproduce.erma_tables import ITEMS, SGD_ITEM, SWEEPS_ITEM, TABLES, TRUE_ITEM, WINS, P, Study
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.results import FULL, Deadline, Results
@@ -30,6 +31,7 @@ PAPER = "erma"
 TITLE = "Stoyanov, Ropson & Eisner 2011, Empirical Risk Minimization of Graphical Model Parameters"
 RUNS = "runs"
 FIGURE = 1
+UNIT = "likelihood training by SMD"
 EVERYTHING: tuple[int, ...] = tuple(TABLES)
 
 PUBLISHED = Protocol()
@@ -41,6 +43,9 @@ SHORTENED = Protocol(
     mismatches=(0.2, 0.4),
     sweeps=(100, 10),
     points=21,
+)
+SHORT_PRACTICE = practical.Practice(
+    size=Size(20, 40), sampling=Sampling(train=320, test=500, burn_in=500), draws=2, epochs=12, iterations=15
 )
 
 
@@ -105,6 +110,31 @@ def reproduce(
     return results, left == 0 and (curves is not None or not figure)
 
 
+def reproduce_practice(
+    folder: Path,
+    mode: str,
+    seed: int,
+    minutes: float | None = None,
+    tell: Callable[[str], None] = lambda what: None,
+    practice: practical.Practice | None = None,
+    runs: Path | None = None,
+    workers: int | None = None,
+) -> tuple[Results, bool]:
+    """What to use: other optimisers and other inference, on one kind of model; as :func:`reproduce`."""
+    if practice is None:
+        practice = practical.Practice() if mode == FULL else SHORT_PRACTICE
+    results, runs = Results.open(folder, PAPER, mode, seed), runs or folder / RUNS
+    runs.mkdir(parents=True, exist_ok=True)
+    left = practical.run_trials(runs, practice, seed, Deadline(minutes), tell, workers or available_threads())
+    for item in (practical.OPTIMISERS_ITEM, practical.METHODS_ITEM):
+        results.clear(item)
+    for cell in practical.cells(runs, practice):
+        results.put(cell)
+    practical.draw(runs, practice, folder / practical.PICTURE)
+    _write(results, PUBLISHED if mode == FULL else SHORTENED, 0, 0)
+    return results, left == 0
+
+
 def steps(mode: str, tables: Sequence[int] = EVERYTHING, figure: bool = True) -> int:
     """How many jobs there are in all."""
     return len(jobs_of(PUBLISHED if mode == FULL else SHORTENED, tables, figure))
@@ -124,7 +154,11 @@ def _check_runs(runs: Path, protocol: Protocol, seed: int, keep: bool) -> None:
     """Runs of another protocol or seed must not mix with these: those of a quick one are deleted, others refused."""
     runs.mkdir(parents=True, exist_ok=True)
     path = runs / "protocol.json"
-    gains = {name: asdict(value) for name, value in (*GAINS.items(), *(("SGD " + k, v) for k, v in SGD_GAINS.items()))}
+    gains = {
+        f"{kind}{name}": asdict(value)
+        for kind, values in (("", GAINS), ("first ", FIRST_GAINS), ("SGD ", SGD_GAINS))
+        for name, value in values.items()
+    }
     wanted = json.dumps({"seed": seed, "protocol": asdict(protocol), "gains": gains}, sort_keys=True)
     if path.exists() and path.read_text(encoding="utf-8") != wanted:
         if keep:
@@ -139,6 +173,8 @@ def _write(results: Results, protocol: Protocol, left: int, of: int) -> None:
     pictures = {}
     if draw_tables(results, results.folder / TABLES_PICTURE):
         pictures[TABLES_PICTURE] = TABLES_CAPTION
+    if (results.folder / practical.PICTURE).exists():
+        pictures[practical.PICTURE] = practical.CAPTION
     if (results.folder / figure1.PICTURE).exists():
         pictures[figure1.PICTURE] = (
             f"Figure 1: losses of the training examples along lines through the true parameters (model "
@@ -154,7 +190,8 @@ def _introduction(mode: str, protocol: Protocol, left: int, of: int) -> list[str
         "convergence, the same decoder), averaged over models, ± the standard error over models; published beside "
         "ours. Tested on MSE (beliefs), F (threshold at the median belief of the training corpus), L1 (most probable "
         "values) and the approximate negative log-likelihood (LOGL). Trained by likelihood (LOGL) or for the loss with "
-        "soft decoders of temperature 0.5; -in: after some epochs of likelihood, -hyb: from the MSE in steps.",
+        "soft decoders of temperature 0.5 (the threshold of F moves with the beliefs); -in: after some epochs of "
+        "likelihood, -hyb: from the MSE in steps.",
         f"Models: {', '.join(size.name for size in protocol.sizes)} (variables-edges; n ln n is rounded, so that 196 "
         f"and 1060 edges stand where 195 and 1051 are printed). Data: {sampling.train} + {sampling.test} examples by "
         f"Gibbs sampling, {sampling.burn_in} sweeps each. {protocol.epochs} epochs of SMD with exact Hessian-vector "
@@ -178,6 +215,9 @@ def _units() -> dict[str, str]:
         TRUE_ITEM: "mean test loss",
         SWEEPS_ITEM: "mean over test examples and models, 500 at most; columns: sweeps allowed in training",
         SGD_ITEM: "MSE; both after the same epochs of likelihood; the gain of SGD was searched less than those of SMD",
+        practical.OPTIMISERS_ITEM: f"MSE, F, L1: difference of loss to the true model; time: in units of {UNIT}; BP "
+        "with at most 100 sweeps; SMD as in the study, Adam with one rate for all, L-BFGS on full batches",
+        practical.METHODS_ITEM: f"as above, all by Adam; time: in units of {UNIT}",
         figure1.ITEM: "α at which the curve is least: 0 is the truth, 1 the end of the line",
         "Table 6": "difference of loss to the true model; rows: tested on, columns: trained for",
     }

@@ -25,7 +25,7 @@ from loopwise.learn.training import TrainingError
 from loopwise.potentials.tables import TablePotentials
 from loopwise.reproduce.erma_models import Sampling, Size, draw_model
 from loopwise.reproduce.erma_runs import inference, minimise, one_thread
-from loopwise.reproduce.erma_settings import GAINS, IDEAL, LOGL_TEST, TESTS, Gains
+from loopwise.reproduce.erma_settings import GAINS, IDEAL, LOGL_TEST, MSE_TEST, TESTS, Gains
 
 EXTRA = (Size(60, 160), Size(120, 480))  # none of the study
 EXTRA_SEED = 1011
@@ -47,8 +47,8 @@ class Grid:
 # The product of trace and gradient, which a meta step multiplies, is of the order of the gain times the squared slope:
 # 1e-2 for the likelihood, 1e-5 for the losses.
 LIKELIHOOD = Grid((0.03, 0.1, 0.3), (0.3, 3.0, 10.0))
-SMOOTH = Grid((10.0, 30.0, 60.0), (1000.0, 3000.0))  # of the MSE; from a meta step of 10000 on, gains run away
-STEEP = Grid((0.3, 1.0, 3.0), (0.0, 30.0))  # of F and L1, whose soft decoders make steeper slopes
+SMOOTH = Grid((3.0, 10.0, 30.0), (100.0, 1000.0))  # of the MSE; from a meta step of 3000 on, gains run away
+STEEP = Grid((0.01, 0.03, 0.1), (0.0, 300.0))  # of F and L1, after the MSE
 DESCENT = Grid((1.0, 3.0, 10.0, 30.0), (0.0,), (0.0,))
 GRIDS = {"LOGL": LIKELIHOOD, "MSE": SMOOTH, "F": STEEP, "L1": STEEP, "SGD": DESCENT}
 
@@ -56,7 +56,8 @@ GRIDS = {"LOGL": LIKELIHOOD, "MSE": SMOOTH, "F": STEEP, "L1": STEEP, "SGD": DESC
 def held_out(
     target: str, gains: Gains, size: Size, sampling: Sampling, epochs: int, batch: int = 32, descent: bool = False
 ) -> float:
-    """The test loss after ``epochs``; of a loss, the first few of them are of likelihood, as in staged training."""
+    """The test loss after ``epochs``, the first few of them of likelihood, as in staged training; of F and L1 a half of
+    the rest is of the MSE, as in hybrid training."""
     test = TESTS[target]
     model = draw_model(size, EXTRA_SEED, sampling, threads=1)
     with one_thread(), ignored_convergence():
@@ -69,6 +70,9 @@ def held_out(
         try:
             start = SCALE if likely else None
             left = epochs if likely else epochs - WARM_UP
+            if test not in (LOGL_TEST, MSE_TEST):
+                minimise(first, model.train, MSE_TEST.goal(), GAINS["MSE"], epochs=left // 2, batch=batch)
+                left -= left // 2
             minimise(system, model.train, test.goal(), gains, epochs=left, batch=batch, start=start, descent=descent)
         except TrainingError:
             return math.inf

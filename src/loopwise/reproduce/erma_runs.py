@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from loopwise.learn.fit import fit
 from loopwise.learn.history import History
 from loopwise.learn.optim.smd import SMD
 from loopwise.learn.optim.steps import inverse_square_root
-from loopwise.learn.stages import Goals, hybrid
+from loopwise.learn.stages import Goals, epochs_of
 from loopwise.learn.start import SCALE
 from loopwise.learn.system import CHUNK, System
 from loopwise.learn.training import TrainingError
@@ -45,7 +46,7 @@ from loopwise.reproduce.erma_models import (
     published_sizes,
     save_arrays,
 )
-from loopwise.reproduce.erma_settings import GAINS, IDEAL, LOGL_TEST, TESTS, TRAINS, Condition, Gains, Train, gains_of
+from loopwise.reproduce.erma_settings import GAINS, IDEAL, LOGL_TEST, TESTS, TRAINS, Condition, Gains, Train, stages_of
 from loopwise.reproduce.erma_statistics import Floats
 
 TOLERANCE = 1e-5  # of training and testing (the authors' software: 1e-5 to 1e-6)
@@ -161,34 +162,25 @@ def trained(
     setting: Train, condition: Condition, examples: Examples, protocol: Protocol, seed: int
 ) -> tuple[System, str]:
     """A system trained as the setting says, and why its training ended."""
-    graph = examples.graph
-    system = System(TablePotentials(graph), inference(condition), setting.target.decoder())
-    goal: Goals = setting.target.goal()
-    if setting.hybrid:
-        goal = hybrid(goal)
-    epochs, batch = setting.epochs or protocol.epochs, protocol.batch
-    start: float | None = SCALE
+    system = System(TablePotentials(examples.graph), inference(condition), setting.target.decoder())
+    left, batch, start = setting.epochs or protocol.epochs, protocol.batch, SCALE
+    restarts: dict[str, Any] = {"start": SCALE, "restarts": setting.restarts(protocol.restarts)}
+    ended = ""
     try:
         if setting.staged:
-            first, warm_up = System(system.potentials, system.inference, Identity()), protocol.warm_up
-            nll, gains = LOGL_TEST.goal(), GAINS["LOGL"]
-            minimise(first, examples, nll, gains, epochs=warm_up, batch=batch, seed=seed, start=SCALE)
-            epochs, start = max(1, epochs - warm_up), None
-        history = minimise(
-            system,
-            examples,
-            goal,
-            gains_of(setting),
-            epochs=epochs,
-            batch=batch,
-            seed=seed,
-            restarts=setting.restarts(protocol.restarts),
-            start=start,
-            descent=setting.gain_only,
-        )
+            first, nll = System(system.potentials, system.inference, Identity()), LOGL_TEST.goal()
+            minimise(first, examples, nll, GAINS["LOGL"], epochs=protocol.warm_up, batch=batch, seed=seed, start=start)
+            left, restarts = max(1, left - protocol.warm_up), {}
+        stages = stages_of(setting)
+        for number, (stage, gains) in enumerate(stages):
+            epochs = epochs_of([stage for stage, _ in stages], number, left)
+            common: dict[str, Any] = {"epochs": epochs, "batch": batch, "seed": seed, **restarts}
+            history = minimise(system, examples, stage, gains, descent=setting.gain_only, **common)
+            # Of several starts the one that did best in the first stage goes on.
+            left, restarts, ended = left - history[-1].number, {}, history.ended
     except TrainingError as problem:  # the weights are those of the last whole epoch
-        return system, str(problem)
-    return system, history.ended
+        ended = str(problem)
+    return system, ended
 
 
 def minimise(
