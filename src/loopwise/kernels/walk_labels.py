@@ -1,0 +1,493 @@
+"""Compiled walks over labellings: the worlds of factor graphs with table or sparse potentials.
+
+In: distinct graphs as flat arrays, documents that refer to them, features in compressed rows. Out: proposals, feature
+differences, gains of the signal. Below the stages. A step costs what the factors of one variable cost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from loopwise.kernels.gibbs import next_uniform
+from loopwise.kernels.walk_codes import ALL_VALUES, ENTITY, FORCED, HAMMING, KEEP, RANDOM, UNIFORM
+from loopwise.kernels.walk_delta import add, append
+
+
+class LabelArrays(NamedTuple):
+    """Documents over graphs. All integers lie in ``table``; a field says where its part begins.
+
+    An incidence is one (variable, factor) pair; incidences go variable by variable.
+    """
+
+    table: np.ndarray  # int64
+    index: np.ndarray  # int32 [entries]: the features of rows
+    value: np.ndarray  # float64 [entries], or [0] where all are 1
+    weight: np.ndarray  # float64 [documents]: what Hamming counts are divided by
+    document_structure: int  # [documents]
+    document_start: int  # [documents + 1], into the states of all documents
+    free_start: int  # [documents + 1]
+    free: int  # variables (numbered within the document) that may change
+    structure_variable: int  # [structures], first variable
+    cardinality: int  # [variables of structures]
+    incidence_start: int  # [variables of structures + 1]
+    incidence_group: int
+    incidence_factor: int  # number within the group
+    incidence_stride: int  # cells from one value to the next
+    incidence_first: int  # 1 where the variable is the factor's first member
+    other_start: int  # [incidences + 1]
+    other_variable: int  # the factor's other members
+    other_stride: int
+    group_base: int  # [groups], first weight
+    group_width: int  # [groups], columns
+    group_column: int  # [groups], first of its cells in `column`, -1 where cell c reads column c
+    group_alone: int  # [groups], 1 where no weight can come twice in a difference
+    column: int
+    row_base: int  # [documents, groups], row of factor 0
+    row_step: int  # [documents, groups], 0 where all factors share a row
+    row_start: int  # [rows + 1]
+    gold: int  # like the states of all documents
+    label_of: int  # [width], -1 none
+    entity_type: int  # [width], -1 outside
+    continues: int  # [width, width]
+    gold_end: int  # end of the entity of the truth that begins here, or -1
+    groups: int  # how many
+    width: int  # the largest cardinality
+    proposal: int
+    scan: bool  # visit variables in turn, not at random
+    metric: int
+    beta: float
+    labels: int  # how many the metric tells apart
+    label_step: int  # labels from one variable to the next
+
+
+class LabelWorld(NamedTuple):
+    """The values of all documents, and the counts that the signal keeps of the one being walked."""
+
+    states: np.ndarray  # int64
+    counts: np.ndarray  # int64 [3 labels]: agreed, decided, gold
+    scores: np.ndarray  # float64 [width]
+    gains: np.ndarray  # float64 [width]
+
+
+# --------------------------------------------------------------------------------------------- features
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _base_cell(model, values, start, incidence):
+    """Cell of the factor where the incidence's variable has value 0 and the others theirs."""
+    cell = 0
+    for other in range(model.table[model.other_start + incidence], model.table[model.other_start + incidence + 1]):
+        cell += model.table[model.other_stride + other] * values[start + model.table[model.other_variable + other]]
+    return cell
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _row(model, document, incidence):
+    group = model.table[model.incidence_group + incidence]
+    return (
+        model.table[model.row_base + document * model.groups + group]
+        + model.table[model.incidence_factor + incidence]
+        * model.table[model.row_step + document * model.groups + group]
+    )
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _column(model, group, cell):
+    first = model.table[model.group_column + group]
+    return cell if first < 0 else model.table[model.column + first + cell]
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _emit_cell(model, document, incidence, cell, sign, delta):
+    group = model.table[model.incidence_group + incidence]
+    column = _column(model, group, cell)
+    if column < 0:
+        return
+    row, width, first_key = (
+        _row(model, document, incidence),
+        model.table[model.group_width + group],
+        model.table[model.group_base + group],
+    )
+    weighted = len(model.value) > 0
+    first_key += column
+    if model.table[model.group_alone + group]:
+        for place in range(model.table[model.row_start + row], model.table[model.row_start + row + 1]):
+            scale = sign * model.value[place] if weighted else sign
+            append(delta, first_key + np.int64(model.index[place]) * width, scale)
+    else:
+        for place in range(model.table[model.row_start + row], model.table[model.row_start + row + 1]):
+            scale = sign * model.value[place] if weighted else sign
+            add(delta, first_key + np.int64(model.index[place]) * width, scale)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def emit_value(model, world, document, variable, value, sign, delta):
+    """Adds ``sign`` times the features of the variable's factors, were its value ``value``."""
+    start = model.table[model.document_start + document]
+    here = model.table[model.structure_variable + model.table[model.document_structure + document]] + variable
+    for incidence in range(model.table[model.incidence_start + here], model.table[model.incidence_start + here + 1]):
+        cell = (
+            _base_cell(model, world.states, start, incidence) + model.table[model.incidence_stride + incidence] * value
+        )
+        _emit_cell(model, document, incidence, cell, sign, delta)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def emit_labelling(model, values, document, sign, delta):
+    """Adds ``sign`` times the features of a whole document; each key through its slot."""
+    start, end = model.table[model.document_start + document], model.table[model.document_start + document + 1]
+    first = model.table[model.structure_variable + model.table[model.document_structure + document]]
+    weighted = len(model.value) > 0
+    for variable in range(end - start):
+        for incidence in range(
+            model.table[model.incidence_start + first + variable],
+            model.table[model.incidence_start + first + variable + 1],
+        ):
+            if not model.table[model.incidence_first + incidence]:
+                continue
+            group = model.table[model.incidence_group + incidence]
+            cell = _base_cell(model, values, start, incidence)
+            cell += model.table[model.incidence_stride + incidence] * values[start + variable]
+            column = _column(model, group, cell)
+            if column < 0:
+                continue
+            row = _row(model, document, incidence)
+            for place in range(model.table[model.row_start + row], model.table[model.row_start + row + 1]):
+                key = (
+                    model.table[model.group_base + group]
+                    + np.int64(model.index[place]) * model.table[model.group_width + group]
+                    + column
+                )
+                add(delta, key, sign * model.value[place] if weighted else sign)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def score_values(model, world, document, variable, weights):
+    """Writes the score of each value of the variable given the rest into ``world.scores``; how many there are."""
+    start = model.table[model.document_start + document]
+    here = model.table[model.structure_variable + model.table[model.document_structure + document]] + variable
+    size = model.table[model.cardinality + here]
+    scores, weighted = world.scores, len(model.value) > 0
+    for value in range(size):
+        scores[value] = 0.0
+    for incidence in range(model.table[model.incidence_start + here], model.table[model.incidence_start + here + 1]):
+        group = model.table[model.incidence_group + incidence]
+        base = _base_cell(model, world.states, start, incidence)
+        row, width, stride = (
+            _row(model, document, incidence),
+            model.table[model.group_width + group],
+            model.table[model.incidence_stride + incidence],
+        )
+        first_key, columns = model.table[model.group_base + group], model.table[model.group_column + group]
+        for place in range(model.table[model.row_start + row], model.table[model.row_start + row + 1]):
+            scale = model.value[place] if weighted else 1.0
+            key = first_key + np.int64(model.index[place]) * width
+            if columns < 0 and stride == 1:  # a row of weights, read in one go
+                first = key + base
+                for value in range(size):
+                    scores[value] += weights[first + value] * scale
+            elif columns < 0:
+                for value in range(size):
+                    scores[value] += weights[key + base + stride * value] * scale
+            else:
+                for value in range(size):
+                    column = model.table[model.column + columns + base + stride * value]
+                    if column >= 0:
+                        scores[value] += weights[key + column] * scale
+    return size
+
+
+# -------------------------------------------------------------------------------------------- proposals
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _draw(scores, size, temperature, generator):
+    """A value with probability proportional to exp(score / temperature)."""
+    top = -np.inf
+    for value in range(size):
+        top = max(top, scores[value])
+    total = 0.0
+    for value in range(size):
+        total += math.exp((scores[value] - top) / temperature)
+    left = next_uniform(generator) * total
+    chosen = 0
+    for value in range(size):
+        share = math.exp((scores[value] - top) / temperature)
+        if share > 0.0:
+            chosen = value
+            left -= share
+            if left < 0.0:
+                break
+    return chosen
+
+
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def _draw_other(scores, size, old, temperature, generator):
+    """A value other than ``old`` by its probability among those, and the log ratio of the proposal."""
+    kept = scores[old]
+    scores[old] = -np.inf
+    new = _draw(scores, size, temperature, generator)
+    top, leave, back = max(kept, scores[new]), 0.0, 0.0
+    for value in range(size):
+        top = max(top, scores[value])
+    scores[old] = kept
+    for value in range(size):
+        share = math.exp((scores[value] - top) / temperature)
+        if value != old:
+            leave += share
+        if value != new:
+            back += share
+    return new, (scores[old] - scores[new]) / temperature + math.log(leave) - math.log(back)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def propose_label(model, world, document, weights, temperature, step, generator, move, pair):
+    """Fills ``move`` (variable, old, new, 0): whether it changes anything, its log ratio (inf: always accept).
+
+    ``pair`` (variable, worse, better): for the mode of all values, what to rank; variable -1 where nothing is.
+    """
+    first, count = (
+        model.table[model.free_start + document],
+        model.table[model.free_start + document + 1] - model.table[model.free_start + document],
+    )
+    pair[0] = -1
+    if count == 0:
+        return False, 0.0
+    place = step % count if model.scan else np.int64(next_uniform(generator) * count)
+    variable = model.table[model.free + first + place]
+    old = world.states[model.table[model.document_start + document] + variable]
+    move[0], move[1], ratio = variable, old, np.inf
+    if model.proposal == UNIFORM:
+        size = model.table[
+            model.cardinality
+            + model.table[model.structure_variable + model.table[model.document_structure + document]]
+            + variable
+        ]
+        new = np.int64(next_uniform(generator) * (size - 1))
+        if new >= old and size > 1:
+            new += 1
+        ratio = 0.0
+        if size < 2:
+            new = old
+    else:
+        size = score_values(model, world, document, variable, weights)
+        if model.proposal == FORCED:
+            new = old
+            if size > 1:
+                new, ratio = _draw_other(world.scores, size, old, temperature, generator)
+        else:
+            new = _draw(world.scores, size, temperature, generator)
+            if model.proposal == ALL_VALUES:
+                _rank_values(model, world, document, variable, old, size, pair)
+    move[2] = new
+    return new != old, ratio
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _rank_values(model, world, document, variable, old, size, pair):
+    """The best value by the model against the best by the signal, or against the best of lower signal."""
+    gains, scores = world.gains, world.scores
+    best = 0
+    for value in range(size):
+        gains[value] = label_gain(model, world, document, variable, old, value)
+        if scores[value] > scores[best]:
+            best = value
+    right = 0
+    for value in range(size):
+        if gains[value] > gains[right] or (gains[value] == gains[right] and scores[value] > scores[right]):
+            right = value
+    pair[0] = variable
+    if gains[best] < gains[right]:
+        pair[1], pair[2] = best, right
+        return
+    rival = -1
+    for value in range(size):
+        if gains[value] < gains[best] and (rival < 0 or scores[value] > scores[rival]):
+            rival = value
+    pair[1], pair[2] = rival, best
+    if rival < 0:
+        pair[0] = -1
+
+
+# ----------------------------------------------------------------------------------------------- signals
+
+
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+def _f_measure(agreed, decided, gold, beta):
+    size = beta * beta * gold + decided
+    return 1.0 if size <= 0.0 else (1.0 + beta * beta) * agreed / size
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def _label(model, variable, value):
+    label = model.table[model.label_of + value]
+    return label + variable * model.label_step if label >= 0 else -1
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _tag(values, start, place, variable, value):
+    return value if place == variable else values[start + place]
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _entities(model, values, offset, start, begin, end, variable, value):
+    """Entities within [begin, end) that are right, and all of them, were the variable's tag ``value``.
+
+    The tags are ``values`` from ``offset`` on, the document's truth lies from ``start`` on.
+    """
+    place, right, found = begin, 0, 0
+    while place < end:
+        tag = _tag(values, offset, place, variable, value)
+        kind = model.table[model.entity_type + tag]
+        if kind < 0:
+            place += 1
+            continue
+        first = place
+        place += 1
+        while place < end:
+            after = _tag(values, offset, place, variable, value)
+            if not model.table[model.continues + tag * model.width + after]:
+                break
+            tag = after
+            place += 1
+        found += 1
+        right += (
+            model.table[model.gold_end + start + first] == place
+            and model.table[model.entity_type + model.table[model.gold + start + first]] == kind
+        )
+    return right, found
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _window(model, values, document, variable):
+    """The stretch of tokens whose entities can change with the tag of ``variable``."""
+    start, end = model.table[model.document_start + document], model.table[model.document_start + document + 1]
+    begin = variable
+    if variable > 0 and model.table[model.entity_type + values[start + variable - 1]] >= 0:
+        begin = variable - 1
+        while (
+            begin > 0 and model.table[model.continues + values[start + begin - 1] * model.width + values[start + begin]]
+        ):
+            begin -= 1
+    stop = min(variable + 2, end - start)
+    while (
+        stop < end - start
+        and model.table[model.continues + values[start + stop - 1] * model.width + values[start + stop]]
+    ):
+        stop += 1
+    return begin, stop
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def _entity_change(model, world, document, variable, old, new):
+    """By how much the numbers of right and of found entities rise."""
+    begin, stop = _window(model, world.states, document, variable)
+    start = model.table[model.document_start + document]
+    right_before, found_before = _entities(model, world.states, start, start, begin, stop, variable, old)
+    right, found = _entities(model, world.states, start, start, begin, stop, variable, new)
+    return right - right_before, found - found_before
+
+
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+def label_gain(model, world, document, variable, old, new):
+    """How much the signal rises if the variable goes from ``old`` to ``new``."""
+    gold = model.table[model.gold + model.table[model.document_start + document] + variable]
+    if gold < 0 or old == new:
+        return 0.0
+    if model.metric == HAMMING:
+        return ((new == gold) * 1.0 - (old == gold) * 1.0) / model.weight[document]
+    counts, beta = world.counts, model.beta
+    if model.metric == ENTITY:
+        right, found = _entity_change(model, world, document, variable, old, new)
+        before = _f_measure(counts[0], counts[model.labels], counts[2 * model.labels], beta)
+        return _f_measure(counts[0] + right, counts[model.labels] + found, counts[2 * model.labels], beta) - before
+    source, target = _label(model, variable, old), _label(model, variable, new)
+    total = 0.0
+    if source >= 0:
+        agreed, decided = counts[source] - (old == gold), counts[model.labels + source] - 1
+        if source == target:
+            agreed, decided = agreed + (new == gold), decided + 1
+        total += _f_measure(agreed, decided, counts[2 * model.labels + source], beta)
+        total -= _f_measure(counts[source], counts[model.labels + source], counts[2 * model.labels + source], beta)
+    if target >= 0 and target != source:
+        agreed, decided = counts[target] + (new == gold), counts[model.labels + target] + 1
+        total += _f_measure(agreed, decided, counts[2 * model.labels + target], beta)
+        total -= _f_measure(counts[target], counts[model.labels + target], counts[2 * model.labels + target], beta)
+    return total / model.labels
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def apply_label(model, world, document, variable, old, new):
+    """Makes the change; the signal's counts follow."""
+    place = model.table[model.document_start + document] + variable
+    gold, counts = model.table[model.gold + place], world.counts
+    if gold >= 0:
+        if model.metric == HAMMING:
+            counts[0] += (new == gold) * 1 - (old == gold) * 1
+        elif model.metric == ENTITY:
+            right, found = _entity_change(model, world, document, variable, old, new)
+            counts[0] += right
+            counts[model.labels] += found
+        else:
+            source, target = _label(model, variable, old), _label(model, variable, new)
+            if source >= 0:
+                counts[source] -= old == gold
+                counts[model.labels + source] -= 1
+            if target >= 0:
+                counts[target] += new == gold
+                counts[model.labels + target] += 1
+    world.states[place] = new
+
+
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def label_gap(model, world, document):
+    """The signal of the truth less that of the state."""
+    counts = world.counts
+    if model.metric == HAMMING:
+        return (counts[2 * model.labels] - counts[0]) / model.weight[document]
+    total = 0.0
+    for label in range(model.labels):
+        total += _f_measure(counts[label], counts[model.labels + label], counts[2 * model.labels + label], model.beta)
+    return 1.0 - total / model.labels
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def begin_labels(model, world, document, kind, generator):
+    """Sets the start state of a document and counts what the signal needs; O(document)."""
+    start, end = model.table[model.document_start + document], model.table[model.document_start + document + 1]
+    first = model.table[model.structure_variable + model.table[model.document_structure + document]]
+    values, counts = world.states, world.counts
+    if kind != KEEP:
+        for place in range(start, end):
+            values[place] = max(model.table[model.gold + place], 0)  # -1: not scored, and no start state either
+    if kind == RANDOM:
+        for place in range(model.table[model.free_start + document], model.table[model.free_start + document + 1]):
+            variable = model.table[model.free + place]
+            values[start + variable] = np.int64(
+                next_uniform(generator) * model.table[model.cardinality + first + variable]
+            )
+    for place in range(len(counts)):
+        counts[place] = 0
+    if model.metric == ENTITY:
+        counts[2 * model.labels] = _entities(model, model.table, model.gold + start, start, 0, end - start, -1, 0)[1]
+        counts[0], counts[model.labels] = _entities(model, values, start, start, 0, end - start, -1, 0)
+        return
+    for place in range(start, end):
+        gold, value, variable = model.table[model.gold + place], values[place], place - start
+        if gold < 0:
+            continue
+        if model.metric == HAMMING:
+            counts[0] += value == gold
+            counts[2 * model.labels] += 1
+            continue
+        label = _label(model, variable, value)
+        if label >= 0:
+            counts[label] += value == gold
+            counts[model.labels + label] += 1
+        label = _label(model, variable, gold)
+        if label >= 0:
+            counts[2 * model.labels + label] += 1

@@ -1,0 +1,133 @@
+"""The averaged structured perceptron, and decoders for it.
+
+In: a model, documents, a decoder. Out: weights. Stage: walking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from loopwise.inference.base import Inference
+from loopwise.inference.exact import Exact
+from loopwise.walk.averaging import Averaging
+from loopwise.walk.cooling import Cooling
+from loopwise.walk.engines import Engine, Fastest
+from loopwise.walk.graph_model import GraphModel
+from loopwise.walk.learner import RESCORE, Decoder
+from loopwise.walk.model import Model
+from loopwise.walk.plan import Steps, Sweeps, steps_of
+from loopwise.walk.proposal import Proposal
+from loopwise.walk.randomness import Stream
+from loopwise.walk.rules import Rule
+from loopwise.walk.sessions import Searching, Visiting
+from loopwise.walk.steps import Step, Unit
+from loopwise.walk.updates import Floats, PlainLearning, Weights
+from loopwise.walk.world import Start
+
+
+@dataclass(frozen=True)
+class ExactDecoder:
+    """The best labelling of a document by an inference method (by default exact, on a junction tree).
+
+    For a chain this is Viterbi's; a graph too dense for it is refused.
+    """
+
+    inference: Inference = field(default_factory=lambda: Exact(temperature=0))
+
+    def __call__(self, model: Model, document: Any, weights: Floats) -> Sequence[int]:
+        if not isinstance(model, GraphModel):
+            raise ValueError(f"exact decoding needs a GraphModel, not {type(model).__name__}")
+        kept = model.read()
+        model.write(weights)
+        try:
+            evidence = {
+                int(variable): int(document.truth[variable])
+                for variable in np.setdiff1d(np.arange(document.graph.variables), document.free_variables)
+            }
+            best: list[int] = self.inference(document.graph, model.tables(document), evidence).assignment.tolist()
+        finally:
+            model.write(kept)
+        return best
+
+
+@dataclass(frozen=True)
+class AnnealedDecoder:
+    """A walk that cools, as :meth:`Learner.decode` does it."""
+
+    proposal: Proposal
+    steps: Steps = field(default_factory=lambda: Sweeps(20))
+    cooling: Cooling = field(default_factory=Cooling)
+    engine: Engine = field(default_factory=Fastest)
+    seed: int = 0
+
+    def __call__(self, model: Model, document: Any, weights: Floats) -> Sequence[int]:
+        session = self.engine.open(model, [document], self.proposal, None)
+        visit = Visiting(0, steps_of(model, document, self.steps), model.decoding_start(), 0)
+        return session.search(weights, [visit], Searching(self.cooling, RESCORE), self.seed)[0].labels
+
+
+class AveragedPerceptron:
+    r"""The structured perceptron (Collins 2002): :math:`\phi(y^*) - \phi(\hat y)` is added where the answer is wrong.
+
+    One step a document; weights are averaged over all steps. ``decoder(model, document, weights)`` gives labels.
+    """
+
+    def __init__(
+        self,
+        features: Model,
+        decoder: Decoder,
+        *,
+        step: Step | None = None,
+        averaging: Averaging | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model, self.decoder, self.seed = features, decoder, seed
+        self.rule = Rule(step=step or Unit())
+        self.averaging = averaging or Averaging()
+        self.state = Weights.zeros(features.size, self.rule)
+        self.state.since = self.averaging.burn_in
+        self.epochs = 0
+        self.mistakes: list[int] = []  # documents decoded wrongly, epoch by epoch
+
+    @property
+    def weights(self) -> Floats:
+        """The averaged weights."""
+        return self.state.average()
+
+    def fit(self, documents: Iterable[Any], *, epochs: int = 1) -> AveragedPerceptron:
+        """Goes over the documents in a new order each epoch."""
+        known = list(documents)
+        if not known:
+            raise ValueError("there are no documents to learn from")
+        learning = PlainLearning.of(self.rule, self.state)
+        for _ in range(epochs):
+            if self.averaging.last_epoch:
+                learning.sums, learning.since = [0.0] * self.model.size, learning.time
+            wrong = 0
+            for number in np.random.default_rng([self.seed, self.epochs]).permutation(len(known)).tolist():
+                wrong += self._step(learning, known[number])
+            self.mistakes.append(wrong)
+            self.epochs += 1
+        self.state = learning.result()
+        return self
+
+    def decode(self, document: Any, decoder: Decoder | None = None) -> Any:
+        """The decoder's answer under the averaged weights."""
+        return self.model.answer(document, (decoder or self.decoder)(self.model, document, self.weights))
+
+    def _step(self, learning: PlainLearning, document: Any) -> bool:
+        """One document; whether it was decoded wrongly."""
+        learning.time += 1
+        truth = self.model.world(document, Start.TRUTH, Stream(self.seed))
+        guess = self.model.world_of(document, self.decoder(self.model, document, np.array(learning.weights)))
+        if guess.key() == truth.key():
+            return False
+        delta = self.model.features(truth)
+        for key, value in self.model.features(guess).items():
+            delta[key] = delta.get(key, 0.0) - value
+        learning.step(delta)
+        return True
