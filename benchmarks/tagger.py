@@ -1,0 +1,246 @@
+"""Likelihood training of a chain CRF: ours against crfsuite's L-BFGS, the same features and the same objective.
+
+    python benchmarks/tagger.py [--quick] [--corpus wnut17|portuguese|danish] [--iterations 100]
+
+Both sides get the features that our default templates find, by number, and minimise the negative log-likelihood with
+the same L2 penalty over the same weights. crfsuite runs first; ours is timed until it reaches the value that crfsuite
+ended with. Twice: with a weight for every feature and tag, and with weights only for pairs that occur (crfsuite's
+default). Before anything is timed, the objective of crfsuite's final weights is recomputed by ours on a small part and
+must agree; F1 on the test data is that of both. Reading, extraction and crfsuite's copying of features are not counted.
+Times on one thread are of the processor (crfsuite reports no others), those on all cores by the clock. Last line of
+output: JSON with `vs_crfsuite` (the smaller ratio, one thread each), `vs_crfsuite_threads` (ours on all cores), `f1`,
+`crfsuite_f1` and more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common import folder_in, option_parser, print_summary
+from loopwise.apps.tagger import Likelihood, Tagger, Viterbi
+from loopwise.apps.tagger.chains import Chains
+from loopwise.apps.tagger.learners.base import Watch
+from loopwise.apps.tagger.learners.likelihood import NegativeLogLikelihood
+from loopwise.apps.tagger.problem import Problem, Weights
+from loopwise.apps.tagger.report import compare
+from loopwise.apps.tagger.text import Text, tag_numbers
+from loopwise.formats.columns import TaggedText, read_tagged
+from loopwise.inference.threads import available_threads
+
+FILES = {
+    "wnut17": ("wnut17", "wnut17train.conll.gz", "emerging.test.annotated.gz"),
+    "portuguese": ("UNER_Portuguese-Bosque", "pt_bosque-ud-train.iob2.gz", "pt_bosque-ud-test.iob2.gz"),
+    "danish": ("UNER_Danish-DDT", "da_ddt-ud-train.iob2.gz", "da_ddt-ud-test.iob2.gz"),
+}
+PENALTY = 0.5  # crfsuite's c2, half of our l2
+
+Integers = NDArray[np.int64]
+
+
+def first(text: TaggedText, count: int) -> TaggedText:
+    """The first sentences of a text."""
+    count = min(count, len(text))
+    end = int(text.start[count])
+    assert text.tags is not None
+    return TaggedText(text.words[:end], text.tags[:end], text.start[: count + 1], text.lines[:end], text.coding)
+
+
+@dataclass
+class Contest:
+    """A training and a test text as both sides see them."""
+
+    tagger: Tagger
+    train: Problem
+    test: Problem
+    test_gold: Integers
+
+    @staticmethod
+    def of(train: TaggedText, test: TaggedText) -> Contest:
+        tagger = Tagger(threads=1)
+        problem = tagger.problem(Text.of(train), train)
+        tagger.weights_ = problem.start()
+        text, prepared = tagger.prepared(test)
+        return Contest(tagger, problem, prepared, tag_numbers(test, text, tagger.labels_))
+
+    def score(self, tags: Integers) -> float:
+        return compare(self.test_gold, tags, self.test.chains.start, self.tagger.labels_).score
+
+    def ours(self, seen_only: bool, threads: int, target: float) -> tuple[float, int, Weights]:
+        """Seconds and iterations until the objective is at most ``target``; the weights then.
+
+        On one thread seconds of the processor, otherwise by the clock.
+        """
+        problem = replace(self.train, chains=Chains(self.train.chains.start, threads))
+        learner = Likelihood(l2=2 * PENALTY, iterations=2000, tolerance=1e-15, seen_only=seen_only)
+        watch = Until(target)
+        clock = time.process_time if threads == 1 else time.perf_counter
+        begin = clock()
+        weights = learner.learn(problem, problem.start(), watch, 0)
+        seconds = clock() - begin
+        if watch.history.losses[-1] > target:
+            raise SystemExit(f"ours ended at {watch.history.losses[-1]}, above {target}: nothing is compared")
+        return seconds, len(watch.history.losses), weights
+
+
+class Until(Watch):
+    """Ends training at a value of the objective."""
+
+    def __init__(self, target: float) -> None:
+        super().__init__()
+        self.target = target
+
+    def round(self, loss: float, weights: Callable[[], Weights] | None = None) -> bool:
+        super().round(loss, weights)
+        return loss <= self.target
+
+
+class CrfSuite:
+    """The other side: trains on the features of a problem, by number."""
+
+    def __init__(self, contest: Contest, seen_only: bool, iterations: int, path: Path) -> None:
+        import pycrfsuite
+
+        self.contest, self.path = contest, str(path)
+        trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+        labels = contest.tagger.labels_
+        gold = contest.train.gold.tolist()
+        for begin, rows in sentences(contest.train):
+            trainer.append(rows, [labels[gold[begin + place]] for place in range(len(rows))])
+        trainer.set_params(
+            {
+                "c1": 0.0,
+                "c2": PENALTY,
+                "max_iterations": iterations,
+                "num_memories": 6,
+                "epsilon": 1e-12,
+                "delta": 1e-12,
+                "feature.possible_states": not seen_only,
+                "feature.possible_transitions": not seen_only,
+            }
+        )
+        begin, begin_processor = time.perf_counter(), time.process_time()
+        trainer.train(self.path)
+        elapsed, processor = time.perf_counter() - begin, time.process_time() - begin_processor
+        log = trainer.logparser.iterations
+        self.losses = [float(entry["loss"]) for entry in log]
+        self.seconds = sum(float(entry["time"]) for entry in log)  # of the processor
+        self.elapsed = self.seconds * elapsed / processor  # by the clock, preparation left out alike
+
+    def weights(self) -> Weights:
+        """Its weights in our shape."""
+        import pycrfsuite
+
+        tagger = pycrfsuite.Tagger()
+        tagger.open(self.path)
+        info: Any = tagger.info()
+        found = self.contest.train.start()
+        place = {label: number for number, label in enumerate(self.contest.tagger.labels_)}
+        for (attribute, label), weight in info.state_features.items():
+            found.unary[int(attribute), place[label]] = weight
+        for (one, two), weight in info.transitions.items():
+            found.pair[0, place[one] * len(place) + place[two]] = weight
+        return found
+
+    def tags(self, problem: Problem) -> Integers:
+        import pycrfsuite
+
+        tagger = pycrfsuite.Tagger()
+        tagger.open(self.path)
+        place = {label: number for number, label in enumerate(self.contest.tagger.labels_)}
+        return np.array([place[tag] for _, rows in sentences(problem) for tag in tagger.tag(rows)])
+
+
+def sentences(problem: Problem) -> list[tuple[int, list[list[str]]]]:
+    """Of each sentence its first token and, token by token, the numbers of its features as text."""
+    features = problem.unary.flat
+    names, starts = list(map(str, features.index.tolist())), features.start.tolist()
+    rows = [names[low:high] for low, high in itertools.pairwise(starts)]
+    bounds = problem.chains.start.tolist()
+    return [(begin, rows[begin:end]) for begin, end in itertools.pairwise(bounds)]
+
+
+def objective(problem: Problem, weights: Weights) -> float:
+    value, _ = NegativeLogLikelihood(problem)(weights)
+    return value + PENALTY * float(weights.vector @ weights.vector)
+
+
+def check(contest: Contest, folder: Path) -> None:
+    """Stops if both sides do not mean the same objective: crfsuite's final value is that of its weights by ours."""
+    for seen_only in (False, True):
+        other = CrfSuite(contest, seen_only, 30, folder / "check")
+        mine = objective(contest.train, other.weights())
+        if not abs(mine - other.losses[-1]) <= 1e-4 * abs(mine):
+            raise SystemExit(f"crfsuite says {other.losses[-1]}, ours {mine} for its weights: nothing was timed")
+
+
+def compete(contest: Contest, seen_only: bool, iterations: int, folder: Path) -> dict[str, float]:
+    name = "pairs that occur" if seen_only else "all pairs"
+    other = CrfSuite(contest, seen_only, iterations, folder / "model")
+    target = other.losses[-1]
+    seconds, rounds, weights = contest.ours(seen_only, 1, target)
+    threaded, _, _ = contest.ours(seen_only, available_threads(), target)
+    decide = Viterbi(valid=False).decide
+    scores = [
+        contest.score(decide(contest.test.chains, *contest.test.scores(weights), contest.tagger.labels_)),
+        contest.score(other.tags(contest.test)),
+    ]
+    print(
+        f"{name}: to the objective {target:.2f} crfsuite {other.seconds:.2f} s ({len(other.losses)} iterations), ours "
+        f"{seconds:.2f} s ({rounds} iterations); by the clock crfsuite {other.elapsed:.2f} s, ours on "
+        f"{available_threads()} threads {threaded:.2f} s; F1 crfsuite {scores[1]:.4f}, ours {scores[0]:.4f}",
+        flush=True,
+    )
+    return {
+        "ratio": other.seconds / seconds,
+        "threads": other.elapsed / threaded,
+        "a_round": (other.seconds / len(other.losses)) / (seconds / rounds),
+        "f1": scores[0],
+        "crfsuite_f1": scores[1],
+    }
+
+
+def main() -> None:
+    parser = option_parser(__doc__.splitlines()[0])
+    parser.add_argument("--corpus", choices=FILES, default="wnut17", help="what to train on (default: %(default)s)")
+    parser.add_argument("--iterations", type=int, default=100, help="of crfsuite (default: %(default)s)")
+    options = parser.parse_args()
+    try:
+        import pycrfsuite  # noqa: F401
+    except ImportError:
+        raise SystemExit("python-crfsuite is not installed: pip install python-crfsuite") from None
+    name, train, test = FILES[options.corpus]
+    folder = folder_in(options.data, "ner", name)
+    texts = read_tagged(folder / train), read_tagged(folder / test)
+    small = Contest.of(first(texts[0], 100), first(texts[0], 100))
+    with tempfile.TemporaryDirectory() as scratch:
+        check(small, Path(scratch))  # and compiles
+        contest = Contest.of(first(texts[0], 800), texts[1]) if options.quick else Contest.of(*texts)
+        print(f"{contest.train.tokens} tokens, {contest.train.unary.features} features, {contest.train.states} tags")
+        iterations = min(options.iterations, 30) if options.quick else options.iterations
+        found = {
+            "all_pairs": compete(contest, False, iterations, Path(scratch)),
+            "seen_pairs": compete(contest, True, iterations, Path(scratch)),
+        }
+    print_summary(
+        {
+            "vs_crfsuite": min(one["ratio"] for one in found.values()),
+            "vs_crfsuite_threads": min(one["threads"] for one in found.values()),
+            "f1": found["seen_pairs"]["f1"],
+            "crfsuite_f1": found["seen_pairs"]["crfsuite_f1"],
+            "corpus": options.corpus,
+            **found,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+r"""L-BFGS for millions of weights whose gradient is cheap: little else may cost.
+
+In: a function that gives value and gradient of a vector. Out: the vector that minimises it. Stage: use.
+
+:class:`loopwise.learn.optim.LBFGS` serves any torch loss through SciPy; here the gradient of a text takes less than
+SciPy's own work. All inner products of an iteration are one matrix product, and the direction another (Chen, Wang &
+Zhou 2014): every vector is read twice an iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from loopwise.apps.tagger.chains import Floats
+
+Function = Callable[[Floats], tuple[float, Floats]]
+Told = Callable[[int, float], bool]
+
+_ENOUGH, _CURVATURE = 1e-4, 0.9  # the constants of Wolfe's conditions (Nocedal & Wright 2006, section 3.1)
+_TRIALS = 20  # of step lengths in one search
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Where a minimisation ended, and why."""
+
+    point: Floats
+    value: float
+    reason: str
+
+
+@dataclass(eq=False)
+class _Place:
+    """A point on the line that is searched: how far, its value, its slope along the line, point and gradient."""
+
+    step: float
+    value: float
+    slope: float
+    point: Floats
+    gradient: Floats
+
+
+def minimise_lbfgs(
+    function: Function, start: Floats, *, iterations: int, tolerance: float, memory: int, told: Told
+) -> Found:
+    """Stops after ``iterations``, or when one changes the value by less than ``tolerance`` of itself, or if told to.
+
+    ``told(iteration, value)``: True stops.
+    """
+    value, gradient = function(start)
+    if not (math.isfinite(value) and np.isfinite(gradient).all()):
+        raise ValueError(f"training cannot start where the objective is {value} or its gradient is not finite")
+    here = _Place(0.0, value, 0.0, start.copy(), gradient)
+    past = _Past(memory, len(start))
+    for iteration in range(1, iterations + 1):
+        direction = past.direction(here.gradient)
+        slope = float(direction @ here.gradient)
+        if not slope < 0.0:
+            return Found(here.point, here.value, "the gradient vanishes")
+        first = 1.0 if past.count else min(1.0, 1.0 / math.sqrt(-slope))
+        there = _search(function, here, direction, slope, first)
+        if there is None:
+            return Found(here.point, here.value, "no step along the direction lowers the objective")
+        past.add(there.point - here.point, there.gradient - here.gradient)
+        change = here.value - there.value
+        here = there
+        if told(iteration, here.value):
+            return Found(here.point, here.value, "told to stop")
+        if change <= tolerance * max(abs(here.value), 1.0):
+            return Found(here.point, here.value, "the objective hardly changes")
+    return Found(here.point, here.value, "the iterations are used up")
+
+
+class _Past:
+    """The last differences of points and gradients, and all their inner products."""
+
+    def __init__(self, memory: int, size: int) -> None:
+        self.memory, self.count = memory, 0
+        self.vectors = np.empty((2 * memory, size))  # differences of points, then of gradients, in a ring
+        self.products = np.zeros((2 * memory, 2 * memory))
+
+    def add(self, point: Floats, gradient: Floats) -> None:
+        if not float(point @ gradient) > 0.0:
+            return  # no curvature to learn from
+        place = self.count % self.memory
+        self.vectors[place], self.vectors[self.memory + place] = point, gradient
+        self.count += 1
+        for row in (place, self.memory + place):
+            self.products[row] = self.products[:, row] = (
+                self.vectors @ self.vectors[row] if self._full else (self._some(self.vectors[row]))
+            )
+
+    @property
+    def _full(self) -> bool:
+        return self.count >= self.memory
+
+    def _some(self, vector: Floats) -> Floats:
+        """Products with the vectors there are."""
+        found = np.zeros(2 * self.memory)
+        for first in (0, self.memory):
+            found[first : first + self.count] = self.vectors[first : first + self.count] @ vector
+        return found
+
+    def direction(self, gradient: Floats) -> Floats:
+        """Minus the inverse Hessian's estimate times the gradient: the two loops on coefficients, then one sum."""
+        if not self.count:
+            return -gradient
+        kept = min(self.count, self.memory)
+        recent = [(self.count - 1 - age) % self.memory for age in range(kept)]  # the newest first
+        slopes = self.vectors @ gradient if self._full else self._some(gradient)
+        # Coefficients of the result in the vectors, and of the gradient.
+        own, weights, alpha = 1.0, np.zeros(2 * self.memory), np.zeros(self.memory)
+        for place in recent:
+            product = own * slopes[place] + float(weights @ self.products[place])
+            alpha[place] = product / self.products[place, self.memory + place]
+            weights[self.memory + place] -= alpha[place]
+        newest = recent[0]
+        scale = self.products[newest, self.memory + newest] / self.products[self.memory + newest, self.memory + newest]
+        own, weights = own * scale, weights * scale
+        for place in reversed(recent):
+            row = self.memory + place
+            product = own * slopes[row] + float(weights @ self.products[row])
+            weights[place] += alpha[place] - product / self.products[place, row]
+        found: Floats = weights @ self.vectors if self._full else self._combined(weights)
+        found += own * gradient
+        return np.negative(found, out=found)
+
+    def _combined(self, weights: Floats) -> Floats:
+        first, second = slice(0, self.count), slice(self.memory, self.memory + self.count)
+        found: Floats = weights[first] @ self.vectors[first] + weights[second] @ self.vectors[second]
+        return found
+
+
+def _search(function: Function, here: _Place, direction: Floats, slope: float, first: float) -> _Place | None:
+    """A step that meets Wolfe's strong conditions, or lowers the value at least; None if none does.
+
+    Steps are doubled until an interval holds such a step, which is then narrowed by cubic interpolation (Nocedal &
+    Wright 2006, algorithms 3.5 and 3.6). A point without a finite value counts as too far.
+    """
+    low = _Place(0.0, here.value, slope, here.point, here.gradient)
+    high: _Place | None = None
+    step, best = first, None
+    for _ in range(_TRIALS):
+        trial = _at(function, here, direction, step)
+        finite = math.isfinite(trial.value) and math.isfinite(trial.slope)
+        if finite and trial.value < here.value and (best is None or trial.value < best.value):
+            best = trial
+        if not finite or trial.value > here.value + _ENOUGH * step * slope or trial.value > low.value:
+            high = trial
+        elif abs(trial.slope) <= -_CURVATURE * slope:
+            return trial
+        elif trial.slope > 0.0 or (high is not None and trial.slope * (high.step - low.step) >= 0.0):
+            low, high = trial, low
+        else:
+            low = trial
+        step = 2.0 * step if high is None else _between(low, high)
+    return best
+
+
+def _at(function: Function, here: _Place, direction: Floats, step: float) -> _Place:
+    point = here.point + step * direction
+    value, gradient = function(point)
+    return _Place(step, value, float(gradient @ direction), point, gradient)
+
+
+def _between(one: _Place, two: _Place) -> float:
+    """Where the cubic through values and slopes of both ends is least, kept away from the ends; else the middle."""
+    middle, width = 0.5 * (one.step + two.step), two.step - one.step
+    if not (math.isfinite(two.value) and math.isfinite(two.slope)):
+        return one.step + 0.1 * width
+    shared = one.slope + two.slope - 3.0 * (one.value - two.value) / (one.step - two.step)
+    inner = shared * shared - one.slope * two.slope
+    if inner < 0.0:
+        return middle
+    root = math.copysign(math.sqrt(inner), width)
+    bottom = two.slope - one.slope + 2.0 * root
+    if bottom == 0.0:
+        return middle
+    step = two.step - width * (two.slope + root - shared) / bottom
+    return step if 0.05 <= (step - one.step) / width <= 0.95 else middle

@@ -1,0 +1,110 @@
+"""A text as a chain model sees it: features, gold tags, and how weights become scores and slopes weights.
+
+In: designs of tags and of steps, gold tags. Out: :class:`Problem`, which learners minimise over; :class:`Weights`.
+Stage: use. Scores are linear in the weights, so every learner is a way to choose slopes in the scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from loopwise.apps.tagger.chains import Chains, Floats
+from loopwise.apps.tagger.design import Design
+from loopwise.apps.tagger.text import Integers
+from loopwise.potentials.features import Features
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """``unary[f, k]``: of feature f with tag k. ``pair[f, j * K + k]``: of step feature f with tags j, k.
+
+    Both are views of one ``vector``. Step feature 0 is always there: its row is the plain table of steps.
+    """
+
+    unary: Floats
+    pair: Floats
+    vector: Floats
+
+    @staticmethod
+    def of_vector(vector: Floats, features: int, step_features: int, states: int) -> Weights:
+        """Views of a vector, unary weights first."""
+        cut = features * states
+        unary, pair = vector[:cut].reshape(features, states), vector[cut:].reshape(step_features, states * states)
+        return Weights(unary, pair, vector)
+
+    @staticmethod
+    def zeros(features: int, step_features: int, states: int) -> Weights:
+        size = features * states + step_features * states * states
+        return Weights.of_vector(np.zeros(size), features, step_features, states)
+
+    def like(self, vector: Floats) -> Weights:
+        """The same shapes over another vector."""
+        return Weights.of_vector(vector, len(self.unary), len(self.pair), self.states)
+
+    @property
+    def states(self) -> int:
+        return int(self.unary.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Features of a text; ``steps`` None: the only step feature is the constant one, and one table serves all steps.
+
+    ``gold`` ``[tokens]`` is empty where nothing is known. ``labels`` name the tags.
+    """
+
+    unary: Design
+    steps: Design | None
+    chains: Chains
+    labels: tuple[str, ...]
+    gold: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def states(self) -> int:
+        return len(self.labels)
+
+    @property
+    def tokens(self) -> int:
+        return int(self.chains.start[-1])
+
+    @property
+    def sentences(self) -> int:
+        return len(self.chains.start) - 1
+
+    def start(self) -> Weights:
+        """Weights of the right shape, all zero."""
+        return Weights.zeros(self.unary.features, 1 if self.steps is None else self.steps.features, self.states)
+
+    def scores(self, weights: Weights) -> tuple[Floats, Floats]:
+        """Of tags ``[tokens, K]`` and of steps ``[1 or tokens, K, K]``."""
+        threads, square = self.chains.threads, (-1, self.states, self.states)
+        unary = self.unary.scores(weights.unary, threads)
+        pair = weights.pair if self.steps is None else self.steps.scores(weights.pair, threads)
+        return unary, pair.reshape(square)
+
+    def gradient(self, unary: Floats, pair: Floats) -> Floats:
+        """Slopes in the weights, as one vector, from slopes in the scores, shaped like these."""
+        threads, found = self.chains.threads, self.start()
+        self.unary.transposed_scores(unary, threads, found.unary)
+        if self.steps is None:
+            found.pair[...] = pair.reshape(1, -1)
+        else:
+            self.steps.transposed_scores(pair.reshape(len(pair), -1), threads, found.pair)
+        return found.vector
+
+    def gold_counts(self) -> Floats:
+        """How often each step occurs in the gold tags, shaped like the scores of steps."""
+        follows = np.flatnonzero(self.chains.follows)
+        before, after = self.gold[follows - 1], self.gold[follows]
+        counts = np.zeros((1 if self.steps is None else self.tokens, self.states, self.states))
+        table = np.zeros_like(follows) if self.steps is None else follows
+        np.add.at(counts, (table, before, after), 1.0)
+        return counts
+
+    def step_features(self) -> Features:
+        """The step features of each token, one after another."""
+        if self.steps is not None:
+            return self.steps.flat
+        return Features(np.arange(self.tokens + 1), np.zeros(self.tokens, dtype=np.int32))

@@ -1,0 +1,264 @@
+"""``loopwise tagger train | predict | evaluate``: tags of words (names, say), from column files to column files.
+
+Reports go to standard output, the tagger to a file.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import one_line_each
+from loopwise.cli.problem import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from loopwise.apps.tagger import Decoder, Learner, Report, Tagger
+    from loopwise.formats.columns import TaggedText
+
+SUFFIX = ".loopwise"
+
+tagger = typer.Typer(
+    help="Tag words: names, chunks, parts of speech (linear-chain CRF).", no_args_is_help=True, add_completion=False
+)
+
+
+class LearnerName(str, Enum):
+    """Learners by name."""
+
+    LIKELIHOOD = "likelihood"
+    PERCEPTRON = "perceptron"
+    SVM = "svm"
+    ERM = "erm"
+    SAMPLE_RANK = "samplerank"
+
+
+class LossName(str, Enum):
+    """What ERM trains for, by name."""
+
+    ENTITY_F1 = "entity-f1"
+    TOKEN_F1 = "token-f1"
+    HAMMING = "hamming"
+
+
+class DecoderName(str, Enum):
+    """Decoders by name."""
+
+    VITERBI = "viterbi"
+    POSTERIOR = "posterior"
+
+
+class CodingName(str, Enum):
+    """Codings of entities by name."""
+
+    AUTO = "auto"
+    IO = "io"
+    IOB1 = "iob1"
+    IOB2 = "iob2"
+    PLAIN = "plain"
+
+
+_FILE = (
+    "A column file (.gz may follow): CoNLL-2003, word TAB tag, word tag, or UNER; an empty line after each sentence."
+)
+_Coding = Annotated[CodingName, typer.Option(help="How the file's tags code entities; plain: tags are no entities.")]
+_Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags instead of repairing them.")]
+_Outside = Annotated[str, typer.Option(help="Types of entities to read as O, separated by commas.")]
+_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+
+
+@tagger.command("train")
+def train(
+    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
+    dev: Annotated[
+        Path | None, typer.Option(help="Development data: the best epoch is kept, and its score shown.")
+    ] = None,
+    templates: Annotated[
+        str | None,
+        typer.Option(help="Feature templates, such as 'w[0] suffix3[0] lower[-1]|lower[0]', or a file of them."),
+    ] = None,
+    step_templates: Annotated[str, typer.Option(help="Templates for pairs of neighbouring tags.")] = "",
+    minimum_count: Annotated[int, typer.Option(help="Leave out features that fewer tokens have.")] = 1,
+    hashing: Annotated[int | None, typer.Option(help="Hash features into so many rows.")] = None,
+    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.LIKELIHOOD,
+    l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 1.0,
+    iterations: Annotated[int | None, typer.Option(help="Of likelihood or erm.", show_default="200 or 50")] = None,
+    epochs: Annotated[int, typer.Option(help="Of perceptron, svm and samplerank.")] = 10,
+    c: Annotated[float, typer.Option("--c", help="The C of svm.")] = 0.1,
+    loss: Annotated[LossName, typer.Option(help="What erm trains for.")] = LossName.ENTITY_F1,
+    decoder: Annotated[DecoderName, typer.Option(help="How tags are chosen.")] = DecoderName.VITERBI,
+    start: Annotated[Path | None, typer.Option(help="A saved tagger to go on from.")] = None,
+    coding: _Coding = CodingName.AUTO,
+    strict: _Strict = False,
+    outside: _Outside = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to save the tagger.", show_default=f"TRAIN with {SUFFIX}")
+    ] = None,
+    as_json: _Json = False,
+    seed: Annotated[int, typer.Option(help="For the order of sentences.")] = 0,
+) -> None:
+    """Train a tagger on a column file."""
+    with one_line_each():
+        way = _learner(learner, l2, iterations, epochs, c, loss)
+        text = _read(data, coding, strict, outside)
+        model = _model(start, templates, step_templates, minimum_count, hashing)
+        model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
+        held_out = None if dev is None else _read(dev, coding, strict, outside)
+        model.fit(text, dev=held_out)
+        target = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX) if out is None else out
+        model.save(target)
+        scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}
+        _tell_training(as_json, model, text, target, scores)
+
+
+@tagger.command("predict")
+def predict(
+    model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
+    data: Annotated[Path, typer.Argument(help=_FILE + " Tags are not looked at.")],
+    out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, with entities and the probability of tags.")] = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; prediction draws nothing.")] = 0,
+) -> None:
+    """Tag the words of a column file: word TAB tag lines."""
+    with one_line_each():
+        from loopwise.apps.tagger import Tagger
+        from loopwise.formats.columns import read_words, write_tagged
+        from loopwise.formats.files import atomic_write
+
+        trained, text = Tagger.load(model), read_words(data)
+        target = STANDARD_STREAM if out is None else str(out)
+        if not as_json:
+            write_tagged(target, text.sentences(), trained.predict(text))
+            return
+        with atomic_write(target) as stream:
+            stream.write(json.dumps(_answers(trained, text), allow_nan=False) + "\n")
+
+
+@tagger.command("evaluate")
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
+    data: Annotated[Path, typer.Argument(help=_FILE)],
+    coding: _Coding = CodingName.AUTO,
+    strict: _Strict = False,
+    outside: _Outside = "",
+    as_json: _Json = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
+) -> None:
+    """Precision, recall and F1 of entities, and the share of right tags."""
+    with one_line_each():
+        from loopwise.apps.tagger import Tagger
+
+        report = Tagger.load(model).evaluate(_read(data, coding, strict, outside))
+        if as_json:
+            typer.echo(json.dumps(report.to_json(), allow_nan=False))
+        else:
+            _tell_report(report)
+
+
+def _read(path: Path, coding: CodingName, strict: bool, outside: str) -> TaggedText:
+    from loopwise.cli.tables import named
+    from loopwise.formats.columns import read_tagged
+    from loopwise.formats.iob import Coding
+
+    known = None if coding is CodingName.AUTO else Coding(coding.value)
+    return read_tagged(path, coding=known, repair=not strict, outside=named(outside))
+
+
+def _learner(name: LearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: LossName) -> Learner:
+    from loopwise.apps import tagger as app
+
+    if name is LearnerName.PERCEPTRON:
+        return app.Perceptron(epochs)
+    if name is LearnerName.SVM:
+        return app.SVM(c, epochs)
+    if name is LearnerName.SAMPLE_RANK:
+        return app.SampleRank(epochs)
+    if name is LearnerName.LIKELIHOOD:
+        return app.Likelihood(l2, iterations or 200)
+    losses: dict[LossName, app.SoftLoss] = {
+        LossName.ENTITY_F1: app.EntityF1(),
+        LossName.TOKEN_F1: app.TokenF1(),
+        LossName.HAMMING: app.Hamming(),
+    }
+    return app.ERM(losses[loss], l2, iterations or 50, begin=app.Likelihood(l2))
+
+
+def _decoder(name: DecoderName) -> Decoder:
+    from loopwise.apps.tagger import Posterior, Viterbi
+
+    return Viterbi() if name is DecoderName.VITERBI else Posterior()
+
+
+def _model(
+    start: Path | None, templates: str | None, step_templates: str, minimum_count: int, hashing: int | None
+) -> Tagger:
+    from loopwise.apps.tagger import NAMES, Tagger
+    from loopwise.formats.files import read_text
+
+    if start is not None:
+        if templates is not None or step_templates or minimum_count != 1 or hashing is not None:
+            raise ValueError("--start goes on with the features of the saved tagger; leave the options of features out")
+        return Tagger.load(start).set_params(warm_start=True)
+    chosen = NAMES if templates is None else templates
+    if "[" not in chosen and Path(chosen).is_file():
+        chosen = read_text(chosen)
+    return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing)
+
+
+def _answers(model: Tagger, text: TaggedText) -> dict[str, Any]:
+    from loopwise.formats.iob import TagError
+
+    tags, marginals = model.predict(text), model.predict_marginals(text)
+    try:
+        entities: list[Any] = model.entities(text)
+    except TagError:
+        entities = [None] * len(text)
+    sentences = []
+    for words, said, shares, found in zip(text.sentences(), tags, marginals, entities, strict=True):
+        sentence: dict[str, Any] = {"words": words, "tags": said, "probabilities": shares.round(6).tolist()}
+        if found is not None:
+            sentence["entities"] = [{"start": begin, "end": end, "type": name} for begin, end, name in found]
+        sentences.append(sentence)
+    return {"labels": list(model.labels_), "sentences": sentences}
+
+
+def _tell_training(as_json: bool, model: Tagger, text: TaggedText, target: Path, scores: dict[str, Any]) -> None:
+    history = model.history_
+    sizes = {
+        "sentences": len(text),
+        "tokens": len(text.words),
+        "tags": len(model.labels_),
+        "features": model.unary_index_.size,
+        "weights": len(model.weights_.vector),
+    }
+    if as_json:
+        typer.echo(
+            json.dumps({"tagger": str(target), **sizes, **scores, "history": history.to_json()}, allow_nan=False)
+        )
+        return
+    typer.echo(", ".join(f"{name} {count}" for name, count in sizes.items()))
+    typer.echo(
+        f"loss {history.losses[0]:.4g} in the first round, {history.losses[-1]:.4g} in the last of {len(history)} "
+        f"({history.seconds:.1f} s)"
+    )
+    for name, score in scores.items():
+        best = "" if history.best is None else f", best epoch {history.best}"
+        typer.echo(f"{name}: accuracy {score['accuracy']:.4f}{_entity_words(score)}{best}")
+    typer.echo(f"saved {target}")
+
+
+def _entity_words(score: dict[str, Any]) -> str:
+    found = score["entities"]
+    return "" if found is None else f", entity F1 {found['f1']:.4f}"
+
+
+def _tell_report(report: Report) -> None:
+    typer.echo(f"sentences {report.sentences}, tokens {report.tokens}, accuracy {report.accuracy:.4f}")
+    if report.entities is None:
+        return
+    typer.echo(f"{'':20} precision  recall      F1    gold")
+    for name, counts in [*report.types.items(), ("all", report.entities)]:
+        typer.echo(f"{name:20} {counts.precision:9.4f} {counts.recall:7.4f} {counts.f1:7.4f} {counts.gold:7d}")

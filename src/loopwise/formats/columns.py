@@ -1,0 +1,233 @@
+"""Column files: a token a line, its tag in one of the columns, an empty line after each sentence.
+
+In: files of CoNLL-2003 (``word pos chunk tag``), WNUT (``word TAB tag``), wikigold (``word tag``, ``-DOCSTART-`` lines)
+or UNER (``id TAB word TAB tag ...``, ``#`` comments), plain or ``.gz``. Out: :class:`TaggedText` in one coding; and
+back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
+from loopwise.formats.iob import (
+    OUTSIDE,
+    Coding,
+    Integers,
+    TagError,
+    TagSet,
+    broken_places,
+    guess_coding,
+    numbered,
+    recode,
+)
+from loopwise.notices import LoopwiseWarning, callers_level
+
+DOCUMENT_START = "-DOCSTART-"
+_IDENTIFIER_COLUMNS = 3  # a line of a file with identifiers has at least id, word and tag
+
+
+class BrokenTagsWarning(LoopwiseWarning):
+    """Tags that broke their coding were repaired."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where things stand in a line. ``tabs``: columns are separated by single tabs, else by any white space.
+
+    ``word`` and ``tag``: their columns, from 0 or, negative, from the end. ``identifiers``: the first column numbers
+    the tokens of a sentence, lines that begin with ``#`` are comments.
+    """
+
+    word: int = 0
+    tag: int = -1
+    tabs: bool = False
+    identifiers: bool = False
+
+
+WORD_TAG = Columns()  # CoNLL-2003 and wikigold: the word first, the tag last
+WORD_TAB_TAG = Columns(tabs=True)  # WNUT: words may be anything but tabs
+ID_WORD_TAG = Columns(word=1, tag=2, tabs=True, identifiers=True)  # UNER
+
+
+@dataclass(frozen=True, eq=False)
+class TaggedText:
+    """Tokens of all sentences, one after another: sentence ``s`` is tokens ``start[s]`` to ``start[s + 1] - 1``.
+
+    ``tags`` is None where the file was read without; ``lines`` are the tokens' lines, from 1.
+    """
+
+    words: list[str]
+    tags: list[str] | None
+    start: Integers  # [sentences + 1]
+    lines: Integers  # [tokens]
+    coding: Coding = Coding.PLAIN
+
+    def __len__(self) -> int:
+        """How many sentences."""
+        return len(self.start) - 1
+
+    def sentences(self) -> list[list[str]]:
+        """The words, a list a sentence."""
+        return split(self.words, self.start)
+
+    def tagged(self) -> list[list[str]]:
+        """The tags, a list a sentence."""
+        if self.tags is None:
+            raise ValueError("the text was read without tags")
+        return split(self.tags, self.start)
+
+
+def split(items: Sequence[str], start: Integers) -> list[list[str]]:
+    """Items of all sentences as a list a sentence."""
+    bounds = start.tolist()
+    return [list(items[begin:end]) for begin, end in itertools.pairwise(bounds)]
+
+
+def read_tagged(
+    path: PathLike,
+    *,
+    columns: Columns | None = None,
+    coding: Coding | None = None,
+    repair: bool = True,
+    outside: Collection[str] = (),
+) -> TaggedText:
+    """Words and tags of a column file; entities come out in IOB2 whatever coding they had.
+
+    ``columns`` and ``coding``: told from the content if not given. ``repair``: tags that break IOB2 (an ``I`` that
+    continues nothing) become what they are taken for anyway, ``B``, with one warning; otherwise the first is an error.
+    ``outside``: types of entities to leave out. O(size of the file).
+    """
+    where, rows, layout = _rows(path, columns)
+    words, tags, start, lines = _tokens(where, rows, layout, True)
+    kept = _without(tags, outside)
+    try:
+        kept, coding = _recoded(where, kept, start, lines, coding, repair)
+    except TagError as problem:
+        raise FormatError(where, int(lines[problem.place]), problem.problem) from None
+    return TaggedText(words, kept, start, lines, coding)
+
+
+def read_words(path: PathLike, *, columns: Columns | None = None) -> TaggedText:
+    """The words of a column file; it may have no tags."""
+    where, rows, layout = _rows(path, columns)
+    words, _, start, lines = _tokens(where, rows, layout, False)
+    return TaggedText(words, None, start, lines)
+
+
+def write_tagged(path: PathLike, words: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]) -> None:
+    """Writes ``word TAB tag`` lines, an empty line after each sentence; the file appears whole or not at all."""
+    with atomic_write(path) as out:
+        for number, (sentence, said) in enumerate(zip(words, tags, strict=True)):
+            if len(sentence) != len(said):
+                raise ValueError(f"sentence {number} has {len(sentence)} words and {len(said)} tags")
+            for word, tag in zip(sentence, said, strict=True):
+                if not word or "\t" in word or "\n" in word:
+                    raise ValueError(f"sentence {number} has the word {word!r}, which a line cannot hold")
+                out.write(f"{word}\t{tag}\n")
+            out.write("\n")
+
+
+def guess_columns(lines: Iterable[str]) -> Columns:
+    """The layout that the first line of a token tells."""
+    for line in lines:
+        cells = line.split("\t")
+        if not line.strip() or (line.startswith("# ") and len(cells) == 1):
+            continue
+        if len(cells) >= _IDENTIFIER_COLUMNS and cells[0] == "1":
+            return ID_WORD_TAG
+        return WORD_TAB_TAG if len(cells) > 1 else WORD_TAG
+    return WORD_TAG
+
+
+def _rows(path: PathLike, columns: Columns | None) -> tuple[str, list[str], Columns]:
+    # Not splitlines: words may hold the other characters that it takes for line ends.
+    rows = [line.rstrip("\r") for line in read_text(path).split("\n")]
+    return display_name(path), rows, guess_columns(rows) if columns is None else columns
+
+
+def _tokens(
+    where: str, rows: Sequence[str], layout: Columns, with_tags: bool
+) -> tuple[list[str], list[str], Integers, Integers]:
+    words: list[str] = []
+    tags: list[str] = []
+    lines: list[int] = []
+    start = [0]
+    for number, row in enumerate(rows, start=1):
+        if not row.strip() or row.startswith(DOCUMENT_START):
+            if len(words) > start[-1]:
+                start.append(len(words))
+            continue
+        if layout.identifiers and row.startswith("#"):
+            continue
+        cells = row.split("\t") if layout.tabs else row.split()
+        if layout.identifiers and not cells[0].isdigit():
+            if cells[0].replace("-", "").replace(".", "").isdigit():
+                continue  # a multiword token or an empty node stands beside the tokens
+            raise FormatError(where, number, f"the line begins with {cells[0]!r} where the token's number should be")
+        word, tag = _cell(cells, layout.word), _cell(cells, layout.tag)
+        if not word:
+            raise FormatError(where, number, f"there is no word in column {layout.word + 1} of this line")
+        if with_tags and (not tag or len(cells) < 2):
+            raise FormatError(where, number, f"the token {word!r} has no tag; each line needs a word and a tag")
+        words.append(word)
+        tags.append(tag)
+        lines.append(number)
+    if len(words) > start[-1]:
+        start.append(len(words))
+    if not words:
+        raise FormatError(where, None, "there is no token in the file; each line must hold a word and its tag")
+    return words, tags, np.array(start, dtype=np.int64), np.array(lines, dtype=np.int64)
+
+
+def _cell(cells: Sequence[str], place: int) -> str:
+    return cells[place].strip() if -len(cells) <= place < len(cells) else ""
+
+
+def _without(tags: list[str], outside: Collection[str]) -> list[str]:
+    if not outside:
+        return tags
+    return [OUTSIDE if tag.partition("-")[2] in outside and "-" in tag else tag for tag in tags]
+
+
+def _recoded(
+    where: str, tags: list[str], start: Integers, lines: Integers, coding: Coding | None, repair: bool
+) -> tuple[list[str], Coding]:
+    known, tag = numbered(tags)
+    if coding is Coding.PLAIN or (coding is None and not _has_entities(known)):
+        return tags, Coding.PLAIN
+    try:
+        kinds = TagSet.of(known)
+    except TagError as problem:  # its place is the number of the tag; the reader wants the token
+        raise TagError(int(np.flatnonzero(tag == problem.place)[0]), problem.problem) from None
+    found = guess_coding(tag, kinds, start) if coding is None else coding
+    if found is Coding.IOB2:
+        broken = broken_places(tag, kinds, start)
+        if broken.size:
+            _report_broken(where, tags, lines, broken, repair)
+    return recode(tags, start, Coding.IOB2), Coding.IOB2
+
+
+def _has_entities(known: Sequence[str]) -> bool:
+    return any(tag == OUTSIDE or tag[:2] in ("B-", "I-") for tag in known)
+
+
+def _report_broken(where: str, tags: Sequence[str], lines: Integers, broken: Integers, repair: bool) -> None:
+    first = int(broken[0])
+    if not repair:
+        raise TagError(first, f"the tag {tags[first]!r} continues an entity that no tag before it began")
+    kinds = Counter(tags[place] for place in broken.tolist())
+    most = ", ".join(f"{tag} ({count})" for tag, count in kinds.most_common(3))
+    warnings.warn(
+        f"{where}: {len(broken)} tags continue an entity that none began, the first on line {lines[first]}; they are "
+        f"read as its beginning: {most}",
+        BrokenTagsWarning,
+        stacklevel=callers_level(),
+    )

@@ -1,0 +1,120 @@
+"""``loopwise tagger`` end to end: column files in, a tagger in a file, tags out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from loopwise.cli.tagger import tagger as app
+from loopwise.formats.columns import read_tagged, write_tagged
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "apps" / "tagger"))
+from tagger_text import names
+
+runner = CliRunner()
+TEMPLATES = "w[0] w[-1]|w[0] lower[-1] is_title[0] bias"
+
+
+def invoke(*arguments: object) -> Result:
+    return runner.invoke(app, [*map(str, arguments)])
+
+
+def succeed(*arguments: object) -> Result:
+    result = invoke(*arguments)
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    return result
+
+
+def assert_one_sentence(result: Result, *words: str) -> None:
+    assert result.exit_code == 2, result.exception
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr, result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tagger")
+    write_tagged(folder / "train.conll.gz", *names(120, seed=0))
+    write_tagged(folder / "dev.conll", *names(40, seed=1))
+    write_tagged(folder / "test.conll", *names(40, seed=2))
+    succeed("train", folder / "train.conll.gz", "--templates", TEMPLATES, "--out", folder / "t.loopwise")
+    return folder
+
+
+def test_from_files_to_tags(folder: Path, tmp_path: Path) -> None:
+    report = json.loads(succeed("evaluate", folder / "t.loopwise", folder / "test.conll", "--json").stdout)
+    assert report["entities"]["f1"] > 0.95 and set(report["types"]) == {"LOC", "PER"}
+    lines = succeed("evaluate", folder / "t.loopwise", folder / "test.conll").stdout
+    assert f"{report['entities']['f1']:.4f}" in lines and "PER" in lines
+    printed = succeed("predict", folder / "t.loopwise", folder / "test.conll").stdout
+    succeed("predict", folder / "t.loopwise", folder / "test.conll", "--out", tmp_path / "said.conll")
+    assert (tmp_path / "said.conll").read_text() == printed
+    said, gold = read_tagged(tmp_path / "said.conll"), read_tagged(folder / "test.conll")
+    assert said.sentences() == gold.sentences()
+    assert said.tags is not None and gold.tags is not None
+    right = sum(one == two for one, two in zip(said.tags, gold.tags, strict=True)) / len(gold.tags)
+    assert report["accuracy"] == pytest.approx(right)
+
+
+def test_predictions_as_json(folder: Path) -> None:
+    found = json.loads(succeed("predict", folder / "t.loopwise", folder / "test.conll", "--json").stdout)
+    for sentence in found["sentences"]:
+        assert len(sentence["words"]) == len(sentence["tags"]) == len(sentence["probabilities"])
+        for entity in sentence["entities"]:
+            assert sentence["tags"][entity["start"]] == f"B-{entity['type']}"
+        for shares in sentence["probabilities"]:
+            assert sum(shares) == pytest.approx(1, abs=1e-4) and len(shares) == len(found["labels"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--learner", "perceptron", "--epochs", 3),
+        ("--learner", "samplerank", "--epochs", 3),
+        ("--learner", "svm", "--c", 0.05, "--epochs", 3),
+        ("--learner", "erm", "--loss", "token-f1", "--iterations", 5, "--decoder", "posterior"),
+        ("--hashing", 4096, "--step-templates", "is_title[0]", "--iterations", 30, "--minimum-count", 1),
+    ],
+    ids=lambda options: str(options[1]),
+)
+def test_every_learner(folder: Path, tmp_path: Path, options: tuple[object, ...]) -> None:
+    arguments = (folder / "train.conll.gz", "--dev", folder / "dev.conll", "--templates", TEMPLATES, *options)
+    report = json.loads(succeed("train", *arguments, "--out", tmp_path / "t", "--json").stdout)
+    assert report["dev"]["entities"]["f1"] > 0.9 and report["tags"] == 4 and report["history"]["epochs"]
+    succeed("train", *arguments, "--out", tmp_path / "u")
+    assert (tmp_path / "t").read_bytes() == (tmp_path / "u").read_bytes()
+
+
+def test_templates_from_a_file_and_going_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "features").write_text("w[0] # the word\nbias\n")
+    train = ("train", folder / "train.conll.gz", "--templates", "features", "--learner", "perceptron", "--epochs", 1)
+    said = succeed(*train).stdout
+    assert "saved train.loopwise" in said and "sentences" in said
+    more = ("train", folder / "train.conll.gz", "--start", "train.loopwise", "--iterations", 5)
+    assert json.loads(succeed(*more, "--out", "more.loopwise", "--json").stdout)["history"]["epochs"]
+    assert_one_sentence(invoke(*more, "--templates", "w[0]"), "--start")
+
+
+def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.conll"
+    bad.write_text("a O\nb I-PER\nc O\nd B-PER\n")
+    result = succeed("train", bad, "--out", tmp_path / "t", "--templates", "w[0]")
+    assert "warning: " in result.stderr and "line 2" in result.stderr
+    out = tmp_path / "never"
+    assert_one_sentence(invoke("train", bad, "--strict", "--out", out), "bad.conll, line 2", "I-PER")
+    bad.write_text("a O\nb\n")
+    assert_one_sentence(invoke("train", bad, "--out", out), "bad.conll, line 2", "no tag")
+    bad.write_text("")
+    assert_one_sentence(invoke("evaluate", folder / "t.loopwise", bad), "no token")
+    assert_one_sentence(invoke("train", folder / "dev.conll", "--templates", "wrd[0]", "--out", out), "'wrd'")
+    assert_one_sentence(invoke("train", folder / "dev.conll", "--l2", -1, "--out", out), "l2")
+    assert_one_sentence(invoke("train", tmp_path / "absent", "--out", out), "absent", "no such file")
+    assert_one_sentence(invoke("predict", folder / "dev.conll", folder / "dev.conll"), "no file that loopwise saved")
+    assert not out.exists()

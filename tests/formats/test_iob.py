@@ -1,0 +1,201 @@
+"""Column files and codings of entities: conversions, repairs, errors with lines."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopwise.formats.columns import (
+    ID_WORD_TAG,
+    WORD_TAB_TAG,
+    WORD_TAG,
+    BrokenTagsWarning,
+    guess_columns,
+    read_tagged,
+    read_words,
+    write_tagged,
+)
+from loopwise.formats.errors import FormatError
+from loopwise.formats.iob import Coding, TagSet, allowed_steps, broken_places, find_spans, numbered, recode
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+sentences_of_tags = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=7), min_size=1, max_size=4)
+
+
+def flat(sentences: list[list[str]]) -> tuple[list[str], np.ndarray]:
+    return [tag for sentence in sentences for tag in sentence], np.cumsum([0, *map(len, sentences)])
+
+
+def spans_of(tags: list[str], start: np.ndarray) -> list[tuple[int, int, str]]:
+    known, number = numbered(tags)
+    return find_spans(number, TagSet.of(known), start).named()
+
+
+def spans_by_hand(sentences: list[list[str]]) -> list[tuple[int, int, str]]:
+    """One token after another, as the CoNLL evaluation goes."""
+    found, offset = [], 0
+    for sentence in sentences:
+        open_at, open_type = None, None
+        for place, tag in enumerate([*sentence, "O"]):
+            letter, _, name = tag.partition("-")
+            if open_at is not None and (letter in ("O", "B") or name != open_type):
+                found.append((offset + open_at, offset + place, open_type))
+                open_at = None
+            if letter != "O" and open_at is None:
+                open_at, open_type = place, name
+        offset += len(sentence)
+    return found
+
+
+@given(sentences_of_tags)
+def test_spans_of_any_sequence(sentences: list[list[str]]) -> None:
+    tags, start = flat(sentences)
+    assert spans_of(tags, start) == spans_by_hand(sentences)
+
+
+@given(sentences_of_tags)
+def test_codings_hold_the_same_entities(sentences: list[list[str]]) -> None:
+    tags, start = flat(sentences)
+    entities = spans_by_hand(sentences)
+    for coding in (Coding.IOB2, Coding.IOB1):
+        again = recode(tags, start, coding)
+        assert spans_of(again, start) == entities
+        assert recode(again, start, Coding.IOB2) == recode(tags, start, Coding.IOB2)
+    known, number = numbered(recode(tags, start, Coding.IOB2))
+    assert broken_places(number, TagSet.of(known), start).size == 0
+    touching = any(a[1] == b[0] and a[2] == b[2] and a[1] not in start for a, b in itertools.pairwise(entities))
+    assert (spans_of(recode(tags, start, Coding.IO), start) == entities) is not touching
+
+
+def test_allowed_steps_are_those_of_unbroken_sequences() -> None:
+    tags = TagSet.of(TAGS)
+    first, follow = allowed_steps(tags)
+    for one in range(len(TAGS)):
+        assert first[one] == (broken_places(np.array([one]), tags, np.array([0, 1])).size == 0)
+        for two in range(len(TAGS)):
+            places = broken_places(np.array([one, two]), tags, np.array([0, 2]))
+            assert follow[one, two] == (1 not in places)
+
+
+CONLL = """-DOCSTART- -X- -X- O
+
+EU NNP B-NP I-ORG
+rejects VBZ B-VP O
+German JJ B-NP I-MISC
+Swiss JJ B-NP B-MISC
+
+Peter NNP B-NP I-PER
+Blackburn NNP I-NP I-PER
+"""
+WNUT = "@paul\tO\nEmpire\tB-location\n#\tO\n\t\nState\u2028x\tI-location\r\n\n"
+WIKIGOLD = "010 I-MISC\nis O\n\n-DOCSTART- O\n\nThe I-ORG\nMad I-ORG\n"
+UNER = "# text = Al\n1\tAl\tB-ORG\t-\t-\n1-2\tal'a\t_\n2\t#\tO\n\n# sent_id = 2\n1\tUS\tB-O\tx\n"
+
+
+def put(tmp_path: Path, text: str, name: str = "data.conll") -> Path:
+    path = tmp_path / name
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, newline="")
+    return path
+
+
+def test_layouts_are_told_from_the_content() -> None:
+    assert guess_columns(CONLL.split("\n")) == WORD_TAG == guess_columns(WIKIGOLD.split("\n"))
+    assert guess_columns(WNUT.split("\n")) == WORD_TAB_TAG
+    assert guess_columns(UNER.split("\n")) == ID_WORD_TAG
+
+
+@pytest.mark.parametrize("name", ["data.conll", "data.conll.gz"])
+def test_conll_2003(tmp_path: Path, name: str) -> None:
+    text = read_tagged(put(tmp_path, CONLL, name))
+    assert text.sentences() == [["EU", "rejects", "German", "Swiss"], ["Peter", "Blackburn"]]
+    assert text.tagged() == [["B-ORG", "O", "B-MISC", "B-MISC"], ["B-PER", "I-PER"]]
+    assert text.lines.tolist() == [3, 4, 5, 6, 8, 9] and text.coding is Coding.IOB2
+
+
+def test_words_with_odd_characters_and_blank_lines_of_tabs(tmp_path: Path) -> None:
+    with pytest.warns(BrokenTagsWarning, match="line 5"):
+        text = read_tagged(put(tmp_path, WNUT))
+    assert text.sentences() == [["@paul", "Empire", "#"], ["State\u2028x"]]
+    assert text.tagged()[1] == ["B-location"]
+
+
+def test_io_with_document_marks(tmp_path: Path) -> None:
+    text = read_tagged(put(tmp_path, WIKIGOLD))
+    assert text.tagged() == [["B-MISC", "O"], ["B-ORG", "I-ORG"]]
+
+
+def test_uner_and_types_to_leave_out(tmp_path: Path) -> None:
+    path = put(tmp_path, UNER, "x.iob2.gz")
+    assert read_tagged(path).tagged() == [["B-ORG", "O"], ["B-O"]]
+    assert read_tagged(path, outside=("O", "ORG")).tags == ["O", "O", "O"]
+    assert read_words(path).sentences() == [["Al", "#"], ["US"]]
+
+
+def test_plain_tags(tmp_path: Path) -> None:
+    text = read_tagged(put(tmp_path, "the DET\ndog NOUN\n"))
+    assert text.coding is Coding.PLAIN and text.tags == ["DET", "NOUN"]
+
+
+def test_broken_tags_are_repaired_or_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, "a B-PER\nb O\nc I-PER\n\nd I-LOC\ne I-PER\n")
+    with pytest.warns(BrokenTagsWarning, match=r"3 tags .* line 3.*I-PER \(2\), I-LOC \(1\)"):
+        assert read_tagged(path).tags == ["B-PER", "O", "B-PER", "B-LOC", "B-PER"]
+    with pytest.raises(FormatError, match="line 3: the tag 'I-PER' continues"):
+        read_tagged(path, repair=False)
+    assert read_tagged(path, coding=Coding.IOB1).tags == ["B-PER", "O", "B-PER", "B-LOC", "B-PER"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a O\nb B-\n", ("line 2", "'B-'")),
+        ("a O\nb X\n", ("line 2", "'X' is not O, B-type or I-type")),
+        ("a O\n\nb\n", ("line 3", "'b' has no tag")),
+        ("a\tO\n\tO\n", ("line 2", "no word")),
+        ("1\ta\tO\nx\tb\tO\n", ("line 2", "'x'")),
+        ("\n\n", ("no token",)),
+    ],
+)
+def test_bad_files_name_their_line(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(FormatError) as caught:
+        read_tagged(put(tmp_path, text))
+    for word in words:
+        assert word in str(caught.value)
+    assert "data.conll" in str(caught.value)
+
+
+def test_written_files_read_back(tmp_path: Path) -> None:
+    words, tags = [["New", "York"], ["x"]], [["B-LOC", "I-LOC"], ["O"]]
+    write_tagged(tmp_path / "out.gz", words, tags)
+    text = read_tagged(tmp_path / "out.gz")
+    assert (text.sentences(), text.tagged()) == (words, tags)
+    with pytest.raises(ValueError, match="2 words and 1 tags"):
+        write_tagged(tmp_path / "never", words, [["O"], ["O"]])
+    assert not (tmp_path / "never").exists()
+
+
+def test_the_shared_files(shared_data: Path) -> None:
+    """Numbers of sentences and entities as the data's own description has them."""
+    folder = shared_data / "ner"
+    known = {
+        "wnut17/wnut17train.conll.gz": (3394, 1975),
+        "wnut17/emerging.dev.conll.gz": (1009, 836),
+        "UNER_Danish-DDT/da_ddt-ud-test.iob2.gz": (565, 446 + 1),  # one begins with I: not counted there, repaired here
+        "UNER_Portuguese-Bosque/pt_bosque-ud-dev.iob2.gz": (1172, 1401),
+    }
+    for name, (sentences, entities) in known.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BrokenTagsWarning)
+            text = read_tagged(folder / name)
+        assert text.tags is not None
+        assert (len(text), len(spans_of(text.tags, text.start))) == (sentences, entities)
