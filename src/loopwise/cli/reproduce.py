@@ -29,8 +29,16 @@ def _reproduce() -> None:
 
 @reproduce.command()
 def domke(
-    figure: Annotated[int, typer.Option(help="Which figure: 2, the time of each gradient.")] = 2,
-    quick: Annotated[bool, typer.Option("--quick", help="Small grids, under a minute. The default.")] = False,
+    table: Annotated[int | None, typer.Option(help="Which table: 1, what training for each loss gives.")] = None,
+    figure: Annotated[
+        int | None,
+        typer.Option(
+            help="Which figure: 2, the time of each gradient; 1 comes with table 1.", show_default="2, without --table"
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small grids or images, a few minutes at most. The default.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
     minutes: Annotated[
         float | None, typer.Option(help="Stop after so long; the next run with --full continues.")
@@ -41,20 +49,34 @@ def domke(
             help="Folder for the results.", show_default="out/reproduce/domke, or docs/results/domke with --full"
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of images; figure 2 needs none.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="bsds_binary_200.npz or a folder that holds it, for table 1.",
+            show_default="in LOOPWISE_DATA; else random fields stand in",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
-    seed: Annotated[int, typer.Option(help="For the grids and labellings.")] = 0,
+    seed: Annotated[int, typer.Option(help="For the grids, labellings, splits and noise.")] = 0,
 ) -> None:
     """Domke 2010: implicit differentiation by perturbation."""
     with one_line_each():
         if quick and full:
             raise ValueError("--quick and --full exclude each other; give one of them")
-        if figure != 2:
-            raise ValueError(f"--figure {figure} is not reproduced; --figure 2 is")
-        if data is not None:
-            raise ValueError("--data means nothing to --figure 2, which draws its own grids")
+        if table not in (None, 1):
+            raise ValueError(f"--table {table} is not reproduced; --table 1 is")
+        if figure not in (None, 1, 2):
+            raise ValueError(f"--figure {figure} is not reproduced; --figure 1 (with --table 1) and --figure 2 are")
+        wants_table = table is not None or figure == 1
+        if data is not None and not wants_table:
+            raise ValueError("--data means nothing to --figure 2, which draws its own grids; give --table 1")
         folder = out if out is not None else (KEPT if full else SCRATCH) / "domke"
-        results, complete = _run_domke(folder, full, seed, minutes)
+        complete = True
+        if wants_table:
+            results, complete = _run_domke_table(folder, full, seed, minutes, data)
+        if figure == 2 or not wants_table:
+            results, drawn = _run_domke(folder, full, seed, minutes)
+            complete = complete and drawn
         if not complete:
             say("not finished: run the same command again to continue")
         _tell(results, as_json)
@@ -74,6 +96,9 @@ def erma(
             show_default="out/reproduce/erma, or docs/results/erma with --full",
         ),
     ] = None,
+    practice: Annotated[
+        bool, typer.Option("--practice", help="Instead: other optimisers, other inference, calibration; what to use.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
     seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
@@ -92,8 +117,14 @@ def erma(
         folder = out if out is not None else (KEPT if full else SCRATCH) / "erma"
         # What is kept in the repository is small; the runs behind it are not.
         runs = SCRATCH / "erma-runs" if full and out is None else folder / "runs"
+        if practice and (table or figure):
+            raise ValueError("--practice has neither tables nor figures of the paper; leave --table and --figure out")
         tables = sorted(set(table)) if table else [] if figure else [3, 4, 5, 6]
-        results, complete = _run_erma(folder, runs, full, seed, minutes, tables, figure is not None or not table, jobs)
+        if practice:
+            results, complete = _run_erma_practice(folder, runs, full, seed, minutes, jobs)
+        else:
+            chosen = figure is not None or not table
+            results, complete = _run_erma(folder, runs, full, seed, minutes, tables, chosen, jobs)
         if not complete:
             say("not finished: run the same command again to continue")
         _tell(results, as_json)
@@ -126,6 +157,47 @@ def _run_erma(
                 say(f"{done} runs: {what}")
 
         return reproduce(folder, mode, seed, minutes, progress, tables, figure, runs=runs, workers=jobs)
+
+
+def _run_domke_table(
+    folder: Path, full: bool, seed: int, minutes: float | None, data: Path | None
+) -> tuple[Results, bool]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from loopwise.reproduce.domke import reproduce_table1, table_steps
+    from loopwise.reproduce.results import FULL, QUICK
+
+    mode = FULL if full else QUICK
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
+        task = bar.add_task("starting (the first run compiles for some seconds)", total=table_steps(mode, data))
+
+        def progress(what: str, finished: bool) -> None:
+            bar.update(task, advance=1 if finished else 0, description=what)
+            if full and not is_interactive():  # a log of hours that nobody watches
+                say(what)
+
+        return reproduce_table1(folder, mode, seed, minutes, progress, data)
+
+
+def _run_erma_practice(
+    folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, jobs: int | None
+) -> tuple[Results, bool]:
+    from rich.console import Console
+
+    from loopwise.reproduce.erma import reproduce_practice
+    from loopwise.reproduce.results import FULL, QUICK
+
+    with Console(stderr=True).status("starting (the first run compiles for some seconds)") as status:
+
+        def progress(what: str) -> None:
+            status.update(what)
+            if not is_interactive():
+                say(what)
+
+        mode = FULL if full else QUICK
+        return reproduce_practice(folder, mode, seed, minutes, progress, runs=runs, workers=jobs)
 
 
 def _run_domke(folder: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:

@@ -1,6 +1,7 @@
 """Domke 2010, *Implicit Differentiation by Perturbation*: which of its experiments there are, and what they write.
 
-In: a mode and a folder. Out: ``results.json``, pictures, ``page.html`` and ``index.md`` in that folder.
+In: a mode and a folder. Out: ``results.json``, pictures, ``page.html`` and ``index.md`` in that folder. Each experiment
+replaces its own cells and leaves those of the other alone; the pages show all there is.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from loopwise.plot.gradients import Curve, Panel, save_panels
 from loopwise.reproduce.domke_claims import figure2_claims
+from loopwise.reproduce.domke_figure1 import CAPTION as FIGURE1_CAPTION
+from loopwise.reproduce.domke_figure1 import PICTURE as FIGURE1
+from loopwise.reproduce.domke_figure1 import draw_figure1
 from loopwise.reproduce.domke_figure2 import (
     ENTROPIES,
     ESTIMATORS,
@@ -21,6 +25,10 @@ from loopwise.reproduce.domke_figure2 import (
     problems,
     run_figure2,
 )
+from loopwise.reproduce.domke_table1 import Models, count_steps, run_table1
+from loopwise.reproduce.domke_table1 import Protocol as TableProtocol
+from loopwise.reproduce.domke_table1_claims import table1_claims
+from loopwise.reproduce.domke_table1_page import protocol_of, table1_introduction
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.results import FULL, Cell, Deadline, Results
 
@@ -37,11 +45,20 @@ INTRODUCTION = (
     "the direct solution at inference converged to 1e-10; where that is too large, to back-BP at 1e-10. The paper "
     "prints curves without numbers, so their shapes are stated as claims.",
 )
+CAPTIONS = {
+    FIGURE1: FIGURE1_CAPTION,
+    PICTURE: "Seconds (above) and relative error (below) of each gradient, against size and strength.",
+}
 
 
 def steps(mode: str) -> int:
     """How many times :func:`reproduce_figure2` calls its ``progress`` at most."""
     return len(list(problems(_protocol(mode), 0)))
+
+
+def table_steps(mode: str, data: Path | None) -> int:
+    """How many rows :func:`reproduce_table1` finishes at most."""
+    return count_steps(protocol_of(mode), data)
 
 
 def reproduce_figure2(
@@ -57,17 +74,48 @@ def reproduce_figure2(
     done, of = run_figure2(results, protocol or _protocol(mode), Deadline(minutes), progress)
     results.claim(*figure2_claims(results))
     save_panels([*_panels(results, "seconds"), *_panels(results, "error")], 4, folder / PICTURE)
-    left = () if done == of else (f"Not finished: {done} of {of} grids were measured.",)
-    write_pages(
-        Page(
-            TITLE,
-            (*INTRODUCTION, *left),
-            {PICTURE: "Seconds (above) and relative error (below) of each gradient, against size and strength."},
-            dict.fromkeys(results.items(), "seconds, mean and standard error over seeds"),
-        ),
-        results,
-    )
+    _write_pages(results, () if done == of else (f"Not finished: {done} of {of} grids were measured.",))
     return results, done == of
+
+
+def reproduce_table1(
+    folder: Path,
+    mode: str,
+    seed: int,
+    minutes: float | None = None,
+    progress: Callable[[str, bool], None] = lambda what, finished: None,
+    data: Path | None = None,
+    protocol: TableProtocol | None = None,
+) -> tuple[Results, bool]:
+    """Runs what is left of Table 1 and draws Figure 1, at most for ``minutes``; whether it is complete.
+
+    ``data``: where the Berkeley images are (:func:`~loopwise.reproduce.domke_table1_data.find_berkeley`).
+    """
+    protocol = protocol or protocol_of(mode)
+    results = Results.open(folder, PAPER, mode, seed)
+    done, of = run_table1(results, protocol, data, Deadline(minutes), progress)
+    models = Models(folder, protocol, seed)
+    results.claim(*table1_claims(models))
+    draw_figure1(models, protocol, seed, data, folder)
+    _write_pages(results, () if done == of else (f"Not finished: {done} of {of} rows of Table 1 were trained.",))
+    return results, done == of
+
+
+def _write_pages(results: Results, notes: tuple[str, ...]) -> None:
+    items = results.items()
+    introduction: list[str] = []
+    if any(item.startswith("Table 1") for item in items):
+        introduction += table1_introduction(results)
+    if any(item.startswith("Figure 2") for item in items):
+        introduction += INTRODUCTION
+    units = {
+        item: "seconds, mean and standard error over seeds"
+        if item.startswith("Figure 2")
+        else "losses by the pixel, mean and standard error over images; rows are what was trained for"
+        for item in items
+    }
+    pictures = {name: caption for name, caption in CAPTIONS.items() if (results.folder / name).exists()}
+    write_pages(Page(TITLE, (*introduction, *notes), pictures, units), results)
 
 
 def _protocol(mode: str) -> Protocol:

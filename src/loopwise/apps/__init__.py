@@ -1,0 +1,43 @@
+"""Products for end users, each a folder or file of its own; names are imported when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopwise.apps.coref.estimator import Coref as Coref
+    from loopwise.apps.grid_crf.estimator import GridCRF as GridCRF
+    from loopwise.apps.grid_crf.pair import ContrastPair as ContrastPair
+    from loopwise.apps.grid_crf.pair import TiedPair as TiedPair
+    from loopwise.apps.grid_crf.unary import AffineUnary as AffineUnary
+    from loopwise.apps.grid_crf.unary import ConvUnary as ConvUnary
+    from loopwise.apps.multilabel.estimator import MultiLabel as MultiLabel
+    from loopwise.apps.parser.parser import Parser as Parser
+    from loopwise.apps.tagger.estimator import Tagger as Tagger
+
+# Where each name lives.
+_HOME = {
+    "AffineUnary": "loopwise.apps.grid_crf.unary",
+    "ContrastPair": "loopwise.apps.grid_crf.pair",
+    "ConvUnary": "loopwise.apps.grid_crf.unary",
+    "Coref": "loopwise.apps.coref.estimator",
+    "GridCRF": "loopwise.apps.grid_crf.estimator",
+    "MultiLabel": "loopwise.apps.multilabel.estimator",
+    "TiedPair": "loopwise.apps.grid_crf.pair",
+    "Parser": "loopwise.apps.parser.parser",
+    "Tagger": "loopwise.apps.tagger.estimator",
+}
+
+__all__ = ["AffineUnary", "ContrastPair", "ConvUnary", "Coref", "GridCRF", "MultiLabel", "Parser", "Tagger", "TiedPair"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'loopwise.apps' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,294 @@
+r"""The grid model as users have it: fit, predict, score, save.
+
+In: images, labels. Out: :class:`GridCRF`. Stage: use.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from loopwise.apps.grid_crf.lattice import DIRECTIONS
+from loopwise.apps.grid_crf.pair import TiedPair
+from loopwise.apps.grid_crf.pictures import Block, as_images, as_labels, by_size, parts
+from loopwise.apps.grid_crf.potentials import GridPotentials
+from loopwise.apps.grid_crf.risk import Piece, check_goal, combined, statistics
+from loopwise.apps.grid_crf.training import Callback, Options, published_chain, train
+from loopwise.apps.grid_crf.unary import AffineUnary
+from loopwise.formats.files import PathLike
+from loopwise.gradient.perturbation import Perturbation
+from loopwise.inference.base import Inference
+from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.message_passing import TRW
+from loopwise.inference.schedules import Sequential
+from loopwise.learn.evaluate import Goal
+from loopwise.learn.history import History
+from loopwise.learn.plan import MakeOptimizer
+from loopwise.learn.progress import progress_bar
+from loopwise.learn.system import answering
+from loopwise.loss.metric import Accuracy
+from loopwise.loss.reduction import Pooled
+from loopwise.loss.univariate import UnivariateLikelihood
+from loopwise.potentials.priors import Prior
+
+SWEEPS = 1000  # of inference at most, where the user names none: strong couplings need hundreds
+
+
+class GridCRF:
+    r"""A conditional random field on the pixels of images, trained for a loss on its marginals (Domke 2010, eq. 27).
+
+    .. math:: p(y \mid x) \propto \exp\Big(\sum_i \theta(y_i; x) + \sum_{i \sim j} \theta(y_i, y_j; x)\Big)
+
+    Images may have any sizes and any number of channels; wherever images are asked for, give an array ``[images, rows,
+    columns]`` or ``[images, rows, columns, channels]``, or a list of arrays of different sizes. Answers come back in
+    the same form. The interface is scikit-learn's: ``clone``, grid search and cross-validation work.
+
+    Parameters
+    ----------
+    states:
+        How many labels there are: 0 ... states - 1.
+    neighbours:
+        4 or 8.
+    unary:
+        A module from images ``[images, channels, rows, columns]`` to log-potentials ``[images, states, rows,
+        columns]``: :class:`AffineUnary` (the default), :class:`ConvUnary`, or a network of your own. It is copied.
+    pair:
+        A module for pairs of neighbours: :class:`TiedPair` (the default), :class:`ContrastPair`, or your own.
+    inference:
+        How marginals are computed, and differentiated: any method, any gradient that is valid for it. By default
+        sequential TRW to a tolerance of 1e-5 with a gradient by two-sided perturbation, as published; its
+        appearance probabilities are 1/2 with 4 neighbours and 1/4 with 8 (each direction is one forest).
+    loss:
+        What to train for, unless :meth:`fit` says; by default the univariate likelihood.
+    optimizer:
+        None: L-BFGS over all images. Or a function of the parameters that makes a torch optimiser, such as ``lambda
+        params: torch.optim.Adam(params, lr=0.01)``: then steps are taken on ``batch`` images each.
+    iterations:
+        Of L-BFGS, or epochs; for each loss that is trained.
+    tolerance:
+        L-BFGS stops when two iterations in a row change the loss by less than this part of it.
+    batch:
+        Images that go through inference at once; None: 32 small ones, or 4 large ones.
+    prior:
+        A penalty on the weights, such as ``lw.prior.L2(1e-4)``.
+    warm_start:
+        Whether :meth:`fit` goes on from the weights of the last fit.
+    seed:
+        For the order of images under a stochastic optimiser.
+
+    After fitting: ``potentials_`` (a module), ``inference_``, ``channels_``, ``history_``.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> clean = np.zeros((4, 8, 8), int); clean[:, 2:6, 2:7] = 1
+    >>> noisy = clean + rng.normal(0, 0.6, clean.shape)
+    >>> crf = GridCRF().fit(noisy[:2], clean[:2])
+    >>> bool(crf.score(noisy[2:], clean[2:]) > 0.9)
+    True
+    """
+
+    potentials_: GridPotentials
+    inference_: Inference
+    channels_: int
+    history_: History
+
+    def __init__(
+        self,
+        states: int = 2,
+        neighbours: int = 4,
+        unary: nn.Module | None = None,
+        pair: nn.Module | None = None,
+        inference: Inference | None = None,
+        loss: Goal | Sequence[Goal] | None = None,
+        optimizer: MakeOptimizer | None = None,
+        iterations: int = 100,
+        tolerance: float = 1e-6,
+        batch: int | None = None,
+        prior: Prior | None = None,
+        warm_start: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.states, self.neighbours = states, neighbours
+        self.unary, self.pair = unary, pair
+        self.inference, self.loss = inference, loss
+        self.optimizer, self.iterations, self.tolerance = optimizer, iterations, tolerance
+        self.batch, self.prior, self.warm_start, self.seed = batch, prior, warm_start, seed
+
+    # --- Training ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        images: Any,
+        labels: Any,
+        *,
+        masks: Any = None,
+        loss: Goal | Sequence[Goal] | None = None,
+        callback: Callback | None = None,
+        progress: bool = True,
+    ) -> GridCRF:
+        """Trains on ``images`` and ``labels`` (integers in the sizes of the images, -1 where there is none).
+
+        ``masks``: truth values in the same sizes, True where a label counts. ``loss``: a loss on marginals or a
+        likelihood. Under L-BFGS one that is not convex starts from where the published chain of losses leads
+        (:func:`published_chain`); a list of losses is trained as it stands, one after another. Losses are means over
+        the pixels of an image, then over images. ``callback``: called with an :class:`~loopwise.learn.Epoch` after each
+        iteration; True ends training. ``progress``: a bar, on terminals.
+
+        Cost: an evaluation of a loss is one inference call and one backward an image; L-BFGS takes a little more than
+        one an iteration.
+        """
+        options = Options(self.optimizer, self.iterations, self.tolerance, self.batch, self.prior, self.seed)
+        goals = self._goals(self.loss if loss is None else loss)
+        pictures = as_images(images, self.channels_ if self._continues else None)
+        blocks = by_size(pictures, as_labels(labels, pictures, self.states, masks))
+        if not self._continues:
+            self.begin(pictures[0].shape[2])
+            self.potentials_.prepare(block.images for block in blocks)
+        with progress_bar(progress, len(goals) * self.iterations) as tell:
+            self.history_ = train(self.potentials_, self.inference_, goals, blocks, options, tell, callback)
+        return self
+
+    def begin(self, channels: int) -> GridPotentials:
+        """Makes the model anew, untrained, for images of so many channels: what :meth:`fit` does first."""
+        if self.neighbours not in DIRECTIONS:
+            raise ValueError(f"neighbours must be 4 or 8, not {self.neighbours}")
+        if self.states < 2:
+            raise ValueError(f"states must be at least 2, not {self.states}")
+        unary = AffineUnary(self.states, channels) if self.unary is None else copy.deepcopy(self.unary)
+        pair = TiedPair(self.states) if self.pair is None else copy.deepcopy(self.pair)
+        self.potentials_ = GridPotentials(self.states, self.neighbours, unary, pair).eval()
+        self.inference_ = default_inference(self.neighbours) if self.inference is None else self.inference
+        self.channels_ = channels
+        return self.potentials_
+
+    @property
+    def _continues(self) -> bool:
+        return self.warm_start and hasattr(self, "potentials_")
+
+    def _goals(self, loss: Goal | Sequence[Goal] | None) -> tuple[Goal, ...]:
+        if isinstance(loss, list | tuple):
+            if not loss:
+                raise ValueError("there is no loss to train for in an empty list")
+            return tuple(check_goal(goal) for goal in loss)
+        goal = check_goal(UnivariateLikelihood() if loss is None else loss)
+        return published_chain(goal) if self.optimizer is None and not self._continues else (goal,)
+
+    # --- Use ---------------------------------------------------------------------------------------------------------
+
+    def predict(self, images: Any) -> Any:
+        """The most probable label of each pixel: int64 ``[images, rows, columns]``, or a list of arrays."""
+        return self._answers(images, lambda beliefs, size: beliefs.variables.argmax(-1).reshape(-1, *size))
+
+    def predict_marginals(self, images: Any) -> Any:
+        """The probability of each label: ``[images, rows, columns, states]``, or a list of arrays."""
+        return self._answers(images, lambda beliefs, size: beliefs.variables.reshape(-1, *size, self.states))
+
+    predict_proba = predict_marginals  # as scikit-learn calls it
+
+    def score(self, images: Any, labels: Any, *, masks: Any = None) -> float:
+        """The share of labelled pixels that are predicted rightly, over all images together."""
+        return self.evaluate(images, labels, {"accuracy": Accuracy(reduction=Pooled())}, masks=masks)["accuracy"]
+
+    def evaluate(
+        self, images: Any, labels: Any, measures: Mapping[str, Goal], *, masks: Any = None
+    ) -> dict[str, float]:
+        """Losses, metrics and likelihoods (by the pixel) on labelled images; inference runs once for all measures."""
+        rows = self.statistics(images, labels, list(measures.values()), masks=masks)
+        return {name: float(combined(goal, found)) for (name, goal), found in zip(measures.items(), rows, strict=True)}
+
+    def statistics(self, images: Any, labels: Any, measures: Sequence[Goal], *, masks: Any = None) -> list[Tensor]:
+        """Of each measure a row an image, in the order of the images, for tests and standard errors of one's own."""
+        pictures = as_images(images, self._fitted().channels_)
+        blocks = by_size(pictures, as_labels(labels, pictures, self.states, masks))
+        goals = [check_goal(measure) for measure in measures]
+        found: list[list[Tensor]] = [[] for _ in goals]
+        places = []
+        for part in parts(blocks, self.batch):
+            piece = Piece(part, self.potentials_.lattice(*part.size).graph)
+            with answering(self.potentials_):
+                rows = statistics(goals, self.potentials_, self.inference_, piece)
+            places.append(part.places)
+            for own, new in zip(found, rows, strict=True):
+                own.append(new)
+        back = torch.from_numpy(np.argsort(np.concatenate(places)))
+        return [torch.cat(own).index_select(0, back) for own in found]
+
+    def _answers(self, images: Any, answer: Callable[[Beliefs, tuple[int, int]], Tensor]) -> Any:
+        pictures = as_images(images, self._fitted().channels_)
+        found: list[NDArray[Any]] = [np.zeros(0)] * len(pictures)
+        for part in parts(by_size(pictures), self.batch):
+            with answering(self.potentials_):
+                answers = answer(self._beliefs(part), part.size)
+            for place, own in zip(part.places.tolist(), answers.numpy(), strict=True):
+                found[place] = own
+        return np.stack(found) if isinstance(images, np.ndarray | Tensor) else found
+
+    def _beliefs(self, part: Block) -> Beliefs:
+        graph = self.potentials_.lattice(*part.size).graph
+        return self.inference_(graph, self.potentials_(part.images))
+
+    def _fitted(self) -> GridCRF:
+        if not hasattr(self, "potentials_"):
+            raise ValueError("this GridCRF is not fitted yet: call fit(images, labels) first")
+        return self
+
+    # --- Files and scikit-learn --------------------------------------------------------------------------------------
+
+    def save(self, path: PathLike, notes: dict[str, Any] | None = None) -> None:
+        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it."""
+        from loopwise.apps.grid_crf.saving import save
+
+        save(self._fitted(), path, notes)
+
+    @classmethod
+    def load(cls, path: PathLike) -> GridCRF:
+        """The model that :meth:`save` wrote. Nothing in the file is run."""
+        return cls.load_with_notes(path)[0]
+
+    @classmethod
+    def load_with_notes(cls, path: PathLike) -> tuple[GridCRF, dict[str, Any]]:
+        """The model, and what was kept with it."""
+        from loopwise.apps.grid_crf.saving import load
+
+        return load(cls, path)
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> GridCRF:
+        """Changes options."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise ValueError(f"GridCRF has no parameter {name!r}; it has {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        standard = inspect.signature(type(self).__init__).parameters
+        given = {name: value for name, value in self.get_params().items() if value is not standard[name].default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags  # type: ignore[import-untyped]
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True))
+
+
+def default_inference(neighbours: int) -> Inference:
+    """TRW-S as published, for 4 or 8 neighbours: every direction is a forest, and all are equally likely.
+
+    The sequential schedule needs a third of the sweeps of the parallel one, and less time.
+    """
+    return TRW(rho=2 / neighbours, tolerance=1e-5, iterations=SWEEPS, schedule=Sequential(), gradient=Perturbation())

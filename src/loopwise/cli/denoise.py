@@ -1,0 +1,307 @@
+"""``loopwise denoise``: grid models of images, trained, used and measured on folders of pictures.
+
+In: folders of PNG or NumPy files, paired by name. Out: a model file; folders of label pictures; measures. Any number of
+labels and channels: denoising, segmentation and inpainting are one thing here.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import is_interactive, one_line_each
+
+if TYPE_CHECKING:
+    from loopwise.apps.grid_crf import GridCRF
+    from loopwise.formats.images import Pictures
+    from loopwise.gradient.base import Gradient
+    from loopwise.inference.base import Inference
+
+denoise = typer.Typer(no_args_is_help=True, help="Images: train, use and measure models that label every pixel.")
+
+SUFFIX = ".loopwise"
+VALUES_HELP = (
+    "Numbers in the label files that stand for labels 0, 1, ..., separated by commas: 0,255 for black and white."
+)
+VOID_HELP = "Numbers in the label files of pixels without a label, separated by commas."
+
+Images = Annotated[Path, typer.Argument(help="A folder of .png, .npy or .npz images (or one .npz file of several).")]
+Labels = Annotated[Path, typer.Argument(help="The labels: files of the same names and sizes, one number a pixel.")]
+Masks = Annotated[
+    Path | None, typer.Option(help="A folder of masks: files of the same names, not 0 where a label counts.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+
+
+class LossName(str, Enum):
+    """Losses on marginals, by name."""
+
+    LIKELIHOOD = "likelihood"
+    UNIVARIATE = "univariate"
+    CLIQUE = "clique"
+    ERROR = "error"
+    CLIQUE_ERROR = "clique-error"
+
+
+class MethodName(str, Enum):
+    """Inference methods, by name."""
+
+    TRW = "trw"
+    BP = "bp"
+    MEAN_FIELD = "meanfield"
+
+
+class GradientName(str, Enum):
+    """Estimators of gradients, by name."""
+
+    PERTURBATION = "perturbation"
+    FIXED_POINT = "fixed-point"
+    UNROLL = "unroll"
+
+
+class UnaryName(str, Enum):
+    """Kinds of unary potentials, by name."""
+
+    AFFINE = "affine"
+    CONV = "conv"
+
+
+class PairName(str, Enum):
+    """Kinds of pair potentials, by name."""
+
+    TIED = "tied"
+    DIRECTED = "directed"
+    CONTRAST = "contrast"
+
+
+@denoise.command()
+def train(
+    images: Images,
+    labels: Labels,
+    states: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
+    masks: Masks = None,
+    label_values: Annotated[str | None, typer.Option(help=VALUES_HELP)] = None,
+    void: Annotated[str | None, typer.Option(help=VOID_HELP)] = None,
+    neighbours: Annotated[int, typer.Option(help="4 or 8.")] = 4,
+    unary: Annotated[
+        UnaryName, typer.Option(help="What a pixel's label depends on: its own intensities, or a window of pixels.")
+    ] = UnaryName.AFFINE,
+    pair: Annotated[
+        PairName,
+        typer.Option(help="Neighbours: one table, one for each direction, or one that depends on the contrast."),
+    ] = PairName.TIED,
+    loss: Annotated[
+        LossName, typer.Option(help="What to train for; error is the smooth count of wrong pixels.")
+    ] = LossName.UNIVARIATE,
+    inference: Annotated[MethodName, typer.Option(help="Inference, in training and in use.")] = MethodName.TRW,
+    gradient: Annotated[
+        GradientName | None,
+        typer.Option(help="How inference is differentiated.", show_default="perturbation; unroll for meanfield"),
+    ] = None,
+    tolerance: Annotated[float, typer.Option(help="Inference stops when no marginal changes by more.")] = 1e-5,
+    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.")] = 1000,
+    iterations: Annotated[int, typer.Option(help="Iterations of L-BFGS at most, for each loss on the way.")] = 100,
+    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to save the model.", show_default=f"the images' folder with {SUFFIX}")
+    ] = None,
+    as_json: AsJson = False,
+    seed: Annotated[int, typer.Option(help="For the first weights of conv.")] = 0,
+) -> None:
+    """Train a model on images and their labels."""
+    with one_line_each():
+        from loopwise.apps.grid_crf import GridCRF
+        from loopwise.formats.images import read_pictures
+        from loopwise.potentials.priors import L2
+
+        values, empty = _numbers("--label-values", label_values), _numbers("--void", void) or ()
+        if values is not None and len(values) != states:
+            raise ValueError(f"--label-values lists {len(values)} numbers for --states {states}; give one for each")
+        data = read_pictures(images, labels, masks, states=states, values=values, void=empty)
+        channels = 1 if data.images[0].ndim == 2 else data.images[0].shape[2]
+        model = GridCRF(
+            states=states,
+            neighbours=neighbours,
+            unary=_unary(unary, states, channels, seed),
+            pair=_pair(pair, states, neighbours),
+            inference=_inference(inference, gradient, neighbours, tolerance, sweeps),
+            iterations=iterations,
+            prior=None if l2 is None else L2(l2),
+            seed=seed,
+        )
+        model.fit(data.images, data.labels, masks=data.masks, loss=_loss(loss), progress=is_interactive())
+        folder = images.resolve()
+        target = folder.parent / (folder.stem + SUFFIX) if out is None else out
+        model.save(target, {"label_values": values, "void": list(empty)})
+        _report(as_json, model, data, target)
+
+
+@denoise.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A file that denoise train saved.")],
+    images: Images,
+    out: Annotated[Path, typer.Argument(help="A folder for the predicted labels, one PNG an image.")],
+    marginals: Annotated[
+        bool, typer.Option("--marginals", help="Also write the probability of each label, NAME.npz.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The files written, as JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; prediction draws nothing.")] = 0,
+) -> None:
+    """Predict the label of every pixel."""
+    with one_line_each():
+        from loopwise.apps.grid_crf import GridCRF
+        from loopwise.formats.images import read_pictures, write_labels, write_marginals
+
+        trained, notes = GridCRF.load_with_notes(model)
+        data = read_pictures(images)
+        beliefs = trained.predict_marginals(data.images)
+        out.mkdir(parents=True, exist_ok=True)
+        files = []
+        for name, belief in zip(data.names, beliefs, strict=True):
+            files.append(str(out / f"{name}.png"))
+            write_labels(files[-1], belief.argmax(-1), notes.get("label_values"))
+            if marginals:
+                files.append(str(out / f"{name}.npz"))
+                write_marginals(files[-1], belief)
+        typer.echo(json.dumps({"files": files}) if as_json else f"wrote {len(files)} files to {out}")
+
+
+@denoise.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A file that denoise train saved.")],
+    images: Images,
+    labels: Labels,
+    masks: Masks = None,
+    label_values: Annotated[str | None, typer.Option(help=VALUES_HELP, show_default="as in training")] = None,
+    void: Annotated[str | None, typer.Option(help=VOID_HELP, show_default="as in training")] = None,
+    as_json: AsJson = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
+) -> None:
+    """Error, losses and the confusion of labels on images with answers."""
+    with one_line_each():
+        from loopwise.apps.grid_crf import GridCRF
+        from loopwise.formats.images import read_pictures
+
+        trained, notes = GridCRF.load_with_notes(model)
+        values = _numbers("--label-values", label_values) or notes.get("label_values")
+        empty = _numbers("--void", void) or notes.get("void") or ()
+        data = read_pictures(images, labels, masks, states=trained.states, values=values, void=empty)
+        measures = trained.evaluate(data.images, data.labels, _measures(), masks=data.masks)
+        shares, confusion = _confusion(trained, data)
+        if as_json:
+            report = {"images": len(data.names), "measures": measures, "recall": shares, "confusion": confusion}
+            typer.echo(json.dumps(report, allow_nan=False))
+            return
+        typer.echo(f"{'images':26} {len(data.names)}")
+        for name, value in measures.items():
+            typer.echo(f"{name.replace('_', ' '):26} {value:.4f}")
+        for label, share in enumerate(shares):
+            typer.echo(f"{f'recall of label {label}':26} {'no pixel' if share is None else f'{share:.4f}'}")
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} takes whole numbers separated by commas, not {text!r}") from None
+
+
+def _unary(name: UnaryName, states: int, channels: int, seed: int) -> Any:
+    from loopwise.apps.grid_crf import AffineUnary, ConvUnary
+
+    if name is UnaryName.AFFINE:
+        return AffineUnary(states, channels)
+    return ConvUnary(states, channels, seed=seed)
+
+
+def _pair(name: PairName, states: int, neighbours: int) -> Any:
+    from loopwise.apps.grid_crf import ContrastPair, TiedPair
+
+    if name is PairName.CONTRAST:
+        return ContrastPair(states)
+    return TiedPair(states, directions=neighbours // 2 if name is PairName.DIRECTED else 1)
+
+
+def _loss(name: LossName) -> Any:
+    from loopwise import loss
+
+    return {
+        LossName.LIKELIHOOD: loss.SurrogateLikelihood,
+        LossName.UNIVARIATE: loss.UnivariateLikelihood,
+        LossName.CLIQUE: loss.CliqueLikelihood,
+        LossName.ERROR: loss.SmoothError,
+        LossName.CLIQUE_ERROR: loss.SmoothCliqueError,
+    }[name]()
+
+
+def _inference(
+    name: MethodName, gradient: GradientName | None, neighbours: int, tolerance: float, sweeps: int
+) -> Inference:
+    from loopwise.inference.mean_field import MeanField
+    from loopwise.inference.message_passing import BP, TRW
+    from loopwise.inference.schedules import Sequential
+
+    options: dict[str, Any] = {"tolerance": tolerance, "iterations": sweeps}
+    if name is MethodName.MEAN_FIELD:
+        return MeanField(**options, gradient=_gradient(gradient or GradientName.UNROLL))
+    options |= {"schedule": Sequential(), "gradient": _gradient(gradient or GradientName.PERTURBATION)}
+    return BP(**options) if name is MethodName.BP else TRW(rho=2 / neighbours, **options)
+
+
+def _gradient(name: GradientName) -> Gradient:
+    from loopwise.gradient.fixed_point import FixedPoint
+    from loopwise.gradient.perturbation import Perturbation
+    from loopwise.gradient.unroll import Unroll
+
+    known: dict[GradientName, Gradient] = {
+        GradientName.PERTURBATION: Perturbation(),
+        GradientName.FIXED_POINT: FixedPoint(),
+        GradientName.UNROLL: Unroll(),
+    }
+    return known[name]
+
+
+def _measures() -> dict[str, Any]:
+    from loopwise import loss
+    from loopwise.loss import metric
+
+    pooled = loss.Pooled()
+    return {
+        "error": metric.HammingError(reduction=pooled),
+        "smooth_error": loss.SmoothError(reduction=pooled),
+        "univariate_likelihood": loss.UnivariateLikelihood(reduction=pooled),
+        "surrogate_likelihood": loss.SurrogateLikelihood(),
+    }
+
+
+def _confusion(model: GridCRF, data: Pictures) -> tuple[list[float | None], list[list[int]]]:
+    """The share of each label that was found, and counts ``[right label][predicted label]``."""
+    import numpy as np
+
+    assert data.labels is not None
+    counts = np.zeros((model.states, model.states), dtype=np.int64)
+    for place, (label, answer) in enumerate(zip(data.labels, model.predict(data.images), strict=True)):
+        counted = label >= 0 if data.masks is None else (label >= 0) & data.masks[place]
+        np.add.at(counts, (label[counted], answer[counted]), 1)
+    totals = counts.sum(1)
+    shares = [float(counts[k, k] / totals[k]) if totals[k] else None for k in range(model.states)]
+    return shares, counts.tolist()
+
+
+def _report(as_json: bool, model: GridCRF, data: Pictures, target: Path) -> None:
+    history = model.history_
+    pixels = sum(image.shape[0] * image.shape[1] for image in data.images)
+    weights = sum(weight.numel() for weight in model.potentials_.parameters())
+    sizes = {"images": len(data.images), "pixels": pixels, "channels": model.channels_, "weights": weights}
+    if as_json:
+        typer.echo(json.dumps({"model": str(target), **sizes, "history": history.to_json()}, allow_nan=False))
+        return
+    typer.echo(", ".join(f"{name} {count}" for name, count in sizes.items()))
+    typer.echo(f"loss {history.losses[-1]:.4g} ({history.ended}, {history.seconds:.1f} s)")
+    typer.echo(f"saved {target}")

@@ -1,0 +1,293 @@
+"""Folders of images: pictures, their labels and masks, paired by file name.
+
+In: folders of ``.png``, ``.npy`` or ``.npz`` files, one image each (or one ``.npz`` file of several arrays). Out:
+arrays by name, and back. A name is that of the file without its ending: ``noisy/cat.png`` goes with ``labels/cat.npy``.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, atomic_write_bytes
+
+Array = NDArray[Any]
+
+SUFFIXES = (".png", ".npy", ".npz")
+UNLABELLED = -1  # the label of a pixel that does not count
+SHOWN = 5  # names that a message lists at most
+
+# Colours of labels in written pictures: black, white, then Okabe & Ito's, told apart with any colour vision.
+PALETTE = (
+    (0, 0, 0), (255, 255, 255), (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0),
+    (86, 180, 233), (240, 228, 66),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """One image of a folder."""
+
+    name: str
+    file: str  # for messages
+    pixels: Array  # [rows, columns] or [rows, columns, channels]
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return tuple(self.pixels.shape[:2])
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Images in the order of their names, with labels and masks where there are any."""
+
+    names: list[str]
+    images: list[Array]
+    labels: list[NDArray[np.int64]] | None = None
+    masks: list[NDArray[np.bool_]] | None = None
+
+
+def read_pictures(
+    images: PathLike,
+    labels: PathLike | None = None,
+    masks: PathLike | None = None,
+    *,
+    states: int | None = None,
+    values: Sequence[int] | None = None,
+    void: Sequence[int] = (),
+) -> Pictures:
+    """Images with the labels and masks of the same names; a :class:`FormatError` names the file that does not fit.
+
+    ``states``: labels are 0 ... states - 1. ``values``: the numbers that stand for labels 0, 1, ... in the files (by
+    default the labels themselves; ``(0, 255)`` for black and white). ``void``: numbers of pixels without a label. A
+    mask is not 0 where a label counts.
+    """
+    pictures = _read_folder(Path(images))
+    found = None
+    if labels is not None:
+        answers = _partners(pictures, Path(labels), "labels")
+        found = [_as_labels(answer, states, values, void) for answer in answers]
+    marks = None
+    if masks is not None:
+        marks = [_as_mask(mask) for mask in _partners(pictures, Path(masks), "mask")]
+    if found is not None:
+        _check_labelled(pictures, found, marks)
+    return Pictures([image.name for image in pictures], [image.pixels for image in pictures], found, marks)
+
+
+def write_labels(path: PathLike, labels: Array, values: Sequence[int] | None = None) -> None:
+    """Labels ``[rows, columns]`` as PNG, whole or not at all: the pixels hold the labels (or ``values`` for them) and
+    show in colours; or as NumPy array where the name ends in ``.npy``."""
+    numbers = np.asarray(labels) if values is None else np.asarray(values)[np.asarray(labels)]
+    if str(path).lower().endswith(".npy"):
+        with atomic_write_bytes(path) as stream:
+            np.save(stream, numbers)
+        return
+    if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) <= 255:
+        raise ValueError(f"{path}: PNG files hold labels 0 to 255, not {numbers.min()} to {numbers.max()}; use .npy")
+    from PIL import Image
+
+    picture = Image.fromarray(numbers.astype(np.uint8))
+    if values is None:
+        picture = picture.convert("L")
+        picture.putpalette([part for colour in _colours() for part in colour])
+    with atomic_write_bytes(path) as stream:
+        picture.save(stream, format="PNG")
+
+
+def write_marginals(path: PathLike, marginals: Array) -> None:
+    """Marginals ``[rows, columns, states]`` as ``.npz`` with one array, ``marginals``, in single precision."""
+    with atomic_write_bytes(path) as stream:
+        np.savez_compressed(stream, marginals=np.asarray(marginals, dtype=np.float32))
+
+
+def _colours() -> list[tuple[int, int, int]]:
+    """256 colours; those after the named ones are greys."""
+    greys = [(level, level, level) for level in range(64, 256)]
+    return [*PALETTE, *greys, *[(64, 64, 64)] * 256][:256]
+
+
+# --- Folders ---------------------------------------------------------------------------------------------------------
+
+
+def _read_folder(folder: Path) -> list[Stored]:
+    """The images of a folder, or of one ``.npz`` file, by name."""
+    if folder.is_file():
+        if folder.suffix.lower() == ".npz":
+            return [Stored(name, f"{folder}[{name}]", pixels) for name, pixels in sorted(_read_npz(folder).items())]
+        return [Stored(folder.stem, str(folder), _read_image(folder))]
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not files:
+        raise FormatError(str(folder), None, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
+    found: dict[str, Stored] = {}
+    for path in files:
+        if path.stem in found:
+            raise FormatError(
+                str(path), None, f"there is also {Path(found[path.stem].file).name}; files are told apart by name only"
+            )
+        found[path.stem] = Stored(path.stem, str(path), _read_image(path))
+    return list(found.values())
+
+
+def _partners(images: Sequence[Stored], folder: Path, what: str) -> list[Stored]:
+    """The file of each image in another folder, of the same size."""
+    others = {other.name: other for other in _read_folder(folder)}
+    for image in images:
+        if image.name not in others:
+            raise FormatError(
+                image.file, None, f"there is no {what} file of the same name in {folder}; it has {_listed(others)}"
+            )
+        other = others[image.name]
+        if other.size != image.size:
+            sizes = ["x".join(map(str, member.size)) for member in (other, image)]
+            raise FormatError(
+                other.file,
+                None,
+                f"the {what} file is {sizes[0]} pixels (rows x columns), but {image.file} is {sizes[1]}",
+            )
+    spare = sorted(set(others) - {image.name for image in images})
+    if spare:
+        raise FormatError(
+            others[spare[0]].file, None, "there is no image of the same name; remove one or add the other"
+        )
+    return [others[image.name] for image in images]
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    shown = ", ".join(sorted(names)[:SHOWN])
+    return shown + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def _read_image(path: Path) -> Array:
+    if path.suffix.lower() == ".png":
+        return _read_png(path)
+    if path.suffix.lower() == ".npz":
+        arrays = _read_npz(path)
+        if len(arrays) != 1:
+            problem = (
+                f"the file holds {len(arrays)} arrays; in a folder each file is one image (or name the file itself)"
+            )
+            raise FormatError(str(path), None, problem)
+        return next(iter(arrays.values()))
+    if path.suffix.lower() == ".npy":
+        return _checked(str(path), _load(path))
+    raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files")
+
+
+def _read_png(path: Path) -> Array:
+    from PIL import Image
+
+    data = path.read_bytes()
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            picture.load()
+            # How opaque a pixel is says nothing of what it shows.
+            opaque = picture.convert(picture.mode[:-1]) if picture.mode in ("LA", "RGBA") else picture
+            pixels = np.asarray(opaque)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
+        reason = "is no image" if "cannot identify" in str(problem) else f"cannot be read ({problem})"
+        raise FormatError(str(path), None, f"the file {reason}; save it again as PNG") from None
+    if pixels.dtype == np.int32:  # 16 bits, as some versions of the library give them
+        pixels = pixels.astype(np.uint16)
+    return _checked(str(path), pixels)
+
+
+def _read_npz(path: Path) -> dict[str, Array]:
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        return {"array": _checked(str(path), loaded)}
+    with loaded as archive:
+        try:
+            found = {name: _checked(f"{path}[{name}]", archive[name]) for name in archive.files}
+        except (ValueError, zipfile.BadZipFile, OSError) as problem:
+            if isinstance(problem, FormatError):
+                raise
+            raise FormatError(str(path), None, f"an array of the file cannot be read ({problem})") from None
+    if not found:
+        raise FormatError(str(path), None, "the file holds no array")
+    return found
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as problem:
+        raise FormatError(str(path), None, f"the file is no NumPy array ({problem}); save it again") from None
+
+
+def _checked(where: str, pixels: Array) -> Array:
+    if pixels.ndim not in (2, 3) or 0 in pixels.shape:
+        raise FormatError(
+            where, None, f"the array has shape {pixels.shape}; an image is [rows, columns] or [rows, columns, channels]"
+        )
+    if not (np.issubdtype(pixels.dtype, np.number) or pixels.dtype == np.bool_) or np.iscomplexobj(pixels):
+        raise FormatError(where, None, f"the array holds {pixels.dtype}, which are no real numbers")
+    if np.issubdtype(pixels.dtype, np.floating) and not np.isfinite(pixels).all():
+        row, column = np.argwhere(~np.isfinite(pixels))[0][:2].tolist()
+        raise FormatError(where, None, f"the pixel at row {row}, column {column} is no finite number")
+    return pixels
+
+
+# --- Labels and masks ------------------------------------------------------------------------------------------------
+
+
+def _as_labels(stored: Stored, states: int | None, values: Sequence[int] | None, void: Sequence[int]) -> Any:
+    numbers = _flat(stored, "labels")
+    if not (np.issubdtype(numbers.dtype, np.integer) or numbers.dtype == np.bool_):
+        raise FormatError(stored.file, None, f"labels must be whole numbers, not {numbers.dtype}")
+    numbers = numbers.astype(np.int64)
+    unlabelled = np.isin(numbers, [UNLABELLED, *void])
+    listed = list(range(states)) if values is None and states is not None else values
+    if listed is None:
+        return np.where(unlabelled, UNLABELLED, numbers)
+    wrong = np.argwhere(~np.isin(numbers, listed) & ~unlabelled)
+    if wrong.size:
+        row, column = wrong[0].tolist()
+        allowed = f"0 to {len(listed) - 1}" if values is None else ", ".join(map(str, listed))
+        raise FormatError(
+            stored.file,
+            None,
+            f"the pixel at row {row}, column {column} has the label {numbers[row, column]}; labels are {allowed}: give "
+            "more states, or say which numbers stand for labels, or for no label",
+        )
+    places = np.zeros(max(int(numbers.max(initial=0)), *listed) + 1, dtype=np.int64)
+    places[np.asarray(listed)] = np.arange(len(listed))
+    return np.where(unlabelled, UNLABELLED, places[np.where(unlabelled, listed[0], numbers)])
+
+
+def _as_mask(stored: Stored) -> NDArray[np.bool_]:
+    return np.asarray(_flat(stored, "mask") != 0)
+
+
+def _flat(stored: Stored, what: str) -> Array:
+    """An array of one number a pixel."""
+    pixels = stored.pixels
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        return pixels[..., 0]
+    if pixels.ndim != 2:
+        raise FormatError(
+            stored.file, None, f"the {what} file has {pixels.shape[2]} numbers a pixel (colours); it must have one"
+        )
+    return pixels
+
+
+def _check_labelled(
+    images: Sequence[Stored], labels: Sequence[Array], masks: Sequence[NDArray[np.bool_]] | None
+) -> None:
+    for place, (image, label) in enumerate(zip(images, labels, strict=True)):
+        counted = label != UNLABELLED
+        if masks is not None:
+            counted = counted & masks[place]
+        if not counted.any():
+            raise FormatError(image.file, None, "no pixel of this image has a label that counts; leave the image out")

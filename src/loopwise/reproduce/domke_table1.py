@@ -1,0 +1,325 @@
+r"""Table 1 of Domke 2010: grid models trained for one loss, measured by every other.
+
+In: a :class:`Protocol`. Out: cells of :class:`Results`, a row a training loss, a column a test loss; and the trained
+weights in :data:`MODELS`, from which an interrupted run goes on.
+
+The model (eq. 27) has eight weights; inference is TRW-S with edge probabilities of .5 to a tolerance of 1e-5, gradients
+are by two-sided perturbation, training is by L-BFGS over all images at once. The surrogate likelihood starts at 0 and
+is where the univariate and clique likelihoods start; the univariate likelihood is where the smooth error starts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.apps.grid_crf import GridCRF
+from loopwise.formats import atomic_write
+from loopwise.gradient.perturbation import Perturbation
+from loopwise.gradient.unroll import Unroll
+from loopwise.inference.base import Inference
+from loopwise.inference.message_passing import TRW
+from loopwise.inference.schedules import Sequential
+from loopwise.learn.evaluate import Goal
+from loopwise.learn.history import Epoch
+from loopwise.loss.clique import CliqueLikelihood, SmoothCliqueError
+from loopwise.loss.likelihood import SurrogateLikelihood
+from loopwise.loss.metric import HammingError
+from loopwise.loss.univariate import SmoothError, UnivariateLikelihood
+from loopwise.reproduce.domke_table1_data import (
+    BERKELEY,
+    BIMODAL_NAME,
+    FIELDS,
+    GAUSSIAN_NAME,
+    Amounts,
+    Data,
+    find_berkeley,
+    natural,
+    synthetic,
+)
+from loopwise.reproduce.domke_table1_published import (
+    CLASSIFICATION,
+    CLIQUE,
+    CLIQUE_ERROR,
+    ERROR,
+    FEW_SWEEPS,
+    MEASURES,
+    PUBLISHED,
+    SURROGATE,
+    TRUNCATED,
+    UNIVARIATE,
+    UNROLLED,
+)
+from loopwise.reproduce.results import Cell, Deadline, Results
+
+MODELS = "table1_models.json"
+RHO, TOLERANCE, SWEEPS = 0.5, 1e-5, 1000
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How much of the table to run."""
+
+    amounts: Amounts
+    iterations: int  # of L-BFGS at most, for each loss
+    tolerance: float  # of L-BFGS
+
+
+FULL_SIZE = Protocol(Amounts(train=100, test=100), iterations=60, tolerance=1e-6)
+SHORTENED = Protocol(Amounts(train=6, test=6, crop=(64, 96), copies=8, train_copies=4), iterations=20, tolerance=1e-4)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A row of the table: what is trained for, from where, and how inference is run and differentiated."""
+
+    row: str
+    goal: Goal
+    start: str | None
+    inference: Inference
+
+
+def trainings(name: str) -> list[Training]:
+    """The rows for one set of images, each after the one it starts from. The last ones are not in the paper."""
+    trw = TRW(rho=RHO, tolerance=TOLERANCE, iterations=SWEEPS, schedule=Sequential(), gradient=Perturbation())
+    short = replace(trw, tolerance=0.0, iterations=TRUNCATED, gradient=Unroll())
+    rows = [
+        Training(SURROGATE, SurrogateLikelihood(), None, trw),
+        Training(CLIQUE, CliqueLikelihood(), SURROGATE, trw),
+        Training(UNIVARIATE, UnivariateLikelihood(), SURROGATE, trw),
+        Training(ERROR, SmoothError(), UNIVARIATE, trw),
+        Training(FEW_SWEEPS, UnivariateLikelihood(), SURROGATE, short),
+    ]
+    if name in (BERKELEY, FIELDS):
+        rows.append(Training(CLIQUE_ERROR, SmoothCliqueError(), CLIQUE, trw))
+    else:
+        rows.append(Training(UNROLLED, UnivariateLikelihood(), SURROGATE, replace(trw, gradient=Unroll())))
+    return rows
+
+
+def item_name(name: str) -> str:
+    """What the results call the part of the table for one set of images."""
+    extra = " (stand-in images)" if name in (BIMODAL_NAME, GAUSSIAN_NAME, FIELDS) else ""
+    return f"Table 1, {name}{extra}"
+
+
+def column_name(measure: str, split: str) -> str:
+    return f"{measure}, {split}"
+
+
+# --- The weights found so far ----------------------------------------------------------------------------------------
+
+
+class Models:
+    """Trained weights and what they scored, in one JSON file that is saved after every iteration."""
+
+    def __init__(self, folder: Path, protocol: Protocol, seed: int) -> None:
+        self.path = folder / MODELS
+        self.identity = {**asdict(protocol), "seed": seed}
+        self.entries: dict[str, dict[str, Any]] = {}
+        if self.path.exists():
+            stored = json.loads(self.path.read_text(encoding="utf-8"))
+            if stored.get("identity") == json.loads(json.dumps(self.identity)):
+                self.entries = stored["models"]
+
+    def get(self, name: str, row: str) -> dict[str, Any]:
+        """The entry of a row, empty if it was not begun."""
+        return self.entries.get(f"{name}/{row}", {})
+
+    def put(self, name: str, row: str, entry: dict[str, Any]) -> None:
+        self.entries[f"{name}/{row}"] = entry
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.path) as stream:
+            json.dump({"identity": self.identity, "models": self.entries}, stream, indent=1)
+            stream.write("\n")
+
+    def samples(self, name: str, row: str, measure: str, split: str) -> np.ndarray | None:
+        """The measure of each image."""
+        found = self.get(name, row).get("samples", {}).get(column_name(measure, split))
+        return None if found is None else np.array(found)
+
+
+# --- Running ---------------------------------------------------------------------------------------------------------
+
+
+def datasets(protocol: Protocol, seed: int, data: Path | None) -> Iterator[tuple[str, Callable[[], Data]]]:
+    """The sets of images by name, small ones first, each made when it is needed."""
+    for name in (BIMODAL_NAME, GAUSSIAN_NAME):
+        yield name, lambda name=name: synthetic(name, protocol.amounts, seed)  # type: ignore[misc]
+    path = find_berkeley(data)
+    yield (BERKELEY if path else FIELDS), lambda: natural(path, protocol.amounts, seed)
+
+
+def count_steps(protocol: Protocol, data: Path | None) -> int:
+    return sum(len(trainings(name)) for name, _ in datasets(protocol, 0, data))
+
+
+def run_table1(
+    results: Results,
+    protocol: Protocol,
+    data: Path | None,
+    deadline: Deadline,
+    progress: Callable[[str, bool], None],
+) -> tuple[int, int]:
+    """Trains and measures what is not there yet, saving each; how many of how many rows are finished.
+
+    ``progress`` is told what goes on, and whether a row is finished by it.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # the kernels have threads of their own: two pools would fight over the cores
+    try:
+        return _run_rows(results, protocol, data, deadline, progress)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _run_rows(
+    results: Results,
+    protocol: Protocol,
+    data: Path | None,
+    deadline: Deadline,
+    progress: Callable[[str, bool], None],
+) -> tuple[int, int]:
+    models = Models(results.folder, protocol, results.seed)
+    finished = total = 0
+    for name, make in datasets(protocol, results.seed, data):
+        rows = trainings(name)
+        total += len(rows)
+        images: Data | None = None
+        for training in rows:
+            entry = models.get(name, training.row)
+            if not entry.get("samples") and not deadline.passed:
+                images = make() if images is None else images
+                _train(models, images, training, protocol, deadline, progress)
+                if models.get(name, training.row).get("finished"):
+                    progress(f"{name}: measuring {training.row}", False)
+                    _measure(models, images, training)
+            if models.get(name, training.row).get("samples"):
+                _put_cells(results, models, name, training)
+                finished += 1
+                progress(f"{name}: {training.row}", True)
+        _put_published(results, name)
+    return finished, total
+
+
+def _train(
+    models: Models,
+    data: Data,
+    training: Training,
+    protocol: Protocol,
+    deadline: Deadline,
+    progress: Callable[[str, bool], None],
+) -> None:
+    """Goes on from the last iteration that was saved (the curvature that L-BFGS knew is lost then, no more)."""
+    entry = models.get(data.name, training.row)
+    start = models.get(data.name, training.start) if training.start else {}
+    if entry.get("finished") or (training.start and not start.get("finished")):
+        return
+    model = build(training.inference)
+    left = max(1, protocol.iterations - len(entry.get("losses", [])))
+    model.set_params(warm_start=True, iterations=left, tolerance=protocol.tolerance)
+    weights = entry.get("weights") or start.get("weights")
+    if weights is not None:
+        set_weights(model, weights)
+    since, before = time.monotonic(), list(entry.get("losses", []))
+
+    def saved(finished: bool, losses: Sequence[float]) -> None:
+        seconds = entry.get("seconds", 0.0) + time.monotonic() - since
+        own = {"weights": get_weights(model), "losses": [*before, *losses], "seconds": round(seconds, 1)}
+        models.put(data.name, training.row, {**own, "finished": finished})
+
+    losses: list[float] = []
+
+    def after(epoch: Epoch) -> bool:
+        losses.append(epoch.loss)
+        saved(False, losses)
+        progress(f"{data.name}: {training.row}, iteration {len(before) + len(losses)}, loss {epoch.loss:.6g}", False)
+        return deadline.passed
+
+    model.fit(*data.train, loss=[training.goal], callback=after, progress=False)
+    stopped = deadline.passed and not model.history_.ended.startswith("converged")
+    saved(not stopped or len(before) + len(losses) >= protocol.iterations, losses)
+
+
+def build(inference: Inference) -> GridCRF:
+    """The model of eq. 27, all weights 0."""
+    model = GridCRF(states=2, inference=inference)
+    model.begin(channels=1)
+    return model
+
+
+def get_weights(model: GridCRF) -> dict[str, Any]:
+    return {name: weight.tolist() for name, weight in model.potentials_.state_dict().items()}
+
+
+def set_weights(model: GridCRF, weights: dict[str, Any]) -> None:
+    model.potentials_.load_state_dict(
+        {name: torch.tensor(value, dtype=torch.float64) for name, value in weights.items()}
+    )
+
+
+def _measure(models: Models, data: Data, training: Training) -> None:
+    """Every loss of every image, by the pixel."""
+    entry = models.get(data.name, training.row)
+    model = build(training.inference)
+    set_weights(model, entry["weights"])
+    samples: dict[str, list[float]] = {}
+    for split, (noisy, clean) in (("train", data.train), ("test", data.test)):
+        for measure, values in _by_image(model, noisy, clean).items():
+            samples[column_name(measure, split)] = [round(value, 6) for value in values.tolist()]
+    models.put(data.name, training.row, {**entry, "samples": samples})
+
+
+def _by_image(model: GridCRF, noisy: Any, clean: Any) -> dict[str, Tensor]:
+    goals: list[Goal] = [SurrogateLikelihood(), CliqueLikelihood(), UnivariateLikelihood(), HammingError()]
+    rows = model.statistics(noisy, clean, goals)
+    pixels = noisy.shape[1] * noisy.shape[2]
+    return {measure: found[:, 1] / pixels for measure, found in zip(MEASURES, rows, strict=True)}
+
+
+def _put_cells(results: Results, models: Models, name: str, training: Training) -> None:
+    entry = models.get(name, training.row)
+    for measure in MEASURES:
+        if name not in (BERKELEY, FIELDS) and measure != CLASSIFICATION:
+            continue
+        printed = PUBLISHED.get(name, {}).get(training.row, {}).get(measure, (None, None))
+        for place, split in enumerate(("train", "test")):
+            values = models.samples(name, training.row, measure, split)
+            assert values is not None
+            # Truncated inference has no log-partition function worth the name.
+            meaningless = measure == SURROGATE and training.row == FEW_SWEEPS
+            error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+            more = {"seconds": entry["seconds"], "iterations": len(entry["losses"])}
+            ours = None if meaningless else float(values.mean())
+            results.put(
+                Cell(
+                    item_name(name),
+                    training.row,
+                    column_name(measure, split),
+                    ours,
+                    None if meaningless else error,
+                    len(values),
+                    printed[place],
+                    more,
+                )
+            )
+
+
+def _put_published(results: Results, name: str) -> None:
+    """Rows that only the paper has."""
+    known = {training.row for training in trainings(name)}
+    for row, columns in PUBLISHED.get(name, {}).items():
+        if row not in known:
+            for measure, printed in columns.items():
+                for split, value in zip(("train", "test"), printed, strict=True):
+                    if value is not None:
+                        results.put(Cell(item_name(name), row, column_name(measure, split), None, None, 0, value))

@@ -1,0 +1,168 @@
+"""Folders of images: what goes in comes out, and what does not fit is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from loopwise.formats import FormatError
+from loopwise.formats.images import read_pictures, write_labels, write_marginals
+
+RNG = np.random.default_rng(0)
+GREY = RNG.integers(0, 256, (4, 5)).astype(np.uint8)
+LABELS = RNG.integers(0, 3, (4, 5))
+
+
+def folder(path: Path, **files: Any) -> Path:
+    """A folder of arrays; the ending of a name says the format (``_`` for the dot)."""
+    path.mkdir(parents=True)
+    for name, array in files.items():
+        stem, ending = name.rsplit("_", 1)
+        if ending == "png":
+            Image.fromarray(array).save(path / f"{stem}.png")
+        elif ending == "npy":
+            np.save(path / f"{stem}.npy", array)
+        else:
+            np.savez(path / f"{stem}.npz", array=array)
+    return path
+
+
+def test_formats_and_pairs(tmp_path: Path) -> None:
+    colour = RNG.integers(0, 256, (4, 5, 3)).astype(np.uint8)
+    images = folder(tmp_path / "images", b_png=GREY, a_npy=GREY / 255, c_npz=GREY)
+    labels = folder(tmp_path / "labels", a_png=LABELS.astype(np.uint8), b_npy=LABELS, c_npz=LABELS)
+    mask = LABELS > 0
+    masks = folder(tmp_path / "masks", a_png=mask, b_png=mask.astype(np.uint8) * 255, c_npy=mask)
+    found = read_pictures(images, labels, masks, states=3)
+    assert found.names == ["a", "b", "c"] and found.labels is not None and found.masks is not None
+    np.testing.assert_array_equal(found.images[0], GREY / 255)
+    for place in range(3):
+        np.testing.assert_array_equal(found.labels[place], LABELS)
+        np.testing.assert_array_equal(found.masks[place], mask)
+    Image.fromarray(np.dstack([colour, GREY])).save(tmp_path / "clear.png")  # how opaque it is does not count
+    np.testing.assert_array_equal(read_pictures(tmp_path / "clear.png").images[0], colour)
+    np.savez(tmp_path / "several.npz", one=GREY, two=colour)
+    assert read_pictures(tmp_path / "several.npz").names == ["one", "two"]
+
+
+def test_sixteen_bits_and_one_bit(tmp_path: Path) -> None:
+    deep = RNG.integers(0, 2**16, (4, 5)).astype(np.uint16)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    found = read_pictures(tmp_path / "deep.png").images[0]
+    assert found.dtype == np.uint16
+    np.testing.assert_array_equal(found, deep)
+    Image.fromarray(GREY > 99).save(tmp_path / "bits.png")
+    np.testing.assert_array_equal(read_pictures(tmp_path / "bits.png").images[0], GREY > 99)
+
+
+def test_numbers_that_stand_for_labels(tmp_path: Path) -> None:
+    images = folder(tmp_path / "images", a_png=GREY)
+    stored = np.array([0, 128, 255], dtype=np.uint8)[LABELS]
+    stored[0, 0] = 77
+    labels = folder(tmp_path / "labels", a_png=stored)
+    found = read_pictures(images, labels, states=3, values=(0, 128, 255), void=(77,)).labels
+    assert found is not None and found[0][0, 0] == -1
+    np.testing.assert_array_equal(found[0].reshape(-1)[1:], LABELS.reshape(-1)[1:])
+
+
+@pytest.mark.parametrize("values", [None, (0, 100, 255)])
+def test_written_labels_read_back(tmp_path: Path, values: Any) -> None:
+    images = folder(tmp_path / "images", a_png=GREY)
+    (tmp_path / "out").mkdir()
+    write_labels(tmp_path / "out" / "a.png", LABELS, values)
+    found = read_pictures(images, tmp_path / "out", states=3, values=values).labels
+    assert found is not None
+    np.testing.assert_array_equal(found[0], LABELS)
+    write_labels(tmp_path / "out" / "b.npy", LABELS)
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "b.npy"), LABELS)
+    with pytest.raises(ValueError, match="use \\.npy"):
+        write_labels(tmp_path / "out" / "a.png", LABELS + 300)
+    marginals = RNG.random((4, 5, 3))
+    write_marginals(tmp_path / "out" / "c.npz", marginals)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "c.npz")["marginals"], marginals, rtol=1e-6)
+
+
+def bad(tmp_path: Path, case: str) -> tuple[Path, dict[str, Any]]:
+    """Images, and arguments with which reading fails."""
+    images = folder(tmp_path / "images", a_png=GREY, b_png=GREY)
+    good = LABELS.astype(np.uint8)
+    options: dict[str, Any] = {"states": 3}
+    if case == "no partner":
+        options["labels"] = folder(tmp_path / "labels", a_png=good)
+    elif case == "spare":
+        options["labels"] = folder(tmp_path / "labels", a_png=good, b_png=good, c_png=good)
+    elif case == "size":
+        options["labels"] = folder(tmp_path / "labels", a_png=good, b_png=good[:3])
+    elif case == "label":
+        options["labels"] = folder(tmp_path / "labels", a_png=good, b_png=good + 1)
+    elif case == "colours":
+        options["labels"] = folder(tmp_path / "labels", a_png=good, b_png=np.dstack([good] * 3))
+    elif case == "fractions":
+        options["labels"] = folder(tmp_path / "labels", a_png=good, b_npy=LABELS / 2)
+    elif case == "masked":
+        options["labels"] = folder(tmp_path / "labels", a_png=good, b_png=good)
+        options["masks"] = folder(tmp_path / "masks", a_png=good * 0 + 1, b_png=good * 0)
+    elif case == "empty":
+        images = tmp_path / "nothing"
+        images.mkdir()
+        (images / "notes.txt").write_text("no images here")
+    elif case == "unreadable":
+        (images / "b.png").write_bytes(b"this is no picture")
+    elif case == "cut off":
+        data = (images / "b.png").read_bytes()
+        (images / "b.png").write_bytes(data[: len(data) // 2])
+    elif case == "no array":
+        (images / "b.png").rename(images / "b.npy")
+    elif case == "pickled":
+        (images / "b.png").unlink()
+        np.save(images / "b.npy", np.array([{}, {}]), allow_pickle=True)
+    elif case == "twice":
+        np.save(images / "b.npy", GREY)
+    elif case == "shape":
+        (images / "b.png").unlink()
+        np.save(images / "b.npy", np.zeros(3))
+    elif case == "not finite":
+        (images / "b.png").unlink()
+        np.save(images / "b.npy", np.array([[0.0, np.nan]]))
+    elif case == "several":
+        (images / "b.png").unlink()
+        np.savez(images / "b.npz", one=GREY, two=GREY)
+    return images, options
+
+
+@pytest.mark.parametrize(
+    "case, file, words",
+    [
+        ("no partner", "b.png", "no labels file of the same name"),
+        ("spare", "c.png", "no image of the same name"),
+        ("size", "b.png", "3x5 pixels"),
+        ("label", "b.png", "has the label 3; labels are 0 to 2"),
+        ("colours", "b.png", "3 numbers a pixel"),
+        ("fractions", "b.npy", "whole numbers"),
+        ("masked", "b.png", "no pixel of this image has a label"),
+        ("empty", "nothing", "holds no .png"),
+        ("unreadable", "b.png", "is no image"),
+        ("cut off", "b.png", "save it again"),
+        ("no array", "b.npy", "no NumPy array"),
+        ("pickled", "b.npy", "no NumPy array"),
+        ("twice", "b.png", "there is also b.npy"),
+        ("shape", "b.npy", "an image is"),
+        ("not finite", "b.npy", "row 0, column 1"),
+        ("several", "b.npz", "2 arrays"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, case: str, file: str, words: str) -> None:
+    images, options = bad(tmp_path, case)
+    with pytest.raises(FormatError) as caught:
+        read_pictures(images, **options)
+    message = str(caught.value)
+    assert file in message and words in message and "\n" not in message
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_pictures(tmp_path / "missing")

@@ -1,0 +1,270 @@
+"""Table 1 of Domke 2010 in miniature: its data, its rows, what survives interruption, what is claimed when."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import loopwise as lw
+from loopwise.cli.reproduce import reproduce
+from loopwise.reproduce import domke, domke_table1
+from loopwise.reproduce.domke_table1 import Models, Protocol, column_name, item_name, trainings
+from loopwise.reproduce.domke_table1_claims import OWN, table1_claims
+from loopwise.reproduce.domke_table1_data import (
+    BERKELEY,
+    BIMODAL,
+    BIMODAL_NAME,
+    FIELDS,
+    FILE,
+    GAUSSIAN,
+    GAUSSIAN_NAME,
+    Amounts,
+    base_images,
+    find_berkeley,
+    natural,
+    synthetic,
+)
+from loopwise.reproduce.domke_table1_published import (
+    CLASSIFICATION,
+    CLIQUE,
+    ERROR,
+    FEW_SWEEPS,
+    MEASURES,
+    PUBLISHED,
+    SURROGATE,
+    UNIVARIATE,
+    UNROLLED,
+)
+from loopwise.reproduce.results import Cell, Results
+
+AMOUNTS = Amounts(train=2, test=2, crop=(10, 12), copies=2, train_copies=1)
+TINY = Protocol(AMOUNTS, iterations=2, tolerance=1e-3)
+
+
+@pytest.fixture
+def berkeley(tmp_path: Path) -> Path:
+    """A folder with a file like the real one, of six images."""
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 2, (6, 10, 15), dtype=np.uint8)
+    images = np.kron(coarse, np.ones((1, 20, 20), dtype=np.uint8))
+    folder = tmp_path / "data" / "deep"
+    folder.mkdir(parents=True)
+    np.savez(folder / FILE, packed=np.packbits(images.reshape(6, -1), axis=1), names=np.array(list("abcdef")))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def small_bases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Base images of 10 x 12 pixels out of the real ones."""
+    monkeypatch.setattr("loopwise.reproduce.domke_table1_data.base_images", lambda: base_images()[:, 12:22, 10:22])
+
+
+def test_natural_images(berkeley: Path) -> None:
+    path = find_berkeley(berkeley)
+    assert path is not None and path == find_berkeley(path)
+    data = natural(path, Amounts(train=3, test=3), seed=1)
+    assert data.name == BERKELEY and data.train[0].shape == (3, 200, 300)
+    labels = np.concatenate([data.train[1], data.test[1]])
+    stored = np.unpackbits(np.load(path)["packed"], axis=1).reshape(6, 200, 300)
+    assert sorted(map(bytes, labels.astype(np.uint8))) == sorted(map(bytes, stored))  # each image once
+    noisy = np.concatenate([data.train[0], data.test[0]])
+    drawn = np.where(labels == 1, 1 - noisy, noisy) ** (1 / 1.25)  # the t that was drawn
+    quantiles = np.quantile(drawn, [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(quantiles, [0.1, 0.5, 0.9], atol=0.01)
+    again = natural(path, Amounts(train=3, test=3), seed=1)
+    np.testing.assert_array_equal(again.train[0], data.train[0])
+    cut = natural(path, AMOUNTS, seed=1)
+    assert cut.test[1].shape == (2, 10, 12)
+    with pytest.raises(ValueError, match="there are 6"):
+        natural(path, Amounts(train=5, test=2), seed=0)
+
+
+def test_without_the_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOOPWISE_DATA", raising=False)
+    assert find_berkeley(None) is None
+    with pytest.raises(ValueError, match=FILE):
+        find_berkeley(tmp_path)
+    data = natural(None, Amounts(train=1, test=1), seed=0)
+    assert data.name == FIELDS and 0.3 < data.train[1].mean() < 0.7
+    (tmp_path / FILE).write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="no file of packed"):
+        natural(tmp_path / FILE, AMOUNTS, seed=0)
+
+
+def test_base_images_and_their_noise() -> None:
+    bases = base_images()
+    assert bases.shape == (4, 64, 64) and set(np.unique(bases)) == {0, 1}
+    assert all(0.1 < base.mean() < 0.9 for base in bases)
+    assert len({bytes(base) for base in bases}) == 4
+    amounts = Amounts(train=1, test=1)
+    for name in (BIMODAL_NAME, GAUSSIAN_NAME):
+        data = synthetic(name, amounts, seed=0)
+        assert data.train[0].shape == (10, 64, 64) and data.test[0].shape == (190, 64, 64)
+        assert (data.train[1] == bases[0]).all()
+        noisy, clean = data.test
+        if name == GAUSSIAN_NAME:
+            assert (noisy - clean).std() == pytest.approx(GAUSSIAN, rel=0.01)
+            continue
+        for label, components in BIMODAL.items():
+            values = noisy[clean == label]
+            means, deviations = (np.array(part) for part in zip(*components, strict=True))
+            assert values.mean() == pytest.approx(means.mean(), abs=0.005)
+            assert values.var() == pytest.approx((deviations**2).mean() + means.var(), rel=0.02)
+
+
+def test_published_numbers_and_rows() -> None:
+    rows = {training.row: training for training in trainings(BERKELEY)}
+    assert rows[SURROGATE].start is None
+    assert {row: rows[row].start for row in (CLIQUE, UNIVARIATE, ERROR)} == {
+        CLIQUE: SURROGATE,
+        UNIVARIATE: SURROGATE,
+        ERROR: UNIVARIATE,
+    }
+    # As printed, each row is best in its own column of the natural images, up to rounding.
+    for row, measure in OWN.items():
+        column = {other: PUBLISHED[BERKELEY][other][measure][0] for other in OWN}
+        assert column[row] == min(value for value in column.values() if value is not None)
+
+
+@pytest.mark.usefixtures("small_bases")
+def test_the_table_in_miniature(tmp_path: Path, berkeley: Path) -> None:
+    folder = tmp_path / "results"
+    Results.open(folder, "domke", "quick", 0).put(Cell("Figure 2, Bethe against size", "direct", "8x8", 0.5))
+    told: list[tuple[str, bool]] = []
+    results, complete = domke.reproduce_table1(
+        folder, "quick", 0, None, lambda what, done: told.append((what, done)), berkeley, TINY
+    )
+    assert complete and sum(done for _, done in told) == 18
+    assert results.find("Figure 2, Bethe against size", "direct", "8x8") is not None  # left alone
+    cells = {(cell.row, cell.column): cell for cell in results.of_item(item_name(BERKELEY))}
+    for row in OWN:
+        for measure in MEASURES:
+            for place, split in enumerate(("train", "test")):
+                cell = cells[row, column_name(measure, split)]
+                assert cell.ours is not None and cell.ours >= 0 and cell.n == 2
+                assert cell.published == PUBLISHED[BERKELEY][row][measure][place]
+    assert cells[FEW_SWEEPS, column_name(SURROGATE, "test")].ours is None
+    best = results.find(item_name(BIMODAL_NAME), "Best published earlier", column_name(CLASSIFICATION, "test"))
+    assert best is not None and best.ours is None and best.published == 0.0548
+    assert (folder / "figure1.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "page.html").read_text()
+    assert "stand in" in page and "figure1" not in page and "data:image/png" in page
+    assert all(claim.text in (folder / "index.md").read_text() for claim in results.claims)
+
+
+@pytest.mark.usefixtures("small_bases")
+def test_numbers_are_those_of_the_weights(tmp_path: Path, berkeley: Path) -> None:
+    """The measures of a row, computed again from the pixels of its marginals."""
+    domke.reproduce_table1(tmp_path, "quick", 0, None, data=berkeley, protocol=TINY)
+    models = Models(tmp_path, TINY, 0)
+    noisy, clean = natural(find_berkeley(berkeley), AMOUNTS, 0).test
+    model = domke_table1.build(trainings(BERKELEY)[0].inference)
+    domke_table1.set_weights(model, models.get(BERKELEY, UNIVARIATE)["weights"])
+    marginals = model.predict_marginals(noisy)
+    right = np.take_along_axis(marginals, clean[..., None], -1)[..., 0]
+    expected = {UNIVARIATE: -np.log(right).mean((1, 2)), CLASSIFICATION: (right < 0.5).mean((1, 2))}
+    graph = lw.grid(10, 12)
+    beliefs = model.inference_(graph, model.potentials_(model_images(noisy)))
+    pair, scopes = beliefs.factor("pair").detach().numpy(), graph.group("pair").scopes
+    flat = clean.reshape(2, -1)
+    joint = np.stack([pair[k, np.arange(len(scopes)), flat[k][scopes[:, 0]], flat[k][scopes[:, 1]]] for k in range(2)])
+    expected[CLIQUE] = -np.log(joint).sum(1) / 120
+    for measure, values in expected.items():
+        found = models.samples(BERKELEY, UNIVARIATE, measure, "test")
+        np.testing.assert_allclose(found, values, atol=2e-6)
+
+
+def model_images(noisy: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(noisy)[:, None]
+
+
+@pytest.mark.usefixtures("small_bases")
+def test_an_interrupted_run_continues(tmp_path: Path, berkeley: Path) -> None:
+    class StopError(Exception):
+        pass
+
+    told: list[str] = []
+
+    def stopping(what: str, done: bool) -> None:
+        told.append(what)
+        if len(told) == 5:  # in the middle of the second row
+            raise StopError
+
+    with pytest.raises(StopError):
+        domke.reproduce_table1(tmp_path, "full", 0, None, stopping, berkeley, TINY)
+    before = Models(tmp_path, TINY, 0).entries
+    finished = {key: entry for key, entry in before.items() if entry.get("samples")}
+    begun = [key for key, entry in before.items() if not entry["finished"]]
+    assert finished and begun
+    _, complete = domke.reproduce_table1(tmp_path, "full", 0, None, data=berkeley, protocol=TINY)
+    after = Models(tmp_path, TINY, 0).entries
+    assert complete and len(after) == 18
+    assert all(after[key] == entry for key, entry in finished.items())  # nothing twice
+    assert after[begun[0]]["losses"][: len(before[begun[0]]["losses"])] == before[begun[0]]["losses"]
+    assert Models(tmp_path, TINY, 1).entries == {}  # another seed is another run
+
+
+@pytest.mark.usefixtures("small_bases")
+def test_out_of_time(tmp_path: Path, berkeley: Path) -> None:
+    results, complete = domke.reproduce_table1(tmp_path, "full", 0, 1e-9, data=berkeley, protocol=TINY)
+    assert not complete and {claim.holds for claim in results.claims} == {None}
+    assert "Not finished: 0 of 18" in (tmp_path / "index.md").read_text()
+
+
+def made(tmp_path: Path, values: dict[str, dict[str, float]]) -> Models:
+    """Models that scored around ``values`` on 50 images each."""
+    models = Models(tmp_path, TINY, 0)
+    noise = np.random.default_rng(0).normal(0, 0.001, (2, 50))
+    for name in (BERKELEY, BIMODAL_NAME, GAUSSIAN_NAME):
+        for row, measures in values.items():
+            samples = {
+                column_name(measure, split): (value + noise[place]).tolist()
+                for measure, value in measures.items()
+                for place, split in enumerate(("train", "test"))
+            }
+            models.put(
+                name, row, {"weights": {}, "losses": [1.0], "seconds": 1.0, "finished": True, "samples": samples}
+            )
+    return models
+
+
+@pytest.mark.parametrize("as_published", [True, False])
+def test_claims_follow_the_numbers(tmp_path: Path, as_published: bool) -> None:
+    published = {row: {measure: pair[1] for measure, pair in PUBLISHED[BERKELEY][row].items()} for row in OWN}
+    published[UNROLLED] = published[FEW_SWEEPS] = published[UNIVARIATE]
+    if not as_published:
+        published[SURROGATE][CLASSIFICATION] = 0.1  # now the best there
+        published[CLIQUE][UNIVARIATE] = 0.2
+        published[UNROLLED] = {**published[UNIVARIATE], UNIVARIATE: 0.4}
+        published[FEW_SWEEPS] = {**published[UNIVARIATE], CLASSIFICATION: 0.3}
+    claims = table1_claims(made(tmp_path, published))
+    assert {claim.holds for claim in claims} == {as_published}
+    assert len(claims) == 7 and all(claim.evidence for claim in claims)
+
+
+def test_command_line_errors(tmp_path: Path) -> None:
+    for arguments, words in (
+        (["--table", "2"], "--table 1 is"),
+        (["--table", "1", "--data", str(tmp_path)], FILE),
+        (["--table", "1", "--quick", "--full"], "exclude"),
+    ):
+        result = CliRunner().invoke(reproduce, ["domke", "--out", str(tmp_path / "new"), *arguments])
+        assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("small_bases")
+def test_command_line(tmp_path: Path, berkeley: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopwise.reproduce.domke_table1_page.SHORTENED", TINY)
+    arguments = ["domke", "--table", "1", "--quick", "--json", "--data", str(berkeley), "--out", str(tmp_path / "new")]
+    report = json.loads(CliRunner().invoke(reproduce, arguments).stdout)
+    assert report["paper"] == "domke" and report["mode"] == "quick"
+    assert {cell["item"] for cell in report["cells"]} == {
+        item_name(name) for name in (BERKELEY, BIMODAL_NAME, GAUSSIAN_NAME)
+    }
