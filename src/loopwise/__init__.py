@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from loopwise import apps as apps
+    from loopwise import budget as budget
     from loopwise import decode as decode
     from loopwise import formats as formats
     from loopwise import learn as learn
     from loopwise import loss as loss
+    from loopwise import walk as walk
+    from loopwise.budget import pareto as pareto
     from loopwise.compare.gradients import compare_gradients as compare_gradients
     from loopwise.gradient.covariance import Covariance as Covariance
     from loopwise.gradient.fixed_point import FixedPoint as FixedPoint
@@ -47,6 +51,13 @@ if TYPE_CHECKING:
     from loopwise.graph import grid as grid
     from loopwise.graph import random_mrf as random_mrf
     from loopwise.graph import union as union
+    from loopwise.graph.structured import AtMostOne as AtMostOne
+    from loopwise.graph.structured import Chain as Chain
+    from loopwise.graph.structured import ExactlyOne as ExactlyOne
+    from loopwise.graph.structured import Hypergraph as Hypergraph
+    from loopwise.graph.structured import ProjectiveTree as ProjectiveTree
+    from loopwise.graph.structured import StructuredFactor as StructuredFactor
+    from loopwise.graph.structured import Tree as Tree
     from loopwise.inference.auto import Auto as Auto
     from loopwise.inference.auto import infer as infer
     from loopwise.inference.base import Inference as Inference
@@ -103,12 +114,16 @@ if TYPE_CHECKING:
     from loopwise.potentials import hashed as hashed
     from loopwise.potentials import priors as prior
     from loopwise.potentials import text_keys as text_keys
+    from loopwise.walk import SampleRank as SampleRank
 
 # Where each name lives, in the order of the stages; a pair where the name is another one there.
 _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.graph": (
         "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
         "random_mrf", "union",
+    ),
+    "loopwise.graph.structured": (
+        "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
     ),
     "loopwise.potentials": (
         "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
@@ -145,10 +160,14 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
         "score_examples", "thirds",
     ),
+    "loopwise.budget": ("pareto",),
+    "loopwise.walk": ("SampleRank",),
     "loopwise.compare.gradients": ("compare_gradients",),
 }  # fmt: skip
 # Stages that are used by their own name, `lw.loss.MSE()`.
 _SUBMODULES = {
+    "apps": "loopwise.apps",
+    "budget": "loopwise.budget",
     "decode": "loopwise.decode",
     "formats": "loopwise.formats",
     "learn": "loopwise.learn",
@@ -156,6 +175,7 @@ _SUBMODULES = {
     "metric": "loopwise.loss.metric",
     "optim": "loopwise.learn.optim",
     "prior": "loopwise.potentials.priors",
+    "walk": "loopwise.walk",
 }
 _PLACE_OF = {
     (entry if isinstance(entry, str) else entry[0]): (module, entry if isinstance(entry, str) else entry[1])
@@ -166,6 +186,7 @@ _PLACE_OF = {
 __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
     "random_mrf", "union",
+    "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
     "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
     "feature_keys", "hashed", "text_keys",
     "Checkpoints", "Fitting", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
@@ -178,8 +199,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
     "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
-    "score_examples", "thirds", "compare_gradients",
-    "decode", "formats", "learn", "loss", "metric", "optim", "prior",
+    "score_examples", "thirds", "pareto", "SampleRank", "compare_gradients",
+    "apps", "budget", "decode", "formats", "learn", "loss", "metric", "optim", "prior", "walk",
 ]  # fmt: skip
 
 

@@ -5,7 +5,8 @@ the smaller graph and the plan by which tables are sliced and beliefs put back. 
 
 A factor that loses variables moves to a group named after its source and the axes that are left (``pair``
 with its first variable observed: ``pair|1``). Variables observed in some examples only cannot be sliced away;
-they get unary groups of point masses (``evidence|2`` for those of two values), filled in example by example.
+they get unary groups of point masses (``evidence|2`` for those of two values), filled in example by example. So do
+variables of structured factors, which keep their whole scope: only tables lose their axes.
 """
 
 from __future__ import annotations
@@ -46,30 +47,39 @@ class Conditioning:
     @staticmethod
     def of(graph: FactorGraph, always: np.ndarray, sometimes: np.ndarray) -> Conditioning:
         """``always`` and ``sometimes``: boolean ``[variables]``, observed in every example / in some only."""
-        free = np.flatnonzero(~always)
+        kept = np.zeros_like(always)
+        for named in graph.structured:
+            for scope in named.scopes:
+                kept[scope] = True
+        sliced, sometimes = always & ~kept, sometimes | (always & kept)
+        free = np.flatnonzero(~sliced)
         number = np.full(graph.variables, -1, dtype=np.int64)
         number[free] = np.arange(len(free))
         pieces: list[Piece] = []
         scopes: dict[str, Integers] = {}
-        taken = {group.name for group in graph.groups}
+        taken = {group.name for group in graph.groups} | {named.name for named in graph.structured}
         for group in graph.groups:
             lost = always[group.scopes]  # [factors, arity]
             patterns = lost @ (1 << np.arange(group.arity, dtype=np.int64))
             for pattern in np.unique(patterns):
                 rows = np.flatnonzero(patterns == pattern)
                 axes = range(group.arity)
-                kept = tuple(axis for axis in axes if not pattern >> axis & 1)
+                left = tuple(axis for axis in axes if not pattern >> axis & 1)
                 gone = tuple(axis for axis in axes if pattern >> axis & 1)
-                target = _new_name(f"{group.name}|{','.join(map(str, kept))}", taken) if gone else group.name
-                pieces.append(Piece(group.name, rows, gone, kept, target))
-                scopes[target] = number[group.scopes[rows][:, list(kept)]]
+                target = _new_name(f"{group.name}|{','.join(map(str, left))}", taken) if gone else group.name
+                pieces.append(Piece(group.name, rows, gone, left, target))
+                scopes[target] = number[group.scopes[rows][:, list(left)]]
         point_masses = _point_mass_groups(graph, sometimes, taken)
         for name, clamped in point_masses.items():
             scopes[name] = number[clamped][:, None]
+        structured = {
+            named.name: [(factor, number[scope]) for factor, scope in zip(named.factors, named.scopes, strict=True)]
+            for named in graph.structured
+        }
         return Conditioning(
             graph,
-            FactorGraph(graph.cardinalities[free], scopes),
-            np.flatnonzero(always),
+            FactorGraph(graph.cardinalities[free], scopes, structured),
+            np.flatnonzero(sliced),
             free,
             tuple(pieces),
             point_masses,

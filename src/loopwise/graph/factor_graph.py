@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    from loopwise.graph.layout import Layout
+    from loopwise.graph.layout import Layout, StructuredMember
+    from loopwise.graph.structured.base import StructuredFactor
 
 Integers = NDArray[np.int64]
 
@@ -43,6 +44,33 @@ class Group:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class StructuredGroup:
+    """Structured factors of one name (trees of several sentences), each with its ordered scope."""
+
+    name: str
+    factors: tuple[StructuredFactor, ...]
+    scopes: tuple[Integers, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.factors)
+
+    @property
+    def members(self) -> tuple[tuple[StructuredFactor, Integers], ...]:
+        """Each factor with its scope."""
+        return tuple(zip(self.factors, self.scopes, strict=True))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its factors have log-potentials of their own."""
+        return any(factor.potentials_shape is not None for factor in self.factors)
+
+    def kinds(self) -> str:
+        """Class names, for messages."""
+        return ", ".join(dict.fromkeys(type(factor).__name__ for factor in self.factors))
+
+
 class FactorGraph:
     """A bipartite graph of variables and factor groups; immutable, compiled once to a :class:`Layout`.
 
@@ -53,6 +81,9 @@ class FactorGraph:
     factors:
         For each group name the scopes of its factors, an integer array ``[factors, arity]``. All factors of a
         group must have one table shape (use :meth:`from_factors` or :meth:`from_scopes` for mixed ones).
+    structured:
+        For each name a structured factor and its scope, ``(factor, variables)``, or a list of such pairs: factors that
+        are programs over many variables (trees, one-of-many) instead of tables.
 
     Several factors may share a scope; variables may have no factor; parts may be disconnected.
 
@@ -61,11 +92,21 @@ class FactorGraph:
     FactorGraph(3 variables, 2 factors: pair 1 of 2x2, mixed 1 of 2x3)
     """
 
-    def __init__(self, cardinalities: ArrayLike, factors: Mapping[str, ArrayLike]) -> None:
+    def __init__(
+        self,
+        cardinalities: ArrayLike,
+        factors: Mapping[str, ArrayLike],
+        structured: Mapping[str, Any] | None = None,
+    ) -> None:
         self.cardinalities: Integers = _frozen(_checked_cardinalities(cardinalities))
         self.groups: tuple[Group, ...] = tuple(
             _checked_group(name, scopes, self.cardinalities) for name, scopes in factors.items()
         )
+        self.structured: tuple[StructuredGroup, ...] = tuple(
+            _checked_structured(name, given, self.cardinalities) for name, given in (structured or {}).items()
+        )
+        for name in factors.keys() & (structured or {}).keys():
+            raise ValueError(f"the name {name!r} stands both for a group of tables and for structured factors")
         # Position of factor k of the list a graph was built from: (group number, row). None: group by group.
         self._order: tuple[Integers, Integers] | None = None
         # The last few slicings of observed variables, by pattern of evidence: calls with the same pattern reuse them
@@ -126,6 +167,7 @@ class FactorGraph:
 
     @property
     def factors(self) -> int:
+        """Number of factors that are tables."""
         return sum(group.count for group in self.groups)
 
     def group(self, name: str) -> Group:
@@ -134,6 +176,14 @@ class FactorGraph:
             if group.name == name:
                 return group
         raise ValueError(f"no factor group {name!r}; the graph has {[group.name for group in self.groups]}")
+
+    def structured_group(self, name: str) -> StructuredGroup | None:
+        """The structured factors called ``name``, None if there are none."""
+        return next((group for group in self.structured if group.name == name), None)
+
+    def structured_scope(self, member: StructuredMember) -> Integers:
+        """The variables of one structured factor of the layout."""
+        return next(group.scopes[member.row] for group in self.structured if group.name == member.name)
 
     def locate(self, factor: int) -> tuple[str, int]:
         """Group name and row of factor ``factor`` of the list that the graph was built from."""
@@ -168,7 +218,11 @@ class FactorGraph:
             for label in [shape_name(group.shape)]
         )
         parts += f", and {len(self.groups) - 6} more groups" if len(self.groups) > 6 else ""
-        head = f"{self.variables} variables, {self.factors} factors"
+        parts = ", ".join(
+            filter(None, [parts, *(f"{group.name} {group.count} {group.kinds()}" for group in self.structured)])
+        )
+        count = self.factors + sum(group.count for group in self.structured)
+        head = f"{self.variables} variables, {count} factors"
         return f"FactorGraph({head}: {parts})" if parts else f"FactorGraph({head})"
 
     def __eq__(self, other: object) -> bool:
@@ -181,10 +235,20 @@ class FactorGraph:
                 np.array_equal(mine.scopes, theirs.scopes)
                 for mine, theirs in zip(self.groups, other.groups, strict=True)
             )
+            and _same_structured(self.structured, other.structured)
         )
 
     def __hash__(self) -> int:
-        return hash((self.variables, tuple((group.name, group.count, group.shape) for group in self.groups)))
+        tables = tuple((group.name, group.count, group.shape) for group in self.groups)
+        return hash((self.variables, tables, tuple((group.name, group.factors) for group in self.structured)))
+
+
+def _same_structured(mine: tuple[StructuredGroup, ...], theirs: tuple[StructuredGroup, ...]) -> bool:
+    return [(group.name, group.factors) for group in mine] == [(group.name, group.factors) for group in theirs] and all(
+        np.array_equal(own, other)
+        for group, match in zip(mine, theirs, strict=True)
+        for own, other in zip(group.scopes, match.scopes, strict=True)
+    )
 
 
 def shape_name(shape: Sequence[int]) -> str:
@@ -253,6 +317,36 @@ def _checked_group(name: str, scopes: ArrayLike, cardinalities: Integers) -> Gro
         )
     shape = shapes[0] if len(shapes) else _shape_of_none(cardinalities, array.shape[1])
     return Group(name, _frozen(array), tuple(int(size) for size in shape))
+
+
+def _checked_structured(name: str, given: Any, cardinalities: Integers) -> StructuredGroup:
+    from loopwise.graph.structured.base import StructuredFactor
+
+    pairs = (
+        [given] if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], StructuredFactor) else given
+    )
+    factors, scopes = [], []
+    for row, pair in enumerate(pairs):
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], StructuredFactor)):
+            raise ValueError(f"structured factor {row} of {name!r} must be a pair (factor, variables), not {pair!r}")
+        factor, scope = pair[0], np.array(pair[1])
+        if scope.ndim != 1 or len(scope) != factor.arity or (scope.size and not np.issubdtype(scope.dtype, np.integer)):
+            raise ValueError(
+                f"structured factor {row} of {name!r} needs the numbers of {factor.arity} variables, not an array "
+                f"{scope.dtype} {scope.shape}"
+            )
+        scope = scope.astype(np.int64)
+        _check_range(name, scope[None], len(cardinalities))
+        _check_distinct(name, scope[None])
+        wrong = np.flatnonzero(cardinalities[scope] != np.array(factor.cardinalities, dtype=np.int64))
+        if wrong.size:
+            raise ValueError(
+                f"variable {scope[wrong[0]]} has {cardinalities[scope[wrong[0]]]} values, but as member {wrong[0]} of "
+                f"structured factor {row} of {name!r} it must have {factor.cardinalities[wrong[0]]}"
+            )
+        factors.append(factor)
+        scopes.append(_frozen(scope))
+    return StructuredGroup(name, tuple(factors), tuple(scopes))
 
 
 def _shape_of_none(cardinalities: Integers, arity: int) -> tuple[int, ...]:

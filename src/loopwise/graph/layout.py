@@ -4,8 +4,8 @@ In: a :class:`FactorGraph`. Out: a :class:`Layout`, computed once a graph and ca
 
 Factors of arity 0 are constants and factors of arity 1 are folded into their variable, so only factors of
 arity 2 and more send messages. An *edge* is one (factor, position) pair of those; edges are numbered group by
-group, factor by factor, position by position. A *state* is one (variable, value) pair, numbered variable by
-variable; a *slot* is one (edge, value) pair, numbered edge by edge.
+group, factor by factor, position by position; those of structured factors come last. A *state* is one (variable,
+value) pair, numbered variable by variable; a *slot* is one (edge, value) pair, numbered edge by edge.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from loopwise.graph.factor_graph import Group, Integers
 if TYPE_CHECKING:
     from loopwise.graph.elimination import JunctionTree
     from loopwise.graph.factor_graph import FactorGraph
+    from loopwise.graph.structured.base import StructuredFactor
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,17 @@ class MessageGroup:
         """Slot (within the factor) that each table cell reads along each axis, ``[cells, arity]``."""
         values = np.indices(self.group.shape).reshape(self.group.arity, -1).T
         return np.ascontiguousarray(values + self.position_start[:-1], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredMember:
+    """One structured factor, and where its edges and slots begin."""
+
+    name: str
+    row: int  # among the factors of that name
+    factor: StructuredFactor
+    edge_start: int
+    slot_start: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +91,7 @@ class Layout:
     edge_variable: Integers  # [edges]
     variable_edge_start: Integers  # [variables + 1], into variable_edges
     variable_edges: Integers  # [edges], the edges of each variable
+    structured: tuple[StructuredMember, ...] = ()
     storages: dict[Any, Any] = field(default_factory=dict)  # memory arrangements, kept by the engine
 
     @staticmethod
@@ -91,7 +104,14 @@ class Layout:
                 message_groups.append(MessageGroup(group, edges, slots))
                 edges += group.count * group.arity
                 slots += group.count * sum(group.shape)
-        edge_variable = _concatenate([member.group.scopes.reshape(-1) for member in message_groups])
+        structured: list[StructuredMember] = []
+        for named in graph.structured:
+            for row, factor in enumerate(named.factors):
+                structured.append(StructuredMember(named.name, row, factor, edges, slots))
+                edges += factor.arity
+                slots += factor.slots
+        scopes = [member.group.scopes.reshape(-1) for member in message_groups]
+        edge_variable = _concatenate([*scopes, *(scope for named in graph.structured for scope in named.scopes)])
         degrees = np.bincount(edge_variable, minlength=graph.variables)
         return Layout(
             graph=graph,
@@ -102,6 +122,7 @@ class Layout:
             edge_variable=edge_variable,
             variable_edge_start=_starts(degrees),
             variable_edges=np.argsort(edge_variable, kind="stable").astype(np.int64),
+            structured=tuple(structured),
         )
 
     @property
@@ -123,16 +144,25 @@ class Layout:
 
     @cached_property
     def edge_factor(self) -> Integers:
-        """The factor of each edge, factors of arity 2 and more numbered in layout order, ``[edges]``."""
+        """The factor of each edge, ``[edges]``: factors of arity 2 and more numbered in layout order, then structured
+        ones."""
         pieces, first = [], 0
         for member in self.message_groups:
             pieces.append(first + np.repeat(np.arange(member.group.count), member.group.arity))
             first += member.group.count
+        for number, structured in enumerate(self.structured):
+            pieces.append(np.full(structured.factor.arity, first + number))
         return _concatenate(pieces)
 
     @property
     def message_factors(self) -> int:
-        return sum(member.group.count for member in self.message_groups)
+        return sum(member.group.count for member in self.message_groups) + len(self.structured)
+
+    @cached_property
+    def named_factors(self) -> tuple[tuple[str, int], ...]:
+        """Names and numbers of the factors that send messages, in the order in which they are numbered."""
+        groups = [(member.group.name, member.group.count) for member in self.message_groups]
+        return (*groups, *((named.name, named.count) for named in self.graph.structured))
 
     @cached_property
     def slot_state(self) -> Integers:

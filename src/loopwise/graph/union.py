@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ class Union:
 
     @staticmethod
     def of(graphs: Sequence[FactorGraph]) -> Union:
-        """Groups of one name and shape are concatenated; one name with two shapes becomes two groups."""
+        """Groups of one name and shape are concatenated; one name with two shapes becomes two groups. Structured
+        factors of one name follow one another under that name."""
         if not graphs:
             raise ValueError("a union needs at least one graph")
         starts = np.zeros(len(graphs) + 1, dtype=np.int64)
@@ -39,7 +40,11 @@ class Union:
         scopes: dict[str, list[Integers]] = {}
         filled: dict[str, int] = {}
         rows: list[dict[str, tuple[str, slice]]] = []
+        structured: dict[str, list[tuple[Any, Integers]]] = {}
         for graph, start in zip(graphs, starts, strict=False):
+            for named in graph.structured:
+                moved = [scope + start for scope in named.scopes]
+                structured.setdefault(_apart(named.name, names), []).extend(zip(named.factors, moved, strict=True))
             places: dict[str, tuple[str, slice]] = {}
             for group in graph.groups:
                 name = names[group.name, group.shape]
@@ -49,7 +54,8 @@ class Union:
                 places[group.name] = (name, slice(begin, begin + group.count))
             rows.append(places)
         cardinalities = np.concatenate([graph.cardinalities for graph in graphs])
-        joined = FactorGraph(cardinalities, {name: np.concatenate(pieces) for name, pieces in scopes.items()})
+        tables = {name: np.concatenate(pieces) for name, pieces in scopes.items()}
+        joined = FactorGraph(cardinalities, tables, structured)
         return Union(joined, tuple(graphs), starts, tuple(rows))
 
     def variables_of(self, part: int) -> slice:
@@ -104,6 +110,14 @@ def _union_names(graphs: Sequence[FactorGraph]) -> dict[tuple[str, tuple[int, ..
             taken.add(new)
             names[name, shape] = new
     return names
+
+
+def _apart(name: str, names: dict[tuple[str, tuple[int, ...]], str]) -> str:
+    """The name of structured factors, primed where tables of another part of the union have it."""
+    taken = set(names.values())
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _concatenate(tables: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:

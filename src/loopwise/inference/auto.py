@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,6 +43,8 @@ class Auto(Inference):
     million. ``temperature`` is that of the method chosen: 0 asks for a joint maximum.
     """
 
+    takes_structured: ClassVar[bool] = True
+
     memory_limit: float = MEMORY_LIMIT
     cell_limit: float = CELL_LIMIT
     temperature: float = 1.0
@@ -58,6 +61,8 @@ class Auto(Inference):
             )
 
     def run(self, problem: Problem) -> Beliefs:
+        if problem.graph.structured:
+            return _noted(self._approximate(problem), "chosen since structured factors need message passing")
         examples = max(1, _examples(problem))
         tree = self._promising_tree(problem, examples)
         if tree is not None:

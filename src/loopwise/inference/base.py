@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,9 +19,11 @@ from torch import Tensor
 from loopwise.gradient.base import Gradient
 from loopwise.graph.conditioning import Conditioning
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, StructuredGroup
+from loopwise.graph.layout import StructuredMember
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.normalise import normalised_messages
+from loopwise.inference.structured import Own, own_batches, split_potentials, written_out
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.checks import broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
@@ -43,6 +45,7 @@ class Problem:
     like: Tensor  # an empty tensor with the dtype and device to use
     initial: Tensor | None = None  # log messages [*b, slots] to start from
     folded: Tensor | None = None  # unary log-potentials [*b, states] that replace those of the tables of arity 1
+    structured: Mapping[str, Own] = field(default_factory=dict)  # potentials of structured factors, where they have any
 
     def unary(self) -> Tensor:
         """Folded unary log-potentials ``[*b, states]``."""
@@ -57,7 +60,8 @@ class Problem:
     @property
     def differentiable(self) -> bool:
         """Whether a gradient may be asked for later."""
-        given = [*self.tables.values(), self.initial, self.folded]
+        own = [value for values in self.structured.values() for value in values]
+        given = [*self.tables.values(), self.initial, self.folded, *own]
         return torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in given)
 
     def table(self, name: str) -> Tensor:
@@ -66,11 +70,16 @@ class Problem:
         table = self.tables[name]
         return table.expand(*table.shape[: table.ndim - 1 - group.arity], group.count, *group.shape)
 
+    def own(self, member: StructuredMember) -> Tensor | None:
+        """The potentials of one structured factor, if it has any."""
+        return self.structured[member.name][member.row] if member.name in self.structured else None
+
 
 class Inference(ABC):
     """A way to compute (approximate) marginals. Methods are frozen dataclasses: options in, no state."""
 
     takes_messages: ClassVar[bool] = False  # whether ``initial`` messages make sense for this method
+    takes_structured: ClassVar[bool] = False  # whether structured factors need not be written out as tables
     gradients: ClassVar[tuple[type[Gradient], ...]] = ()  # the estimators that are valid for this method
 
     def __call__(
@@ -90,20 +99,24 @@ class Inference(ABC):
         """
         if initial is not None and not self.takes_messages:
             raise ValueError(f"{type(self).__name__} passes no messages, so it takes no initial ones")
-        tables, batch = checked_tables(graph, potentials)
+        rest, own = split_potentials(graph, potentials)
+        tables, batch = checked_tables(graph, rest)
         values = clamped_values(graph, evidence)
         try:
-            batch = broadcast_batches(batch, values.shape[:-1])
+            batch = broadcast_batches(batch, values.shape[:-1], *own_batches(graph, own))
         except RuntimeError:
             raise ValueError(
                 f"evidence for {values.shape[:-1]} examples does not fit potentials for {tuple(batch)}"
             ) from None
-        like = next((table.new_empty(0) for table in tables.values()), torch.empty(0, dtype=torch.float64))
+        numbers = [*tables.values(), *(value for values_of in own.values() for value in values_of if value is not None)]
+        like = next((table.new_empty(0) for table in numbers), torch.empty(0, dtype=torch.float64))
+        if graph.structured and not self.takes_structured:
+            return _over(graph, self(*written_out(graph, tables, own, like), evidence, initial=initial))
         if (values == FREE).all():
-            problem = Problem(graph, tables, batch, like)
+            problem = Problem(graph, tables, batch, like, structured=own)
             _check_possible(problem)
             return self.run(_started(problem, initial))
-        return self._run_conditioned(graph, tables, batch, values, like, initial)
+        return self._run_conditioned(graph, tables, batch, values, like, initial, own)
 
     @abstractmethod
     def run(self, problem: Problem) -> Beliefs:
@@ -117,16 +130,21 @@ class Inference(ABC):
         values: np.ndarray,
         like: Tensor,
         initial: Tensor | None,
+        own: Mapping[str, Own],
     ) -> Beliefs:
         plan = _conditioning(graph, values)
         clamped = torch.tensor(values, device=like.device)
-        problem = Problem(plan.graph, slice_tables(plan, tables, clamped, like), batch, like)
+        problem = Problem(plan.graph, slice_tables(plan, tables, clamped, like), batch, like, structured=own)
         _check_possible(problem, plan)
         inner = self.run(_started(problem, initial))
         return Beliefs(
             graph,
             restore_variables(plan, inner.states, clamped),
-            lambda name: restore_factors(plan, name, inner.factor, clamped, batch, like),
+            lambda name: (
+                restore_factors(plan, name, inner.factor, clamped, batch, like)
+                if graph.structured_group(name) is None
+                else inner.factor(name)  # structured factors keep their variables
+            ),
             lambda: inner.log_partition,
             inner.status,
             lambda: inner.messages,
@@ -134,6 +152,33 @@ class Inference(ABC):
             trace=None if inner.trace is None else restore_variables(plan, inner.trace, clamped),
             gradient=inner.gradient,
         )
+
+
+def _over(graph: FactorGraph, found: Beliefs) -> Beliefs:
+    """Beliefs of the model with structured factors from those of the same model in tables."""
+
+    def factor(name: str) -> Tensor:
+        group = graph.structured_group(name)
+        return found.factor(name) if group is None else scope_marginals(graph, group, found.states)
+
+    notes = (*found.status.notes, "structured factors were written out as tables")
+    return Beliefs(
+        graph,
+        found.states,
+        factor,
+        lambda: found.log_partition,
+        replace(found.status, notes=notes),
+        assignment=lambda: found.assignment,
+        trace=found.trace,
+        gradient=found.gradient,
+    )
+
+
+def scope_marginals(graph: FactorGraph, group: StructuredGroup, states: Tensor) -> Tensor:
+    """Beliefs of the variables of structured factors, one scope after another, ``[*batch, slots]``."""
+    start, sizes = graph.layout.state_start, graph.cardinalities
+    places = [np.arange(start[v], start[v] + sizes[v]) for scope in group.scopes for v in scope]
+    return states[..., torch.tensor(np.concatenate(places), device=states.device)]
 
 
 def _started(problem: Problem, initial: Tensor | None) -> Problem:

@@ -113,9 +113,11 @@ class Beliefs:
         return full.reshape(*self.batch_shape, graph.variables, width)
 
     def factor(self, name: str) -> Tensor:
-        """Marginals of the factors of group ``name``, ``[*batch, factors, *shape]``."""
+        """Marginals of the factors of group ``name``, ``[*batch, factors, *shape]``; of structured factors the
+        marginals of their variables, ``[*batch, slots]``."""
         if name not in self._factors:
-            self.graph.group(name)  # raises for an unknown name
+            if self.graph.structured_group(name) is None:
+                self.graph.group(name)  # raises for an unknown name
             with torch.set_grad_enabled(self._recording):
                 self._factors[name] = self._factor_source(name)
         return self._factors[name]

@@ -23,8 +23,13 @@ def free_energy(
     factor: Callable[[str], Tensor],
     numbers: CountingNumbers,
     temperature: Tensor | float = 1.0,
+    structured: Callable[[], Tensor] | None = None,
 ) -> Tensor:
-    r"""Log-partition estimate ``[*batch]``; at temperature t the entropies are weighted by t."""
+    r"""Log-partition estimate ``[*batch]``; at temperature t the entropies are weighted by t.
+
+    ``structured``: for each structured factor :math:`\log Z_\alpha - \sum_i b_i\cdot n_i` at its incoming messages
+    n, ``[*batch, factors]``: its energy and entropy together (spec of the parser, section 2).
+    """
     layout = problem.graph.layout
     own, factors = numbers.variable_tensor(layout, states), numbers.tensors(states)[0]
     owner = torch.tensor(layout.state_variable, device=states.device)
@@ -39,6 +44,8 @@ def free_energy(
         first += group.count
         energy = expectation(problem.table(group.name), beliefs).sum(axes)
         total = total + (energy + temperature * weights * entropy_terms(beliefs).sum(axes)).sum(-1)
+    if structured is not None and layout.structured:
+        total = total + (temperature * factors[first:] * structured()).sum(-1)
     return total.expand(problem.batch) if total.shape != problem.batch else total
 
 
@@ -72,4 +79,7 @@ def score(problem: Problem, assignment: Tensor) -> Tensor:
         shape = broadcast_batches(flat.shape[:-1], cell.shape)
         picked = flat.expand(*shape, flat.shape[-1]).gather(-1, cell.expand(shape)[..., None])
         total = total + picked[..., 0].sum(-1)
+    for program in layout.structured:
+        scope = torch.tensor(problem.graph.structured_scope(program), device=assignment.device)
+        total = total + program.factor.score(assignment[..., scope], problem.own(program)).to(total)
     return total

@@ -47,6 +47,8 @@ class Compiled:
             raise ValueError(f"the compiled engine runs on the CPU; the potentials are on {problem.like.device}")
         if problem.like.dtype not in RANGES:
             raise ValueError(f"the compiled engine takes float32 or float64 potentials, not {problem.like.dtype}")
+        if problem.graph.structured:
+            raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
         given = _scaled(problem, method, numbers)
         damping = method.damping if isinstance(method.damping, Tensor) else given.unary.new_tensor(method.damping)
         options = Options(method.schedule, method.iterations, method.tolerance, float(damping.detach()))
@@ -129,6 +131,9 @@ class CompiledSolution:
                 beliefs = factor_softmax(member, self.given.tables[number], self.results.n)
                 return beliefs.reshape(*self.problem.batch, *shape)
         raise ValueError(f"no factor group {name!r} of arity 2 or more")
+
+    def structured(self) -> Tensor:
+        return self.states.new_zeros(*self.problem.batch, 0)  # there are none
 
     def messages(self) -> Tensor:
         layout = self.problem.graph.layout

@@ -88,27 +88,26 @@ class Reweighted(Counting):
     r""":math:`c_\alpha = \rho_\alpha`, :math:`c_i = 1 - \sum_{\alpha\ni i}\rho_\alpha`.
 
     ``rho``: one number, or ``{group: number or [factors]}`` for the groups of arity 2 and more; tensors among them may
-    want a gradient.
+    want a gradient. Structured factors count as 1 unless they are named.
     """
 
     rho: float | Tensor | Mapping[str, ArrayLike | Tensor]
 
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
         pieces, tensors = [], []
-        for member in graph.layout.message_groups:
-            if isinstance(self.rho, Mapping):
-                if member.group.name not in self.rho:
-                    raise ValueError(f"no rho for group {member.group.name!r}; given are {list(self.rho)}")
-                tensors.append(_tensor(self.rho[member.group.name]))
+        for name, count in graph.layout.named_factors:
+            if isinstance(self.rho, Mapping) and name in self.rho:
+                tensors.append(_tensor(self.rho[name]))
+            elif graph.structured_group(name) is not None:
+                tensors.append(_tensor(1.0))
+            elif isinstance(self.rho, Mapping):
+                raise ValueError(f"no rho for group {name!r}; given are {list(self.rho)}")
             else:
                 tensors.append(_tensor(self.rho))
             given = tensors[-1].detach().numpy()
-            if given.shape not in ((), (1,), (member.group.count,)):
-                raise ValueError(
-                    f"rho of group {member.group.name!r} has shape {given.shape}, not one number or "
-                    f"{member.group.count} of them"
-                )
-            pieces.append(np.broadcast_to(given, (member.group.count,)))
+            if given.shape not in ((), (1,), (count,)):
+                raise ValueError(f"rho of group {name!r} has shape {given.shape}, not one number or {count} of them")
+            pieces.append(np.broadcast_to(given, (count,)))
         rho = np.concatenate([*pieces, np.zeros(0)])
         bad = np.flatnonzero(~(rho > 0) | ~np.isfinite(rho))
         if bad.size:
@@ -116,7 +115,7 @@ class Reweighted(Counting):
         ones = np.ones(graph.variables)
         if not any(given.requires_grad for given in tensors):
             return CountingNumbers(rho, ones)
-        counts = [member.group.count for member in graph.layout.message_groups]
+        counts = [count for _, count in graph.layout.named_factors]
         whole = torch.cat([given.expand(count) for given, count in zip(tensors, counts, strict=True)])
         return CountingNumbers(rho, ones, (whole, torch.from_numpy(ones)))
 
@@ -162,7 +161,7 @@ class SpanningTrees(Counting):
 
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
         layout = graph.layout
-        if any(member.group.arity > 2 for member in layout.message_groups):
+        if graph.structured or any(member.group.arity > 2 for member in layout.message_groups):
             least = np.full(layout.message_factors, np.inf)
             np.minimum.at(least, layout.edge_factor, 1.0 / layout.degrees[layout.edge_variable])
             return CountingNumbers(least, np.ones(graph.variables))
@@ -185,7 +184,7 @@ class MonotonicChains(Counting):
 
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
         layout = graph.layout
-        if any(member.group.arity > 2 for member in layout.message_groups):
+        if graph.structured or any(member.group.arity > 2 for member in layout.message_groups):
             raise ValueError(
                 "monotonic chains need a pairwise graph; use SpanningTrees() with factors of arity above 2"
             )
@@ -291,9 +290,9 @@ def concave_scaling(graph: FactorGraph, counting: Counting, steps: int = 30) -> 
         factor = numbers.factor * share
         rule = CountingNumbers(factor, numbers.total)
         pieces, first = {}, 0
-        for member in layout.message_groups:
-            pieces[member.group.name] = factor[first : first + member.group.count]
-            first += member.group.count
+        for name, count in layout.named_factors:
+            pieces[name] = factor[first : first + count]
+            first += count
         return Given(pieces, rule.variable(layout))
 
     if check_concavity(graph, scaled(1.0)):

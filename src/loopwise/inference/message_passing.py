@@ -64,6 +64,9 @@ class Solution(Protocol):
     def factor(self, name: str) -> Tensor:
         """Beliefs of group ``name``, ``[*batch, factors, *shape]``."""
 
+    def structured(self) -> Tensor:
+        """For each structured factor its log-partition less its beliefs times its messages, ``[*batch, factors]``."""
+
     def messages(self) -> Tensor:
         """Log messages to variables ``[*batch, slots]``, normalised."""
 
@@ -94,6 +97,7 @@ class MessagePassing(Inference):
     """
 
     takes_messages: ClassVar[bool] = True
+    takes_structured: ClassVar[bool] = True
     gradients: ClassVar[tuple[type[Gradient], ...]] = (Unroll, FixedPoint, OneStep, Perturbation, LinearSolve)
 
     iterations: int = 100
@@ -141,8 +145,11 @@ class MessagePassing(Inference):
                 beliefs = self.run(problem)
             return _without_gradient(beliefs, problem)
         if wanted and isinstance(self.gradient, MarginalGradient):
+            _check_structured(problem, self.gradient)
             return implicit_beliefs(self, problem, numbers)
         engine = self.engine or default_engine(problem.like.device)
+        if problem.graph.structured:
+            engine = _structured_engine(engine)
         solution = engine.solve(problem, self, numbers)
         status = self._status(problem, solution, engine)
         if self.tolerance > 0 and not status.converged:
@@ -162,7 +169,9 @@ class MessagePassing(Inference):
             problem.graph,
             solution.states,
             lambda name: _factor(problem, solution, name),
-            lambda: free_energy(problem, solution.states, solution.factor, numbers, self.temperature),
+            lambda: free_energy(
+                problem, solution.states, solution.factor, numbers, self.temperature, solution.structured
+            ),
             status,
             solution.messages,
             trace=solution.trace,
@@ -202,7 +211,7 @@ class MessagePassing(Inference):
             messages=solution.sent,
             engine=engine.name,
             domain=solution.domain,
-            notes=self._notes(problem.graph, arrived),
+            notes=(*self._notes(problem.graph, arrived), *_structured_notes(problem.graph)),
         )
 
     def _exact_on(self, graph: FactorGraph) -> bool:
@@ -258,6 +267,31 @@ class TRW(MessagePassing):
         if isinstance(self._rule(), (SpanningTrees, MonotonicChains)) and arrived and self.temperature > 0:
             return ("log-partition is an upper bound",)
         return ()
+
+
+def _structured_engine(engine: Engine) -> Engine:
+    """Structured factors run kernels of their own, between which the reference engine does the rest."""
+    from loopwise.inference.compiled import Compiled
+    from loopwise.inference.reference import Reference
+
+    return Reference() if isinstance(engine, Compiled) else engine
+
+
+def _structured_notes(graph: FactorGraph) -> tuple[str, ...]:
+    if not graph.structured:
+        return ()
+    names = ", ".join(f"{group.name} ({group.kinds()})" for group in graph.structured)
+    return (f"structured factors, which the reference engine runs: {names}",)
+
+
+def _check_structured(problem: Problem, gradient: MarginalGradient) -> None:
+    """Perturbation needs only the map from tables to marginals; other estimators look into every factor."""
+    graph = problem.graph
+    if graph.structured and (isinstance(gradient, LinearSolve) or any(group.weighted for group in graph.structured)):
+        raise GradientError(
+            f"{type(gradient).__name__} has no gradient through the structured factors {graph.structured[0].name!r} "
+            f"({graph.structured[0].kinds()}); use Unroll() or FixedPoint()"
+        )
 
 
 def _without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
@@ -316,6 +350,8 @@ def default_engine(device: torch.device) -> Engine:
 
 def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:
     """Factor beliefs of any arity: those of arity 1 are their variable's, those of arity 0 are 1."""
+    if problem.graph.structured_group(name) is not None:
+        return solution.factor(name)
     group = problem.graph.group(name)
     if group.arity >= 2:
         return solution.factor(name)

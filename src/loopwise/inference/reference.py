@@ -14,8 +14,9 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, at_fixed_point
-from loopwise.graph.layout import MessageGroup
+from loopwise.graph.layout import MessageGroup, StructuredMember
 from loopwise.inference.base import Problem
+from loopwise.inference.bethe import expectation
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
@@ -57,6 +58,15 @@ class Circuit:
             first += group.count
             shape = (group.count, *(1,) * group.arity)
             self.tables.append(divided(problem.table(group.name), temperature * weight.reshape(shape)))
+        if self.maximise and layout.structured:
+            raise ValueError(
+                f"max-product (temperature 0) has no messages of structured factors ({layout.structured[0].name!r}); "
+                "use a small positive temperature"
+            )
+        self.own: list[Tensor | None] = []
+        for number, structured in enumerate(layout.structured):
+            given = problem.own(structured)
+            self.own.append(None if given is None else divided(given, temperature * factor[first + number]))
 
     def initial(self) -> Tensor:
         """Uniform messages."""
@@ -90,7 +100,25 @@ class Circuit:
                 without = joint[position]
                 message = torch.amax(without, others) if self.maximise else log_sum(without, others)
                 pieces.append(normalised(message).expand(*incoming, group.count, group.shape[position]))
-        return self._flatten(pieces)
+        blocks = [self._flatten(pieces)] if pieces else []
+        blocks += [
+            member.factor.messages(self._incoming(member, n), own)
+            for member, own in zip(self.layout.structured, self.own, strict=True)
+        ]
+        return torch.cat(blocks, dim=-1) if blocks else self.initial()
+
+    def _incoming(self, member: StructuredMember, n: Tensor) -> Tensor:
+        """The messages to one structured factor, ``[*batch, slots]``."""
+        return n[..., member.slot_start : member.slot_start + member.factor.slots]
+
+    def structured_energies(self, n: Tensor) -> Tensor:
+        r""":math:`\log Z_\alpha - \sum_i b_i\cdot n_i` of each structured factor, ``[*batch, factors]``."""
+        values = []
+        for member, own in zip(self.layout.structured, self.own, strict=True):
+            incoming = self._incoming(member, n)
+            beliefs = member.factor.marginals(incoming, own)
+            values.append(member.factor.log_partition(incoming, own) - expectation(incoming, beliefs).sum(-1))
+        return torch.stack(values, -1)
 
     def _joint(self, member: MessageGroup, table: Tensor, n: Tensor) -> tuple[list[Tensor], torch.Size]:
         """For each position the table plus all messages but that position's, ``[*batch, factors, *shape]``."""
@@ -123,7 +151,7 @@ class Circuit:
             block = torch.cat(pieces[at : at + member.group.arity], dim=-1)
             blocks.append(block.flatten(-2))
             at += member.group.arity
-        return torch.cat(blocks, dim=-1) if blocks else self.initial()
+        return torch.cat(blocks, dim=-1)
 
     def states(self, m: Tensor) -> Tensor:
         """Variable beliefs."""
@@ -140,7 +168,7 @@ class Circuit:
         return torch.exp(total - mass[..., self.state_variable])
 
     def factor(self, name: str, n: Tensor) -> Tensor:
-        """Beliefs of one group."""
+        """Beliefs of one group; of structured factors those of their variables, ``[*batch, slots]``."""
         for member, table in zip(self.layout.message_groups, self.tables, strict=True):
             if member.group.name == name:
                 joint = self._joint(member, table, n)[0][0]
@@ -148,6 +176,13 @@ class Circuit:
                 joint = joint + first.reshape(*first.shape, *(1,) * (member.group.arity - 1))
                 axes = list(range(-member.group.arity, 0))
                 return torch.exp(joint - log_sum(joint, axes, keepdim=True))
+        pieces = [
+            member.factor.marginals(self._incoming(member, n), own)
+            for member, own in zip(self.layout.structured, self.own, strict=True)
+            if member.name == name
+        ]
+        if pieces:
+            return torch.cat(pieces, -1)
         raise ValueError(f"no factor group {name!r} of arity 2 or more")
 
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
@@ -225,6 +260,9 @@ class ReferenceSolution:
 
     def factor(self, name: str) -> Tensor:
         return self.circuit.factor(name, self.circuit.to_factors(self.m))
+
+    def structured(self) -> Tensor:
+        return self.circuit.structured_energies(self.circuit.to_factors(self.m))
 
     def messages(self) -> Tensor:
         return self.m
@@ -324,4 +362,14 @@ def _example(problem: Problem, example: int) -> Problem:
     folded = problem.folded
     if folded is not None:
         folded = folded.expand(*problem.batch, folded.shape[-1]).reshape(-1, folded.shape[-1])[example]
-    return Problem(problem.graph, tables, torch.Size(), problem.like, folded=folded)
+    structured = {}
+    for named in problem.graph.structured:
+        values: list[Tensor | None] = []
+        given = problem.structured.get(named.name, (None,) * named.count)
+        for factor, value in zip(named.factors, given, strict=True):
+            if value is not None:
+                shape = factor.potentials_shape or ()
+                value = value.expand(*problem.batch, *shape).reshape(-1, *shape)[example]
+            values.append(value)
+        structured[named.name] = tuple(values)
+    return Problem(problem.graph, tables, torch.Size(), problem.like, folded=folded, structured=structured)

@@ -91,6 +91,7 @@ def identify(value: object, depth: int = _DEEP) -> str:
 def describe_graph(graph: FactorGraph) -> str:
     """A graph for comparison: its sizes and a checksum of all its integers."""
     arrays = [graph.cardinalities, *(group.scopes for group in graph.groups)]
+    arrays += [scope for group in graph.structured for scope in group.scopes]
     return f"{graph!r} (checksum {checksum(*arrays)})"
 
 

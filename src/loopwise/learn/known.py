@@ -39,6 +39,7 @@ from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, Perturbation, 
 from loopwise.gradient.solvers import Direct, Minres
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Unroll
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.structured import AtMostOne, Chain, ExactlyOne, Hypergraph, ProjectiveTree, Tree
 from loopwise.inference.auto import Auto
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.counting import Bethe, Given, MonotonicChains, Reweighted, SpanningTrees
@@ -114,6 +115,7 @@ _DATACLASSES: tuple[type, ...] = (
     Geometric, Linear, Listed,
     Mean, Sum, Pooled, Each,
     SparseGroup,
+    AtMostOne, Chain, ExactlyOne, Hypergraph, ProjectiveTree, Tree,
 )  # fmt: skip
 
 _MODULES: dict[type, Options] = {
@@ -131,7 +133,19 @@ _MODULES: dict[type, Options] = {
 }
 
 # Metrics share names with losses; a decoder may weigh samples by one.
-_METRICS = (metric.Accuracy, metric.HammingError, metric.FBeta, metric.F1)
+_METRICS = (
+    metric.Accuracy,
+    metric.HammingError,
+    metric.FBeta,
+    metric.F1,
+    metric.Correct,
+    metric.ValueF1,
+    metric.VariableF1,
+    metric.EntityF1,
+    metric.PairwiseAccuracy,
+    metric.PairwiseF1,
+    metric.BCubed,
+)
 
 KNOWN: tuple[Known, ...] = (
     *(Known(kind.__name__, kind, _fields, kind) for kind in _DATACLASSES),

@@ -53,7 +53,7 @@ def describe_system(system: System) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "inference": describer.describe(system.inference, "inference"),
         "decoder": describer.describe(system.decoder, "decoder"),
     }
-    structure, graph = _describe_graph(system.graph)
+    structure, graph = _describe_graph(system.graph, describer)
     description: dict[str, Any] = {"graph": graph, "system": parts, "state": list(state)}
     if system.vocabulary is not None:
         vocabulary = system.vocabulary
@@ -77,7 +77,7 @@ def build_system(tensors: dict[str, Tensor], description: dict[str, Any]) -> Sys
     return system
 
 
-def _describe_graph(graph: FactorGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _describe_graph(graph: FactorGraph, describer: Describer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Integers as tensors, since graphs may be large; names as JSON."""
     if type(graph) is not FactorGraph:
         raise ValueError(f"a graph of class {type(graph).__name__} cannot be saved, only a FactorGraph")
@@ -86,12 +86,23 @@ def _describe_graph(graph: FactorGraph) -> tuple[dict[str, Tensor], dict[str, An
         tensors[f"graph.scopes.{number}"] = torch.tensor(group.scopes)
     if graph._order is not None:  # so that `locate` goes on to number factors as in the list they came from
         tensors["graph.order"] = torch.tensor(np.stack(graph._order))
-    return tensors, {"groups": [group.name for group in graph.groups]}
+    described: dict[str, Any] = {"groups": [group.name for group in graph.groups]}
+    if graph.structured:
+        described["structured"] = [
+            [group.name, [[describer.describe(factor, group.name), scope.tolist()] for factor, scope in group.members]]
+            for group in graph.structured
+        ]
+    return tensors, described
 
 
 def _build_graph(tensors: dict[str, Tensor], description: dict[str, Any]) -> FactorGraph:
     scopes = {name: tensors[f"graph.scopes.{number}"].numpy() for number, name in enumerate(description["groups"])}
-    graph = FactorGraph(tensors["graph.cardinalities"].numpy(), scopes)
+    make = Builder(FactorGraph([], {}), tensors).build  # structured factors need no graph
+    structured = {
+        name: [(make(factor), scope) for factor, scope in members]
+        for name, members in description.get("structured", [])
+    }
+    graph = FactorGraph(tensors["graph.cardinalities"].numpy(), scopes, structured)
     if "graph.order" in tensors:
         group, row = tensors["graph.order"].numpy()
         graph._order = (group, row)

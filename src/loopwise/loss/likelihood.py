@@ -105,7 +105,9 @@ class _LogPartitionDifference(Objective):
         tables, batch = model_batch(graph, potentials, observed)
         unconditional = bool((observed.given == FREE).all())  # then one run serves all examples that share tables
         free = self._log_partition(inference, graph, tables, None if unconditional else observed.given)
-        if observed.complete:  # then only one configuration is left, and its score is the log-partition function
+        if (
+            observed.complete and not graph.structured
+        ):  # then only one configuration is left, and its score is the log-partition function
             clamped = log_score(graph, tables, observed.known)
         else:
             clamped = self._log_partition(inference, graph, tables, observed.known)
@@ -235,6 +237,15 @@ def model_batch(graph: FactorGraph, potentials: object, observed: Observed) -> t
         return tables, broadcast_batches(batch, examples)
     except RuntimeError:
         raise ValueError(f"evidence for {examples} examples does not fit potentials for {tuple(batch)}") from None
+
+
+def check_tables_only(graph: FactorGraph, objective: Objective) -> None:
+    """Refuses a graph with structured factors, for objectives that look at one table at a time."""
+    if graph.structured:
+        raise ValueError(
+            f"{type(objective).__name__} takes tables only, and {graph.structured[0].name!r} is a structured factor; "
+            "use lw.loss.SurrogateLikelihood() with lw.BP()"
+        )
 
 
 def log_score(graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers) -> Tensor:

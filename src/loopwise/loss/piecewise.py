@@ -16,7 +16,16 @@ from torch import Tensor
 from loopwise.graph.evidence import FREE, Evidence
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
-from loopwise.loss.likelihood import Objective, Observed, cells_at, check_possible, chosen_rows, model_batch, pick_cells
+from loopwise.loss.likelihood import (
+    Objective,
+    Observed,
+    cells_at,
+    check_possible,
+    check_tables_only,
+    chosen_rows,
+    model_batch,
+    pick_cells,
+)
 from loopwise.potentials.fold import fold_unary
 
 
@@ -44,6 +53,7 @@ class Piecewise(Objective):
     def per_example(
         self, inference: Inference | None, graph: FactorGraph, potentials: object, evidence: Evidence
     ) -> Tensor:
+        check_tables_only(graph, self)
         observed = Observed.of(graph, evidence, self.joint)
         tables, batch = model_batch(graph, potentials, observed)
         like = next((table.new_empty(0) for table in tables.values()), torch.empty(0, dtype=torch.float64))

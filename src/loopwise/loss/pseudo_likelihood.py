@@ -15,7 +15,16 @@ from torch import Tensor
 from loopwise.graph.evidence import FREE, Evidence
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
-from loopwise.loss.likelihood import Objective, Observed, cells_at, chosen_rows, in_example, model_batch, pick_cells
+from loopwise.loss.likelihood import (
+    Objective,
+    Observed,
+    cells_at,
+    check_tables_only,
+    chosen_rows,
+    in_example,
+    model_batch,
+    pick_cells,
+)
 from loopwise.notices import ImpossibleError
 
 
@@ -40,6 +49,7 @@ class PseudoLikelihood(Objective):
     def per_example(
         self, inference: Inference | None, graph: FactorGraph, potentials: object, evidence: Evidence
     ) -> Tensor:
+        check_tables_only(graph, self)
         observed = Observed.of(graph, evidence, self.joint)
         tables, batch = model_batch(graph, potentials, observed)
         for group in graph.groups:

@@ -1,0 +1,21 @@
+"""Factors that are programs instead of tables: trees, chains, one of many, grammars."""
+
+from loopwise.graph.structured.at_most_one import AtMostOne
+from loopwise.graph.structured.base import StructuredFactor
+from loopwise.graph.structured.chain import Chain
+from loopwise.graph.structured.edges import all_edges
+from loopwise.graph.structured.exactly_one import ExactlyOne
+from loopwise.graph.structured.hypergraph import Hypergraph
+from loopwise.graph.structured.projective_tree import ProjectiveTree
+from loopwise.graph.structured.tree import Tree
+
+__all__ = [
+    "AtMostOne",
+    "Chain",
+    "ExactlyOne",
+    "Hypergraph",
+    "ProjectiveTree",
+    "StructuredFactor",
+    "Tree",
+    "all_edges",
+]

@@ -1,0 +1,205 @@
+"""Projective trees: log Z, edge marginals, messages, and the pull-back of any of them, one sentence or many.
+
+In: scores (log weights) of edges, a dense matrix ``[n + 1, n + 1]`` flattened: cell ``h * (n + 1) + m`` is the edge
+from head h to modifier m; row 0 is the root; -inf is a pruned edge, +inf one that must be there; column 0 and the
+diagonal are not read. Out: see each function; all matrices are flat and of that shape. Below the stages.
+
+Eisner's program (spec of the parser, section 3) runs on probabilities scaled column by column, and again in the log
+domain where those leave the range of float64: scores of +-1e4 are fine. O(n^3) time, O(n^2) memory, both ways.
+
+For one sentence, from another kernel::
+
+    charts, tangents = np.empty(charts_size(n)), np.empty(charts_size(n))
+    log_z, in_log = inside_outside(scores, n, single_root, charts, log_gradient)
+    read_columns(scores, log_gradient, n, log_on, log_off, messages)          # log p, log(1 - p), log-odds messages
+    pull_back(scores, n, single_root, charts, in_log, log_on, log_off, marginal_adjoint, logit_adjoint, tangents,
+              adjoint)                                                          # adjoint of the scores
+
+``pull_back`` with ``marginal_adjoint = v`` and ``logit_adjoint = 0`` is the covariance product C v; with
+``logit_adjoint = x`` it adds the pull-back of log(p / (1 - p)). Messages are logit p - a, so their pull-back is
+``pull_back(logit_adjoint=obar) - obar``. The charts of ``inside_outside`` must be those given to ``pull_back``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from loopwise.kernels.eisner_charts import (
+    GRADIENT,
+    MATRICES,
+    WEIGHT,
+    inside,
+    inside_tangent,
+    outside,
+    outside_tangent,
+)
+from loopwise.kernels.eisner_log import inside_log, inside_log_tangent, outside_log, outside_log_tangent
+from loopwise.kernels.tree_columns import (
+    LEAST_OFF,
+    LEAST_ON,
+    column_seeds,
+    finish_adjoint,
+    read_columns,
+    relative_direction,
+)
+
+GROWTH = 6.75  # there are about 6.75^n projective trees: a column of more equal weights is scaled down by so much
+RANGE = 1e140  # charts within this and its inverse are trusted: products of two of them stay in float64
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def charts_size(n):
+    """Length of the buffers ``charts`` and ``tangents`` of a sentence of ``n`` tokens."""
+    return MATRICES * (n + 1) * (n + 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def load_weights(scores, n, in_log, charts):
+    """Scaled weights (or their logs) into the first matrix; the log of what was divided out, -inf if no tree is left.
+
+    Every tree has one edge in each column, so columns may be scaled freely. Charts then hold numbers of the order of 1
+    both for flat scores (S equal weights in a column, 6.75^n trees) and for peaked ones (one weight of 1)."""
+    width, shift = n + 1, 0.0
+    for place in range(width * width):
+        charts[WEIGHT * width * width + place] = -np.inf if in_log else 0.0
+    for column in range(1, width):
+        top, forced = -np.inf, 0
+        for head in range(width):
+            if head != column:
+                top = max(top, scores[head * width + column])
+                forced += scores[head * width + column] == np.inf
+        if top == -np.inf or forced > 1:
+            return -np.inf
+        total = 0.0
+        for head in range(width):
+            at = head * width + column
+            if head == column:
+                continue
+            value = scores[at] - top
+            if forced:
+                value = 0.0 if scores[at] == np.inf else -np.inf
+            charts[WEIGHT * width * width + at] = value if in_log else np.exp(value)
+            total += charts[WEIGHT * width * width + at]
+        shift += 0.0 if forced else top
+        if not in_log and not forced:
+            scale = min(total, GROWTH)
+            shift += np.log(scale)
+            for head in range(width):
+                if head != column:
+                    charts[WEIGHT * width * width + head * width + column] /= scale
+    return shift
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _trusted(charts, scores, n, total):
+    """Whether the charts in the probability domain lost nothing: Z and dZ/dw of every edge are well within range."""
+    size = (n + 1) * (n + 1)
+    if not 1.0 / RANGE < total < RANGE:
+        return False
+    for column in range(1, n + 1):
+        for head in range(n + 1):
+            at = head * (n + 1) + column
+            value = charts[GRADIENT * size + at]
+            if head != column and scores[at] > -np.inf and not 1.0 / RANGE < value < RANGE:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def inside_outside(scores, n, single_root, charts, log_gradient):
+    """log Z (-inf: no tree), whether the charts hold logs, and into ``log_gradient`` log dZ/dw of every edge, also of
+    pruned ones, up to one constant a column (which :func:`read_columns` cancels)."""
+    size = (n + 1) * (n + 1)
+    shift = load_weights(scores, n, False, charts)
+    if shift == -np.inf:
+        return -np.inf, False
+    total = inside(charts, n, single_root)
+    if 1.0 / RANGE < total < RANGE:
+        outside(charts, n, single_root)
+        if _trusted(charts, scores, n, total):
+            for at in range(size):
+                log_gradient[at] = np.log(charts[GRADIENT * size + at])
+            return shift + np.log(total), False
+    shift = load_weights(scores, n, True, charts)
+    log_total = inside_log(charts, n, single_root)
+    if log_total == -np.inf:
+        return -np.inf, True
+    outside_log(charts, n, single_root)
+    for at in range(size):
+        log_gradient[at] = charts[GRADIENT * size + at]
+    return shift + log_total, True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gradient_tangent(charts, n, single_root, in_log, direction, tangents, moved):
+    """d log G along ``direction`` of the scores, for the charts of :func:`inside_outside`."""
+    size = (n + 1) * (n + 1)
+    for at in range(size):
+        weight = WEIGHT * size + at
+        tangents[weight] = direction[at] if in_log else direction[at] * charts[weight]
+    if in_log:
+        inside_log_tangent(charts, tangents, n, single_root)
+        outside_log_tangent(charts, tangents, n, single_root)
+    else:
+        inside_tangent(charts, tangents, n, single_root)
+        outside_tangent(charts, tangents, n, single_root)
+    for at in range(size):
+        value = charts[GRADIENT * size + at]
+        if in_log:
+            moved[at] = tangents[GRADIENT * size + at]
+        else:
+            moved[at] = tangents[GRADIENT * size + at] / value if value > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pull_back(
+    scores, n, single_root, charts, in_log, log_on, log_off, marginal_adjoint, logit_adjoint, tangents, adjoint
+):
+    """Adjoints of the scores from those of the marginals p and of logit p: one Hessian-vector product.
+
+    Near-certain edges and temperature 1e-4 are fine; adjoints of log-odds beyond +-500 are 0 (what they could move is
+    below the smallest float64)."""
+    size = (n + 1) * (n + 1)
+    seeds, direction, p = np.empty(size), np.empty(size), np.empty(size)
+    column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, LEAST_ON, LEAST_OFF, p, seeds)
+    relative_direction(seeds, p, n, direction)
+    gradient_tangent(charts, n, single_root, in_log, direction, tangents, adjoint)
+    finish_adjoint(scores, p, seeds, adjoint, n, adjoint)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forward_batch(
+    scores, start, lengths, single_root, chunk, chunks, charts, kept, log_partition, in_log, gradient, log_on, log_off,
+    messages,
+):  # fmt: skip
+    """Every ``chunks``-th sentence from ``chunk`` on: sentence s has ``lengths[s]`` tokens and the cells ``start[s]``
+    to ``start[s + 1]``. Calls of different chunks may run in different threads.
+
+    ``charts``: where ``kept``, of ``MATRICES * start[-1]`` numbers, for the backward to find; else room for the longest
+    sentence. Fills ``log_partition`` and ``in_log`` ``[sentences]`` and, flat, log dZ/dw, log p, log(1 - p) and
+    messages."""
+    for sentence in range(chunk, lengths.shape[0], chunks):
+        n, first, end = lengths[sentence], start[sentence], start[sentence + 1]
+        own, slope = charts[MATRICES * first if kept else 0 :], gradient[first:end]
+        log_partition[sentence], in_log[sentence] = inside_outside(scores[first:end], n, single_root, own, slope)
+        if log_partition[sentence] > -np.inf:
+            read_columns(scores[first:end], slope, n, log_on[first:end], log_off[first:end], messages[first:end])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def backward_batch(
+    scores, start, lengths, single_root, chunk, chunks, charts, kept, in_log, log_on, log_off, marginal_adjoint,
+    logit_adjoint, tangents, adjoint,
+):  # fmt: skip
+    """:func:`pull_back` of the same sentences; charts that were not ``kept`` are filled again. ``tangents``: room for
+    the longest sentence."""
+    for sentence in range(chunk, lengths.shape[0], chunks):
+        n, first, end = lengths[sentence], start[sentence], start[sentence + 1]
+        own, there = charts[MATRICES * first if kept else 0 :], scores[first:end]
+        if not kept:
+            inside_outside(there, n, single_root, own, adjoint[first:end])
+        pull_back(
+            there, n, single_root, own, in_log[sentence], log_on[first:end], log_off[first:end],
+            marginal_adjoint[first:end], logit_adjoint[first:end], tangents, adjoint[first:end],
+        )  # fmt: skip
