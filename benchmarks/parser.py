@@ -1,0 +1,145 @@
+"""Speed of the dependency parser on English: sentences a second, second order against first, one thread against two.
+
+    python benchmarks/parser.py [--quick] [--sentences 3000]
+
+Two parsers are trained on the beginning of EWT's training set (first order; grandparents and siblings with 2 iterations
+of BP), then parse its test set, features, pruning, inference, decoding and relations included, files left out. Before
+anything is timed: both must beat attaching every word to the one before it, and one thread must give the trees and the
+weights of two. Cost against length is measured on sentences of random arcs, ten heads a word, as pruning leaves them.
+Last line of output: JSON with `sentences_per_second` (second order, one thread), `second_over_first` (time),
+`threads_gain` (of an epoch of training), `cost_exponent` (from 20 to 80 words; at 160 of these random scores the charts
+leave the range of probabilities and are filled in the log domain, some ten times slower) and more.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from common import DEFAULT_DATA, folder_in, option_parser, print_summary
+from loopwise.apps.parser.options import Pruning, Templates
+from loopwise.apps.parser.parser import Parser
+from loopwise.formats.conllu import Sentence, read_conllu
+from loopwise.inference.message_passing import BP
+from loopwise.kernels.parser_arcs import prune_sentence
+from loopwise.kernels.parser_parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, SINGLE_ROOT, list_pairs
+from loopwise.kernels.parser_step import SQUARED, unrolled_step
+from timing import medians
+
+ITERATIONS = 2
+LENGTHS = (10, 20, 40, 80, 160)
+
+
+@dataclass(frozen=True)
+class Data:
+    train: list[Sentence]
+    test: list[Sentence]
+
+
+def main() -> None:
+    options = option_parser(__doc__.splitlines()[0])
+    options.add_argument("--sentences", type=int, default=None, help="training sentences (default 3000, quick 600)")
+    chosen = options.parse_args()
+    folder = folder_in(chosen.data or DEFAULT_DATA, "ud", "UD_English-EWT")
+    train = read_conllu(next(folder.glob("*train.conllu.gz")))
+    test = read_conllu(next(folder.glob("*test.conllu.gz")))
+    count = chosen.sentences or (600 if chosen.quick else 3000)
+    data = Data(train[:count], test[:300] if chosen.quick else test)
+    repeats = 3 if chosen.quick else 5
+    second, first = trained(data, ("grandparent", "sibling")), trained(data, ())
+    check(second, first, data)
+    seconds = medians(
+        {
+            "second": lambda: second.predict(data.test, threads=1),
+            "first": lambda: first.predict(data.test, threads=1),
+            "threaded": lambda: second.predict(data.test, threads=2),
+        },
+        repeats,
+    )
+    epochs = {threads: epoch_seconds(data, threads) for threads in (1, 2)}
+    costs = {n: sentence_seconds(n, repeats) for n in LENGTHS}
+    exponent = np.polyfit(np.log(LENGTHS[1:-1]), np.log([costs[n] for n in LENGTHS[1:-1]]), 1)[0]
+    print_summary(
+        {
+            "sentences_per_second": round(len(data.test) / seconds["second"], 1),
+            "first_order_sentences_per_second": round(len(data.test) / seconds["first"], 1),
+            "second_over_first": round(seconds["second"] / seconds["first"], 3),
+            "two_threads_sentences_per_second": round(len(data.test) / seconds["threaded"], 1),
+            "epoch_seconds": round(epochs[1], 2),
+            "threads_gain": round(epochs[1] / epochs[2], 3),
+            "milliseconds_by_length": {str(n): round(1e3 * value, 3) for n, value in costs.items()},
+            "cost_exponent": round(float(exponent), 3),
+            "train_sentences": len(data.train),
+            "test_sentences": len(data.test),
+        }
+    )
+
+
+def trained(data: Data, factors: tuple[str, ...], threads: int = 1, epochs: int = 2) -> Parser:
+    parser = Parser(
+        factors,
+        BP(iterations=ITERATIONS),
+        templates=Templates(size=8_000_000),
+        pruning=Pruning(size=4_000_000, folds=1),
+    )
+    parser.fit(data.train, epochs=epochs, threads=threads)
+    return parser
+
+
+def check(second: Parser, first: Parser, data: Data) -> None:
+    """The parsers parse, and threads change nothing."""
+    right = sum(head == place for sentence in data.test for place, head in enumerate(sentence.heads))
+    baseline = right / sum(map(len, data.test))
+    for parser in (second, first):
+        reached = parser.evaluate(data.test).uas
+        if reached < baseline + 0.2:
+            sys.exit(f"UAS {reached:.3f} is no better than the baseline, {baseline:.3f}: nothing to time")
+    alone, together = second.predict(data.test, threads=1), second.predict(data.test, threads=2)
+    if [s.lines for s in alone] != [s.lines for s in together]:
+        sys.exit("one thread and two give different trees")
+    few = Data(data.train[:60], data.test)
+    one, two = (trained(few, ("grandparent", "sibling"), threads, 1).model.weights for threads in (1, 2))
+    if not np.array_equal(one, two):
+        sys.exit("one thread and two give different weights")
+
+
+def epoch_seconds(data: Data, threads: int) -> float:
+    """One epoch of trees, second order; the second of two."""
+    parser = trained(data, ("grandparent", "sibling"), threads)
+    return parser.history[-1].seconds
+
+
+def sentence_seconds(n: int, repeats: int) -> float:
+    """Loss and gradient of one sentence of n words."""
+    rng = np.random.default_rng(n)
+    arcs = [
+        (h, m)
+        for m in range(1, n + 1)
+        for h in sorted({m - 1, *(k for k in rng.choice(n + 1, min(10, n), replace=False).tolist() if k != m)})
+    ]
+    heads, mods = (np.array(column, np.int32) for column in zip(*arcs, strict=True))
+    structure = GRANDPARENTS | SIBLINGS | PROJECTIVE | SINGLE_ROOT
+    heads, mods = prune_sentence(n, heads, mods, np.zeros(len(heads)), 0.0, n, structure)  # arcs of no tree are dropped
+    first, second, _ = list_pairs(n, heads, mods, structure)
+    unary, scores, gold = rng.normal(size=len(heads)), rng.normal(size=len(first)), (heads == mods - 1).astype(np.int64)
+
+    def run() -> None:
+        unrolled_step(
+            SQUARED, 1.0, n, heads, mods, unary, first, second, scores, gold, 0, ITERATIONS, 0.0, structure,
+            np.empty(len(unary)), np.empty(len(scores)),
+        )  # fmt: skip
+
+    run()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
+
+
+if __name__ == "__main__":
+    main()

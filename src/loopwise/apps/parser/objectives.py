@@ -1,0 +1,108 @@
+"""What a parser is trained for.
+
+In: nothing. Out: small objects that the training loop reads. Stage: use. All but the likelihood are taken through the
+truncated inference and see the original gold trees; the likelihood needs gold trees that the model can produce, so it
+is given the nearest ones, and gold arcs that pruning cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from loopwise.loss import MSE, SurrogateLikelihood, UnivariateQuadratic
+
+
+@dataclass(frozen=True)
+class CLL:
+    r"""Conditional log-likelihood, with beliefs for marginals: the surrogate of loopy models, exact for others.
+
+    Gradient: belief-weighted less gold features; the value is the Bethe approximation of log Z less the gold score.
+    """
+
+    name: ClassVar[str] = "cll"
+    possible_gold: ClassVar[bool] = True
+    clip: ClassVar[float] = math.inf
+
+    @property
+    def kind(self) -> int:
+        from loopwise.kernels.parser_step import LIKELIHOOD
+
+        return LIKELIHOOD
+
+    def temperature(self, share: float) -> float:
+        """Not used."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class L2:
+    r""":math:`2\sum_e(b_e-y_e)^2`: squared distance of the beliefs to the gold tree (Gormley et al. 2015, eq. 14)."""
+
+    name: ClassVar[str] = "l2"
+    possible_gold: ClassVar[bool] = False
+    clip: ClassVar[float] = math.inf
+
+    @property
+    def kind(self) -> int:
+        from loopwise.kernels.parser_step import SQUARED
+
+        return SQUARED
+
+    def temperature(self, share: float) -> float:
+        """Not used."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class AnnealedRisk:
+    r"""Expected number of wrong heads under the decoder softened to trees of log weights :math:`b_e/\mathcal T`.
+
+    :math:`\mathcal T` falls in a straight line from ``start`` to ``end`` over all updates of the run (Gormley et al.
+    2015, section 3.2). Gradients grow like its inverse, so those of one sentence are clipped to the norm ``clip``.
+    """
+
+    start: float = 0.1
+    end: float = 1e-4
+    clip: float = 5.0
+    name: ClassVar[str] = "ar"
+    possible_gold: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.end <= self.start:
+            raise ValueError(f"temperatures must fall and stay above 0, not go from {self.start} to {self.end}")
+        if not self.clip > 0:
+            raise ValueError(f"clip must be positive, not {self.clip}")
+
+    @property
+    def kind(self) -> int:
+        from loopwise.kernels.parser_step import RISK
+
+        return RISK
+
+    def temperature(self, share: float) -> float:
+        """That of an update, from the share of the run that is over."""
+        return self.start + (self.end - self.start) * share
+
+
+Objective = CLL | L2 | AnnealedRisk
+Goal = object  # an objective, several one after another, or a loss of loopwise.loss that means the same
+
+
+def objectives_of(loss: Goal) -> tuple[Objective, ...]:
+    """One or several objectives; ``(L2(), AnnealedRisk())`` trains for the first, then from there for the second."""
+    if isinstance(loss, Sequence) and not isinstance(loss, str):
+        if not loss:
+            raise ValueError("there is nothing to train for: the list of objectives is empty")
+        return tuple(objective for entry in loss for objective in objectives_of(entry))
+    if isinstance(loss, CLL | L2 | AnnealedRisk):
+        return (loss,)
+    if isinstance(loss, SurrogateLikelihood):
+        return (CLL(),)
+    if isinstance(loss, MSE | UnivariateQuadratic):
+        return (L2(),)
+    raise ValueError(
+        f"a parser is trained for CLL(), L2() or AnnealedRisk() of loopwise.apps.parser.objectives, not {loss!r}"
+    )

@@ -1,0 +1,336 @@
+"""The dependency parser: what users train, save and run.
+
+In: CoNLL-U or CoNLL-X files, or their sentences. Out: trees with relations and a confidence for every arc. Stage: use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.parser.arcs import Arcs, Pruner, Small, oracle
+from loopwise.apps.parser.evaluation import Scores, score
+from loopwise.apps.parser.fitting import Pieces, Plan, Record, data_checksum, fit_pieces
+from loopwise.apps.parser.labels import Labeller
+from loopwise.apps.parser.objectives import L2, Goal, objectives_of
+from loopwise.apps.parser.options import FACTORS, Pruning, Run, Structure, Templates
+from loopwise.apps.parser.parsing import Model, Parses
+from loopwise.apps.parser.training import RATE, Settings
+from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
+from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, read_conllu, write_conllu
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike
+from loopwise.inference.base import Inference
+from loopwise.inference.message_passing import BP
+from loopwise.inference.threads import available_threads
+from loopwise.learn.checkpoint import identify
+from loopwise.learn.history import History
+from loopwise.learn.progress import progress_bar
+from loopwise.notices import LoopwiseWarning
+
+Given = PathLike | Sequence[Sentence]
+CONFIDENCE = "ArcConfidence"  # how the last column calls an arc's belief
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One parsed sentence. ``marginals[h, m]``: the belief that h is the head of m, 0 where the arc was pruned."""
+
+    sentence: Sentence  # with the heads and relations found
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    confidence: tuple[float, ...]  # the belief of each word's arc
+    marginals: NDArray[np.float64]  # [n + 1, n + 1]
+
+
+class Parser:
+    """A graph-based parser trained for its own inference (Gormley, Dredze & Eisner 2015).
+
+    factors: pairs of arcs that are scored, ``"grandparent"`` and ``"sibling"``; none of them is a first-order parser.
+    inference: ``BP(iterations=...)``, in training and in use, or ``Exact()`` (grandparents only). projective: trees
+    whose arcs do not cross. single_root: one word under the root, as Universal Dependencies has it. templates:
+    features. pruning: how arcs are cut first; None keeps them all.
+
+    Time O(T (n^3 + k^2 n)) a sentence for T iterations and k heads a word.
+    """
+
+    def __init__(
+        self,
+        factors: Sequence[str] = FACTORS,
+        inference: Inference | None = None,
+        *,
+        projective: bool = True,
+        single_root: bool = True,
+        templates: Templates | None = None,
+        pruning: Pruning | None = Pruning(),  # noqa: B008 (frozen)
+    ) -> None:
+        self.structure = Structure.of(factors, projective, single_root)
+        self.inference = BP(iterations=4) if inference is None else inference
+        self.templates = Templates() if templates is None else templates
+        self.pruning = pruning
+        self._run = Run.of(self.inference, self.structure)
+        self._vocabulary: Vocabulary | None = None
+        self._pieces: Pieces | None = None
+
+    def fit(
+        self,
+        train: Given,
+        dev: Given | None = None,
+        loss: Goal = L2(),  # noqa: B008 (frozen)
+        *,
+        epochs: int = 10,
+        batch: int = 15,
+        rate: float | None = RATE,
+        l2: float = 0.0,
+        patience: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        labels: bool = True,
+        checkpoint: PathLike | None = None,
+        progress: bool = False,
+        skip_bad: bool = False,
+    ) -> History:
+        """Trains on sentences with trees; with ``dev``, the weights of the epoch with the best UAS are kept.
+
+        loss: ``L2()``, ``CLL()``, ``AnnealedRisk()``, or several, each from the weights of the one before. rate: of
+        AdaGrad; None finds one by trials on a tenth of the data. l2: strength of the prior times the number of
+        sentences; any makes updates about twice as long. labels: also train relations. checkpoint: a file from which
+        the same call goes on if it was stopped. skip_bad: leave out sentences whose heads form no tree, with a warning,
+        instead of stopping.
+        """
+        single_root = self.structure.single_root
+        sentences = _with_trees(self._read(train), single_root, skip_bad)
+        held_out = None if dev is None else _with_trees(self._read(dev), single_root, skip_bad)
+        if not sentences:
+            raise ValueError("there is no sentence with words to train on")
+        vocabulary = Vocabulary.learn(sentences, self.templates.cutoff)
+        corpus = encode(sentences, vocabulary)
+        settings = Settings(
+            epochs, batch, RATE if rate is None else rate, l2, patience, seed, threads or available_threads()
+        )
+        templates = self._fitting_templates(corpus)
+        plan = Plan(
+            corpus, None if held_out is None else encode(held_out, vocabulary), vocabulary, self.structure, self._run,
+            templates, self.pruning, objectives_of(loss), settings, probe=rate is None, labels=labels,
+        )  # fmt: skip
+        record = Record.open(checkpoint, _identity(plan))
+        with progress_bar(progress, plan.epochs) as tell:
+            pieces = fit_pieces(plan, record, tell)
+        self._vocabulary, self._pieces = vocabulary, pieces
+        return pieces.history
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Words, tags and relations that training saw."""
+        self._trained()
+        assert self._vocabulary is not None
+        return self._vocabulary
+
+    @property
+    def history(self) -> History:
+        """How training went."""
+        return self._trained().history
+
+    @property
+    def model(self) -> Model:
+        """Weights and inference."""
+        return self._trained().model
+
+    @property
+    def pruner(self) -> Pruner:
+        """What cuts arcs."""
+        return self._trained().pruner
+
+    @property
+    def labeller(self) -> Labeller | None:
+        """What chooses relations, if any were trained."""
+        return self._trained().labeller
+
+    def with_inference(self, inference: Inference) -> Parser:
+        """The same weights under another inference, for instance more iterations than it was trained for."""
+        pieces = self._trained()
+        other = Parser(
+            self.structure.factors, inference, projective=self.structure.projective,
+            single_root=self.structure.single_root, templates=self.templates, pruning=self.pruning,
+        )  # fmt: skip
+        other._vocabulary = self._vocabulary
+        other._pieces = replace(pieces, model=replace(pieces.model, run=other._run))
+        return other
+
+    def parse(
+        self, sentences: Given, *, partial: bool = False, by_odds: bool = False, threads: int | None = None
+    ) -> list[Tree]:
+        """A tree for each sentence. ``partial``: heads that sentences already have are kept, the others found.
+
+        ``by_odds``: decode by the log-odds of beliefs instead of the beliefs, which is not minimum Bayes risk.
+        """
+        given = self._read(sentences)
+        corpus, parses, labels = self._parse(given, partial, by_odds, threads)
+        names, confidence = self.vocabulary.relations, parses.confidence(corpus)
+        trees = []
+        heads, relations = corpus.split(parses.heads), None if labels is None else corpus.split(labels)
+        for place, (sentence, sure) in enumerate(zip(given, corpus.split(confidence), strict=True)):
+            found = tuple(heads[place].tolist())
+            named = _named(sentence, found, None if relations is None else relations[place], names, partial)
+            marginals = parses.marginals(corpus, place)
+            new = sentence.with_tree(found, named)
+            trees.append(Tree(new, found, tuple(named), tuple(sure.tolist()), marginals))
+        return trees
+
+    def predict(
+        self,
+        sentences: Given,
+        *,
+        confidence: bool = False,
+        partial: bool = False,
+        by_odds: bool = False,
+        threads: int | None = None,
+    ) -> list[Sentence]:
+        """The sentences with their trees; ``confidence``: the belief of each arc in the last column."""
+        given = self._read(sentences)
+        corpus, parses, labels = self._parse(given, partial, by_odds, threads)
+        heads = corpus.split(parses.heads)
+        relations = None if labels is None else corpus.split(labels)
+        sure = corpus.split(parses.confidence(corpus)) if confidence else None
+        done = []
+        for place, sentence in enumerate(given):
+            found = heads[place].tolist()
+            names, mine = self.vocabulary.relations, None if relations is None else relations[place]
+            named = _named(sentence, found, mine, names, partial)
+            notes = None if sure is None else [f"{CONFIDENCE}={value:.4f}" for value in sure[place].tolist()]
+            done.append(sentence.with_tree(found, named, notes))
+        return done
+
+    def parse_file(
+        self,
+        source: PathLike,
+        target: PathLike,
+        *,
+        confidence: bool = False,
+        partial: bool = False,
+        threads: int | None = None,
+    ) -> int:
+        """Parses a file to a file (``-``: standard streams), gz by name; how many sentences. Whole or not at all."""
+        done = self.predict(source, confidence=confidence, partial=partial, threads=threads)
+        write_conllu(target, done)
+        return len(done)
+
+    def evaluate(self, gold: Given, *, threads: int | None = None, skip_bad: bool = False) -> Scores:
+        """Attachment scores on sentences with trees; ``skip_bad`` as in :meth:`fit`."""
+        sentences = _with_trees(self._read(gold), False, skip_bad)
+        return score(sentences, self.predict(sentences, threads=threads))
+
+    def beliefs(self, gold: Given, *, threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The belief of each decoded arc of all sentences, and whether it is right: what calibration is about."""
+        sentences = self._read(gold)
+        corpus, parses, _ = self._parse(sentences, False, False, threads)
+        words = corpus.word_columns
+        return parses.confidence(corpus)[words], parses.heads[words] == corpus.heads[words]
+
+    def pruning_report(self, gold: Given, *, threads: int | None = None) -> dict[str, float]:
+        """What pruning leaves of gold trees: :func:`loopwise.apps.parser.arcs.oracle`."""
+        corpus = encode(self._read(gold), self.vocabulary)
+        arcs = self._arcs(corpus, None, threads or available_threads())
+        return oracle(corpus, arcs, self.structure)
+
+    def save(self, path: PathLike) -> None:
+        """Everything in one file, written whole or not at all."""
+        from loopwise.apps.parser.saving import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: PathLike) -> Parser:
+        """The parser of a file that :meth:`save` wrote; nothing in the file is run."""
+        from loopwise.apps.parser.saving import load
+
+        return load(path)
+
+    def _parse(
+        self, sentences: Sequence[Sentence], partial: bool, by_odds: bool, threads: int | None
+    ) -> tuple[Corpus, Parses, Small | None]:
+        pieces, cores = self._trained(), threads or available_threads()
+        corpus = encode(sentences, self.vocabulary)
+        arcs = self._arcs(corpus, corpus.heads if partial else None, cores)
+        parses = pieces.model.parse(corpus, arcs, self.vocabulary.tags, cores, by_odds)
+        if parses.failed.any():
+            sentence = sentences[int(np.flatnonzero(parses.failed)[0])]
+            kind = "projective " if self.structure.projective else ""
+            raise FormatError(
+                sentence.where,
+                sentence.line,
+                f"no {kind}tree {'of one root ' if self.structure.single_root else ''}has the heads given here",
+            )
+        labels = None
+        if pieces.labeller is not None:
+            labels = pieces.labeller.relations(corpus, parses.heads, self.vocabulary, cores)
+        return corpus, parses, labels
+
+    def _arcs(self, corpus: Corpus, given: Small | None, threads: int) -> Arcs:
+        return self.pruner.arcs(corpus, self.structure, self.vocabulary.tags, given, threads)
+
+    def _fitting_templates(self, corpus: Corpus) -> Templates:
+        """Without copies for coarse tags where they are the fine ones."""
+        same = bool((corpus.tokens[2] == corpus.tokens[3]).all())
+        return replace(self.templates, coarse=False) if same else self.templates
+
+    def _read(self, given: Given) -> list[Sentence]:
+        return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else read_conllu(given)
+
+    def _trained(self) -> Pieces:
+        if self._pieces is None:
+            raise ValueError("this parser is not trained; call fit(), or Parser.load() a file")
+        return self._pieces
+
+
+def _with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool) -> list[Sentence]:
+    """Those that have words; heads that form no tree are an error, or a warning if such sentences are to be left
+    out.
+    """
+    kept: list[Sentence] = []
+    for sentence in sentences:
+        try:
+            check_tree(sentence, single_root=single_root)
+        except FormatError as problem:
+            if not skip_bad:
+                raise
+            warnings.warn(LoopwiseWarning(f"left out: {problem}"), stacklevel=3)
+            continue
+        if len(sentence):
+            kept.append(sentence)
+    return kept
+
+
+def _named(sentence: Sentence, heads: Sequence[int], numbers: Any, names: Sequence[str], partial: bool) -> list[str]:
+    """Relations by name, bare ones where none were trained; those that came with a given head stay."""
+    if numbers is None:
+        found = ["root" if head == 0 else "dep" for head in heads]
+    else:
+        found = [names[number] for number in numbers.tolist()]
+    if not partial:
+        return found
+    return [
+        mine if head != NO_HEAD and mine != "_" else new
+        for mine, new, head in zip(sentence.relations, found, sentence.heads, strict=True)
+    ]
+
+
+def _identity(plan: Plan) -> dict[str, str]:
+    """What tells a run of training from another."""
+    settings = replace(plan.settings, threads=1)  # which change nothing
+    return {
+        "training data": data_checksum(plan.train),
+        "development data": data_checksum(plan.dev),
+        "structure": identify(plan.structure),
+        "inference": identify(plan.run),
+        "templates": identify(plan.templates),
+        "pruning": identify(plan.pruning),
+        "objectives": identify(list(plan.objectives)),
+        "settings": identify(settings),
+        "options": identify([plan.probe, plan.labels]),
+    }

@@ -1,0 +1,350 @@
+"""``loopwise parser``: train a dependency parser, parse, score, look.
+
+Files are CoNLL-U or CoNLL-X, plain or ``.gz``; ``-`` is a standard stream. Reports go to standard output (to standard
+error where that carries sentences).
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import is_interactive, one_line_each, say
+
+if TYPE_CHECKING:
+    from loopwise.apps.parser.evaluation import Scores
+    from loopwise.apps.parser.objectives import Objective
+    from loopwise.apps.parser.parser import Parser
+    from loopwise.formats.conllu import Sentence
+    from loopwise.inference.base import Inference
+    from loopwise.learn.history import History
+    from loopwise.plot.arcs import Drawing
+
+parser = typer.Typer(no_args_is_help=True, help="Dependency trees: train a parser, parse, score, look.")
+
+STANDARD_STREAM = "-"
+SUFFIX = ".loopwise"
+TAGGER = "A file of loopwise tagger train: its tags replace the coarse ones."
+FINE_TAGGER = "The same for fine tags."
+
+
+class LossName(str, Enum):
+    """What to train for, by name."""
+
+    L2 = "l2"
+    CLL = "cll"
+    AR = "ar"
+    L2_AR = "l2+ar"
+
+
+class MethodName(str, Enum):
+    """Inference by name."""
+
+    BP = "bp"
+    EXACT = "exact"
+
+
+@parser.callback()
+def _parser() -> None:
+    pass
+
+
+@parser.command()
+def train(
+    sentences: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences with trees.")],
+    dev: Annotated[Path | None, typer.Option(help="Sentences to choose the best epoch by.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to save the parser.", show_default=f"TRAIN with {SUFFIX}")
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Iterations of belief propagation, in training and in use.")] = 4,
+    loss: Annotated[LossName, typer.Option(help="What to train for.")] = LossName.L2,
+    factors: Annotated[
+        str, typer.Option(help="Pairs of arcs to score, separated by commas: grandparent, sibling, or none.")
+    ] = "grandparent,sibling",
+    inference: Annotated[MethodName, typer.Option(help="bp, or exact, which knows no siblings.")] = MethodName.BP,
+    nonprojective: Annotated[bool, typer.Option("--nonprojective", help="Arcs may cross.")] = False,
+    multi_root: Annotated[bool, typer.Option("--multi-root", help="Several words may be roots.")] = False,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut unlikely arcs first.")] = True,
+    epochs: Annotated[int, typer.Option(help="Passes over the sentences.")] = 10,
+    batch: Annotated[int, typer.Option(help="Sentences a step.")] = 15,
+    rate: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None,
+    probe: Annotated[bool, typer.Option("--probe", help="Find the learning rate by trials.")] = False,
+    l2: Annotated[float, typer.Option("--l2", help="Strength of the prior, times the sentences.")] = 0.0,
+    patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None,
+    size: Annotated[int, typer.Option(help="Weights that hashed features share.")] = 20_000_000,
+    cutoff: Annotated[int, typer.Option(help="Words seen fewer times are unknown.")] = 3,
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Also train relations.")] = True,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out sentences without a tree.")] = False,
+    tagger: Annotated[Path | None, typer.Option(help=TAGGER)] = None,
+    fine_tagger: Annotated[Path | None, typer.Option(help=FINE_TAGGER)] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON, with the history.")] = False,
+    seed: Annotated[int, typer.Option(help="For the order of sentences.")] = 0,
+) -> None:
+    """Train a parser on sentences with trees, for the inference it will be used with."""
+    with one_line_each():
+        from loopwise.apps.parser.options import Pruning, Templates
+        from loopwise.apps.parser.parser import Parser
+        from loopwise.apps.parser.training import RATE
+
+        if probe and rate is not None:
+            raise ValueError("--probe finds the rate that --rate gives; use one of them")
+        new = Parser(
+            _factors(factors),
+            _inference(inference, iterations),
+            projective=not nonprojective,
+            single_root=not multi_root,
+            templates=Templates(size=size, cutoff=cutoff),
+            pruning=Pruning() if prune else None,
+        )
+        target = Path(_stem(sentences) + SUFFIX) if out is None else out
+        known = _read(sentences, tagger, fine_tagger)
+        held_out = None if dev is None else _read(dev, tagger, fine_tagger)
+        history = new.fit(
+            known, held_out, _objectives(loss), epochs=epochs, batch=batch,
+            rate=None if probe else RATE if rate is None else rate, l2=l2, patience=patience, seed=seed,
+            threads=threads, labels=labels, checkpoint=checkpoint, progress=is_interactive(), skip_bad=skip_bad,
+        )  # fmt: skip
+        new.save(target)
+        _report_training(as_json, new, sentences, target, known if held_out is None else held_out, history)
+
+
+@parser.command()
+def predict(
+    system: Annotated[Path, typer.Argument(metavar="PARSER", help="A file that loopwise parser train saved.")],
+    sentences: Annotated[Path, typer.Argument(metavar="IN", help="Sentences to parse; - is standard input.")],
+    out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="The probability of each arc in the last column.")
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Keep the heads there are; find those that are _.")
+    ] = False,
+    iterations: Annotated[
+        int | None, typer.Option(help="Another number of iterations.", show_default="as trained")
+    ] = None,
+    tagger: Annotated[Path | None, typer.Option(help=TAGGER)] = None,
+    fine_tagger: Annotated[Path | None, typer.Option(help=FINE_TAGGER)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON: heads, relations and probabilities.")] = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; parsing draws nothing.")] = 0,
+) -> None:
+    """Parse sentences; everything but heads and relations is copied as it is."""
+    with one_line_each():
+        from loopwise.formats import atomic_write
+        from loopwise.formats.conllu import write_conllu
+
+        trained = _load(system, iterations)
+        read = _read(sentences, tagger, fine_tagger)
+        target = STANDARD_STREAM if out is None else str(out)
+        if as_json:
+            trees = trained.parse(read, partial=partial, threads=threads)
+            with atomic_write(target) as stream:
+                for tree in trees:
+                    row = {
+                        "words": tree.sentence.forms,
+                        "heads": list(tree.heads),
+                        "relations": list(tree.relations),
+                        "confidence": list(tree.confidence),
+                    }
+                    stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+            return
+        done = trained.predict(read, confidence=confidence, partial=partial, threads=threads)
+        write_conllu(target, done)
+        if out is not None:
+            say(f"{len(done)} sentences, {sum(map(len, done))} words: {out}")
+
+
+@parser.command()
+def evaluate(
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Sentences with the right trees.")],
+    system: Annotated[Path, typer.Argument(metavar="SYSTEM", help="The same text with trees to be scored.")],
+    lengths: Annotated[bool, typer.Option("--lengths", help="Also recall and precision by length of arcs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; scoring draws nothing.")] = 0,
+) -> None:
+    """Score trees: as the CoNLL 2018 shared task does, and by the 2006 rule that leaves out punctuation."""
+    with one_line_each():
+        from loopwise.apps.parser.evaluation import by_length, score
+        from loopwise.formats.conllu import read_conllu
+
+        if str(gold) == str(system) == STANDARD_STREAM:
+            raise ValueError("gold and system cannot both come from standard input; give one of them as a file")
+        right, found = read_conllu(str(gold), trees=True), read_conllu(str(system), trees=True)
+        scores = score(right, found)
+        rows = by_length(right, found) if lengths else None
+        if as_json:
+            report: dict[str, Any] = scores.to_json()
+            if rows is not None:
+                report["by_length"] = rows
+            typer.echo(json.dumps(report))
+            return
+        _show_scores(scores)
+        for row in rows or []:
+            recall, precision = 100 * row["recall"], 100 * row["precision"]
+            typer.echo(
+                f"length {row['length']:>6}: recall {recall:6.2f}, precision {precision:6.2f} ({row['gold']} gold arcs)"
+            )
+
+
+@parser.command()
+def show(
+    sentences: Annotated[Path, typer.Argument(metavar="IN", help="Sentences; their trees are drawn, or the model's.")],
+    out: Annotated[Path, typer.Option(help="A .svg file (one sentence) or an .html page.")],
+    model: Annotated[Path | None, typer.Option(help="Draw what this parser finds, with its probabilities.")] = None,
+    sentence: Annotated[
+        int | None, typer.Option(help="Which one, from 1.", show_default="the first; in HTML the first 20")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What was drawn, as JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; drawing draws no lots.")] = 0,
+) -> None:
+    """Draw trees: arcs over the words, as opaque as they are probable."""
+    with one_line_each():
+        from loopwise.formats import atomic_write
+        from loopwise.plot.arcs import draw_page, draw_svg
+
+        as_page = _is_page(out)
+        chosen = _chosen(_read(sentences), sentence, 20 if as_page else 1)
+        drawings = _model_drawings(_load(model, None), chosen) if model else [_plain_drawing(each) for each in chosen]
+        with atomic_write(out) as stream:
+            stream.write(draw_page(drawings, sentences.name) if as_page else draw_svg(drawings[0]))
+        if as_json:
+            typer.echo(json.dumps({"out": str(out), "sentences": len(drawings)}))
+        else:
+            typer.echo(f"{len(drawings)} drawn: {out}")
+
+
+def _factors(names: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in names.split(",") if name.strip())
+    return () if found == ("none",) else found
+
+
+def _inference(method: MethodName, iterations: int) -> Inference:
+    if method is MethodName.EXACT:
+        from loopwise.inference.exact import Exact
+
+        return Exact()
+    from loopwise.inference.message_passing import BP
+
+    return BP(iterations=iterations)
+
+
+def _objectives(loss: LossName) -> tuple[Objective, ...]:
+    from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+
+    known: dict[LossName, tuple[Objective, ...]] = {
+        LossName.L2: (L2(),),
+        LossName.CLL: (CLL(),),
+        LossName.AR: (AnnealedRisk(),),
+        LossName.L2_AR: (L2(), AnnealedRisk()),
+    }
+    return known[loss]
+
+
+def _stem(path: Path) -> str:
+    if str(path) == STANDARD_STREAM:
+        raise ValueError("sentences come from standard input; say with --out where to save the parser")
+    name = path.name.removesuffix(".gz")
+    return name.rsplit(".", 1)[0] if "." in name else name
+
+
+def _load(path: Path, iterations: int | None) -> Parser:
+    from loopwise.apps.parser.parser import Parser
+    from loopwise.inference.message_passing import BP
+
+    trained = Parser.load(path)
+    if iterations is None:
+        return trained
+    if not isinstance(trained.inference, BP):
+        raise ValueError("--iterations means nothing to a parser with exact inference")
+    return trained.with_inference(BP(iterations=iterations, tolerance=trained.inference.tolerance))
+
+
+def _read(path: Path, tagger: Path | None = None, fine_tagger: Path | None = None) -> list[Sentence]:
+    """Sentences, with the tags of a tagger if one is given: coarse ones, and fine ones if there is a second."""
+    from loopwise.formats.conllu import read_conllu
+
+    found = read_conllu(str(path))
+    if fine_tagger is not None and tagger is None:
+        raise ValueError("--fine-tagger sets fine tags beside the coarse ones of --tagger; give that too")
+    if tagger is None:
+        return found
+    from loopwise.apps import Tagger
+
+    forms = [sentence.forms for sentence in found]
+    coarse = Tagger.load(tagger).predict(forms)
+    fine = [None] * len(found) if fine_tagger is None else Tagger.load(fine_tagger).predict(forms)
+    return [sentence.with_tags(mine, finer) for sentence, mine, finer in zip(found, coarse, fine, strict=True)]
+
+
+def _report_training(
+    as_json: bool, new: Parser, train: Path, target: Path, judged: list[Sentence], history: History
+) -> None:
+    """``judged``: the development sentences, or those of training if there are none."""
+    scores = new.evaluate(judged, skip_bad=True) if history.best is not None else None
+    pruned = new.pruning_report(judged)
+    if as_json:
+        report: dict[str, Any] = {"train": str(train), "parser": str(target), "history": history.to_json()}
+        report["pruning"] = pruned
+        if scores is not None:
+            report["dev"] = scores.to_json()
+        typer.echo(json.dumps(report))
+        return
+    typer.echo(
+        f"loss {history.losses[0]:.4g} in the first epoch, {history.losses[-1]:.4g} in the last ({history.ended}, "
+        f"{history.seconds:.1f} s)"
+    )
+    typer.echo(
+        f"pruning leaves {pruned['arcs_per_word']:.1f} heads a word and {100 * pruned['oracle']:.2f} % of the gold arcs"
+    )
+    if scores is not None:
+        typer.echo(f"best on the development data: epoch {history.best}")
+        _show_scores(scores)
+    typer.echo(f"saved {target}")
+
+
+def _show_scores(scores: Scores) -> None:
+    typer.echo(f"UAS {100 * scores.uas:.2f}, LAS {100 * scores.las:.2f} (as CoNLL 2018: all {scores.words} words)")
+    typer.echo(
+        f"UAS {100 * scores.uas_no_punctuation:.2f}, LAS {100 * scores.las_no_punctuation:.2f} (as CoNLL 2006: "
+        f"{scores.scored_no_punctuation} words, punctuation left out, relations with their subtypes)"
+    )
+
+
+def _is_page(out: Path) -> bool:
+    suffix = out.suffix.lower()
+    if suffix not in (".svg", ".html"):
+        raise ValueError(f"--out must end in .svg or .html, not {out.name!r}")
+    return suffix == ".html"
+
+
+def _chosen(sentences: list[Sentence], number: int | None, most: int) -> list[Sentence]:
+    if not sentences:
+        raise ValueError("there is no sentence to draw")
+    if number is None:
+        return sentences[:most]
+    if not 1 <= number <= len(sentences):
+        raise ValueError(f"--sentence {number} is out of range; the file has {len(sentences)} sentences")
+    return [sentences[number - 1]]
+
+
+def _model_drawings(trained: Parser, sentences: list[Sentence]) -> list[Drawing]:
+    from loopwise.plot.arcs import Drawing
+
+    return [
+        Drawing(tree.sentence.forms, tree.sentence.coarse_tags, tree.heads, tree.relations, tree.marginals)
+        for tree in trained.parse(sentences)
+    ]
+
+
+def _plain_drawing(sentence: Sentence) -> Drawing:
+    from loopwise.plot.arcs import Drawing
+
+    return Drawing(sentence.forms, sentence.coarse_tags, sentence.heads, sentence.relations)

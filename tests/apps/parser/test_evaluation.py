@@ -1,0 +1,134 @@
+"""Scores counted by hand, alignment of other tokenisations, calibration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopwise.apps.parser.alignment import align, flatten
+from loopwise.apps.parser.evaluation import by_length, calibration, is_punctuation, score, sentence_counts
+from loopwise.formats import FormatError
+from loopwise.formats.conllu import Sentence, make_sentence, parse_conllu
+
+
+def rows(*lines: tuple[object, str, object, str]) -> Sentence:
+    """Id, form, head, relation."""
+    text = "\n".join(f"{i}\t{form}\t_\tX\t_\t_\t{head}\t{relation}\t_\t_" for i, form, head, relation in lines)
+    return next(parse_conllu(text))
+
+
+GOLD = rows(
+    ("1-2", "don't", "_", "_"), (1, "do", 3, "aux"), (2, "n't", 3, "advmod:neg"), (3, "pay", 0, "root"),
+    ("3.1", "e", "_", "_"), (4, "$", 5, "nummod"), (5, "5", 3, "obj"), (6, "...", 3, "punct"),
+)  # fmt: skip
+
+
+def test_scores_of_a_file_counted_by_hand() -> None:
+    system = GOLD.with_tree([3, 3, 0, 3, 3, 5], ["aux", "advmod", "root", "nummod", "nsubj", "punct"])
+    scores = score([GOLD], [system])
+    assert scores.words == scores.system_words == scores.aligned == 6
+    assert scores.uas == pytest.approx(4 / 6)  # words 1, 2, 3, 5; punctuation counts, and is wrong
+    assert scores.las == pytest.approx(3 / 6)  # the subtype of word 2 is forgiven, the relation of word 5 is not
+    assert scores.las_subtypes == pytest.approx(2 / 6)
+    assert scores.scored_no_punctuation == 5  # $ is a symbol, ... is punctuation
+    assert scores.uas_no_punctuation == pytest.approx(4 / 5)
+    assert scores.las_no_punctuation == pytest.approx(2 / 5)
+    right, scored = sentence_counts([GOLD], [system])
+    assert (right.tolist(), scored.tolist()) == ([4], [5])
+
+
+def test_words_that_are_cut_differently_count_in_precision_and_recall() -> None:
+    gold = rows((1, "ab", 2, "a"), (2, "c", 0, "root"), (3, "d", 2, "b"))
+    system = rows((1, "a", 2, "a"), (2, "b", 3, "x"), (3, "c", 0, "root"), (4, "d", 3, "b"))
+    scores = score([gold], [system])
+    assert scores.aligned == 2
+    assert scores.uas == pytest.approx(2 * 2 / (3 + 4))  # c under the root, d under c
+    assert scores.uas_no_punctuation == pytest.approx(2 / 3)
+
+
+def test_words_of_multiword_tokens_are_matched_by_form() -> None:
+    system = rows(
+        ("1-3", "don't", "_", "_"), (1, "DO", 4, "aux"), (2, "x", 4, "y"), (3, "n't", 4, "advmod"),
+        (4, "pay", 0, "root"),
+        (5, "$5", 4, "obj"), (6, "...", 4, "punct"),
+    )  # fmt: skip
+    pairs = align(flatten([GOLD], "gold"), flatten([system], "system"))
+    assert pairs.tolist() == [[0, 0], [1, 2], [2, 3], [5, 5]]
+    assert score([GOLD], [system]).uas == pytest.approx(2 * 4 / (6 + 6))
+
+
+def test_sentences_may_be_split_differently() -> None:
+    gold = [rows((1, "a", 0, "root"), (2, "b", 1, "x"), (3, "c", 1, "x"))]
+    system = [rows((1, "a", 0, "root"), (2, "b", 1, "x")), rows((1, "c", 0, "root"))]
+    assert score(gold, system).uas == pytest.approx(2 * 2 / 6)
+
+
+def naive_align(gold: list[tuple[int, int]], system: list[tuple[int, int]]) -> list[list[int]]:
+    return [[g, s] for (g, a), (s, b) in itertools.product(enumerate(gold), enumerate(system)) if a == b]
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=8), st.data())
+def test_without_multiword_tokens_words_pair_iff_they_cover_the_same(lengths: list[int], data: st.DataObject) -> None:
+    text = "abcdefghijklmnopqrstuvwx"[: sum(lengths)]
+    other: list[int] = []
+    while sum(other) < len(text):
+        other.append(data.draw(st.integers(1, min(3, len(text) - sum(other)))))
+    spans = []
+    sentences = []
+    for cut in (lengths, other):
+        ends = np.cumsum(cut).tolist()
+        spans.append(list(zip([0, *ends[:-1]], ends, strict=True)))
+        forms = [text[begin:end] for begin, end in spans[-1]]
+        sentences.append(make_sentence(forms, ["X"] * len(forms), heads=range(len(forms))))
+    pairs = align(flatten([sentences[0]], "gold"), flatten([sentences[1]], "system"))
+    assert pairs.tolist() == naive_align(*spans)
+
+
+def test_other_texts_and_broken_trees_are_refused() -> None:
+    one, other = (make_sentence([form], ["X"], heads=[0]) for form in ("abc", "abd"))
+    with pytest.raises(ValueError, match=r"different texts: after 2 characters, gold goes on with 'c'"):
+        score([one], [other])
+    cycle = make_sentence(["a", "b"], ["X", "X"], heads=[2, 1])
+    with pytest.raises(FormatError, match="cycle"):
+        score([cycle], [cycle])
+    with pytest.raises(ValueError, match="same words"):
+        sentence_counts([one], [other])
+
+
+def test_punctuation_is_decided_by_unicode_categories() -> None:
+    assert [is_punctuation(form) for form in ("«", "--", "`", "+", "<", "a.")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_errors_by_length_add_up() -> None:
+    words = [f"w{place}" for place in range(30)]
+    gold = make_sentence(words, ["X"] * 30, heads=[0, *[1] * 29])
+    system = make_sentence(words, ["X"] * 30, heads=list(range(30)))
+    table = {row["length"]: row for row in by_length([gold], [system])}
+    assert sum(row["gold"] for row in table.values()) == sum(row["system"] for row in table.values()) == 30
+    assert table["root"]["recall"] == table["root"]["precision"] == 1
+    assert table["1"]["gold"] == 1 and table["1"]["system"] == 29 and table["1"]["precision"] == pytest.approx(1 / 29)
+    assert table["20+"]["gold"] == 10 and table["20+"]["recall"] == 0
+
+
+def test_calibration_of_beliefs_that_are_right_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    beliefs = rng.random(200_000)
+    honest = calibration(beliefs, rng.random(len(beliefs)) < beliefs)
+    np.testing.assert_allclose(honest.accuracy, honest.confidence, atol=0.02)
+    assert honest.error < 0.01 and honest.brier == pytest.approx(1 / 6, abs=0.005)  # mean of p (1 - p)
+    boastful = calibration(np.full(100, 0.95), np.arange(100) < 50)
+    assert boastful.error == pytest.approx(0.45) and boastful.counts.tolist() == [0] * 9 + [100]
+    assert boastful.to_json()["accuracy"][:9] == [None] * 9
+    with pytest.raises(ValueError, match="one length"):
+        calibration([0.5], [True, False])

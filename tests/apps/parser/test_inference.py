@@ -1,0 +1,261 @@
+"""The compiled run of one sentence against enumeration, plain torch and differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from apps.parser.tree_oracle import (
+    GRANDPARENTS,
+    PROJECTIVE,
+    SIBLINGS,
+    SINGLE_ROOT,
+    all_trees,
+    reference_beliefs,
+    reference_loss,
+    reference_pairs,
+    tree_matrix,
+)
+from loopwise.kernels.parser_bp import propagate
+from loopwise.kernels.parser_model0 import item_scores, model0
+from loopwise.kernels.parser_parse import sentence_beliefs
+from loopwise.kernels.parser_parts import list_pairs
+from loopwise.kernels.parser_step import (
+    EXACT,
+    LIKELIHOOD,
+    PERTURBED,
+    RISK,
+    SQUARED,
+    UNROLLED,
+    exact_step,
+    perturbed_step,
+    unrolled_step,
+)
+
+PAIRS = GRANDPARENTS | SIBLINGS
+KINDS = [PROJECTIVE | SINGLE_ROOT, PROJECTIVE, SINGLE_ROOT, 0]
+
+
+class Case:
+    """A random sentence: arcs, of which some are pruned, scores, and a gold tree among what is left."""
+
+    def __init__(self, n: int, structure: int, seed: int, pruned: float = 0.2, scale: float = 1.5) -> None:
+        rng = np.random.default_rng(seed)
+        self.n, self.structure = n, structure
+        trees = all_trees(n, structure)
+        keep = trees[rng.integers(len(trees))]
+        self.arcs = [
+            (h, m)
+            for m in range(1, n + 1)
+            for h in range(n + 1)
+            if h != m and (keep[m - 1] == h or rng.random() > pruned)
+        ]
+        self.heads = np.array([h for h, _ in self.arcs], np.int32)
+        self.mods = np.array([m for _, m in self.arcs], np.int32)
+        self.first, self.second, self.grandparents = list_pairs(n, self.heads, self.mods, structure)
+        self.unary = rng.normal(size=len(self.arcs)) * scale
+        self.scores = rng.normal(size=len(self.first)) * scale
+        self.gold = np.array([keep[m - 1] == h for h, m in self.arcs], np.int64)
+
+    @property
+    def trees(self) -> torch.Tensor:
+        return tree_matrix(self.n, self.arcs, self.structure)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        return list(zip(self.first.tolist(), self.second.tolist(), strict=True))
+
+    def step(
+        self, objective: int, iterations: int, method: int = UNROLLED, temperature: float = 0.5, **changed: NDArray
+    ) -> tuple[float, NDArray, NDArray]:
+        unary, scores = changed.get("unary", self.unary), changed.get("scores", self.scores)
+        of_unary, of_scores = np.empty(len(unary)), np.empty(len(scores))
+        given = (
+            objective, temperature, self.n, self.heads, self.mods, unary, self.first, self.second, scores, self.gold, 0,
+        )  # fmt: skip
+        if method == EXACT:
+            loss = exact_step(*given, self.structure, of_unary, of_scores)
+        else:
+            step = perturbed_step if method == PERTURBED else unrolled_step
+            loss = step(*given, iterations, 0.0, self.structure, of_unary, of_scores)
+        return loss, of_unary, of_scores
+
+    def beliefs(self, iterations: int, method: int = UNROLLED) -> NDArray:
+        belief, odds = np.empty(len(self.arcs)), np.empty(len(self.arcs))
+        assert sentence_beliefs(
+            self.n, self.heads, self.mods, self.unary, self.first, self.second, self.scores, method, iterations, 0.0,
+            self.structure, belief, odds,
+        )  # fmt: skip
+        np.testing.assert_allclose(1 / (1 + np.exp(-odds)), belief, atol=1e-12)
+        return belief
+
+
+@pytest.mark.parametrize("structure", KINDS)
+def test_pairs_are_those_of_the_definition(structure: int) -> None:
+    case = Case(4, structure | PAIRS, seed=1)
+    assert sorted(case.pairs) == sorted(reference_pairs(case.arcs, structure | PAIRS))
+    grandparents = case.pairs[: case.grandparents]
+    assert sorted(grandparents) == sorted(reference_pairs(case.arcs, structure | GRANDPARENTS))
+
+
+@pytest.mark.parametrize("structure", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("kind", ["l2", "ar"])
+def test_losses_and_gradients_equal_those_of_torch(structure: int, n: int, kind: str) -> None:
+    for iterations in (1, 2, 4):
+        case = Case(n, structure | PAIRS, seed=10 * n + iterations)
+        unary = torch.tensor(case.unary, requires_grad=True)
+        scores = torch.tensor(case.scores, requires_grad=True)
+        belief, _ = reference_beliefs(case.trees, unary, case.pairs, scores, iterations)
+        loss = reference_loss(kind, case.trees, belief, torch.tensor(case.gold, dtype=torch.float64), 0.5)
+        ours, of_unary, of_scores = case.step(SQUARED if kind == "l2" else RISK, iterations)
+        assert ours == pytest.approx(float(loss.detach()), abs=1e-11)
+        if n > 1:  # of a single word everything is certain
+            expected = torch.autograd.grad(loss, [unary, scores], allow_unused=True)
+            np.testing.assert_allclose(of_unary, expected[0].numpy(), atol=1e-9)
+            if len(case.pairs) and expected[1] is not None:
+                np.testing.assert_allclose(of_scores, expected[1].numpy(), atol=1e-9)
+
+
+def test_gradients_of_a_longer_sentence_equal_differences() -> None:
+    n, rng = 9, np.random.default_rng(5)
+    case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=0)
+    case.n = n
+    case.arcs = [(h, m) for m in range(1, n + 1) for h in range(n + 1) if h != m and (h == m - 1 or rng.random() < 0.4)]
+    case.heads, case.mods = (np.array(column, np.int32) for column in zip(*case.arcs, strict=True))
+    case.first, case.second, _ = list_pairs(n, case.heads, case.mods, case.structure)
+    case.unary, case.scores = rng.normal(size=len(case.arcs)), rng.normal(size=len(case.first))
+    case.gold = (case.heads == case.mods - 1).astype(np.int64)
+    for objective in (SQUARED, RISK):
+        _, of_unary, of_scores = case.step(objective, 3)
+        ahead, along = rng.normal(size=len(case.unary)), rng.normal(size=len(case.scores))
+        up, down = (
+            case.step(objective, 3, unary=case.unary + step * ahead, scores=case.scores + step * along)[0]
+            for step in (1e-5, -1e-5)
+        )
+        assert (up - down) / 2e-5 == pytest.approx(of_unary @ ahead + of_scores @ along, rel=1e-6)
+
+
+@pytest.mark.parametrize("structure", KINDS)
+def test_beliefs_of_each_word_sum_to_one(structure: int) -> None:
+    case = Case(4, structure | PAIRS, seed=3)
+    for iterations in range(1, 6):
+        sums = np.bincount(case.mods, case.beliefs(iterations))
+        np.testing.assert_allclose(sums[1:], 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("structure", KINDS)
+def test_without_pairs_one_iteration_is_exact(structure: int) -> None:
+    case = Case(4, structure, seed=4)
+    exact = torch.softmax(case.trees @ torch.tensor(case.unary), 0) @ case.trees
+    np.testing.assert_allclose(case.beliefs(1), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(case.beliefs(3), exact.numpy(), atol=1e-12)
+    second = Case(4, structure | PAIRS, seed=4)
+    second.unary, second.scores = case.unary, np.zeros_like(second.scores)
+    np.testing.assert_allclose(second.beliefs(2), exact.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("structure", KINDS)
+def test_likelihood_is_exact_without_pairs_and_belief_weighted_with_them(structure: int) -> None:
+    case = Case(4, structure, seed=6)
+    unary = torch.tensor(case.unary, requires_grad=True)
+    nll = torch.logsumexp(case.trees @ unary, 0) - (unary * torch.tensor(case.gold)).sum()
+    loss, of_unary, _ = case.step(LIKELIHOOD, 1)
+    assert loss == pytest.approx(float(nll.detach()), abs=1e-11)
+    np.testing.assert_allclose(of_unary, torch.autograd.grad(nll, unary)[0].numpy(), atol=1e-11)
+    loopy = Case(4, structure | PAIRS, seed=6)
+    belief, joint = reference_beliefs(
+        loopy.trees, torch.tensor(loopy.unary), loopy.pairs, torch.tensor(loopy.scores), 3
+    )
+    _, of_unary, of_scores = loopy.step(LIKELIHOOD, 3)
+    gold = loopy.gold
+    np.testing.assert_allclose(of_unary, belief.numpy() - gold, atol=1e-11)
+    np.testing.assert_allclose(of_scores, joint.numpy() - gold[loopy.first] * gold[loopy.second], atol=1e-11)
+
+
+def test_bethe_value_is_close_to_the_truth_and_approximate() -> None:
+    case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=8, scale=0.5)
+    trees = case.trees
+    both = trees[:, case.first] * trees[:, case.second]
+    truth = torch.logsumexp(trees @ torch.tensor(case.unary) + both @ torch.tensor(case.scores), 0)
+    gold = case.gold
+    score = gold @ case.unary + (gold[case.first] * gold[case.second]) @ case.scores
+    ours = case.step(LIKELIHOOD, 50)[0] + score
+    assert 1e-6 < abs(ours - float(truth)) < 0.1 * abs(float(truth))
+
+
+@pytest.mark.parametrize("structure", [PROJECTIVE | SINGLE_ROOT, PROJECTIVE])
+def test_exact_grandparents_equal_enumeration(structure: int) -> None:
+    for seed in range(4):
+        case = Case(4, structure | GRANDPARENTS, seed=seed)
+        trees = case.trees
+        unary = torch.tensor(case.unary, requires_grad=True)
+        scores = torch.tensor(case.scores, requires_grad=True)
+        both = trees[:, case.first] * trees[:, case.second]
+        weight = trees @ unary + both @ scores
+        share = torch.softmax(weight, 0)
+        sigma = item_scores(case.n, case.heads, case.mods, case.unary, case.first, case.second, case.scores)
+        log_partition, _, _ = model0(case.n, case.heads, case.mods, sigma, np.zeros_like(sigma), case.structure)
+        assert log_partition == pytest.approx(float(torch.logsumexp(weight, 0).detach()), abs=1e-11)
+        np.testing.assert_allclose(case.beliefs(1, EXACT), (share @ trees).detach().numpy(), atol=1e-11)
+        gold = torch.tensor(case.gold, dtype=torch.float64)
+        for objective, loss in (
+            (SQUARED, reference_loss("l2", trees, share @ trees, gold, 0.5)),
+            (RISK, reference_loss("ar", trees, share @ trees, gold, 0.5)),
+            (LIKELIHOOD, torch.logsumexp(weight, 0) - gold @ unary - (gold[case.first] * gold[case.second]) @ scores),
+        ):
+            ours, of_unary, of_scores = case.step(objective, 1, EXACT)
+            expected = torch.autograd.grad(loss, [unary, scores], retain_graph=True)
+            assert ours == pytest.approx(float(loss.detach()), abs=1e-10)
+            np.testing.assert_allclose(of_unary, expected[0].numpy(), atol=1e-9)
+            np.testing.assert_allclose(of_scores, expected[1].numpy(), atol=1e-9)
+
+
+def test_perturbation_agrees_where_it_is_valid_and_refuses_elsewhere() -> None:
+    case = Case(4, PROJECTIVE | SINGLE_ROOT, seed=2)
+    unrolled, perturbed = case.step(SQUARED, 1), case.step(SQUARED, 1, PERTURBED)
+    assert perturbed[0] == pytest.approx(unrolled[0])
+    np.testing.assert_allclose(perturbed[1], unrolled[1], atol=1e-7)
+    loopy = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=2, scale=0.3)
+    assert np.isinf(loopy.step(SQUARED, 2, PERTURBED)[0])
+    settled = loopy.step(SQUARED, 200, PERTURBED)
+    np.testing.assert_allclose(settled[1], loopy.step(SQUARED, 200)[1], atol=1e-5)
+    np.testing.assert_allclose(settled[2], loopy.step(SQUARED, 200)[2], atol=1e-5)
+
+
+def test_risk_becomes_the_errors_of_the_decoded_tree() -> None:
+    case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=12)
+    belief = torch.tensor(case.beliefs(2))
+    best = case.trees[int(torch.argmax(case.trees @ belief))]
+    errors = case.n - int((best * torch.tensor(case.gold)).sum())
+    assert case.step(RISK, 2, temperature=1e-4)[0] == pytest.approx(errors, abs=1e-6)
+    uniform = case.trees.mean(0) @ torch.tensor(case.gold, dtype=torch.float64)
+    assert case.step(RISK, 2, temperature=1e8)[0] == pytest.approx(case.n - float(uniform), abs=1e-6)
+
+
+def test_forced_arcs_and_extreme_scores_stay_finite() -> None:
+    """A word with one head left is certain: its log-odds are capped, and nothing flows through them."""
+    case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=1, pruned=0.9, scale=40.0)
+    for objective in (SQUARED, RISK, LIKELIHOOD):
+        loss, of_unary, of_scores = case.step(objective, 4)
+        assert np.isfinite(loss) and np.isfinite(of_unary).all() and np.isfinite(of_scores).all()
+    np.testing.assert_allclose(np.bincount(case.mods, case.beliefs(4))[1:], 1.0, atol=1e-12)
+
+
+def test_early_stop_is_where_beliefs_settle() -> None:
+    case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=9, scale=0.5)
+    arguments = (case.n, case.heads, case.mods, case.unary, case.first, case.second, case.scores)
+    used, _, tape = propagate(*arguments, 100, 1e-6, case.structure)
+    assert 2 < used < 100
+    on = np.exp(tape[1])
+    moves = [np.abs(on[k] - on[k - 1]).max() for k in range(1, used)]
+    assert moves[-1] <= 1e-6 and all(move > 1e-6 for move in moves[:-1])
+
+
+def test_arcs_without_a_tree_are_said_to_be() -> None:
+    case = Case(3, PROJECTIVE | SINGLE_ROOT, seed=0)
+    case.heads, case.mods = np.array([2, 1, 1], np.int32), np.array([1, 2, 3], np.int32)
+    case.unary, case.gold = np.zeros(3), np.zeros(3, np.int64)
+    assert np.isnan(case.step(SQUARED, 1)[0])
