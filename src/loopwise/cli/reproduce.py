@@ -130,6 +130,34 @@ def erma(
         _tell(results, as_json)
 
 
+@reproduce.command("cost-aware")
+def cost_aware(
+    quick: Annotated[bool, typer.Option("--quick", help="One small truth, under ten minutes. The default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Ten truths at full size: hours.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results; data and runs go to its subfolder runs, and are used again.",
+            show_default="out/reproduce/cost-aware, or docs/results/cost-aware with --full",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
+) -> None:
+    """Eisner & Stoyanov 2011: accuracy and run time in one objective."""
+    with one_line_each():
+        if quick and full:
+            raise ValueError("--quick and --full exclude each other; give one of them")
+        folder = out if out is not None else (KEPT if full else SCRATCH) / "cost-aware"
+        # What is kept in the repository is small; the runs behind it are not.
+        runs = SCRATCH / "cost-aware-runs" if full and out is None else folder / "runs"
+        results, complete = _run_cost_aware(folder, runs, full, seed, minutes)
+        if not complete:
+            say("not finished: run the same command again to continue")
+        _tell(results, as_json)
+
+
 def _run_erma(
     folder: Path,
     runs: Path,
@@ -179,6 +207,26 @@ def _run_domke_table(
                 say(what)
 
         return reproduce_table1(folder, mode, seed, minutes, progress, data)
+
+
+def _run_cost_aware(folder: Path, runs: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from loopwise.reproduce.cost_aware import reproduce, steps
+    from loopwise.reproduce.results import FULL, QUICK
+
+    mode = FULL if full else QUICK
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
+        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(mode))
+
+        def progress(what: str, done: int) -> None:
+            bar.update(task, completed=done, description=what)
+            if full and not is_interactive():  # a log of hours that nobody watches
+                say(f"{done} runs: {what}")
+
+        return reproduce(folder, mode, seed, minutes, progress, runs=runs)
 
 
 def _run_erma_practice(

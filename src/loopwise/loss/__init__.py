@@ -11,9 +11,12 @@ from loopwise.loss.reduction import Each, Mean, Pooled, Reduction, Sum
 from loopwise.loss.targets import Targets
 from loopwise.loss.univariate import L1, MSE, Hamming, SmoothError, UnivariateLikelihood, UnivariateQuadratic
 
+L2 = UnivariateQuadratic  # as the parsing literature calls it
+
 __all__ = [
     "F1",
     "L1",
+    "L2",
     "MSE",
     "CliqueLikelihood",
     "CliqueQuadratic",

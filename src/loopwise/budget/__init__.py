@@ -1,0 +1,118 @@
+"""Budget: accuracy and run time in one objective; learned stopping, learned sparsity, Pareto frontiers."""
+
+from loopwise.budget.baselines import fit_with_prior, random_factors, strongest, without_zeros
+from loopwise.budget.budgeted import Budgeted, Smoothing
+from loopwise.budget.calibration import Nanoseconds, calibrate
+from loopwise.budget.cost import Cells, Cost, Factors, Messages, Sweeps
+from loopwise.budget.features import (
+    STANDARD,
+    Bias,
+    Confident,
+    Course,
+    Entropy,
+    Feature,
+    LargestChange,
+    LogSweep,
+    MeanChange,
+    Slowing,
+    SweepShare,
+    Undecided,
+)
+from loopwise.budget.frontier import Frontier, Point, best_points, hypervolume, lower_hull
+from loopwise.budget.gates import Gate, Gated
+from loopwise.budget.measure import seconds_each, spend
+from loopwise.budget.methods import (
+    FixedSweeps,
+    FixedTolerance,
+    GroupLasso,
+    Lasso,
+    Learned,
+    Magnitude,
+    Method,
+    RandomFactors,
+)
+from loopwise.budget.objective import SpeedAugmented
+from loopwise.budget.pareto import pareto
+from loopwise.budget.policy import Policy
+from loopwise.budget.policy_fit import PolicyFit, fit_policy
+from loopwise.budget.presence import Published, Step, Tanh
+from loopwise.budget.pruning import keep, kept_factors, on_graph, prune
+from loopwise.budget.saving import load, save
+from loopwise.budget.selection import Selected, Selection
+from loopwise.budget.smoothing import Doubling, Falling, Independent, Shared, Threshold
+from loopwise.budget.stopping import Stopping
+from loopwise.budget.strength import Centred, Interaction, Raw, Strength
+from loopwise.budget.training import fit, standardise_policy
+
+__all__ = [
+    "STANDARD",
+    "Bias",
+    "Budgeted",
+    "Cells",
+    "Centred",
+    "Confident",
+    "Cost",
+    "Course",
+    "Doubling",
+    "Entropy",
+    "Factors",
+    "Falling",
+    "Feature",
+    "FixedSweeps",
+    "FixedTolerance",
+    "Frontier",
+    "Gate",
+    "Gated",
+    "GroupLasso",
+    "Independent",
+    "Interaction",
+    "LargestChange",
+    "Lasso",
+    "Learned",
+    "LogSweep",
+    "Magnitude",
+    "MeanChange",
+    "Messages",
+    "Method",
+    "Nanoseconds",
+    "Point",
+    "Policy",
+    "PolicyFit",
+    "Published",
+    "RandomFactors",
+    "Raw",
+    "Selected",
+    "Selection",
+    "Shared",
+    "Slowing",
+    "Smoothing",
+    "SpeedAugmented",
+    "Step",
+    "Stopping",
+    "Strength",
+    "SweepShare",
+    "Sweeps",
+    "Tanh",
+    "Threshold",
+    "Undecided",
+    "best_points",
+    "calibrate",
+    "fit",
+    "fit_policy",
+    "fit_with_prior",
+    "hypervolume",
+    "keep",
+    "kept_factors",
+    "load",
+    "lower_hull",
+    "on_graph",
+    "pareto",
+    "prune",
+    "random_factors",
+    "save",
+    "seconds_each",
+    "spend",
+    "standardise_policy",
+    "strongest",
+    "without_zeros",
+]

@@ -1,0 +1,149 @@
+r"""Run time in nanoseconds, measured once on the machine at hand and kept in a file.
+
+In: nothing, or a file. Out: :class:`Nanoseconds`, a cost model. Stage: budget.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from loopwise.budget.cost import Cost, Floats
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
+from loopwise.graph.builders import random_mrf
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.compiled import Compiled
+from loopwise.inference.message_passing import BP, Engine
+from loopwise.potentials.tables import TablePotentials
+
+KIND = "loopwise run time"
+REPEATS = 7
+SHORT, LONG = 4, 24  # sweeps: their difference is what sweeps cost, the rest what a run costs
+
+
+@dataclass(frozen=True)
+class Nanoseconds(Cost):
+    """A message, a table cell, a variable's share of a sweep and a run, in nanoseconds; by :func:`calibrate`."""
+
+    message: float = 1.0
+    cell: float = 0.0
+    sweep_start: float = 0.0
+    run_start: float = 0.0
+    machine: str = ""
+    batch: int = 1
+    unit: ClassVar[str] = "nanoseconds"
+
+    def __post_init__(self) -> None:
+        for name in ("message", "cell", "sweep_start", "run_start"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be a number of nanoseconds, at least 0, not {getattr(self, name)}")
+
+    def factor(self, messages: Floats, cells: Floats) -> Floats:
+        return self.message * messages + self.cell * cells
+
+    @property
+    def each_sweep(self) -> float:
+        return self.sweep_start
+
+    @property
+    def each_run(self) -> float:
+        return self.run_start
+
+    def save(self, path: PathLike) -> None:
+        """Writes the numbers as JSON; the file appears whole or not at all."""
+        with atomic_write(path) as stream:
+            json.dump({"kind": KIND, **asdict(self)}, stream, indent=1)
+            stream.write("\n")
+
+    @staticmethod
+    def load(path: PathLike) -> Nanoseconds:
+        """What :meth:`save` wrote."""
+        try:
+            stored: dict[str, Any] = json.loads(read_text(path))
+            if stored.pop("kind") != KIND:
+                raise KeyError
+            return Nanoseconds(**stored)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            if isinstance(problem, FormatError):
+                raise
+            raise FormatError(
+                display_name(path), None, "this is no file of run times; calibrate again and save it"
+            ) from None
+
+
+def calibrate(
+    path: PathLike | None = None, *, batch: int = 256, engine: Engine | None = None, sliced: bool = True
+) -> Nanoseconds:
+    """Times of this machine for batches of ``batch`` examples; read from ``path`` if it is there, else put there.
+
+    BP is timed on random graphs with pairs of 2, 3 and 5 values and triples of 2, few and many factors, few and many
+    sweeps; the four numbers are the non-negative least squares of the relative errors. About two seconds, after the
+    kernels are compiled. Times of shared machines vary: compare orders, not digits.
+    """
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, not {batch}")
+    if path is not None and Path(path).exists():
+        return Nanoseconds.load(path)
+    engine = engine or Compiled()
+    rows, seconds = [], []
+    for graph in _graphs():
+        layout = graph.layout
+        cells = sum(member.group.count * member.group.arity * member.group.cells for member in layout.message_groups)
+        for sweeps in (SHORT, LONG):
+            rows.append([sweeps * layout.edges, sweeps * cells, sweeps, 1.0])
+            seconds.append(_seconds(graph, sweeps, batch, engine))
+    found = _fit(np.array(rows, dtype=np.float64), np.array(seconds) * 1e9 / batch)
+    machine = f"{platform.machine()} {platform.processor() or platform.system()}, {torch.__version__}"
+    message, cell, sweep, run = (float(f"{value:.4g}") for value in found)
+    model = Nanoseconds(sliced, message, cell, sweep, run, machine.strip(), batch)
+    if path is not None:
+        model.save(path)
+    return model
+
+
+def _graphs() -> list[FactorGraph]:
+    return [
+        random_mrf(40, 60, seed=0),
+        random_mrf(40, 600, seed=0),
+        random_mrf(40, 200, states=3, seed=0),
+        random_mrf(40, 200, states=5, seed=0),
+        random_mrf(40, 200, arity=3, seed=0),
+    ]
+
+
+def _seconds(graph: FactorGraph, sweeps: int, batch: int, engine: Engine) -> float:
+    """The median time of a call."""
+    potentials = TablePotentials.random(graph, seed=0, scale=0.3)()
+    tables = {name: table.detach() for name, table in potentials.items()}
+    values = np.full((batch, graph.variables), -1)
+    method = BP(iterations=sweeps, tolerance=0.0, engine=engine)
+    return median_seconds(lambda: method(graph, tables, values), REPEATS)
+
+
+def median_seconds(function: Callable[[], object], repeats: int) -> float:
+    """The median of ``repeats`` calls, after one that is not counted (it may compile)."""
+    function()
+    taken = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def _fit(rows: Floats, nanoseconds: Floats) -> Floats:
+    from scipy.optimize import nnls
+
+    found: Floats = nnls(rows / nanoseconds[:, None], np.ones(len(rows)))[0]
+    return found

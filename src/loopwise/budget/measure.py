@@ -1,0 +1,55 @@
+"""What a system costs on examples, by a cost model and by the clock.
+
+In: a system, examples. Out: numbers an example. Stage: budget.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.budget.calibration import median_seconds
+from loopwise.budget.cost import Cost, Messages
+from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.examples import Examples
+from loopwise.learn.system import CHUNK, System, answering
+
+
+class Spent(NamedTuple):
+    """Means over examples, and what each of them took."""
+
+    cost: float
+    sweeps: float
+    costs: Tensor  # [examples]
+
+
+def spend(system: System, examples: Examples, cost: Cost | None = None) -> Spent:
+    """What the system's runs cost on ``examples``, each with its own number of sweeps, on the graph it has."""
+    model = Messages() if cost is None else cost
+    costs, sweeps = [], []
+    order = examples.batch_indices(CHUNK, by_pattern=True)
+    if not order:
+        raise ValueError("there are no examples to spend anything on")
+    with answering(system), ignored_convergence():
+        for part in (examples[rows] for rows in order):
+            beliefs = system.beliefs(part)
+            costs.append(model.of(beliefs, part.evidence).expand(len(part)))
+            sweeps.append(beliefs.status.sweeps.double())
+    each = torch.cat(costs)[torch.from_numpy(np.argsort(np.concatenate(order), kind="stable"))]
+    return Spent(float(each.mean()), float(torch.cat(sweeps).mean()), each)
+
+
+def seconds_each(system: System, examples: Examples, *, batch: int = CHUNK, repeats: int = 5) -> float:
+    """Measured seconds of inference an example, the median of ``repeats`` passes over all of them."""
+    parts = list(examples.batches(batch, by_pattern=True))
+    with answering(system), ignored_convergence():
+        tables = [system.tables(part) for part in parts]
+
+        def run() -> None:
+            for part, values in zip(parts, tables, strict=True):
+                system.inference(system.graph, values, part.evidence)
+
+        return median_seconds(run, repeats) / max(1, len(examples))

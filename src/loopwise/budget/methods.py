@@ -1,0 +1,298 @@
+r"""Ways to trade loss for run time, each a curve of systems.
+
+In: a :class:`Task` (a trained dense system and data). Out: systems, from dear to cheap. Stage: budget.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from loopwise.budget.baselines import fit_with_prior, own_weights, random_factors, strongest
+from loopwise.budget.budgeted import Smoothing
+from loopwise.budget.cost import Cost
+from loopwise.budget.features import Feature
+from loopwise.budget.gates import MEDIAN, Gate, Gated
+from loopwise.budget.policy import Policy
+from loopwise.budget.policy_fit import PolicyFit, fit_policy
+from loopwise.budget.pruning import on_graph, prune
+from loopwise.budget.smoothing import Falling
+from loopwise.budget.stopping import Stopping
+from loopwise.budget.training import fit as fit_budget
+from loopwise.inference.message_passing import MessagePassing
+from loopwise.learn.examples import Examples
+from loopwise.learn.fit import fit
+from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.system import CHUNK, System, answering
+from loopwise.loss.base import Loss
+from loopwise.potentials.priors import L1, Group
+
+STOPS = 10  # a fresh policy stops after each sweep with probability 1 / min(this, the limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What all methods of one comparison share. ``dense``: trained for the loss alone; nothing changes it."""
+
+    dense: System
+    examples: Examples
+    loss: Loss
+    cost: Cost
+    prices: tuple[float, ...]
+    epochs: int
+    batch: int
+    rate: float
+    policy_rate: float
+    clip: float | None
+    seed: int
+    dev: Examples | None = None
+
+    @property
+    def method(self) -> MessagePassing:
+        """How the dense system passes messages."""
+        inference = self.dense.inference
+        if not isinstance(inference, MessagePassing):
+            raise ValueError(
+                f"inference must be lw.BP or lw.TRW for a sweep over prices, not {type(inference).__name__}"
+            )
+        return inference
+
+    def refit(self, system: System, epochs: int) -> System:
+        """``system`` trained on for the loss alone."""
+        if epochs and any(True for _ in system.parameters()):
+            fit(
+                system,
+                on_graph(self.examples, system.graph),
+                self.loss,
+                optimizer=lambda params: AdaGradCOMID(params, rate=self.rate),
+                epochs=epochs,
+                batch=self.batch,
+                clip=self.clip,
+                seed=self.seed,
+                dev=None if self.dev is None else on_graph(self.dev, system.graph),
+                progress=False,
+            )
+        return system
+
+
+Made = tuple[float, System]  # a setting and the system it gave
+
+
+class Method(ABC):
+    """A curve."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the curve is called."""
+
+    @abstractmethod
+    def systems(self, task: Task) -> Iterator[Made]:
+        """Settings and the systems they give, each as it would be deployed."""
+
+
+@dataclass(frozen=True)
+class Learned(Method):
+    r"""Gates, a stopping policy, or both, trained with the model for :math:`\ell+\lambda\,t_{run}`, then made hard.
+
+    ``gate``: None leaves all factors. ``median``: strength is measured in a unit in which the dense system's median
+    factor has this one; None takes the gate's own unit. ``features``: those of the policy, which is fitted
+    to the model before and after they are trained together; empty: all sweeps are made. ``continued``: each price goes
+    on from the weights of the last one, else each starts from the dense system, as published. ``refit``:
+    epochs of training without the price after pruning ("debias").
+    """
+
+    gate: Gate | None = field(default_factory=Gate)
+    features: Sequence[Feature] = ()
+    median: float | None = MEDIAN
+    smoothing: Smoothing = field(default_factory=partial(Smoothing, width=Falling(0.3, 0.8, 0.03)))
+    policy_fit: PolicyFit = field(default_factory=PolicyFit)
+    continued: bool = False
+    refit: int = 0
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if self.gate is None and not self.features:
+            raise ValueError("there is nothing to learn: give a gate, features of a policy, or both")
+
+    @property
+    def name(self) -> str:
+        if self.title:
+            return self.title
+        parts = (["learned sparsity"] if self.gate else []) + (["learned stopping"] if self.features else [])
+        return " and ".join(parts) + (", refitted" if self.refit else "")
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        current = self._start(task)
+        for price in sorted(task.prices):
+            if not self.continued:
+                current = self._start(task)
+            if self.features:
+                fit_policy(current, task.examples, task.loss, price, cost=task.cost, how=self.policy_fit)
+            fit_budget(
+                current,
+                task.examples,
+                task.loss,
+                price,
+                cost=task.cost,
+                smoothing=self.smoothing,
+                optimizer=lambda groups: AdaGradCOMID(groups, rate=task.rate),
+                policy_rate=task.policy_rate,
+                standardise=False,
+                epochs=task.epochs,
+                batch=task.batch,
+                clip=task.clip,
+                dev=task.dev,
+                seed=task.seed,
+                progress=False,
+            )
+            if self.features:
+                fit_policy(current, task.examples, task.loss, price, cost=task.cost, how=self.policy_fit, fresh=False)
+            yield price, self._hard(task, current)
+
+    def _start(self, task: Task) -> System:
+        dense = task.dense
+        inference: Stopping | MessagePassing = task.method
+        if self.features:
+            policy = Policy(self.features, stops=1.0 / max(2, min(STOPS, task.method.iterations)))
+            inference = Stopping(task.method, policy)
+        own = own_weights(dense, inference)
+        if self.gate is None:
+            return own
+        gated = Gated(own.potentials, self._unit(task))
+        return System(
+            gated, own.inference, dense.decoder, graph=dense.graph, vocabulary=dense.vocabulary, roles=dense.roles
+        )
+
+    def _unit(self, task: Task) -> Gate:
+        assert self.gate is not None
+        if self.median is None:
+            return self.gate
+        some = task.examples[: min(CHUNK, len(task.examples))]
+        with answering(task.dense):
+            return self.gate.scaled_to(task.dense.graph, task.dense.tables(some), self.median)
+
+    def _hard(self, task: Task, current: System) -> System:
+        """A deployable copy."""
+        current = own_weights(current)
+        if self.gate is None:
+            return current
+        hard = prune(current, task.examples if task.examples.inputs else None)
+        return task.refit(hard, self.refit)
+
+
+@dataclass(frozen=True)
+class Lasso(Method):
+    """L1 on the cells of tables, by proximal steps; a factor goes when all of its cells are 0."""
+
+    strengths: tuple[float, ...]
+    refit: int = 0
+
+    @property
+    def name(self) -> str:
+        return "L1, refitted" if self.refit else "L1"
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        for strength in self.strengths:
+            yield strength, task.refit(_penalised(task, L1(strength)), self.refit)
+
+
+@dataclass(frozen=True)
+class GroupLasso(Method):
+    """A penalty on whole tables, by proximal steps: factors go as wholes."""
+
+    strengths: tuple[float, ...]
+    refit: int = 0
+
+    @property
+    def name(self) -> str:
+        return "group lasso, refitted" if self.refit else "group lasso"
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        for strength in self.strengths:
+            yield strength, task.refit(_penalised(task, Group(strength)), self.refit)
+
+
+@dataclass(frozen=True)
+class Magnitude(Method):
+    """The strongest factors of the dense system, trained on. ``counts``: how many stay."""
+
+    counts: tuple[int, ...]
+    refit: int = 10
+    gate: Gate = field(default_factory=Gate)
+
+    @property
+    def name(self) -> str:
+        return "magnitude"
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        for count in self.counts:
+            yield count, task.refit(strongest(task.dense, count, self.gate), self.refit)
+
+
+@dataclass(frozen=True)
+class RandomFactors(Method):
+    """Factors drawn at random, trained on: the least one should beat."""
+
+    counts: tuple[int, ...]
+    refit: int = 10
+    gate: Gate = field(default_factory=Gate)
+
+    @property
+    def name(self) -> str:
+        return "random"
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        for count in self.counts:
+            yield count, task.refit(random_factors(task.dense, count, task.seed, self.gate), self.refit)
+
+
+@dataclass(frozen=True)
+class FixedSweeps(Method):
+    """The dense system with so many sweeps, trained on for them for ``refit`` epochs."""
+
+    counts: tuple[int, ...]
+    refit: int = 0
+
+    @property
+    def name(self) -> str:
+        return "fixed sweeps"
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        for count in self.counts:
+            method = replace(task.method, iterations=count, tolerance=0.0)
+            yield count, task.refit(own_weights(task.dense, method), self.refit)
+
+
+@dataclass(frozen=True)
+class FixedTolerance(Method):
+    """The dense system stopped where no belief changes by more than a threshold, trained on for that."""
+
+    tolerances: tuple[float, ...]
+    refit: int = 0
+
+    @property
+    def name(self) -> str:
+        return "fixed tolerance"
+
+    def systems(self, task: Task) -> Iterator[Made]:
+        for tolerance in self.tolerances:
+            method = replace(task.method, tolerance=tolerance)
+            yield tolerance, task.refit(own_weights(task.dense, method), self.refit)
+
+
+def _penalised(task: Task, prior: L1 | Group) -> System:
+    return fit_with_prior(
+        task.dense,
+        task.examples,
+        task.loss,
+        prior,
+        rate=task.rate,
+        epochs=task.epochs,
+        batch=task.batch,
+        clip=task.clip,
+        seed=task.seed,
+        progress=False,
+    )

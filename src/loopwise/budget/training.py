@@ -1,0 +1,132 @@
+r"""Training a system for its loss and its run time together.
+
+In: a system with gates, a stopping policy, or both; examples; a loss; a price. Out: changed weights. Stage: budget
+(cost-aware spec, section 3.5). The loop is :func:`loopwise.fit`'s; this file says what it minimises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from loopwise.budget.budgeted import Budgeted, Smoothing
+from loopwise.budget.cost import Cost
+from loopwise.budget.gates import Gated
+from loopwise.budget.objective import SpeedAugmented
+from loopwise.budget.stopping import Stopping
+from loopwise.formats.files import PathLike
+from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.examples import Examples
+from loopwise.learn.fit import fit as fit_goal
+from loopwise.learn.history import Epoch, History
+from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.system import CHUNK, System, answering
+from loopwise.loss.base import Loss
+
+RATE = 0.1
+POLICY_RATE = 0.1
+
+MakeOptimizer = Callable[[list[dict[str, object]]], torch.optim.Optimizer]
+
+
+def fit(
+    system: System,
+    examples: Examples,
+    loss: Loss,
+    price: float,
+    *,
+    cost: Cost | None = None,
+    smoothing: Smoothing | None = None,
+    optimizer: MakeOptimizer | None = None,
+    policy_rate: float = POLICY_RATE,
+    standardise: bool = True,
+    epochs: int = 20,
+    batch: int = 32,
+    dev: Examples | None = None,
+    patience: int | None = None,
+    clip: float | None = None,
+    seed: int = 0,
+    checkpoint: PathLike | None = None,
+    callback: Callable[[Epoch], bool | None] | None = None,
+    progress: bool = True,
+) -> History:
+    r"""Changes the weights of ``system``, those of its policy included, so that :math:`\ell+\lambda\,t_{run}` is small.
+
+    Parameters
+    ----------
+    system:
+        With :class:`~loopwise.budget.Gated` potentials, :class:`~loopwise.budget.Stopping` inference, or both. Start
+        from one that is trained for the loss alone: a factor that is weak at first stays so.
+    price:
+        :math:`\lambda\ge0`: what the longest run of the dense system costs, in units of the loss.
+    cost:
+        What run time is; by default messages.
+    smoothing:
+        Thresholds, their width by epochs, the sharpness of gates by epochs.
+    optimizer:
+        A function of parameter groups that makes an optimiser; by default AdaGrad. The weights of the policy are a
+        group of their own, with the learning rate ``policy_rate`` (where groups have an ``lr``).
+    standardise:
+        Sets the scale of the policy's features from the examples first; leave it out to train a policy on.
+    dev, patience:
+        After each epoch the same loss of the *hard* system is taken on ``dev``, and the best weights are kept.
+
+    Others as for :func:`loopwise.fit`. An epoch is one gradient an example, and one decision a sweep with a policy.
+    """
+    goal = SpeedAugmented(loss=loss, price=price)
+    if not isinstance(system.potentials, Gated) and not isinstance(system.inference, Stopping):
+        raise ValueError(
+            "nothing in this system can become faster: give it potentials in lw.budget.Gated, or inference in "
+            "lw.budget.Stopping"
+        )
+    budgeted = Budgeted(system, cost, smoothing)
+    if standardise and isinstance(system.inference, Stopping):
+        standardise_policy(system, examples)
+    make = optimizer or _adagrad
+    return fit_goal(
+        budgeted,
+        examples,
+        goal,
+        optimizer=lambda params: make(_groups(system, params, policy_rate)),
+        epochs=epochs,
+        batch=batch,
+        dev=dev,
+        patience=patience,
+        clip=clip,
+        seed=seed,
+        checkpoint=checkpoint,
+        callback=callback,
+        progress=progress,
+    )
+
+
+def standardise_policy(system: System, examples: Examples) -> None:
+    """Sets centre and scale of a policy's features to those of all sweeps of the examples."""
+    stopping = system.inference
+    if not isinstance(stopping, Stopping):
+        raise ValueError(f"inference by {type(stopping).__name__} has no policy; wrap it in lw.budget.Stopping")
+    found = []
+    with answering(system), ignored_convergence():
+        for part in examples.batches(CHUNK, by_pattern=True):
+            run = stopping.every_sweep(system.graph, system.tables(part), part.evidence)
+            found.append(run.features.reshape(-1, run.features.shape[-1]))
+    if not found:
+        raise ValueError("there are no examples to see the features of")
+    stopping.policy.standardise(torch.cat(found))
+
+
+def _groups(system: System, params: list[Tensor], policy_rate: float) -> list[dict[str, object]]:
+    mine = (
+        {id(param) for param in system.inference.policy.parameters()} if isinstance(system.inference, Stopping) else {}
+    )
+    groups: list[dict[str, object]] = [{"params": [param for param in params if id(param) not in mine]}]
+    policy = [param for param in params if id(param) in mine]
+    if policy:
+        groups.append({"params": policy, "lr": policy_rate})
+    return [group for group in groups if group["params"]]
+
+
+def _adagrad(groups: list[dict[str, object]]) -> torch.optim.Optimizer:
+    return AdaGradCOMID(groups, rate=RATE)

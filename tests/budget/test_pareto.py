@@ -1,0 +1,125 @@
+"""Frontiers: which points count, areas by hand, and whole sweeps over prices."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import loopwise as lw
+from loopwise import budget
+from loopwise.budget.frontier import loss_at
+from loopwise.budget.methods import Task
+from loopwise.plot.pareto import save_frontier
+
+PAIRS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)
+
+
+def points(pairs: list[tuple[int, int]]) -> list[budget.Point]:
+    return [budget.Point("a", 0.0, float(cost), float(loss)) for cost, loss in pairs]
+
+
+@given(PAIRS)
+def test_best_points_by_comparing_all_with_all(pairs: list[tuple[int, int]]) -> None:
+    best = {(point.cost, point.loss) for point in budget.best_points(points(pairs))}
+    wanted = {
+        (c, l) for c, l in pairs if not any((a <= c and b <= l) and (a, b) != (c, l) for a, b in pairs)
+    }  # fmt: skip
+    assert best == wanted
+    hull = {(point.cost, point.loss) for point in budget.lower_hull(points(pairs))}
+    assert hull <= best
+
+
+@given(PAIRS)
+def test_the_area_by_counting_squares(pairs: list[tuple[int, int]]) -> None:
+    squares = sum(any(c <= x and l <= y for c, l in pairs) for x in range(1, 10) for y in range(1, 10))
+    assert budget.hypervolume([(float(c), float(l)) for c, l in pairs], (10.0, 10.0)) == squares
+
+
+def test_losses_at_a_cost() -> None:
+    found = points([(1, 5), (4, 2)])
+    assert loss_at(found, 3.0) == 5 and loss_at(found, 4.0) == 2 and loss_at(found, 0.5) == math.inf
+
+
+@pytest.fixture(scope="module")
+def study() -> tuple[lw.System, lw.Examples, lw.Examples]:
+    graph = lw.complete(8)
+    truth = lw.TablePotentials.random(graph, seed=0)
+    train, test = lw.sample_examples(truth, (96, 64), roles=lw.thirds(graph, seed=1), seed=2, burn_in=50)
+    system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=3, tolerance=0))
+    lw.fit(system, train, lw.loss.MSE(), optimizer=lambda p: lw.optim.AdaGradCOMID(p, rate=0.3), epochs=10)
+    return system, train, test
+
+
+def test_a_frontier_of_every_method(study: tuple[lw.System, lw.Examples, lw.Examples], tmp_path: Path) -> None:
+    system, train, test = study
+    before = [param.detach().clone() for param in system.parameters()]
+    methods = [
+        budget.Learned(refit=1),
+        budget.Learned(gate=None, features=budget.STANDARD, policy_fit=budget.PolicyFit(steps=30)),
+        budget.Learned(features=budget.STANDARD, policy_fit=budget.PolicyFit(steps=30), continued=True, title="both"),
+        budget.Lasso((1e-3, 1e-2)),
+        budget.GroupLasso((3e-3,), refit=1),
+        budget.Magnitude((10, 3), refit=1),
+        budget.RandomFactors((10,), refit=1),
+        budget.FixedSweeps((1, 2)),
+        budget.FixedTolerance((0.1,)),
+    ]
+    frontier = budget.pareto(
+        system, train, lw.loss.MSE(), (0.01, 10.0), test=test, methods=methods, epochs=5, rate=0.1, batch=16,
+        timed=True, progress=False,
+    )  # fmt: skip
+    assert frontier.methods == ["dense", *(method.name for method in methods)]
+    assert all(torch.equal(one, other) for one, other in zip(before, system.parameters(), strict=True))
+    assert frontier.unit == "messages"
+    roles = test.roles[0]
+    for point in frontier:
+        assert point.system is not None and point.seconds is not None and point.seconds > 0
+        moved = budget.on_graph(test, point.system.graph)
+        assert lw.evaluate(point.system, moved, lw.loss.MSE()) == pytest.approx(point.loss)
+        scopes = point.system.graph.group("pair").scopes if point.factors else np.zeros((0, 2), dtype=int)
+        sent = 2 * (roles[scopes] != lw.Role.INPUT).all(1).sum()
+        assert point.cost == pytest.approx(sent * point.sweeps)
+    dear, cheap = frontier.of("learned sparsity, refitted")
+    assert cheap.cost < dear.cost <= frontier.of("dense")[0].cost
+    stopped = frontier.of("learned stopping")
+    assert stopped[1].sweeps < stopped[0].sweeps + 1e-9
+    assert [point.cost for point in frontier.of("fixed sweeps")] == [frontier.points[0].cost / 3 * k for k in (1, 2)]
+    assert len(frontier.of("magnitude")) == 2 and frontier.of("magnitude")[1].factors == 3
+    assert all(frontier.hypervolume(method) >= 0 for method in frontier.methods)
+    json = frontier.to_json()
+    assert len(json["points"]) == len(frontier) and set(json["hypervolume"]) == set(frontier.methods)
+    save_frontier(frontier, tmp_path / "frontier.png")
+    assert (tmp_path / "frontier.png").stat().st_size > 10_000
+
+
+def test_each_price_starts_from_the_dense_system(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
+    system, train, _ = study
+    task = Task(system, train, lw.loss.MSE(), budget.Messages(), (0.05, 0.3), 2, 32, 0.3, 0.1, None, 0)
+    method = budget.Learned()
+    alone = dict(method.systems(Task(**{**vars(task), "prices": (0.3,)})))[0.3]
+    together = dict(method.systems(task))[0.3]
+    for one, other in zip(alone.parameters(), together.parameters(), strict=True):
+        assert torch.equal(one, other)
+    followed = dict(budget.Learned(continued=True).systems(task))[0.3]
+    assert followed.graph != alone.graph or any(
+        not torch.equal(one, other) for one, other in zip(followed.parameters(), alone.parameters(), strict=True)
+    )
+
+
+def test_mistakes(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
+    system, train, _ = study
+    with pytest.raises(ValueError, match="at least 0, not -1"):
+        budget.pareto(system, train, lw.loss.MSE(), (0.1, -1.0))
+    with pytest.raises(ValueError, match="no price to try"):
+        budget.pareto(system, train, lw.loss.MSE(), ())
+    with pytest.raises(ValueError, match="nothing to learn"):
+        budget.Learned(gate=None)
+    exact = lw.System(system.potentials, lw.Exact())
+    with pytest.raises(ValueError, match=r"must be lw\.BP or lw\.TRW"):
+        budget.pareto(exact, train, lw.loss.MSE(), (0.1,))
