@@ -42,7 +42,7 @@ class CompiledSession(Session):
         failed = run_walk(
             self.corpus.arrays,
             self.corpus.world,
-            _kernel_rule(rule),
+            kernel_rule(rule),
             Learning(learned.values, learned.sums, learned.squares, clock),
             self._visits(visits, seed),
             self._work(rule),
@@ -150,7 +150,7 @@ def _kernel_search(how: Searching) -> Any:
     return Search(first, last, how.rescore, sampling.burn_in, sampling.thinning, sampling.samples)
 
 
-def _kernel_rule(rule: Rule) -> Any:
+def kernel_rule(rule: Rule) -> Any:
     from loopwise.kernels.walk_rules import Rule as KernelRule
 
     rate, cap, floor = rule.step.numbers

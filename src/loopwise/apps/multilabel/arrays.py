@@ -1,0 +1,137 @@
+"""What users give, as checked arrays: inputs of numbers, labels of two classes each.
+
+In: arrays, sparse matrices, data frames, lists. Out: float64 inputs, 0/1 labels with :class:`Classes`. Stage: use.
+Messages use the words that scikit-learn's checks look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.multilabel.scaling import is_sparse
+from loopwise.apps.multilabel.weights import Integers
+
+
+def as_inputs(given: Any) -> Any:
+    """Inputs as float64 ``[examples, features]``, dense (NaN: missing) or CSR."""
+    from scipy import sparse
+
+    if is_sparse(given):
+        matrix = sparse.csr_array(given)
+        if np.iscomplexobj(matrix.data):
+            raise ValueError("Complex data not supported: inputs must be real numbers")
+        made: Any = matrix.astype(np.float64)
+        _check_size(made.shape)
+        if np.isinf(made.data).any():
+            raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+        return made
+    array = np.asarray(given)
+    if np.iscomplexobj(array):
+        raise ValueError("Complex data not supported: inputs must be real numbers")
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead; Reshape your data to [examples, features]"
+        )
+    dense: NDArray[np.float64] = array.astype(np.float64)
+    _check_size(dense.shape)
+    if np.isinf(dense).any():
+        raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+    return dense
+
+
+def _check_size(shape: Sequence[int]) -> None:
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count < 1:
+            raise ValueError(
+                f"Found array with {count} {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required."
+            )
+
+
+def names_of(given: Any) -> tuple[str, ...] | None:
+    """Column names of a data frame, if all are strings."""
+    columns = getattr(given, "columns", None)
+    if columns is None:
+        return None
+    names = tuple(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """What 0 and 1 stand for, label by label; a label of one class in training is never anything else.
+
+    ``flat``: labels came as one column without a second axis, and go back so.
+    """
+
+    pairs: tuple[NDArray[Any], ...]  # [1] or [2] each
+    flat: bool = False
+
+    @staticmethod
+    def of(given: Any) -> tuple[Classes, Integers]:
+        """The classes of training labels, and the labels as 0 and 1."""
+        array = _as_labels(given)
+        flat = array.ndim == 1
+        table = array[:, None] if flat else array
+        pairs = []
+        for place in range(table.shape[1]):
+            found = np.unique(table[:, place])
+            if len(found) > 2:
+                raise ValueError(
+                    "Only binary classification is supported. The type of the target is "
+                    f"{'multiclass' if flat else 'multiclass-multioutput'}. (Column {place} has {len(found)} classes.)"
+                )
+            pairs.append(found)
+        classes = Classes(tuple(_zero_first(pair) for pair in pairs), flat)
+        return classes, classes.encode(given)
+
+    def encode(self, given: Any) -> Integers:
+        """Labels as 0 and 1, ``[examples, labels]``."""
+        array = _as_labels(given)
+        table = array[:, None] if array.ndim == 1 else array
+        if table.shape[1] != len(self.pairs):
+            raise ValueError(f"there are {table.shape[1]} columns of labels; the model has {len(self.pairs)}")
+        found = np.empty(table.shape, dtype=np.int64)
+        for place, pair in enumerate(self.pairs):
+            codes = np.full(len(table), -1)
+            for code, value in enumerate(pair):
+                codes[table[:, place] == value] = code
+            if (codes < 0).any():
+                row = int(np.flatnonzero(codes < 0)[0])
+                raise ValueError(
+                    f"label {place} of example {row} is {table[row, place]!r}, which was not seen in training"
+                )
+            found[:, place] = codes
+        return found
+
+    def decode(self, sets: Integers) -> NDArray[Any]:
+        """0 and 1 as the classes they stand for."""
+        columns = [pair[np.minimum(sets[:, place], len(pair) - 1)] for place, pair in enumerate(self.pairs)]
+        return columns[0] if self.flat else np.stack(columns, axis=1)
+
+
+def _zero_first(pair: NDArray[Any]) -> NDArray[Any]:
+    """A label that is always 1 still has 0 for "off", and the other way round."""
+    if len(pair) == 1 and pair.dtype.kind in "biu" and pair[0] in (0, 1):
+        return np.array([0, 1], dtype=pair.dtype)
+    return pair
+
+
+def _as_labels(given: Any) -> NDArray[Any]:
+    if given is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    array = np.asarray(given.toarray() if is_sparse(given) else given)
+    if array.ndim not in (1, 2) or not array.size:
+        raise ValueError(f"labels must be [examples, labels], not of shape {array.shape}")
+    if array.ndim == 2 and array.shape[1] == 1 and getattr(given, "ndim", 2) == 1:
+        array = array[:, 0]
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise ValueError("Input y contains NaN or infinity; every label must be known")
+        if (array != np.round(array)).any():
+            raise ValueError("Unknown label type: continuous; labels must be classes, such as 0 and 1")
+    return array

@@ -1,0 +1,61 @@
+"""The averaged structured perceptron with exact decoding.
+
+In: a problem. Out: weights. Stage: use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loopwise.apps.multilabel.decoding import MOST_LABELS, Automatic, Decoder, best_sets
+from loopwise.apps.multilabel.learners.base import Watch, check_positive
+from loopwise.apps.multilabel.learners.differences import Example, together
+from loopwise.apps.multilabel.problem import Problem
+from loopwise.apps.multilabel.weights import LabelWeights
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    r"""Adds :math:`\phi(y^*)-\phi(\hat y)` where the best set is wrong (Collins 2002); averaged over all examples seen.
+
+    The best set is found by enumeration, so there are at most 20 labels. O(2^K K + features) an example.
+    """
+
+    epochs: int = 10
+
+    def __post_init__(self) -> None:
+        check_positive(epochs=self.epochs)
+
+    @property
+    def rounds(self) -> int:
+        return self.epochs
+
+    @property
+    def decoder(self) -> Decoder:
+        return Automatic()
+
+    def learn(self, problem: Problem, start: LabelWeights, watch: Watch, seed: int) -> LabelWeights:
+        if problem.labels > MOST_LABELS:
+            raise ValueError(
+                f"the perceptron decodes by enumeration, up to {MOST_LABELS} labels, not {problem.labels}; use "
+                "SampleRank"
+            )
+        weights, sums, time = start.like(start.vector.copy()), problem.start(), 0
+
+        def average() -> LabelWeights:
+            return start.like(weights.vector - sums.vector / time)
+
+        for epoch in range(self.epochs):
+            wrong = 0
+            for number in np.random.default_rng([seed, epoch]).permutation(len(problem)).tolist():
+                time += 1
+                example = Example.of(problem, number)
+                guess = best_sets(example.fields(weights)[None], weights.couplings)[0].astype(np.float64)
+                if (guess != example.gold).any():
+                    wrong += 1
+                    example.add_difference(weights, guess, together(guess), 1.0)
+                    example.add_difference(sums, guess, together(guess), float(time - 1))
+            watch.round(wrong / len(problem), average)
+        return average()
