@@ -14,13 +14,18 @@ import typer
 
 from loopwise import __version__
 from loopwise.cli.compare_gradients import compare_gradients
+from loopwise.cli.coref import coref
 from loopwise.cli.demo import demo
+from loopwise.cli.denoise import denoise
 from loopwise.cli.evaluate import evaluate
 from loopwise.cli.fit import fit
 from loopwise.cli.infer import infer
 from loopwise.cli.messages import FAILURE, complain
+from loopwise.cli.multilabel import multilabel
+from loopwise.cli.parser import parser
 from loopwise.cli.predict import predict
 from loopwise.cli.reproduce import reproduce
+from loopwise.cli.tagger import tagger
 
 # Typer brings its own Click or shares an installed one, depending on its version; this is the class of all
 # usage errors either way.
@@ -58,6 +63,11 @@ app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
 app.command("compare-gradients")(compare_gradients)
+app.add_typer(parser, name="parser")
+app.add_typer(tagger, name="tagger")
+app.add_typer(multilabel, name="multilabel")
+app.add_typer(denoise, name="denoise")
+app.add_typer(coref, name="coref")
 app.command("demo")(demo)
 app.add_typer(reproduce, name="reproduce")
 

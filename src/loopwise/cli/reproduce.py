@@ -6,6 +6,7 @@ One command a paper. Results go to a folder: JSON, pictures, a page. What holds 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ reproduce = typer.Typer(no_args_is_help=True, help="Published experiments run ag
 
 KEPT = Path("docs/results")  # where the last full run is kept
 SCRATCH = Path("out/reproduce")
+DATA = Path("../shared/data")  # where the collection is looked for, beside the project
 
 
 @reproduce.callback()
@@ -53,7 +55,7 @@ def domke(
         Path | None,
         typer.Option(
             help="bsds_binary_200.npz or a folder that holds it, for table 1.",
-            show_default="in LOOPWISE_DATA; else random fields stand in",
+            show_default="in LOOPWISE_DATA or ../shared/data; else random fields stand in",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
@@ -73,7 +75,7 @@ def domke(
         folder = out if out is not None else (KEPT if full else SCRATCH) / "domke"
         complete = True
         if wants_table:
-            results, complete = _run_domke_table(folder, full, seed, minutes, data)
+            results, complete = _run_domke_table(folder, full, seed, minutes, _data(data))
         if figure == 2 or not wants_table:
             results, drawn = _run_domke(folder, full, seed, minutes)
             complete = complete and drawn
@@ -128,6 +130,72 @@ def erma(
         if not complete:
             say("not finished: run the same command again to continue")
         _tell(results, as_json)
+
+
+@reproduce.command()
+def samplerank(
+    table: Annotated[int, typer.Option(help="Which table: 1, coreference; 2, multi-label classification.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Few documents, a few minutes. The default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The published protocol: an hour or more.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results; runs go to its subfolder runs, and are used again.",
+            show_default="out/reproduce/samplerank, or docs/results/samplerank with --full",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the data collection.",
+            show_default="LOOPWISE_DATA or ../shared/data; else made-up documents, for table 1",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    seed: Annotated[int, typer.Option(help="For splits, walks and training.")] = 0,
+) -> None:
+    """Wick, Rohanimanesh, Bellare, Culotta & McCallum 2011: learning inside a walk."""
+    with one_line_each():
+        if quick and full:
+            raise ValueError("--quick and --full exclude each other; give one of them")
+        if table not in (1, 2):
+            raise ValueError(f"--table {table} is not reproduced; --table 1 and --table 2 are")
+        folder = out if out is not None else (KEPT if full else SCRATCH) / "samplerank"
+        runs = SCRATCH / "samplerank-runs" if full and out is None else folder / "runs"
+        results, complete = _run_samplerank(table, folder, runs, full, seed, minutes, _data(data))
+        if not complete:
+            say("not finished: run the same command again to continue")
+        _tell(results, as_json)
+
+
+def _data(given: Path | None) -> Path | None:
+    """The folder that was given, or the collection beside the project; None leaves it to LOOPWISE_DATA or stand-ins."""
+    if given is None and "LOOPWISE_DATA" not in os.environ and DATA.is_dir():
+        return DATA
+    return given
+
+
+def _run_samplerank(
+    table: int, folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, data: Path | None
+) -> tuple[Results, bool]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from loopwise.reproduce.results import FULL, QUICK
+    from loopwise.reproduce.samplerank import reproduce_table, steps
+
+    mode = FULL if full else QUICK
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
+        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(table, mode, data))
+
+        def progress(what: str, done: int) -> None:
+            bar.update(task, completed=done, description=what)
+            if full and not is_interactive():
+                say(f"{done} runs: {what}")
+
+        return reproduce_table(table, folder, mode, seed, minutes, progress, data, runs)
 
 
 @reproduce.command("cost-aware")

@@ -1,0 +1,215 @@
+"""Coreference as users have it: fit, predict, evaluate, save.
+
+In: documents with mentions, or files of them. Out: :class:`Coref`. Stage: use.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.coref.features import Featuriser
+from loopwise.apps.coref.report import Report
+from loopwise.apps.coref.ways import Way
+from loopwise.formats.coref import CorefDocument, read_coref, write_coref
+from loopwise.formats.files import PathLike
+from loopwise.learn.progress import progress_bar
+from loopwise.walk import Cooling, Learner, MentionDocument, Start, Sweeps, Tally
+from loopwise.walk.plan import Steps
+
+Documents = Sequence[CorefDocument] | PathLike
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What happened in :meth:`Coref.fit`."""
+
+    way: str
+    documents: int
+    mentions: int
+    rounds: int
+    seconds: float  # of the walks alone
+    tally: Tally
+
+
+class Coref:
+    r"""Finds which mentions of a document speak of the same entity. Mentions are given.
+
+    .. math:: \pi(y\mid x)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f_{ij}+\sum_{e}\theta'\cdot g_e\Big)
+
+    over clusterings y: every pair of mentions in one entity has features, and every entity has (Culotta et al. 2007;
+    Wick et al. 2011, section 5.1). No message passing can hold this model; it is trained and decoded in a walk that
+    moves one mention at a time.
+
+    Parameters
+    ----------
+    way:
+        How to train (:class:`~loopwise.apps.coref.ways.Way`); by default SampleRank with unit steps.
+    rounds, steps:
+        Walks over each training document, and steps of each, from the truth (``start``).
+    decode_steps:
+        Steps of the search for the best clustering: a number, or ``lw.walk.Sweeps(n)``, n for each mention. It begins
+        with every mention alone and cools.
+    setwise:
+        Whether there are features of whole entities, besides those of pairs.
+    types:
+        Whether types of entities that files give (person, place ...) are looked at.
+    shards, jobs:
+        Parts of the documents that learn apart and are mixed after each round, and how many at a time.
+    seed:
+        For walks in training and search.
+
+    After fitting: ``weights_``, ``featuriser_``, ``training_``. Time: rounds x documents x steps x pairs touched.
+
+    >>> from loopwise.apps.coref import head_match, made_documents
+    >>> documents = made_documents(10, seed=0)
+    >>> coref, test = Coref(rounds=2, steps=1000).fit(documents[:8]), documents[8:]
+    >>> coref.score(test) > Report.of(test, [head_match(document) for document in test]).mean.b_cubed
+    True
+    """
+
+    weights_: Floats
+    featuriser_: Featuriser
+    training_: Training
+
+    def __init__(
+        self,
+        way: Way | None = None,
+        *,
+        rounds: int = 4,
+        steps: Steps = 4000,
+        start: Start = Start.TRUTH,
+        decode_steps: Steps = 8000,
+        cooling: Cooling | None = None,
+        restarts: int = 1,
+        setwise: bool = True,
+        types: bool = True,
+        shards: int = 1,
+        jobs: int = 1,
+        seed: int = 0,
+    ) -> None:
+        for name, count in (("rounds", rounds), ("steps", steps), ("decode_steps", decode_steps)):
+            if not isinstance(count, Sweeps) and count < 1:
+                raise ValueError(f"{name} must be at least 1, not {count}")
+        self.way = way or Way()
+        self.rounds, self.steps, self.start = rounds, steps, start
+        self.decode_steps, self.cooling, self.restarts = decode_steps, cooling or Cooling(), restarts
+        self.setwise, self.types, self.shards, self.jobs, self.seed = setwise, types, shards, jobs, seed
+
+    # --- Training ----------------------------------------------------------------------------------------------------
+
+    def fit(self, documents: Documents, *, progress: bool = True) -> Coref:
+        """Trains on documents whose entities are known."""
+        known = documents_of(documents)
+        if not any(len(document.mentions) > 1 for document in known):
+            raise ValueError("there is nothing to learn from: no document has two mentions")
+        featuriser = Featuriser.of(known, types=self.types, setwise=self.setwise)
+        with progress_bar(progress, len(known)) as tell:
+            prepared = []
+            for number, document in enumerate(known, 1):
+                prepared.append(featuriser(document))
+                tell(number, f"features of {document.name}")
+        return self.fit_prepared(featuriser, prepared, progress=progress)
+
+    def fit_prepared(
+        self, featuriser: Featuriser, documents: Sequence[MentionDocument], *, progress: bool = True
+    ) -> Coref:
+        """:meth:`fit` on documents that ``featuriser`` has made, as comparisons of learners share them."""
+        useful = [document for document in documents if document.mentions > 1]
+        learner = self.way.make(featuriser.model(), self.seed)
+        began = time.perf_counter()
+        learner.fit(
+            useful,
+            steps=self.steps,
+            epochs=self.rounds,
+            start=self.start,
+            shards=self.shards,
+            jobs=self.jobs,
+            progress=progress,
+        )
+        seconds = time.perf_counter() - began
+        self.featuriser_, self.weights_ = featuriser, learner.weights
+        mentions = sum(document.mentions for document in useful)
+        self.training_ = Training(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
+        return self
+
+    # --- Use ---------------------------------------------------------------------------------------------------------
+
+    def predict(self, documents: Documents) -> list[Integers]:
+        """The entity of each mention, numbered in order of appearance, of each document."""
+        known, featuriser = documents_of(documents), self._fitted()
+        return self.predict_prepared([featuriser(document) for document in known])
+
+    def predict_prepared(self, documents: Sequence[MentionDocument], steps: Steps | None = None) -> list[Integers]:
+        """:meth:`predict` for documents that the featuriser has made; ``steps`` in place of ``decode_steps``."""
+        answers: list[Integers] = self._walker().decode_all(
+            documents,
+            steps=self.decode_steps if steps is None else steps,
+            cooling=self.cooling,
+            restarts=self.restarts,
+            seed=self.seed,
+        )
+        return answers
+
+    def predict_marginals(self, documents: Documents, *, samples: int = 500, chains: int = 2) -> list[Floats]:
+        """The probability ``[mentions, mentions]``, by sampling, that two mentions of a document are of one entity."""
+        known, featuriser, walker = documents_of(documents), self._fitted(), self._walker()
+        found = []
+        for document in known:
+            estimate = walker.marginals(featuriser(document), samples=samples, chains=chains, seed=self.seed)
+            found.append(estimate.probabilities)
+        return found
+
+    def evaluate(self, documents: Documents) -> Report:
+        """B-cubed and pairwise scores against the entities of the documents."""
+        known = documents_of(documents)
+        return Report.of(known, self.predict(known))
+
+    def score(self, documents: Documents) -> float:
+        """B-cubed F1, averaged over documents."""
+        return self.evaluate(documents).mean.b_cubed
+
+    def resolve_file(self, source: PathLike, target: PathLike) -> int:
+        """Writes a file with the entities found, all else as it was; how many documents."""
+        known = read_coref(source)
+        answers = self.predict(known)
+        write_coref(target, [one.with_entities(found.tolist()) for one, found in zip(known, answers, strict=True)])
+        return len(known)
+
+    def _fitted(self) -> Featuriser:
+        if not hasattr(self, "weights_"):
+            raise ValueError("this Coref is not fitted yet: call fit(documents) first")
+        return self.featuriser_
+
+    def _walker(self) -> Learner:
+        learner = self.way.make(self._fitted().model(), self.seed)
+        learner.set_weights(self.weights_)
+        return learner
+
+    # --- Files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: PathLike) -> None:
+        """Writes the fitted model to one file, which appears whole or not at all."""
+        from loopwise.apps.coref.saving import save
+
+        self._fitted()
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Coref:
+        """What :meth:`save` wrote. Nothing in the file is run."""
+        from loopwise.apps.coref.saving import load
+
+        return load(cls, path)
+
+
+def documents_of(documents: Documents) -> Sequence[CorefDocument]:
+    """Documents as they are, or those of a file."""
+    return read_coref(documents) if isinstance(documents, str | os.PathLike) else documents

@@ -1,0 +1,85 @@
+"""How well entities were found.
+
+In: answers and documents. Out: :class:`Report`. Stage: use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from loopwise.formats.coref import CorefDocument
+from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one document, or means over documents."""
+
+    b_cubed: float
+    precision: float
+    recall: float
+    pairwise_f1: float
+    pairwise_accuracy: float
+
+    def to_json(self) -> dict[str, float]:
+        return {name: round(value, 6) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Scores of each document and their means: F1 is taken a document and then averaged, as published.
+
+    ``pooled``: B-cubed F1 of all mentions together. Documents without mentions are not counted.
+    """
+
+    documents: tuple[tuple[str, Scores], ...]
+    mentions: int
+    mean: Scores
+    pooled: float
+
+    @staticmethod
+    def of(documents: Sequence[CorefDocument], answers: Sequence[ArrayLike]) -> Report:
+        """Compares ``answers``, the entity of each mention, with what the documents say. O(mentions)."""
+        rows, statistics = [], []
+        for document, answer in zip(documents, answers, strict=True):
+            if len(document.mentions):
+                row = _statistics(document.entities(), answer)
+                rows.append((document.name, _scores(*row)))
+                statistics.append(row[0])
+        if not rows:
+            raise ValueError("there is nothing to compare: the documents have no mentions")
+        columns = np.array([list(vars(scores).values()) for _, scores in rows])
+        pooled = BCubed().value(torch.stack(statistics).sum(0))
+        count = sum(len(document.mentions) for document in documents)
+        return Report(tuple(rows), count, Scores(*columns.mean(axis=0).tolist()), float(pooled))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mentions": self.mentions,
+            "mean": self.mean.to_json(),
+            "pooled_b_cubed": round(self.pooled, 6),
+            "documents": {name: scores.to_json() for name, scores in self.documents},
+        }
+
+
+def _statistics(truth: Sequence[int], answer: ArrayLike) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    mine, gold = torch.as_tensor(np.array(answer, dtype=np.int64)), torch.as_tensor(truth)
+    one, two, three = (metric.statistics(mine, gold) for metric in (BCubed(), PairwiseF1(), PairwiseAccuracy()))
+    return one, two, three
+
+
+def _scores(cubed: torch.Tensor, pairs: torch.Tensor, accuracy: torch.Tensor) -> Scores:
+    metric = BCubed()
+    return Scores(
+        float(metric.value(cubed)),
+        float(metric.precision(cubed)),
+        float(metric.recall(cubed)),
+        float(PairwiseF1().value(pairs)),
+        float(PairwiseAccuracy().value(accuracy)),
+    )

@@ -1,0 +1,210 @@
+"""``loopwise coref train | predict | evaluate``: which mentions speak of the same entity, from files to files.
+
+Reports go to standard output, the model to a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import one_line_each
+from loopwise.cli.problem import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from loopwise.apps.coref import Coref, Report, Way
+    from loopwise.formats.coref import CorefDocument
+
+SUFFIX = ".loopwise"
+
+coref = typer.Typer(
+    help="Coreference: which mentions of a text speak of the same thing.", no_args_is_help=True, add_completion=False
+)
+
+
+class LearnerName(str, Enum):
+    """Ways to train, by name."""
+
+    MIRA = "samplerank-mira"
+    SAMPLE_RANK = "samplerank"
+    SVM_1 = "svm-1"
+    CD_1 = "cd-1"
+    SVM = "svm"
+    PCD = "pcd"
+
+
+_FILE = (
+    "Documents with mentions (.gz may follow): CoNLL-U with Entity= in the last column (GUM, CorefUD), or CoNLL-2012 "
+    "columns (12 and more, or number, word, brackets)."
+)
+_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+
+
+@coref.command("train")
+def train(
+    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
+    dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
+    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.SAMPLE_RANK,
+    rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 4,
+    steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 4000,
+    decode_steps: Annotated[
+        int | None, typer.Option(help="Steps of the search for the best entities.", show_default="800 a mention")
+    ] = None,
+    pairs_only: Annotated[bool, typer.Option("--pairs-only", help="No features of whole entities.")] = False,
+    no_types: Annotated[
+        bool, typer.Option("--no-types", help="Do not look at the types of entities that files give.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option(help="Parts of the documents that learn at the same time, mixed after each round.")
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
+    ] = None,
+    as_json: _Json = False,
+    seed: Annotated[int, typer.Option(help="For the walks.")] = 0,
+) -> None:
+    """Train on documents whose entities are known."""
+    with one_line_each():
+        from loopwise.apps.coref import Coref
+        from loopwise.formats.coref import read_coref
+        from loopwise.walk import Sweeps
+
+        if jobs < 1:
+            raise ValueError(f"--jobs must be at least 1, not {jobs}")
+        documents = read_coref(data)
+        held_out = None if dev is None else read_coref(dev)
+        model = Coref(
+            _way(learner),
+            rounds=rounds,
+            steps=steps,
+            decode_steps=Sweeps(800) if decode_steps is None else decode_steps,
+            setwise=not pairs_only,
+            types=not no_types,
+            shards=jobs,
+            jobs=jobs,
+            seed=seed,
+        ).fit(documents)
+        target = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX) if out is None else out
+        model.save(target)
+        report = None if held_out is None else model.evaluate(held_out)
+        _tell_training(as_json, model, target, report)
+
+
+@coref.command("predict")
+def predict(
+    model: Annotated[Path, typer.Argument(help="A file that loopwise coref train saved.")],
+    data: Annotated[Path, typer.Argument(help=_FILE + " Entities are not looked at.")],
+    out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON: the entities of each document.")] = False,
+    seed: Annotated[int | None, typer.Option(help="For the search.", show_default="as trained")] = None,
+) -> None:
+    """Write the file again with the entities found; all else stays as it is."""
+    with one_line_each():
+        from loopwise.formats.coref import read_coref, write_coref
+        from loopwise.formats.files import atomic_write
+
+        trained, documents = _load(model, seed), read_coref(data)
+        answers = [answer.tolist() for answer in trained.predict(documents)]
+        target = STANDARD_STREAM if out is None else str(out)
+        if not as_json:
+            write_coref(target, [one.with_entities(said) for one, said in zip(documents, answers, strict=True)])
+            return
+        with atomic_write(target) as stream:
+            stream.write(json.dumps({"documents": _entities(documents, answers)}, allow_nan=False) + "\n")
+
+
+@coref.command("evaluate")
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A file that loopwise coref train saved.")],
+    data: Annotated[Path, typer.Argument(help=_FILE)],
+    as_json: _Json = False,
+    seed: Annotated[int | None, typer.Option(help="For the search.", show_default="as trained")] = None,
+) -> None:
+    """B-cubed and pairwise scores, beside two answers that need no training."""
+    with one_line_each():
+        from loopwise.apps.coref import Report, head_match, singletons
+        from loopwise.formats.coref import read_coref
+
+        trained, documents = _load(model, seed), read_coref(data)
+        reports = {
+            "model": trained.evaluate(documents),
+            "head match": Report.of(documents, [head_match(document) for document in documents]),
+            "all alone": Report.of(documents, [singletons(document) for document in documents]),
+        }
+        if as_json:
+            typer.echo(json.dumps({name: report.to_json() for name, report in reports.items()}, allow_nan=False))
+        else:
+            _tell_reports(reports)
+
+
+def _way(name: LearnerName) -> Way:
+    from loopwise.apps.coref import published_ways
+
+    return dict(zip(LearnerName, published_ways(), strict=True))[name]
+
+
+def _load(path: Path, seed: int | None) -> Coref:
+    from loopwise.apps.coref import Coref
+
+    model = Coref.load(path)
+    if seed is not None:
+        model.seed = seed
+    return model
+
+
+def _entities(documents: Sequence[CorefDocument], answers: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """Of each document its entities: the mentions of each, with their words."""
+    found = []
+    for document, answer in zip(documents, answers, strict=True):
+        entities: dict[int, list[dict[str, Any]]] = {}
+        for mention, entity in zip(document.mentions, answer, strict=True):
+            words = {"first": mention.first, "last": mention.last, "text": document.text(mention)}
+            entities.setdefault(entity, []).append(words)
+        found.append({"name": document.name, "entities": list(entities.values())})
+    return found
+
+
+def _tell_training(as_json: bool, model: Coref, target: Path, report: Report | None) -> None:
+    run = model.training_
+    if as_json:
+        told: dict[str, Any] = {
+            "coref": str(target),
+            "learner": run.way,
+            "documents": run.documents,
+            "mentions": run.mentions,
+            "weights": len(model.weights_),
+            "steps": run.tally.steps,
+            "updates": run.tally.updates,
+            "active_per_update": round(run.tally.active_per_update, 2),
+            "violated_share": round(run.tally.violated_share, 6),
+            "seconds": round(run.seconds, 3),
+        }
+        if report is not None:
+            told["dev"] = report.to_json()
+        typer.echo(json.dumps(told, allow_nan=False))
+        return
+    typer.echo(
+        f"{run.way}: documents {run.documents}, mentions {run.mentions}, weights {len(model.weights_)}, "
+        f"steps {run.tally.steps} ({run.seconds:.1f} s), updates {run.tally.updates} of "
+        f"{run.tally.active_per_update:.0f} features each"
+    )
+    if report is not None:
+        typer.echo(f"dev: B-cubed F1 {report.mean.b_cubed:.4f}, pairwise F1 {report.mean.pairwise_f1:.4f}")
+    typer.echo(f"saved {target}")
+
+
+def _tell_reports(reports: dict[str, Report]) -> None:
+    first = reports["model"]
+    typer.echo(f"documents {len(first.documents)}, mentions {first.mentions}; means over documents")
+    typer.echo(f"{'':12} B-cubed precision  recall      F1  pairwise F1  accuracy")
+    for name, report in reports.items():
+        mean = report.mean
+        typer.echo(
+            f"{name:12} {mean.precision:17.4f} {mean.recall:7.4f} {mean.b_cubed:7.4f} {mean.pairwise_f1:12.4f} "
+            f"{mean.pairwise_accuracy:9.4f}"
+        )

@@ -1,0 +1,116 @@
+"""Brackets around words that mark mentions, in either format of coreference files.
+
+In: the brackets at each word, with the line they stand in. Out: :class:`Span` and :class:`Mark`; a :class:`FormatError`
+with the line for brackets that close nothing, are never closed, or enclose themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopwise.formats.errors import FormatError
+
+_PIECE = re.compile(r"(\()?([^()|]+)(\))?\|?")
+_UNKNOWN = "_"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A mention: its first and last word in the document, its entity's name, the entity's type ("" where unknown)."""
+
+    first: int
+    last: int
+    entity: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A bracket in the file: at which word, of which mention, with which fields around the entity's name."""
+
+    word: int
+    mention: int
+    opens: bool
+    closes: bool
+    before: str = ""
+    after: str = ""
+
+
+class Brackets:
+    """Collects the mentions of one document; ``fields`` name the parts of an opening bracket."""
+
+    def __init__(self, where: str, fields: Sequence[str]) -> None:
+        self.where = where
+        self.group = next((place for place, field in enumerate(fields) if field in ("GRP", "eid")), 0)
+        self.kind = fields.index("etype") if "etype" in fields else None
+        self.open: list[tuple[str, int, int]] = []  # entity, mention, line
+        self.spans: list[Span] = []
+        self.marks: list[Mark] = []
+        self.seen: set[tuple[int, int, str]] = set()
+
+    def add(self, text: str, word: int, line: int) -> None:
+        """The brackets at a word."""
+        end = 0
+        for found in _PIECE.finditer(text):
+            if found.start() != end or not (found[1] or found[3]):
+                break
+            end = found.end()
+            self._piece(bool(found[1]), found[2], bool(found[3]), word, line)
+        if end != len(text):
+            raise FormatError(
+                self.where,
+                line,
+                f"{text!r} is no sequence of brackets such as (4, 4) or (4); see {text[end:]!r}",
+            )
+
+    def _piece(self, opens: bool, inside: str, closes: bool, word: int, line: int) -> None:
+        if "[" in inside:
+            raise FormatError(
+                self.where, line, f"the mention {inside!r} is in several parts, which are not read; join them"
+            )
+        if opens:
+            fields = inside.split("-")
+            if len(fields) <= self.group or not fields[self.group]:
+                raise FormatError(self.where, line, f"the bracket ({inside} names no entity")
+            entity = fields[self.group]
+            kind = fields[self.kind] if self.kind is not None and self.kind < len(fields) else ""
+            before = "".join(f"{field}-" for field in fields[: self.group])
+            after = "".join(f"-{field}" for field in fields[self.group + 1 :])
+            mention = len(self.spans)
+            self.spans.append(Span(word, -1, entity, "" if kind == _UNKNOWN else kind))
+            self.open.append((entity, mention, line))
+            self.marks.append(Mark(word, mention, True, closes, before, after))
+        else:
+            entity = inside
+        if closes:
+            self._close(entity, word, line, alone=opens)
+
+    def _close(self, entity: str, word: int, line: int, *, alone: bool) -> None:
+        place = next((place for place in range(len(self.open) - 1, -1, -1) if self.open[place][0] == entity), None)
+        if place is None:
+            raise FormatError(self.where, line, f"the bracket {entity}) closes a mention that was not opened before")
+        _, mention, _ = self.open.pop(place)
+        span = self.spans[mention] = dataclasses.replace(self.spans[mention], last=word)
+        if (span.first, word, entity) in self.seen:
+            raise FormatError(
+                self.where, line, f"entity {entity} has the same words as a mention twice, each inside the other"
+            )
+        self.seen.add((span.first, word, entity))
+        if not alone:
+            self.marks.append(Mark(word, mention, False, True))
+
+    def check_closed(self, what: str) -> None:
+        """At the end of a sentence or document."""
+        if self.open:
+            entity, _, line = self.open[-1]
+            raise FormatError(self.where, line, f"the bracket ({entity} is not closed before the end of the {what}")
+
+    def sorted(self) -> tuple[tuple[Span, ...], tuple[Mark, ...]]:
+        """Mentions in order, and brackets that name them by it."""
+        order = sorted(range(len(self.spans)), key=lambda place: (self.spans[place].first, -self.spans[place].last))
+        rank = {place: number for number, place in enumerate(order)}
+        marks = tuple(dataclasses.replace(mark, mention=rank[mark.mention]) for mark in self.marks)
+        return tuple(self.spans[place] for place in order), marks

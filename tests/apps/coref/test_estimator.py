@@ -1,0 +1,152 @@
+"""Coref end to end on made documents: it learns, repeats itself, saves, and refuses what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from loopwise import walk
+from loopwise.apps.coref import Coref, Report, head_match, made_documents, published_ways, singletons
+from loopwise.apps.coref.features import Featuriser
+from loopwise.formats import FormatError
+from loopwise.formats.coref import CorefDocument, Span, read_coref, write_coref
+from loopwise.learn.container import read_container, write_container
+
+DOCUMENTS = made_documents(14, seed=5, mentions=24)
+TRAIN, TEST = DOCUMENTS[:9], DOCUMENTS[9:]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Coref:
+    return Coref(rounds=3, steps=1500, decode_steps=3000, seed=3).fit(TRAIN, progress=False)
+
+
+def test_it_beats_what_needs_no_training(fitted: Coref) -> None:
+    report = fitted.evaluate(TEST)
+    heads = Report.of(TEST, [head_match(document) for document in TEST])
+    alone = Report.of(TEST, [singletons(document) for document in TEST])
+    assert report.mean.b_cubed > heads.mean.b_cubed + 0.05 > alone.mean.b_cubed
+    assert fitted.score(TEST) == report.mean.b_cubed and fitted.training_.tally.steps == 9 * 3 * 1500
+
+
+def test_without_features_of_entities_or_types() -> None:
+    simple = Coref(rounds=1, steps=1500, setwise=False, types=False, decode_steps=walk.Sweeps(80)).fit(TRAIN)
+    assert simple.featuriser_.types == () and len(simple.weights_) == simple.featuriser_.starts[-1]
+    alone = Report.of(TEST, [singletons(document) for document in TEST])
+    assert simple.evaluate(TEST).mean.b_cubed > alone.mean.b_cubed
+
+
+@pytest.mark.parametrize("way", published_ways(), ids=lambda way: way.name)
+def test_every_way_learns(way: object, fitted: Coref) -> None:
+    featuriser = fitted.featuriser_
+    train, test = [featuriser(document) for document in TRAIN], [featuriser(document) for document in TEST]
+    coref = Coref(way, rounds=1, steps=1000, decode_steps=3000).fit_prepared(featuriser, train, progress=False)  # type: ignore[arg-type]
+    alone = Report.of(TEST, [singletons(document) for document in TEST]).mean.b_cubed
+    assert Report.of(TEST, coref.predict_prepared(test)).mean.b_cubed > alone
+    assert coref.training_.tally.updates > 0 and np.isfinite(coref.weights_).all()
+
+
+def test_the_same_seed_gives_the_same(fitted: Coref) -> None:
+    again = Coref(rounds=3, steps=1500, decode_steps=3000, seed=3).fit(TRAIN, progress=False)
+    assert np.array_equal(again.weights_, fitted.weights_)
+    for one, two in zip(again.predict(TEST), fitted.predict(TEST), strict=True):
+        assert np.array_equal(one, two)
+    other = Coref(rounds=3, steps=1500, seed=4).fit(TRAIN, progress=False)
+    assert not np.array_equal(other.weights_, fitted.weights_)
+
+
+def test_names_of_entities_are_not_looked_at(fitted: Coref) -> None:
+    """Predictions are the same whatever the file says the entities are."""
+    blind = [document.with_entities(range(len(document.mentions))) for document in TEST]
+    for one, two in zip(fitted.predict(blind), fitted.predict(TEST), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_saved_and_loaded(fitted: Coref, tmp_path: Path) -> None:
+    path = tmp_path / "m.loopwise"
+    fitted.save(path)
+    loaded = Coref.load(path)
+    assert np.array_equal(loaded.weights_, fitted.weights_) and loaded.decode_steps == 3000
+    for one, two in zip(loaded.predict(TEST), fitted.predict(TEST), strict=True):
+        assert np.array_equal(one, two)
+    tensors, description = read_container(path)
+    write_container(tmp_path / "bad", {**tensors, "weights": torch.zeros(3)}, description)
+    with pytest.raises(FormatError, match="shape"):
+        Coref.load(tmp_path / "bad")
+    write_container(tmp_path / "old", tensors, {**description, "templates": ["x"]})
+    with pytest.raises(FormatError, match="train it again"):
+        Coref.load(tmp_path / "old")
+    write_container(tmp_path / "other", tensors, {**description, "app": "Tagger"})
+    with pytest.raises(FormatError, match="'Tagger'"):
+        Coref.load(tmp_path / "other")
+
+
+def test_files(fitted: Coref, tmp_path: Path) -> None:
+    write_coref(tmp_path / "in.conllu", TEST)
+    assert fitted.resolve_file(tmp_path / "in.conllu", tmp_path / "out.conllu") == len(TEST)
+    found = read_coref(tmp_path / "out.conllu")
+    for document, answer in zip(found, fitted.predict(tmp_path / "in.conllu"), strict=True):
+        assert document.entities() == answer.tolist()
+    assert [document.words for document in found] == [document.words for document in TEST]
+
+
+def test_marginals_agree_with_the_best_answer(fitted: Coref) -> None:
+    (table,) = fitted.predict_marginals(TEST[:1], samples=200)
+    answer = fitted.predict(TEST[:1])[0]
+    together = answer[:, None] == answer[None, :]
+    assert np.allclose(table, table.T) and np.allclose(np.diag(table), 1) and (table >= 0).all() and (table <= 1).all()
+    assert table[together].mean() > table[~together].mean() + 0.3
+
+
+def test_documents_without_mentions(fitted: Coref) -> None:
+    empty = CorefDocument("empty", ("Hello",), (0, 1), ())
+    single = CorefDocument("single", ("Hello",), (0, 1), (Span(0, 0, "1"),))
+    assert [answer.tolist() for answer in fitted.predict([empty, single])] == [[], [0]]
+    assert fitted.evaluate([empty, single]).mean.b_cubed == 1.0
+    with pytest.raises(ValueError, match="no mentions"):
+        fitted.evaluate([empty])
+    with pytest.raises(ValueError, match="two mentions"):
+        Coref().fit([empty, single])
+
+
+def test_bad_options_and_use() -> None:
+    with pytest.raises(ValueError, match="rounds must be at least 1"):
+        Coref(rounds=0)
+    with pytest.raises(ValueError, match="not fitted"):
+        Coref().predict(TEST)
+    with pytest.raises(ValueError, match="noise"):
+        made_documents(1, noise=2.0)
+
+
+def test_report_by_hand() -> None:
+    """Six mentions, two true entities; the classic example of Bagga and Baldwin's measure, worked by hand."""
+    spans = tuple(Span(place, place, name) for place, name in enumerate("aaabbb"))
+    document = CorefDocument("d", tuple("uvwxyz"), (0, 6), spans)
+    report = Report.of([document], [[0, 0, 1, 1, 1, 1]])
+    precision, recall = (1 + 1 + 1 / 4 + 3 * 3 / 4) / 6, (2 * 2 / 3 + 1 / 3 + 3 * 1) / 6
+    assert report.mean.precision == pytest.approx(precision) and report.mean.recall == pytest.approx(recall)
+    assert report.mean.b_cubed == pytest.approx(2 * precision * recall / (precision + recall)) == report.pooled
+    assert report.mean.pairwise_f1 == pytest.approx(2 * 4 / (7 + 6))
+    assert report.mean.pairwise_accuracy == pytest.approx(10 / 15)
+    assert Report.of([document], [document.entities()]).mean.b_cubed == 1.0
+
+
+def test_features_of_moves_add_up() -> None:
+    """A walk's differences on real features are those of whole clusterings, entity features included."""
+    featuriser = Featuriser.of(TRAIN)
+    model, document = featuriser.model(), featuriser(made_documents(1, seed=8, mentions=9)[0])
+    random = walk.Stream(0)
+    world = model.world(document, walk.Start.TRUTH, random)
+    proposal = walk.MentionMover()
+    for _ in range(25):
+        move = proposal.propose(walk.Walker(model, world, (), 1.0, random)).move
+        if move is None:
+            continue
+        before, change = model.features(world), model.difference(world, move)
+        move.apply(world)
+        after = model.features(world)
+        for key in {*before, *after, *change}:
+            assert after.get(key, 0.0) - before.get(key, 0.0) == pytest.approx(change.get(key, 0.0))
