@@ -149,10 +149,29 @@ def test_every_known_class_is_tried() -> None:
             for member in json:
                 collect(member)
 
-    for system in [*systems(), sparse_system()]:
+    for system in [*systems(), sparse_system(), structured_system()]:
         collect(describe_system(system)[1])
     # Temperature schedules, tapes and the like are classes too: all of them must have come by.
     assert {known.name for known in KNOWN} - named == set()
+
+
+def structured_system() -> System:
+    """Every structured factor there is, over one row of binary variables."""
+    grammar = lw.Hypergraph((2, 2), ((1, (0,), ((0, 1),)), (0, (), ((1, 1),))), 1, (0, 0))
+    factors: list[lw.StructuredFactor] = [
+        lw.ProjectiveTree(2), lw.Tree(2, single_root=False), lw.Chain(3, 2), lw.ExactlyOne(3), lw.AtMostOne(2), grammar,
+    ]  # fmt: skip
+    structured = {f"{type(factor).__name__}.": (factor, np.arange(factor.arity)) for factor in factors}
+    return System(lw.TablePotentials(lw.FactorGraph([2] * 4, {"pair": [[0, 1]]}, structured)), lw.BP(iterations=2))
+
+
+def test_structured_factors_are_kept(tmp_path: Path) -> None:
+    system = structured_system()
+    system.save(tmp_path / "system.loopwise")
+    again = System.load(tmp_path / "system.loopwise")
+    assert again.graph == system.graph
+    again.save(tmp_path / "again.loopwise")
+    assert (tmp_path / "system.loopwise").read_bytes() == (tmp_path / "again.loopwise").read_bytes()
 
 
 def sparse_system() -> System:

@@ -133,19 +133,7 @@ _MODULES: dict[type, Options] = {
 }
 
 # Metrics share names with losses; a decoder may weigh samples by one.
-_METRICS = (
-    metric.Accuracy,
-    metric.HammingError,
-    metric.FBeta,
-    metric.F1,
-    metric.Correct,
-    metric.ValueF1,
-    metric.VariableF1,
-    metric.EntityF1,
-    metric.PairwiseAccuracy,
-    metric.PairwiseF1,
-    metric.BCubed,
-)
+_METRICS = (metric.Accuracy, metric.HammingError, metric.FBeta, metric.F1)
 
 KNOWN: tuple[Known, ...] = (
     *(Known(kind.__name__, kind, _fields, kind) for kind in _DATACLASSES),

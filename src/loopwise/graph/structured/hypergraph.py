@@ -27,7 +27,7 @@ MOSTLY = 0.9  # fired with more probability than this, a default value's weight 
 Hyperedge = tuple[int, Sequence[int], Sequence[tuple[int, int]]]  # head, tails, values fired (variable, value)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Hypergraph(StructuredFactor):
     r"""Any program of sums of products over items (parsing, alignment, segmentation) as a factor.
 
