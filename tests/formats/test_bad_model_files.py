@@ -130,7 +130,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_broken_compression(tmp_path: Path) -> None:
-    packed = gzip.compress(UAI.encode() * 20)
+    packed = gzip.compress(UAI.encode() * 20, mtime=0)
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 0xFF
     contents = {"plain": UAI.encode(), "cut": packed[: len(packed) // 2], "damaged": bytes(damaged)}
@@ -139,7 +139,7 @@ def test_broken_compression(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(FormatError, match=f"{name}.uai.gz: "):
             read_model(path)
-    (tmp_path / "packed.uai").write_bytes(gzip.compress(UAI.encode()))
+    (tmp_path / "packed.uai").write_bytes(gzip.compress(UAI.encode(), mtime=0))
     with pytest.raises(FormatError, match="line 1"):
         read_model(tmp_path / "packed.uai")
 
