@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +18,8 @@ import typer
 from loopwise.cli.messages import is_interactive, one_line_each, say
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from loopwise.reproduce.results import Results
 
 reproduce = typer.Typer(no_args_is_help=True, help="Published experiments run again: numbers, pictures, what holds.")
@@ -63,8 +68,7 @@ def domke(
 ) -> None:
     """Domke 2010: implicit differentiation by perturbation."""
     with one_line_each():
-        if quick and full:
-            raise ValueError("--quick and --full exclude each other; give one of them")
+        _check_mode(quick, full)
         if table not in (None, 1):
             raise ValueError(f"--table {table} is not reproduced; --table 1 is")
         if figure not in (None, 1, 2):
@@ -72,16 +76,14 @@ def domke(
         wants_table = table is not None or figure == 1
         if data is not None and not wants_table:
             raise ValueError("--data means nothing to --figure 2, which draws its own grids; give --table 1")
-        folder = out if out is not None else (KEPT if full else SCRATCH) / "domke"
+        folder, _ = _folders("domke", full, out)
         complete = True
         if wants_table:
-            results, complete = _run_domke_table(folder, full, seed, minutes, _data(data))
+            results, complete = _domke_table(folder, full, seed, minutes, _data(data))
         if figure == 2 or not wants_table:
-            results, drawn = _run_domke(folder, full, seed, minutes)
+            results, drawn = _domke_figure(folder, full, seed, minutes)
             complete = complete and drawn
-        if not complete:
-            say("not finished: run the same command again to continue")
-        _tell(results, as_json)
+        _tell(results, complete, as_json)
 
 
 @reproduce.command()
@@ -107,8 +109,7 @@ def erma(
 ) -> None:
     """Stoyanov, Ropson & Eisner 2011: training for the loss, through truncated BP."""
     with one_line_each():
-        if quick and full:
-            raise ValueError("--quick and --full exclude each other; give one of them")
+        _check_mode(quick, full)
         wrong = next((number for number in table or [] if number not in (3, 4, 5, 6)), None)
         if wrong is not None:
             raise ValueError(f"--table {wrong} is not reproduced; --table 3, 4, 5 and 6 are")
@@ -116,20 +117,16 @@ def erma(
             raise ValueError(f"--figure {figure} is not reproduced; --figure 1 is")
         if jobs is not None and jobs < 1:
             raise ValueError(f"--jobs must be at least 1, not {jobs}")
-        folder = out if out is not None else (KEPT if full else SCRATCH) / "erma"
-        # What is kept in the repository is small; the runs behind it are not.
-        runs = SCRATCH / "erma-runs" if full and out is None else folder / "runs"
+        folder, runs = _folders("erma", full, out)
         if practice and (table or figure):
             raise ValueError("--practice has neither tables nor figures of the paper; leave --table and --figure out")
         tables = sorted(set(table)) if table else [] if figure else [3, 4, 5, 6]
         if practice:
-            results, complete = _run_erma_practice(folder, runs, full, seed, minutes, jobs)
+            results, complete = _erma_practice(folder, runs, full, seed, minutes, jobs)
         else:
             chosen = figure is not None or not table
-            results, complete = _run_erma(folder, runs, full, seed, minutes, tables, chosen, jobs)
-        if not complete:
-            say("not finished: run the same command again to continue")
-        _tell(results, as_json)
+            results, complete = _erma(folder, runs, full, seed, minutes, tables, chosen, jobs)
+        _tell(results, complete, as_json)
 
 
 @reproduce.command()
@@ -157,45 +154,12 @@ def samplerank(
 ) -> None:
     """Wick, Rohanimanesh, Bellare, Culotta & McCallum 2011: learning inside a walk."""
     with one_line_each():
-        if quick and full:
-            raise ValueError("--quick and --full exclude each other; give one of them")
+        _check_mode(quick, full)
         if table not in (1, 2):
             raise ValueError(f"--table {table} is not reproduced; --table 1 and --table 2 are")
-        folder = out if out is not None else (KEPT if full else SCRATCH) / "samplerank"
-        runs = SCRATCH / "samplerank-runs" if full and out is None else folder / "runs"
-        results, complete = _run_samplerank(table, folder, runs, full, seed, minutes, _data(data))
-        if not complete:
-            say("not finished: run the same command again to continue")
-        _tell(results, as_json)
-
-
-def _data(given: Path | None) -> Path | None:
-    """The folder that was given, or the collection beside the project; None leaves it to LOOPWISE_DATA or stand-ins."""
-    if given is None and "LOOPWISE_DATA" not in os.environ and DATA.is_dir():
-        return DATA
-    return given
-
-
-def _run_samplerank(
-    table: int, folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, data: Path | None
-) -> tuple[Results, bool]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from loopwise.reproduce.results import FULL, QUICK
-    from loopwise.reproduce.samplerank import reproduce_table, steps
-
-    mode = FULL if full else QUICK
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
-        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(table, mode, data))
-
-        def progress(what: str, done: int) -> None:
-            bar.update(task, completed=done, description=what)
-            if full and not is_interactive():
-                say(f"{done} runs: {what}")
-
-        return reproduce_table(table, folder, mode, seed, minutes, progress, data, runs)
+        folder, runs = _folders("samplerank", full, out)
+        results, complete = _samplerank(table, folder, runs, full, seed, minutes, _data(data))
+        _tell(results, complete, as_json)
 
 
 @reproduce.command("cost-aware")
@@ -215,18 +179,85 @@ def cost_aware(
 ) -> None:
     """Eisner & Stoyanov 2011: accuracy and run time in one objective."""
     with one_line_each():
-        if quick and full:
-            raise ValueError("--quick and --full exclude each other; give one of them")
-        folder = out if out is not None else (KEPT if full else SCRATCH) / "cost-aware"
-        # What is kept in the repository is small; the runs behind it are not.
-        runs = SCRATCH / "cost-aware-runs" if full and out is None else folder / "runs"
-        results, complete = _run_cost_aware(folder, runs, full, seed, minutes)
-        if not complete:
-            say("not finished: run the same command again to continue")
-        _tell(results, as_json)
+        _check_mode(quick, full)
+        folder, runs = _folders("cost-aware", full, out)
+        results, complete = _cost_aware(folder, runs, full, seed, minutes)
+        _tell(results, complete, as_json)
 
 
-def _run_erma(
+def _check_mode(quick: bool, full: bool) -> None:
+    if quick and full:
+        raise ValueError("--quick and --full exclude each other; give one of them")
+
+
+def _folders(paper: str, full: bool, out: Path | None) -> tuple[Path, Path]:
+    """Where results and finished runs go. What is kept in the repository is small; the runs behind it are not."""
+    folder = out if out is not None else (KEPT if full else SCRATCH) / paper
+    return folder, SCRATCH / f"{paper}-runs" if full and out is None else folder / "runs"
+
+
+def _data(given: Path | None) -> Path | None:
+    """The folder that was given, or the collection beside the project; None leaves it to LOOPWISE_DATA or stand-ins."""
+    if given is None and "LOOPWISE_DATA" not in os.environ and DATA.is_dir():
+        return DATA
+    return given
+
+
+def _mode(full: bool) -> str:
+    from loopwise.reproduce.results import FULL, QUICK
+
+    return FULL if full else QUICK
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """What a study tells while it runs: a bar on terminals, and lines of a log that nobody watches otherwise."""
+
+    bar: Progress
+    task: TaskID
+    logged: bool
+
+    def at(self, what: str, done: int) -> None:
+        """So many runs are done."""
+        self.bar.update(self.task, completed=done, description=what)
+        if self.logged:
+            say(f"{done} runs: {what}")
+
+    def on(self, what: str, by: int = 1) -> None:
+        """``by`` more are done."""
+        self.bar.update(self.task, advance=by, description=what)
+        if self.logged:
+            say(what)
+
+
+@contextmanager
+def _watched(total: int, full: bool) -> Iterator[_Watch]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
+        task = bar.add_task("starting (the first run compiles for some seconds)", total=total)
+        yield _Watch(bar, task, full and not is_interactive())
+
+
+def _domke_figure(folder: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
+    from loopwise.reproduce.domke import reproduce_figure2, steps
+
+    mode = _mode(full)
+    with _watched(steps(mode), full) as watch:
+        return reproduce_figure2(folder, mode, seed, minutes, watch.on)
+
+
+def _domke_table(folder: Path, full: bool, seed: int, minutes: float | None, data: Path | None) -> tuple[Results, bool]:
+    from loopwise.reproduce.domke import reproduce_table1, table_steps
+
+    mode = _mode(full)
+    with _watched(table_steps(mode, data), full) as watch:
+        return reproduce_table1(folder, mode, seed, minutes, watch.on, data)  # a row that is finished counts 1
+
+
+def _erma(
     folder: Path,
     runs: Path,
     full: bool,
@@ -236,111 +267,50 @@ def _run_erma(
     figure: bool,
     jobs: int | None,
 ) -> tuple[Results, bool]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from loopwise.reproduce.erma import reproduce, steps
-    from loopwise.reproduce.results import FULL, QUICK
 
-    mode = FULL if full else QUICK
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
-        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(mode, tables, figure))
-
-        def progress(what: str, done: int) -> None:
-            bar.update(task, completed=done, description=what)
-            if full and not is_interactive():  # a log of hours that nobody watches
-                say(f"{done} runs: {what}")
-
-        return reproduce(folder, mode, seed, minutes, progress, tables, figure, runs=runs, workers=jobs)
+    mode = _mode(full)
+    with _watched(steps(mode, tables, figure), full) as watch:
+        return reproduce(folder, mode, seed, minutes, watch.at, tables, figure, runs=runs, workers=jobs)
 
 
-def _run_domke_table(
-    folder: Path, full: bool, seed: int, minutes: float | None, data: Path | None
-) -> tuple[Results, bool]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from loopwise.reproduce.domke import reproduce_table1, table_steps
-    from loopwise.reproduce.results import FULL, QUICK
-
-    mode = FULL if full else QUICK
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
-        task = bar.add_task("starting (the first run compiles for some seconds)", total=table_steps(mode, data))
-
-        def progress(what: str, finished: bool) -> None:
-            bar.update(task, advance=1 if finished else 0, description=what)
-            if full and not is_interactive():  # a log of hours that nobody watches
-                say(what)
-
-        return reproduce_table1(folder, mode, seed, minutes, progress, data)
-
-
-def _run_cost_aware(folder: Path, runs: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from loopwise.reproduce.cost_aware import reproduce, steps
-    from loopwise.reproduce.results import FULL, QUICK
-
-    mode = FULL if full else QUICK
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
-        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(mode))
-
-        def progress(what: str, done: int) -> None:
-            bar.update(task, completed=done, description=what)
-            if full and not is_interactive():  # a log of hours that nobody watches
-                say(f"{done} runs: {what}")
-
-        return reproduce(folder, mode, seed, minutes, progress, runs=runs)
-
-
-def _run_erma_practice(
+def _erma_practice(
     folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, jobs: int | None
 ) -> tuple[Results, bool]:
-    from rich.console import Console
+    from loopwise.reproduce.erma import practice_steps, reproduce_practice
 
-    from loopwise.reproduce.erma import reproduce_practice
-    from loopwise.reproduce.results import FULL, QUICK
-
-    with Console(stderr=True).status("starting (the first run compiles for some seconds)") as status:
-
-        def progress(what: str) -> None:
-            status.update(what)
-            if not is_interactive():
-                say(what)
-
-        mode = FULL if full else QUICK
-        return reproduce_practice(folder, mode, seed, minutes, progress, runs=runs, workers=jobs)
+    mode = _mode(full)
+    with _watched(practice_steps(mode), full) as watch:
+        return reproduce_practice(folder, mode, seed, minutes, watch.at, runs=runs, workers=jobs)
 
 
-def _run_domke(folder: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def _samplerank(
+    table: int, folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, data: Path | None
+) -> tuple[Results, bool]:
+    from loopwise.reproduce.samplerank import reproduce_table, steps
 
-    from loopwise.reproduce.domke import reproduce_figure2, steps
-    from loopwise.reproduce.results import FULL, QUICK
-
-    mode = FULL if full else QUICK
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_interactive()) as bar:
-        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps(mode))
-
-        def progress(what: str) -> None:
-            bar.update(task, advance=1, description=what)
-
-        return reproduce_figure2(folder, mode, seed, minutes, progress)
+    mode = _mode(full)
+    with _watched(steps(table, mode, data), full) as watch:
+        return reproduce_table(table, folder, mode, seed, minutes, watch.at, data, runs)
 
 
-def _tell(results: Results, as_json: bool) -> None:
+def _cost_aware(folder: Path, runs: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
+    from loopwise.reproduce.cost_aware import reproduce, steps
+
+    mode = _mode(full)
+    with _watched(steps(mode), full) as watch:
+        return reproduce(folder, mode, seed, minutes, watch.at, runs=runs)
+
+
+def _tell(results: Results, complete: bool, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from loopwise.reproduce.page import verdict
     from loopwise.reproduce.results import FILE
 
+    if not complete:
+        say("not finished: run the same command again to continue")
     if as_json:
         typer.echo(json.dumps(json.loads((results.folder / FILE).read_text(encoding="utf-8"))))
         return

@@ -7,7 +7,7 @@ folder; data and runs beside them, from which a study that was stopped goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -115,14 +115,13 @@ def reproduce_practice(
     mode: str,
     seed: int,
     minutes: float | None = None,
-    tell: Callable[[str], None] = lambda what: None,
+    tell: Tell = lambda what, done: None,
     practice: practical.Practice | None = None,
     runs: Path | None = None,
     workers: int | None = None,
 ) -> tuple[Results, bool]:
     """What to use: other optimisers and other inference, on one kind of model; as :func:`reproduce`."""
-    if practice is None:
-        practice = practical.Practice() if mode == FULL else SHORT_PRACTICE
+    practice = practice or _practice(mode)
     results, runs = Results.open(folder, PAPER, mode, seed), runs or folder / RUNS
     runs.mkdir(parents=True, exist_ok=True)
     left = practical.run_trials(runs, practice, seed, Deadline(minutes), tell, workers or available_threads())
@@ -133,6 +132,15 @@ def reproduce_practice(
     practical.draw(runs, practice, folder / practical.PICTURE)
     _write(results, PUBLISHED if mode == FULL else SHORTENED, 0, 0)
     return results, left == 0
+
+
+def practice_steps(mode: str) -> int:
+    """How many trainings :func:`reproduce_practice` has."""
+    return len(practical.trials(_practice(mode)))
+
+
+def _practice(mode: str) -> practical.Practice:
+    return practical.Practice() if mode == FULL else SHORT_PRACTICE
 
 
 def steps(mode: str, tables: Sequence[int] = EVERYTHING, figure: bool = True) -> int:

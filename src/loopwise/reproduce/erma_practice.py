@@ -40,6 +40,7 @@ from loopwise.plot.reliability import draw_reliability
 from loopwise.plot.style import BLUE, GREEN, ORANGE, PURPLE, plain
 from loopwise.potentials.tables import TablePotentials
 from loopwise.reproduce.erma_models import Model, Sampling, Size, as_tables, draw_model
+from loopwise.reproduce.erma_queue import Tell
 from loopwise.reproduce.erma_runs import TOLERANCE, TRUTH, Protocol, one_thread, trained, truth_inference
 from loopwise.reproduce.erma_settings import BEST, IDEAL, LOGL, LOGL_TEST, TESTS, Train
 from loopwise.reproduce.erma_statistics import mean_and_error
@@ -134,15 +135,14 @@ def trials(practice: Practice) -> list[Trial]:
     return list(dict.fromkeys(found))
 
 
-def run_trials(
-    folder: Path, practice: Practice, seed: int, deadline: Deadline, tell: Callable[[str], None], workers: int = 0
-) -> int:
+def run_trials(folder: Path, practice: Practice, seed: int, deadline: Deadline, tell: Tell, workers: int = 0) -> int:
     """Runs what is not in ``folder`` yet; how many are left when time is up."""
-    todo = [trial for trial in trials(practice) if not trial.path(folder).exists()]
+    everything = trials(practice)
+    todo = [trial for trial in everything if not trial.path(folder).exists()]
     workers = workers or available_threads()
     while todo and not deadline.passed:
+        tell(f"{todo[0].train}, {todo[0].optimiser}, {todo[0].method}", len(everything) - len(todo))
         some, todo = todo[: 4 * workers], todo[4 * workers :]
-        tell(f"{some[0].train}, {some[0].optimiser}, {some[0].method}: {len(todo) + len(some)} trainings left")
         asked = [{"trial": trial, "practice": practice, "folder": folder, "seed": seed} for trial in some]
         sweep(run_trial, asked, jobs=workers)
     return len(todo)

@@ -6,7 +6,6 @@ In: images, labels. Out: :class:`GridCRF`. Stage: use.
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from loopwise.apps.estimator import Estimator
 from loopwise.apps.grid_crf.lattice import DIRECTIONS
 from loopwise.apps.grid_crf.pair import TiedPair
 from loopwise.apps.grid_crf.pictures import Block, as_images, as_labels, by_size, parts
@@ -41,7 +41,7 @@ from loopwise.potentials.priors import Prior
 SWEEPS = 1000  # of inference at most, where the user names none: strong couplings need hundreds
 
 
-class GridCRF:
+class GridCRF(Estimator):
     r"""A conditional random field on the pixels of images, trained for a loss on its marginals (Domke 2010, eq. 27).
 
     .. math:: p(y \mid x) \propto \exp\Big(\sum_i \theta(y_i; x) + \sum_{i \sim j} \theta(y_i, y_j; x)\Big)
@@ -258,27 +258,6 @@ class GridCRF:
         from loopwise.apps.grid_crf.saving import load
 
         return load(cls, path)
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> GridCRF:
-        """Changes options."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise ValueError(f"GridCRF has no parameter {name!r}; it has {', '.join(self._names())}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        standard = inspect.signature(type(self).__init__).parameters
-        given = {name: value for name, value in self.get_params().items() if value is not standard[name].default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags  # type: ignore[import-untyped]

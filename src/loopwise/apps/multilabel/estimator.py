@@ -5,12 +5,12 @@ In: inputs, labels. Out: :class:`MultiLabel`. Stage: use.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.estimator import Estimator
 from loopwise.apps.multilabel.arrays import Classes, as_inputs, names_of
 from loopwise.apps.multilabel.decoding import Decoder
 from loopwise.apps.multilabel.learners.base import Learner, Watch
@@ -25,7 +25,7 @@ from loopwise.learn.progress import progress_bar
 from loopwise.walk.updates import Tally
 
 
-class MultiLabel:
+class MultiLabel(Estimator):
     r"""A fully connected Markov random field over binary labels, given an input (Finley & Joachims 2008).
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_i\theta_{i,y_i}\cdot x+\sum_{i<j}\theta_{ij}(y_i,y_j)\Big)
@@ -219,27 +219,6 @@ class MultiLabel:
         from loopwise.apps.multilabel.saving import load
 
         return load(cls, path)
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> MultiLabel:
-        """Changes options."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise ValueError(f"MultiLabel has no parameter {name!r}; it has {', '.join(self._names())}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        standard = inspect.signature(type(self).__init__).parameters
-        given = {name: value for name, value in self.get_params().items() if value is not standard[name].default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -5,13 +5,13 @@ In: sentences as lists of words, their tags; or column files. Out: :class:`Tagge
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from loopwise.apps.estimator import Estimator
 from loopwise.apps.tagger.chains import Chains, Floats
 from loopwise.apps.tagger.decoding import Decoder, Viterbi
 from loopwise.apps.tagger.design import Design
@@ -33,7 +33,7 @@ from loopwise.learn.progress import progress_bar
 Tags = Sequence[Sequence[str]]
 
 
-class Tagger:
+class Tagger(Estimator):
     r"""A linear-chain conditional random field for tags of words: names, chunks, parts of speech.
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot f_t(x)+\sum_t\theta_{y_{t-1}y_t}\cdot g_t(x)\Big)
@@ -266,27 +266,6 @@ class Tagger:
         from loopwise.apps.tagger.saving import load
 
         return load(cls, path)
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> Tagger:
-        """Changes options."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise ValueError(f"Tagger has no parameter {name!r}; it has {', '.join(self._names())}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        standard = inspect.signature(type(self).__init__).parameters
-        given = {name: value for name, value in self.get_params().items() if value != standard[name].default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags as SklearnTags  # type: ignore[import-untyped]
