@@ -76,7 +76,9 @@ def read_labelled(path: PathLike, labels: PathLike | Sequence[str] | None = None
         names = table.meka_labels
         if not names:
             raise FormatError(
-                display_name(path), None, "the file does not say which attributes are labels; give the XML list of them"
+                display_name(path),
+                None,
+                "the file does not say which attributes are labels; give the XML list of them as labels (--labels)",
             )
     elif not names:
         names = read_label_names(labels)  # type: ignore[arg-type]
