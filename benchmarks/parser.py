@@ -7,8 +7,8 @@ of BP), then parse its test set, features, pruning, inference, decoding and rela
 anything is timed: both must beat attaching every word to the one before it, and one thread must give the trees and the
 weights of two. Cost against length is measured on sentences of random arcs, ten heads a word, as pruning leaves them.
 Last line of output: JSON with `sentences_per_second` (second order, one thread), `second_over_first` (time),
-`threads_gain` (of an epoch of training), `cost_exponent` (from 20 to 80 words; 160 of these random ones took thirty times
-as long as 80, and why was not looked into) and more.
+`threads_gain` (of an epoch of training), `cost_exponent` (from 20 to 80 words; 160 of these random ones took thirty
+times as long as 80, and why was not looked into) and more.
 """
 
 from __future__ import annotations

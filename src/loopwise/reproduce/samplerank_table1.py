@@ -156,9 +156,9 @@ def _introduction(results: Results) -> list[str]:
         "Documents of the paper have 40 to 100 mentions, those of GUM about 270: they are cut into parts of at most "
         f"{protocol.most}, and beside that taken whole, where {protocol.decode_steps} steps are too few for all. "
         f"The longer search has {protocol.sweeps} ({protocol.whole_sweeps}) steps a mention. MIRA has margin 10, steps "
-        "of CD and PCD decay, all weights are averages: the paper does not say, and these settings were chosen on 45 documents "
-        "that are in the folds too, so that no learner's figure is free of tuning. Seconds are of the processor, to train "
-        "one fold. p: paired t-tests over documents against SampleRank (MIRA)."
+        "of CD and PCD decay, all weights are averages: the paper does not say, and these settings were chosen on 45 "
+        "documents that are in the folds too, so that no learner's figure is free of tuning. Seconds are of the "
+        "processor, to train one fold. p: paired t-tests over documents against SampleRank (MIRA)."
     )
     return [text] if results.mode == FULL else [text, "This is the quick version: few documents, short walks."]
 
