@@ -18,6 +18,7 @@ from torch import Tensor
 from loopwise.inference.by_variable import Labels, label_list
 from loopwise.inference.decision import Distributions
 from loopwise.loss.answers import Answers, Metric
+from loopwise.loss.calibration import Reliability, reliability
 from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
 from loopwise.loss.entity import EntityF1
 from loopwise.loss.f_measure import check_f, f_measure
@@ -39,8 +40,10 @@ __all__ = [
     "Metric",
     "PairwiseAccuracy",
     "PairwiseF1",
+    "Reliability",
     "ValueF1",
     "VariableF1",
+    "reliability",
 ]
 
 

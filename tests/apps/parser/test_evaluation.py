@@ -1,4 +1,4 @@
-"""Scores counted by hand, alignment of other tokenisations, calibration."""
+"""Scores counted by hand, alignment of other tokenisations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.apps.parser.alignment import align, flatten
-from loopwise.apps.parser.evaluation import by_length, calibration, is_punctuation, score, sentence_counts
+from loopwise.apps.parser.evaluation import by_length, is_punctuation, score, sentence_counts
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import Sentence, make_sentence, parse_conllu
 
@@ -119,16 +119,3 @@ def test_errors_by_length_add_up() -> None:
     assert table["root"]["recall"] == table["root"]["precision"] == 1
     assert table["1"]["gold"] == 1 and table["1"]["system"] == 29 and table["1"]["precision"] == pytest.approx(1 / 29)
     assert table["20+"]["gold"] == 10 and table["20+"]["recall"] == 0
-
-
-def test_calibration_of_beliefs_that_are_right_as_often_as_they_say() -> None:
-    rng = np.random.default_rng(0)
-    beliefs = rng.random(200_000)
-    honest = calibration(beliefs, rng.random(len(beliefs)) < beliefs)
-    np.testing.assert_allclose(honest.accuracy, honest.confidence, atol=0.02)
-    assert honest.error < 0.01 and honest.brier == pytest.approx(1 / 6, abs=0.005)  # mean of p (1 - p)
-    boastful = calibration(np.full(100, 0.95), np.arange(100) < 50)
-    assert boastful.error == pytest.approx(0.45) and boastful.counts.tolist() == [0] * 9 + [100]
-    assert boastful.to_json()["accuracy"][:9] == [None] * 9
-    with pytest.raises(ValueError, match="one length"):
-        calibration([0.5], [True, False])

@@ -9,10 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loopwise.apps.parser.evaluation import Calibration as Calibration
     from loopwise.apps.parser.evaluation import Scores as Scores
     from loopwise.apps.parser.evaluation import by_length as by_length
-    from loopwise.apps.parser.evaluation import calibration as calibration
     from loopwise.apps.parser.evaluation import score as score
     from loopwise.apps.parser.evaluation import sentence_counts as sentence_counts
     from loopwise.apps.parser.objectives import CLL as CLL
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 _HOME = {
     "AnnealedRisk": "objectives",
     "CLL": "objectives",
-    "Calibration": "evaluation",
     "L2": "objectives",
     "Parser": "parser",
     "Pruning": "options",
@@ -34,7 +31,6 @@ _HOME = {
     "Templates": "options",
     "Tree": "parser",
     "by_length": "evaluation",
-    "calibration": "evaluation",
     "score": "evaluation",
     "sentence_counts": "evaluation",
 }
@@ -43,14 +39,12 @@ __all__ = [
     "CLL",
     "L2",
     "AnnealedRisk",
-    "Calibration",
     "Parser",
     "Pruning",
     "Scores",
     "Templates",
     "Tree",
     "by_length",
-    "calibration",
     "score",
     "sentence_counts",
 ]

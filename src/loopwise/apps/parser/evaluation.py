@@ -1,4 +1,4 @@
-"""How good parses are: attachment scores by two rules, errors by length, calibration of beliefs.
+"""How good parses are: attachment scores by two rules, errors by length.
 
 In: gold and system sentences. Out: numbers. Stage: use.
 """
@@ -142,46 +142,6 @@ def by_length(gold: Sequence[Sentence], system: Sequence[Sentence]) -> list[dict
         }
         for name in ["root", *(_interval(low, high) for low, high in LENGTHS)]
     ]
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """Whether beliefs can be trusted: in bin k, arcs of mean belief ``confidence[k]`` are right ``accuracy[k]`` of the
-    time.
-
-    ``brier``: mean squared distance of the belief of each decoded arc to 1 if it is right, else 0. ``error``: expected
-    calibration error, the mean distance of confidence and accuracy over arcs. ``counts``: arcs of each bin.
-    """
-
-    confidence: Doubles
-    accuracy: Doubles
-    counts: NDArray[np.int64]
-    brier: float
-    error: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain numbers and lists; empty bins are null."""
-        return {
-            "confidence": [None if np.isnan(value) else float(value) for value in self.confidence],
-            "accuracy": [None if np.isnan(value) else float(value) for value in self.accuracy],
-            "counts": self.counts.tolist(),
-            "brier": self.brier,
-            "error": self.error,
-        }
-
-
-def calibration(beliefs: Any, right: Any, bins: int = 10) -> Calibration:
-    """Reliability of beliefs ``[arcs]`` in ``bins`` of equal width, from whether each arc is ``right``."""
-    p, y = np.asarray(beliefs, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    if p.shape != y.shape or p.ndim != 1 or not p.size:
-        raise ValueError(f"beliefs of shape {p.shape} and outcomes of shape {y.shape} must be two lists of one length")
-    place = np.minimum((p * bins).astype(np.int64), bins - 1)
-    counts = np.bincount(place, minlength=bins)
-    with np.errstate(invalid="ignore"):
-        confidence = np.bincount(place, p, bins) / counts
-        accuracy = np.bincount(place, y, bins) / counts
-    gap = np.abs(np.bincount(place, p, bins) - np.bincount(place, y, bins)).sum() / len(p)
-    return Calibration(confidence, accuracy, counts, float(np.mean((p - y) ** 2)), float(gap))
 
 
 def _length_name(word: int, head: int) -> str:
