@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from loopwise.gradient.hvp import hvp
 from loopwise.graph import FREE, Evidence, FactorGraph, Role, chain, grid
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
@@ -230,6 +231,34 @@ def test_second_derivatives_are_tangents_of_beliefs(method: Inference, joint: bo
     product = dict(zip(leaves, torch.autograd.grad(along(leaves), list(leaves.values())), strict=True))
     assert slope_error(along, tables, product) < 1e-7
     assert max(float(slope.abs().max()) for slope in product.values()) > 1e-3
+
+
+class Counted(Inference):
+    """Three sweeps of BP that count how often they were run."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, problem: Problem) -> Beliefs:
+        self.runs += 1
+        return BP(iterations=3, tolerance=0, engine=Reference()).run(problem)
+
+
+def test_a_hessian_vector_product_runs_inference_once_a_term() -> None:
+    """Told before that it will be differentiated twice, it needs no second run, and gives the same."""
+    graph, tables = loopy_model()
+    evidence = random_evidence(graph, np.random.default_rng(2), (3,))
+    leaves = [table.requires_grad_() for table in tables.values()]
+    vector = [torch.randn(t.shape, generator=torch.Generator().manual_seed(1), dtype=t.dtype) for t in leaves]
+    method = Counted()
+    found = hvp(lambda: SurrogateLikelihood()(method, graph, tables, evidence), leaves, vector)
+    assert method.runs == 2  # inputs clamped; inputs and outputs clamped
+    value = SurrogateLikelihood()(method, graph, tables, evidence)
+    slopes = torch.autograd.grad(value, leaves, create_graph=True)
+    again = torch.autograd.grad(slopes, leaves, vector)
+    assert method.runs == 6
+    for one, other in zip(found, again, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
 
 
 class WithoutGradient(Inference):

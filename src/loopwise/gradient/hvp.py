@@ -6,7 +6,9 @@ In: a function of no arguments that gives the loss, the parameters it depends on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -39,20 +41,24 @@ def gradient_and_hvp(
         raise ValueError("give the parameters and the vector as lists, even of one tensor")
     params, vector = list(params), list(vector)
     if not params:
-        raise ValueError("no parameters to differentiate with respect to")
+        raise ValueError("no parameters to differentiate with respect to; give at least one")
     if len(params) != len(vector):
         raise ValueError(f"{len(params)} parameters but {len(vector)} pieces of the vector; give one a parameter")
     for number, (param, piece) in enumerate(zip(params, vector, strict=True)):
         if param.shape != piece.shape:
             raise ValueError(
-                f"piece {number} of the vector has shape {tuple(piece.shape)}, its parameter {tuple(param.shape)}"
+                f"piece {number} of the vector has shape {tuple(piece.shape)}, its parameter {tuple(param.shape)}; "
+                "both must have one shape"
             )
         if not param.requires_grad:
             raise GradientError(f"parameter {number} wants no gradient: call requires_grad_() on it before the loss")
-    with torch.enable_grad():
+    with torch.enable_grad(), _differentiating_twice():
         loss = check_scalar(function())
         if not loss.requires_grad:
-            raise GradientError("the loss does not depend on anything that wants a gradient")
+            raise GradientError(
+                "the loss does not depend on anything that wants a gradient; "
+                "call requires_grad_() on the parameters before the loss is computed"
+            )
         found = torch.autograd.grad(loss, params, create_graph=True, allow_unused=True)
         gradient = [torch.zeros_like(p) if g is None else g for g, p in zip(found, params, strict=True)]
         slope = torch.stack([(g * v.detach()).sum() for g, v in zip(gradient, vector, strict=True)]).sum()
@@ -61,6 +67,24 @@ def gradient_and_hvp(
         second = torch.autograd.grad(slope, params, allow_unused=True)
     product = [torch.zeros_like(p) if h is None else h for h, p in zip(second, params, strict=True)]
     return loss.detach(), [g.detach() for g in gradient], product
+
+
+_TWICE: ContextVar[bool] = ContextVar("loopwise differentiates twice", default=False)
+
+
+@contextmanager
+def _differentiating_twice() -> Iterator[None]:
+    before = _TWICE.set(True)
+    try:
+        yield
+    finally:
+        _TWICE.reset(before)
+
+
+def differentiating_twice() -> bool:
+    """Whether a Hessian-vector product of what is computed now will be asked for: a hint, which saves a second run
+    where the first would otherwise keep nothing."""
+    return _TWICE.get()
 
 
 def check_scalar(loss: object) -> Tensor:

@@ -8,7 +8,7 @@ with the inputs clamped, and once more with the outputs clamped too where variab
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.gradient.hvp import differentiating_twice
 from loopwise.graph.evidence import FREE, Evidence, Role, clamped_values
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
@@ -63,12 +64,15 @@ class Observed:
         known = clamped_values(graph, evidence.clamp((Role.INPUT, Role.OUTPUT)))
         given = np.full_like(known, FREE) if joint else evidence.clamp((Role.INPUT,))
         if known.size == 0:
-            raise ValueError(f"evidence of shape {known.shape} holds no value of any example")
+            raise ValueError(f"evidence of shape {known.shape} holds no value of any example; give at least one")
         observed = Observed(given, known)
         if not observed.scored.any():
             wanted = "neither an INPUT nor an OUTPUT" if joint else "no OUTPUT"
             roles = ", ".join(Role(int(role)).name for role in np.unique(evidence.roles))
-            raise ValueError(f"there is {wanted} in the evidence, so there is no likelihood: its roles are {roles}")
+            raise ValueError(
+                f"there is {wanted} in the evidence, so there is no likelihood: its roles are {roles}; "
+                "give some variables the role OUTPUT"
+            )
         return observed
 
     @property
@@ -144,8 +148,14 @@ class SurrogateLikelihood(_LogPartitionDifference):
     def _log_partition(
         self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
     ) -> Tensor:
+        given = tuple(tables[group.name] for group in graph.groups)
+        call = _Call(inference, graph, values)
+        twice = differentiating_twice() and torch.is_grad_enabled() and any(table.requires_grad for table in given)
+        with torch.set_grad_enabled(twice):
+            beliefs = call.run(given)
+            found = tuple(beliefs.factor(group.name) for group in graph.groups)
         result: Tensor = _BeliefGradient.apply(  # type: ignore[no-untyped-call]
-            inference, graph, values, *(tables[group.name] for group in graph.groups)
+            call, beliefs.log_partition.detach(), found, *given
         )
         return result
 
@@ -173,58 +183,62 @@ class TruncatedLikelihood(_LogPartitionDifference):
         return log_partition
 
 
+@dataclass(frozen=True)
+class _Call:
+    """One inference call, which may have to be repeated."""
+
+    inference: Inference
+    graph: FactorGraph
+    values: Integers | None
+
+    def run(self, tables: Sequence[Tensor]) -> Beliefs:
+        named = {group.name: table for group, table in zip(self.graph.groups, tables, strict=True)}
+        return self.inference(self.graph, named, self.values)
+
+
 class _BeliefGradient(torch.autograd.Function):
     """log Z of one inference call; its gradient is the factor beliefs of that call, whatever they are.
 
-    When a graph of the gradient is wanted, inference runs again with gradients enabled, so that the beliefs carry them.
+    When a graph of the gradient is wanted, the beliefs must carry gradients themselves: where they do not, inference
+    runs again.
     """
 
     @staticmethod
-    def forward(ctx: Any, inference: Inference, graph: FactorGraph, values: Integers | None, *tables: Tensor) -> Tensor:
-        ctx.call = inference, graph, values
+    def forward(ctx: Any, call: _Call, log_partition: Tensor, found: tuple[Tensor, ...], *tables: Tensor) -> Tensor:
+        # The beliefs are no inputs of this node: backward would then go through them with an adjoint of zero.
+        ctx.call, ctx.found = call, found
         ctx.save_for_backward(*tables)
-        beliefs = _run(ctx.call, tables)
-        needed = ctx.needs_input_grad[3:]
-        ctx.beliefs = [
-            beliefs.factor(group.name) if need else None for group, need in zip(graph.groups, needed, strict=True)
-        ]
-        return beliefs.log_partition
+        return log_partition.clone()
 
     @staticmethod
     def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, ...]:
-        inference, graph, values = ctx.call
-        tables = ctx.saved_tensors
-        again = _run(ctx.call, tables) if torch.is_grad_enabled() else None
+        groups = ctx.call.graph.groups
+        tables, found = ctx.saved_tensors, ctx.found
+        if torch.is_grad_enabled() and not any(belief.requires_grad for belief in found):
+            again = ctx.call.run(tables)
+            found = tuple(again.factor(group.name) for group in groups)
         gradients: list[Tensor | None] = []
-        for group, table, belief, need in zip(graph.groups, tables, ctx.beliefs, ctx.needs_input_grad[3:], strict=True):
+        for group, table, belief, need in zip(groups, tables, found, ctx.needs_input_grad[3:], strict=True):
             if not need:
                 gradients.append(None)
                 continue
-            if again is not None:
-                belief = again.factor(group.name)
-                _check_differentiable(inference, group, table, belief, values)
+            if torch.is_grad_enabled():
+                _check_differentiable(ctx.call, group, table, belief)
             weight = adjoint.reshape(*adjoint.shape, *(1,) * (group.arity + 1))
             gradients.append((weight * belief).sum_to_size(table.shape))
         return None, None, None, *gradients
 
 
-def _run(call: tuple[Inference, FactorGraph, Integers | None], tables: tuple[Tensor, ...]) -> Beliefs:
-    inference, graph, values = call
-    named = {group.name: table for group, table in zip(graph.groups, tables, strict=True)}
-    return inference(graph, named, values)
-
-
-def _check_differentiable(
-    inference: Inference, group: Group, table: Tensor, belief: Tensor, values: Integers | None
-) -> None:
+def _check_differentiable(call: _Call, group: Group, table: Tensor, belief: Tensor) -> None:
     """A factor with a free variable has beliefs that depend on its own table: no gradient there means none at all."""
+    values = call.values
     if values is not None:
         free = (values == FREE).reshape(-1, values.shape[-1]).any(0)[group.scopes].any()
     else:
         free = group.arity > 0 and group.count > 0
     if free and table.requires_grad and not belief.requires_grad:
         raise GradientError(
-            f"the beliefs of {type(inference).__name__} carry no gradient, so SurrogateLikelihood has no second "
+            f"the beliefs of {type(call.inference).__name__} carry no gradient, so SurrogateLikelihood has no second "
             "derivatives under it: use a differentiable method, such as lw.BP()"
         )
 
@@ -236,7 +250,9 @@ def model_batch(graph: FactorGraph, potentials: object, observed: Observed) -> t
     try:
         return tables, broadcast_batches(batch, examples)
     except RuntimeError:
-        raise ValueError(f"evidence for {examples} examples does not fit potentials for {tuple(batch)}") from None
+        raise ValueError(
+            f"evidence for {examples} examples does not fit potentials for {tuple(batch)}; give both for the same batch"
+        ) from None
 
 
 def check_tables_only(graph: FactorGraph, objective: Objective) -> None:
@@ -297,7 +313,8 @@ def check_possible(group: Group, log_values: Tensor, rows: Integers) -> None:
         row = int(rows[column])
         raise ImpossibleError(
             f"impossible evidence: factor {row} of group {group.name!r} forbids the values observed for the variables "
-            f"{group.scopes[row].tolist()}{in_example(example)}"
+            f"{group.scopes[row].tolist()}{in_example(example)}; "
+            "relax the zero, or leave the example out"
         )
 
 

@@ -47,6 +47,9 @@ def checked_tables(graph: FactorGraph, potentials: object) -> tuple[dict[str, Te
 
 def broadcast_batches(*shapes: Sequence[int]) -> torch.Size:
     """The batch shape that all of ``shapes`` broadcast to; a RuntimeError where there is none."""
+    distinct = {tuple(shape) for shape in shapes if len(shape)}
+    if len(distinct) < 2:  # torch takes its time, and this is asked at every call
+        return torch.Size(distinct.pop() if distinct else ())
     shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     return shape
 
