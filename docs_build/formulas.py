@@ -1,0 +1,36 @@
+r"""Formulas for the site: from TeX to MathML, which browsers show by themselves.
+
+In: pages in which pymdownx.arithmatex has marked formulas, ``\(...\)`` and ``\[...\]``. Out: the same with MathML, so
+that no script and no font is fetched from anywhere. Stage: building the documentation; mkdocs.yml names this file as a
+hook.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+
+MARKED = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
+)
+
+
+def with_mathml(content: str) -> str:
+    """``content`` with every marked formula as MathML; its TeX stays as the text that is read aloud."""
+    return MARKED.sub(_mathml, content)
+
+
+def _mathml(found: re.Match[str]) -> str:
+    display = "block" if found["open"] == "[" else "inline"
+    tex = html.unescape(found["tex"]).strip()
+    formula = convert(tex, display=display)
+    alternative = html.escape(" ".join(tex.split()), quote=True)
+    return formula.replace("<math ", f'<math alttext="{alternative}" ', 1)
+
+
+def on_page_content(content: str, **kwargs: Any) -> str:
+    """Called by mkdocs for the HTML of every page."""
+    return with_mathml(content)
