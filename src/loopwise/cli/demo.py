@@ -1,118 +1,95 @@
-"""``loopwise demo``: the newcomer's minute. A table in the terminal, a picture on disk.
+"""``loopwise demo``: the newcomer's minute. A table that fills in the terminal, a page on disk.
 
-The measuring is in :mod:`loopwise.cli.demo_experiment`, the drawing in :mod:`loopwise.plot.comparison`.
+The measuring is in :mod:`loopwise.reproduce.demo_study`, the page in :mod:`loopwise.reproduce.demo_page`.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loopwise.cli.messages import is_interactive, one_line_each
+from loopwise.cli.messages import is_interactive, one_line_each, say
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from loopwise.cli.demo_experiment import Cell, Findings
-
-PICTURE = "comparison.png"
+    from loopwise.reproduce.demo_study import Findings, Progress
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller grid and fewer models.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of a table.")] = False,
-    seed: Annotated[int, typer.Option(help="For the random models.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("out/demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="A toy, to see that it works; it shows nothing.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core, at most 4")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the table.")] = False,
+    seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
 ) -> None:
-    """How far BP, TRW and mean field are from exact inference as couplings grow: a table and a picture."""
+    """Training for the loss against likelihood as inference is cut short: under two minutes, a table and a page."""
     with one_line_each():
-        findings = _with_progress(side=6 if quick else 10, models=5 if quick else 20, seed=seed)
-        from loopwise.cli.demo_experiment import SHOWN_COUPLING
-        from loopwise.plot.comparison import draw_comparison
-
-        out.mkdir(parents=True, exist_ok=True)
-        picture = out / PICTURE
-        draw_comparison(findings.cells, findings.images, SHOWN_COUPLING, picture)
+        if jobs is not None and jobs < 1:
+            raise ValueError(f"--jobs must be at least 1, not {jobs}")
+        findings = _watched(out, quick, seed, jobs)
         if as_json:
-            cells = [asdict(cell) for cell in findings.cells]
-            typer.echo(json.dumps({"side": findings.side, "seed": seed, "cells": cells, "picture": str(picture)}))
+            from loopwise.reproduce.results import FILE
+
+            typer.echo(json.dumps(json.loads((out / FILE).read_text(encoding="utf-8"))))
         else:
-            _print(findings, picture)
+            _print(findings, out)
 
 
-def _with_progress(side: int, models: int, seed: int) -> Findings:
+def _watched(out: Path, quick: bool, seed: int, jobs: int | None) -> Findings:
+    """Runs everything, with a table and a bar on standard error for whoever watches."""
+    from loopwise.reproduce.demo import demonstrate
+
+    if not is_interactive():
+        say("training some small systems; this takes a minute or two")
+        return demonstrate(out, seed, lambda progress: None, quick=quick, workers=jobs)
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    bar = Bar(*columns)
+    task = bar.add_task("starting", total=None)
+    with Live(bar, console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
+
+        def tell(progress: Progress) -> None:
+            bar.update(task, completed=progress.done, total=progress.of, description=progress.what)
+            live.update(Group(_table(progress.findings), bar))
+
+        return demonstrate(out, seed, tell, quick=quick, workers=jobs)
+
+
+def _print(findings: Findings, out: Path) -> None:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from loopwise.cli.demo_experiment import experiment, steps
-
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not is_interactive()) as bar:
-        task = bar.add_task("starting (the first run compiles for some seconds)", total=steps())
-
-        def progress(what: str) -> None:
-            bar.update(task, advance=1, description=what)
-
-        return experiment(side, models, seed, progress)
-
-
-def _print(findings: Findings, picture: Path) -> None:
-    from rich.console import Console
+    from loopwise.reproduce.demo import PAGE
+    from loopwise.reproduce.demo_summary import headline, image_sentence, reliability_sentence
 
     console = Console(highlight=False)
     console.print(_table(findings))
-    console.print("\n".join(_lessons(findings.cells)))
-    console.print(f"Picture: {picture}", soft_wrap=True)
-
-
-def _lessons(cells: tuple[Cell, ...]) -> list[str]:
-    """What this run showed, not what such runs usually show."""
-    weakest = min(cell.coupling for cell in cells)
-    best = min((cell for cell in cells if cell.coupling == weakest), key=lambda cell: cell.error)
-    lines = [f"Closest at the weakest coupling: {best.method}, off by {best.error:.2g} on average."]
-    for method in dict.fromkeys(cell.method for cell in cells):
-        lost = [cell.coupling for cell in cells if cell.method == method and cell.converged < cell.models]
-        if lost:
-            lines.append(f"{method} does not converge on every model from coupling {min(lost):g} (yellow rows).")
-    return [*lines, "The status of every answer says so at the time."]
+    for sentence in (headline(findings), reliability_sentence(findings), image_sentence(findings)):
+        console.print(sentence)
+    console.print(f"Page with pictures, to be opened in a browser: {out / PAGE}", soft_wrap=True)
 
 
 def _table(findings: Findings) -> Table:
     from rich.table import Table
 
-    models = findings.cells[0].models
+    from loopwise.reproduce.demo_summary import loss_table
+
+    headings, *lines = loss_table(findings)
     table = Table(
-        title=f"Spin grids of {findings.side} x {findings.side}, {models} random models for each coupling",
-        caption="error: mean absolute error of marginals; log Z off: estimate less exact log Z",
+        title=f"Test loss on {findings.amounts.models} random models, trained and used with so many sweeps of BP",
+        caption="mean squared error of beliefs, lower is better\n"
+        f"cut in use: trained by likelihood with {max(findings.amounts.budgets)} sweeps, used with fewer",
         title_style="bold",
     )
-    for heading in ("coupling", "method", "error", "log Z off", "bound", "sweeps", "converged"):
-        table.add_column(heading, justify="left" if heading in ("method", "bound") else "right", no_wrap=True)
-    previous: Cell | None = None
-    for cell in findings.cells:
-        starts = previous is None or previous.coupling != cell.coupling
-        if starts and previous is not None:
-            table.add_section()
-        table.add_row(
-            f"{cell.coupling:g}" if starts else "",
-            cell.method,
-            f"{cell.error:.4f}",
-            f"{cell.log_partition_error:+.3f}",
-            _bound(cell),
-            f"{cell.sweeps:.0f}",
-            f"{cell.converged} of {cell.models}",
-            style=None if cell.converged == cell.models else "yellow",
-        )
-        previous = cell
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, line in enumerate(lines, 1):
+        table.add_row(*line, end_section=number == len(lines) - 1)
     return table
-
-
-def _bound(cell: Cell) -> str:
-    if cell.bound_holds is None:
-        return "none"
-    return f"{cell.bound} {'ok' if cell.bound_holds else 'FAILS'}"

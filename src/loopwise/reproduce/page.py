@@ -77,19 +77,32 @@ def _html(page: Page, results: Results) -> str:
         parts.append(f"<tr>{cells}<td>{html.escape(claim.evidence)}</td></tr>")
     parts.append("</table>")
     for name, caption in page.pictures.items():
-        data = base64.b64encode((results.folder / name).read_bytes()).decode("ascii")
         escaped = html.escape(caption, quote=True)
-        parts.append(f'<figure><img alt="{escaped}" src="data:image/png;base64,{data}">')
+        parts.append(f'<figure><img alt="{escaped}" src="{png_address((results.folder / name).read_bytes())}">')
         parts.append(f"<figcaption>{escaped}</figcaption></figure>")
     for item in results.items():
-        parts.append(f"<h2>{html.escape(item)}</h2><p>{html.escape(page.units.get(item, ''))}</p><table>")
-        headings, *lines = table_of(list(results.of_item(item)))
-        parts.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in headings) + "</tr>")
-        parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in line) + "</tr>" for line in lines]
-        parts.append("</table>")
-    body = "\n".join(parts)
-    head = f'<meta charset="utf-8"><title>{html.escape(page.title)}</title><style>{STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+        heading = f"<h2>{html.escape(item)}</h2><p>{html.escape(page.units.get(item, ''))}</p>"
+        parts.append(heading + html_table(table_of(list(results.of_item(item)))))
+    return document(page.title, "\n".join(parts))
+
+
+def document(title: str, body: str, style: str = STYLE, head: str = "") -> str:
+    """A whole HTML page that asks for nothing else; ``head`` comes first in it."""
+    inner = f'<meta charset="utf-8">{head}<title>{html.escape(title)}</title><style>{style}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{inner}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def html_table(lines: Sequence[Sequence[str]]) -> str:
+    """Headings, then rows, of plain text."""
+    headings, *rows = lines
+    parts = ["<table>", "<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in headings) + "</tr>"]
+    parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows]
+    return "\n".join([*parts, "</table>"])
+
+
+def png_address(data: bytes) -> str:
+    """A PNG file as an address that holds it."""
+    return f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def _markdown(page: Page, results: Results) -> str:

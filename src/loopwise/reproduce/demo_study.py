@@ -1,0 +1,205 @@
+"""The demo as a whole: all trials and images, on as many processes as there are cores, and what they add up to.
+
+In: how much to run, a seed. Out: :class:`Findings`. Processes, not threads: steps this small spend much of their time
+in Python.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import torch
+
+from loopwise.inference.threads import available_threads
+from loopwise.loss.calibration import Reliability
+from loopwise.reproduce.demo_image import ImageAmounts, Restored, restore
+from loopwise.reproduce.demo_trials import (
+    LIKELIHOOD,
+    LOSS,
+    TRUTH,
+    Amounts,
+    Floats,
+    Outcome,
+    Problem,
+    draw_problem,
+    run_trial,
+    trials,
+)
+from loopwise.reproduce.erma_runs import one_thread
+
+MOST_WORKERS = 4  # more would compile longer than they train
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Everything that the demo shows."""
+
+    amounts: Amounts
+    image: ImageAmounts
+    seed: int
+    outcomes: Sequence[Outcome]
+    restored: Sequence[Restored] = ()
+    seconds: float = 0.0
+    workers: int = 1
+
+    def of(self, goal: str, budget: int = 0) -> list[Outcome]:
+        """Those of one training that are finished, model by model."""
+        wanted = [each for each in self.outcomes if (each.trial.goal, each.trial.budget) == (goal, budget)]
+        return sorted(wanted, key=lambda each: each.trial.model)
+
+    def losses(self, goal: str, budget: int = 0) -> Floats:
+        """The test loss on each model."""
+        return np.array([each.loss for each in self.of(goal, budget)])
+
+    def mean(self, goal: str, budget: int = 0) -> float:
+        """The mean test loss over models; NaN where none is finished."""
+        losses = self.losses(goal, budget)
+        return float(losses.mean()) if len(losses) else float("nan")
+
+    def wrong(self, goal: str, budget: int = 0) -> float:
+        """The mean share of wrong outputs."""
+        found = [each.wrong for each in self.of(goal, budget)]
+        return float(np.mean(found)) if found else float("nan")
+
+    def after(self, goal: str, budget: int, sweeps: int) -> float:
+        """The mean loss of the same parameters after another number of sweeps; NaN where none is finished."""
+        found = [each.after[sweeps] for each in self.of(goal, budget)]
+        return float(np.mean(found)) if found else float("nan")
+
+    def course(self, goal: str, budget: int) -> Floats:
+        """The mean test loss after each epoch, ``[epochs]``."""
+        return np.asarray(np.mean([each.course for each in self.of(goal, budget)], axis=0))
+
+    def reliability(self, goal: str, budget: int) -> Reliability:
+        """Of the test beliefs of all models together."""
+        return merged([each.reliability for each in self.of(goal, budget)])
+
+    def image_of(self, goal: str) -> Restored:
+        return next(each for each in self.restored if each.goal == goal)
+
+
+def merged(found: Sequence[Reliability]) -> Reliability:
+    """The reliability of all events together."""
+    count = np.sum([each.count for each in found], axis=0)
+    with np.errstate(invalid="ignore"):
+        said, was = (
+            np.sum([np.nan_to_num(getattr(each, name)) * each.count for each in found], axis=0) / count
+            for name in ("confidence", "frequency")
+        )
+    weights = [each.count.sum() for each in found]
+    return Reliability(said, was, count, float(np.average([each.brier for each in found], weights=weights)))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is told while it runs: ``done`` steps ``of`` all, and the findings so far."""
+
+    done: int
+    of: int
+    what: str
+    findings: Findings
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass
+class _Run:
+    """One call of :func:`run_demo`."""
+
+    amounts: Amounts
+    image: ImageAmounts
+    seed: int
+    tell: Tell
+    outcomes: list[Outcome] = field(default_factory=list)
+    restored: list[Restored] = field(default_factory=list)
+    done: int = 0
+
+    def note(self, what: str, finished: int = 1) -> None:
+        self.done += finished
+        findings = Findings(self.amounts, self.image, self.seed, tuple(self.outcomes), tuple(self.restored))
+        self.tell(Progress(self.done, self._steps(), what, findings))
+
+    def _steps(self) -> int:
+        return self.amounts.models + len(trials(self.amounts)) + len((LIKELIHOOD, LOSS))
+
+    def go(self, pool: Executor | None) -> None:
+        self.note("drawing random models (the first run compiles for some seconds)", finished=0)
+        problems: dict[int, Problem] = {}
+        calls: list[Callable[[], Any]] = [
+            partial(_numbered, model, draw_problem, self.amounts, self.seed, model)
+            for model in range(self.amounts.models)
+        ]
+        for model, problem in completed(calls, pool):
+            problems[model] = problem
+            self.note("drawing random models")
+        calls = [partial(run_trial, t, problems[t.model], self.amounts, self.seed) for t in trials(self.amounts)]
+        calls += [partial(restore, goal, self.image, self.seed) for goal in (LIKELIHOOD, LOSS)]
+        for found in completed(calls, pool):
+            if isinstance(found, Restored):
+                self.restored.append(found)
+                self.note("restoring images")
+            else:
+                self.outcomes.append(found)
+                self.note(_described(found))
+
+
+def run_demo(amounts: Amounts, image: ImageAmounts, seed: int, tell: Tell, workers: int | None = None) -> Findings:
+    """Runs everything; the same seed gives the same findings on any number of ``workers`` (None: one a core)."""
+    began = time.perf_counter()
+    count = min(available_threads(), MOST_WORKERS) if workers is None else workers
+    run = _Run(amounts, image, seed, tell)
+    with _pool(count) as pool, one_thread():
+        run.go(pool)
+    seconds = time.perf_counter() - began
+    return Findings(amounts, image, seed, tuple(run.outcomes), tuple(run.restored), seconds, count)
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Executor | None]:
+    """Processes of their own, one thread each; None where one worker is enough."""
+    if workers == 1:
+        yield None
+        return
+    # Spawned, not forked: a fork of a process in which torch or Numba has threads may hang.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """One thread each; Ctrl-C is for the process that waits for them."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def completed(calls: Sequence[Callable[[], Any]], pool: Executor | None) -> Iterator[Any]:
+    """The results of all calls, each as soon as it is there."""
+    if pool is None:
+        for call in calls:
+            yield call()
+    else:
+        for future in as_completed([pool.submit(call) for call in calls]):
+            yield future.result()
+
+
+def _numbered(number: int, function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:
+    return number, function(*arguments)
+
+
+def _described(outcome: Outcome) -> str:
+    trial = outcome.trial
+    if trial.goal == TRUTH:
+        return f"model {trial.model + 1}: the truth"
+    return f"model {trial.model + 1}, {trial.budget} sweeps, trained for the {trial.goal}"
