@@ -6,12 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopwise.apps.chain_crf.estimator import ChainCRF as ChainCRF
     from loopwise.apps.coref.estimator import Coref as Coref
     from loopwise.apps.grid_crf.estimator import GridCRF as GridCRF
     from loopwise.apps.grid_crf.pair import ContrastPair as ContrastPair
     from loopwise.apps.grid_crf.pair import TiedPair as TiedPair
     from loopwise.apps.grid_crf.unary import AffineUnary as AffineUnary
     from loopwise.apps.grid_crf.unary import ConvUnary as ConvUnary
+    from loopwise.apps.mrf.estimator import MRFClassifier as MRFClassifier
     from loopwise.apps.multilabel.estimator import MultiLabel as MultiLabel
     from loopwise.apps.parser.parser import Parser as Parser
     from loopwise.apps.tagger.estimator import Tagger as Tagger
@@ -19,17 +21,31 @@ if TYPE_CHECKING:
 # Where each name lives.
 _HOME = {
     "AffineUnary": "loopwise.apps.grid_crf.unary",
+    "ChainCRF": "loopwise.apps.chain_crf.estimator",
     "ContrastPair": "loopwise.apps.grid_crf.pair",
     "ConvUnary": "loopwise.apps.grid_crf.unary",
     "Coref": "loopwise.apps.coref.estimator",
     "GridCRF": "loopwise.apps.grid_crf.estimator",
+    "MRFClassifier": "loopwise.apps.mrf.estimator",
     "MultiLabel": "loopwise.apps.multilabel.estimator",
     "TiedPair": "loopwise.apps.grid_crf.pair",
     "Parser": "loopwise.apps.parser.parser",
     "Tagger": "loopwise.apps.tagger.estimator",
 }
 
-__all__ = ["AffineUnary", "ContrastPair", "ConvUnary", "Coref", "GridCRF", "MultiLabel", "Parser", "Tagger", "TiedPair"]
+__all__ = [
+    "AffineUnary",
+    "ChainCRF",
+    "ContrastPair",
+    "ConvUnary",
+    "Coref",
+    "GridCRF",
+    "MRFClassifier",
+    "MultiLabel",
+    "Parser",
+    "Tagger",
+    "TiedPair",
+]
 
 
 def __getattr__(name: str) -> Any:

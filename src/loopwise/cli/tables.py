@@ -6,7 +6,6 @@ In: paths and names. Out: graphs, examples, systems.
 from __future__ import annotations
 
 import re
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from loopwise.learn import Examples, System
 
 MODELS = (".uai", ".fg", ".uai.gz", ".fg.gz")
-SHAPES = "complete, chain or grid:ROWSxCOLUMNS"
+SHAPES = "complete, chain, tree or grid:ROWSxCOLUMNS"
 
 
 def read_training(
@@ -31,7 +30,7 @@ def read_training(
 
     if structure is None:
         table = read_table(train, may_be_empty=hidden)
-        return FactorGraph.from_scopes(*_shaped(table.vocabulary, shape or "complete")), table
+        return FactorGraph.from_scopes(*_shaped(table, shape or "complete")), table
     if shape is not None:
         raise ValueError(f"the structure is that of {structure}; leave out --structure {shape}, or the file")
     model = read_model(structure)
@@ -40,23 +39,21 @@ def read_training(
     return FactorGraph.from_scopes(model.cardinalities, scopes), table
 
 
-def _shaped(vocabulary: Vocabulary, shape: str) -> tuple[Sequence[int], list[tuple[int, ...]]]:
+def _shaped(table: DataTable, shape: str) -> tuple[Sequence[int], list[tuple[int, ...]]]:
     """Cardinalities and scopes: each column, and pairs of columns as ``shape`` says."""
-    count = len(vocabulary.names)
+    import numpy as np
+
+    from loopwise.apps.mrf.structures import Chain, Complete, Grid, Structure, Tree
+    from loopwise.graph.evidence import Role
+
+    known: dict[str, Structure] = {"complete": Complete(), "chain": Chain(), "tree": Tree()}
     grid = re.fullmatch(r"grid:(\d+)x(\d+)", shape)
-    if shape == "complete":
-        pairs = list(combinations(range(count), 2))
-    elif shape == "chain":
-        pairs = [(place, place + 1) for place in range(count - 1)]
-    elif grid is not None:
-        rows, columns = int(grid[1]), int(grid[2])
-        if rows * columns != count:
-            raise ValueError(f"--structure {shape} has {rows * columns} places, the table has {count} columns")
-        across = [(place, place + 1) for place in range(count) if (place + 1) % columns]
-        pairs = across + [(place, place + columns) for place in range(count - columns)]
-    else:
-        raise ValueError(f"there is no structure {shape!r}; there are {SHAPES}")
-    return vocabulary.cardinalities, [*((place,) for place in range(count)), *pairs]
+    if grid is None and shape not in known:
+        raise ValueError(f"there is no structure {shape!r}; there are {SHAPES}; choose one of them")
+    structure = known[shape] if grid is None else Grid(int(grid[1]), int(grid[2]))
+    sizes = table.vocabulary.cardinalities
+    pairs = structure.pairs(table.values, sizes, np.full(len(sizes), Role.INPUT))
+    return sizes, [*((place,) for place in range(len(sizes))), *map(tuple, pairs.tolist())]
 
 
 def read_saved(path: Path) -> System:
@@ -100,7 +97,9 @@ def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str |
     values = {}
     for name, place in zip(outputs, places, strict=True):
         if label not in vocabulary.labels[place]:
-            raise ValueError(f"output {name!r} has no label {label!r}, so it cannot be the positive one")
+            raise ValueError(
+                f"output {name!r} has no label {label!r}, so it cannot be the positive one; name one that it has"
+            )
         values[name] = vocabulary.labels[place].index(label)
     if len(set(values.values())) > 1:
         raise ValueError(f"label {label!r} is not the same value in every output ({values}); train them one by one")

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from loopwise.apps.estimator import Estimator
+from loopwise.apps.class_weights import class_weights, weighted
+from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.apps.grid_crf.lattice import DIRECTIONS
 from loopwise.apps.grid_crf.pair import TiedPair
 from loopwise.apps.grid_crf.pictures import Block, as_images, as_labels, by_size, parts
@@ -33,6 +34,7 @@ from loopwise.learn.history import History
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import answering
+from loopwise.loss.likelihood import Objective
 from loopwise.loss.metric import Accuracy
 from loopwise.loss.reduction import Pooled
 from loopwise.loss.univariate import UnivariateLikelihood
@@ -82,6 +84,9 @@ class GridCRF(Estimator):
         Whether :meth:`fit` goes on from the weights of the last fit.
     seed:
         For the order of images under a stochastic optimiser.
+    class_weight:
+        None, ``"balanced"``, or ``{label: weight}``: what pixels with this right label count. For losses of single
+        pixels, which become weighted means over the pixels of all images together.
 
     After fitting: ``potentials_`` (a module), ``inference_``, ``channels_``, ``history_``.
 
@@ -114,12 +119,14 @@ class GridCRF(Estimator):
         prior: Prior | None = None,
         warm_start: bool = False,
         seed: int = 0,
+        class_weight: Any = None,
     ) -> None:
         self.states, self.neighbours = states, neighbours
         self.unary, self.pair = unary, pair
         self.inference, self.loss = inference, loss
         self.optimizer, self.iterations, self.tolerance = optimizer, iterations, tolerance
         self.batch, self.prior, self.warm_start, self.seed = batch, prior, warm_start, seed
+        self.class_weight = class_weight
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
@@ -148,6 +155,8 @@ class GridCRF(Estimator):
         goals = self._goals(self.loss if loss is None else loss)
         pictures = as_images(images, self.channels_ if self._continues else None)
         blocks = by_size(pictures, as_labels(labels, pictures, self.states, masks))
+        if self.class_weight is not None:
+            goals = (*goals[:-1], self._weighted(goals[-1], blocks))
         if not self._continues:
             self.begin(pictures[0].shape[2])
             self.potentials_.prepare(block.images for block in blocks)
@@ -175,10 +184,20 @@ class GridCRF(Estimator):
     def _goals(self, loss: Goal | Sequence[Goal] | None) -> tuple[Goal, ...]:
         if isinstance(loss, list | tuple):
             if not loss:
-                raise ValueError("there is no loss to train for in an empty list")
+                raise ValueError("there is no loss to train for in an empty list; give at least one")
             return tuple(check_goal(goal) for goal in loss)
         goal = check_goal(UnivariateLikelihood() if loss is None else loss)
         return published_chain(goal) if self.optimizer is None and not self._continues else (goal,)
+
+    def _weighted(self, goal: Goal, blocks: Sequence[Block]) -> Goal:
+        """The loss with class weights; a likelihood of whole images has no place for them."""
+        if isinstance(goal, Objective):
+            raise ValueError(
+                f"class_weight means nothing to {type(goal).__name__}, the likelihood of whole images; choose a loss "
+                "of pixels, such as lw.loss.UnivariateLikelihood()"
+            )
+        labels = np.concatenate([block.labels.numpy().reshape(-1) for block in blocks if block.labels is not None])
+        return weighted(goal, class_weights(self.class_weight, np.arange(self.states), labels))
 
     # --- Use ---------------------------------------------------------------------------------------------------------
 
@@ -236,7 +255,7 @@ class GridCRF(Estimator):
 
     def _fitted(self) -> GridCRF:
         if not hasattr(self, "potentials_"):
-            raise ValueError("this GridCRF is not fitted yet: call fit(images, labels) first")
+            raise not_fitted("this GridCRF is not fitted yet: call fit(images, labels) first")
         return self
 
     # --- Files and scikit-learn --------------------------------------------------------------------------------------
@@ -259,10 +278,17 @@ class GridCRF(Estimator):
 
         return load(cls, path)
 
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import Tags, TargetTags  # type: ignore[import-untyped]
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "potentials_")
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=True))
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags  # type: ignore[import-untyped]
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            input_tags=InputTags(two_d_array=False, three_d_array=True),
+        )
 
 
 def default_inference(neighbours: int) -> Inference:

@@ -95,4 +95,6 @@ def _check_lattice(directions: int, lattice: Lattice) -> None:
     has = 1 + int(lattice.direction.max()) if lattice.pairs else directions
     if has != directions and lattice.rows > 1 and lattice.columns > 1:
         names = ", ".join(DIRECTIONS[2 * has])
-        raise ValueError(f"pair tables for {directions} directions, but the neighbourhood has {has}: {names}")
+        raise ValueError(
+            f"pair tables for {directions} directions, but the neighbourhood has {has}: {names}; let both agree"
+        )

@@ -147,11 +147,13 @@ def _as_image(number: int, given: Any) -> Floats:
     if image.dtype in (np.uint8, np.uint16):
         return image.astype(np.float64) / float(np.iinfo(image.dtype).max)
     if not (np.issubdtype(image.dtype, np.floating) or np.issubdtype(image.dtype, np.integer) or image.dtype == bool):
-        raise ValueError(f"image {number} holds {image.dtype}, which are no numbers")
+        raise ValueError(f"image {number} holds {image.dtype}, which are no numbers; give integers or floats")
     values: Floats = image.astype(np.float64)
     if not np.isfinite(values).all():
         row, column, _ = np.argwhere(~np.isfinite(values))[0].tolist()
-        raise ValueError(f"image {number} has a pixel that is no finite number, at row {row}, column {column}")
+        raise ValueError(
+            f"image {number} has a pixel that is no finite number, at row {row}, column {column}; replace it"
+        )
     return values
 
 

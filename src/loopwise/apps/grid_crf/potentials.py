@@ -69,7 +69,7 @@ def weights_of(potentials: nn.Module) -> list[Tensor]:
     """The parameters that training changes."""
     found: list[Tensor] = [weight for weight in potentials.parameters() if weight.requires_grad]
     if not found:
-        raise ValueError("the model has no parameter to train")
+        raise ValueError("the model has no parameter to train; let at least one require a gradient")
     return found
 
 

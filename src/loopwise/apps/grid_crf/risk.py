@@ -179,7 +179,10 @@ class Risk:
         with torch.enable_grad():
             value = combined(self.goal, leaf)
         if value.ndim:
-            raise ValueError(f"{type(self.goal).__name__} with reduction=Each() is no single number to train for")
+            raise ValueError(
+                f"{type(self.goal).__name__} with reduction=Each() is no single number to train for; "
+                "leave its reduction out"
+            )
         (adjoint,) = torch.autograd.grad(value, leaf)
         return adjoint
 

@@ -59,7 +59,11 @@ def load(kind: type[GridCRF], path: PathLike) -> tuple[GridCRF, dict[str, Any]]:
     tensors, description = read_container(path)
     where = display_name(path)
     if description.get("app") != APP:
-        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not a {APP}")
+        raise FormatError(
+            where,
+            None,
+            f"the file holds {description.get('app', 'a system')!r}, not a {APP}; load it with the class that saved it",
+        )
     try:
         return _build(kind, tensors, description), dict(description["notes"])
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:

@@ -6,6 +6,7 @@ the chain of starting points of Domke (2010, section 4) is what the paper did.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import warnings
@@ -31,6 +32,8 @@ from loopwise.loss.likelihood import Objective, SurrogateLikelihood
 from loopwise.loss.univariate import SmoothError, UnivariateLikelihood
 from loopwise.notices import GradientWarning, callers_level
 from loopwise.potentials.priors import Prior
+
+logger = logging.getLogger(__name__)
 
 Callback = Callable[[Epoch], "bool | None"]
 
@@ -119,6 +122,7 @@ class _Run:
 
     def begin(self, stage: int, goal: Goal) -> None:
         self.stage = stage
+        logger.info("stage %d: %s", stage + 1, type(goal).__name__)
         self.risk = Risk(self.potentials, self.inference, goal, self.pieces, self.options.prior)
         self.since = time.perf_counter()
 
@@ -171,8 +175,8 @@ class _Run:
         risk = self.risk
         if risk.doubts or risk.doubtful > SOME * risk.evaluations:
             warnings.warn(
-                f"in {risk.doubtful} of {risk.evaluations} evaluations of "
-                f"{type(risk.goal).__name__} inference gave a doubtful answer, first: {risk.first_doubt}",
+                f"in {risk.doubtful} of {risk.evaluations} evaluations of {type(risk.goal).__name__} inference gave a "
+                f"doubtful answer (more sweeps or damping may help), first: {risk.first_doubt}",
                 GradientWarning,
                 stacklevel=callers_level(),
             )
@@ -200,6 +204,7 @@ class _Run:
         self.since = now
         self.history.epochs.append(epoch)
         done = self.stage * self.options.iterations + iteration
+        logger.debug("iteration %d: loss %.6g", iteration, loss)
         self.tell(done, f"{type(self.risk.goal).__name__}, iteration {iteration}, loss {loss:.5g}")
         self.stopped = bool(self.callback is not None and self.callback(epoch))
         return self.stopped

@@ -52,15 +52,6 @@ def _check_size(shape: Sequence[int]) -> None:
             )
 
 
-def names_of(given: Any) -> tuple[str, ...] | None:
-    """Column names of a data frame, if all are strings."""
-    columns = getattr(given, "columns", None)
-    if columns is None:
-        return None
-    names = tuple(columns)
-    return names if all(isinstance(name, str) for name in names) else None
-
-
 @dataclass(frozen=True, eq=False)
 class Classes:
     """What 0 and 1 stand for, label by label; a label of one class in training is never anything else.
@@ -94,7 +85,9 @@ class Classes:
         array = _as_labels(given)
         table = array[:, None] if array.ndim == 1 else array
         if table.shape[1] != len(self.pairs):
-            raise ValueError(f"there are {table.shape[1]} columns of labels; the model has {len(self.pairs)}")
+            raise ValueError(
+                f"there are {table.shape[1]} columns of labels; the model has {len(self.pairs)}; give as many"
+            )
         found = np.empty(table.shape, dtype=np.int64)
         for place, pair in enumerate(self.pairs):
             codes = np.full(len(table), -1)
@@ -103,7 +96,8 @@ class Classes:
             if (codes < 0).any():
                 row = int(np.flatnonzero(codes < 0)[0])
                 raise ValueError(
-                    f"label {place} of example {row} is {table[row, place]!r}, which was not seen in training"
+                    f"label {place} of example {row} is {table[row, place]!r}, which was not seen in training; "
+                    "leave the example out, or train again"
                 )
             found[:, place] = codes
         return found

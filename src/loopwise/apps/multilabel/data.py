@@ -90,13 +90,17 @@ def columns_of(table: ArffTable, names: Sequence[str], where: str) -> Columns:
     """Labels by name, all other attributes as inputs."""
     for name in names:
         if name not in table.place:
-            raise FormatError(where, None, f"there is no attribute {name!r}, which is to be a label")
+            raise FormatError(
+                where, None, f"there is no attribute {name!r}, which is to be a label; see the names in the file"
+            )
         values = table.attributes[table.place[name]].values
         if values is not None and set(values) - {"0", "1"}:
-            raise FormatError(where, None, f"the label {name!r} has the values {', '.join(values)}; it must be 0 or 1")
+            raise FormatError(
+                where, None, f"the label {name!r} has the values {', '.join(values)}; it must be 0 or 1; recode it"
+            )
     inputs = tuple(attribute for attribute in table.attributes if attribute.name not in set(names))
     if not inputs:
-        raise FormatError(where, None, "all attributes are labels; there is no input")
+        raise FormatError(where, None, "all attributes are labels; there is no input; list fewer")
     return Columns(inputs, tuple(names))
 
 
@@ -109,7 +113,12 @@ def apply_columns(table: ArffTable, columns: Columns, where: str, *, wants_label
     """Inputs and labels of a table."""
     for attribute in columns.inputs:
         if attribute.name not in table.place:
-            raise FormatError(where, None, f"there is no attribute {attribute.name!r}, which the model has as an input")
+            raise FormatError(
+                where,
+                None,
+                f"there is no attribute {attribute.name!r}, which the model has as an input; "
+                "give files with the attributes of training",
+            )
     labels = None
     if wants_labels or all(name in table.place for name in columns.labels):
         labels = _labels(table, columns.labels, where, wants_labels)
@@ -120,7 +129,9 @@ def _labels(table: ArffTable, names: Sequence[str], where: str, strict: bool) ->
     found = np.empty((table.data.shape[0], len(names)), dtype=np.int64)
     for place, name in enumerate(names):
         if name not in table.place:
-            raise FormatError(where, None, f"there is no attribute {name!r}, which is a label")
+            raise FormatError(
+                where, None, f"there is no attribute {name!r}, which is a label; give files with the labels of training"
+            )
         cells, values = _column(table, name), table.attributes[table.place[name]].values
         if values == ("1", "0"):
             cells = 1.0 - cells
@@ -128,7 +139,9 @@ def _labels(table: ArffTable, names: Sequence[str], where: str, strict: bool) ->
             if not strict:
                 return None
             row = int(np.flatnonzero(~np.isin(cells, (0.0, 1.0)))[0])
-            raise FormatError(where, None, f"label {name!r} of example {row + 1} is {cells[row]:g}; it must be 0 or 1")
+            raise FormatError(
+                where, None, f"label {name!r} of example {row + 1} is {cells[row]:g}; it must be 0 or 1; recode it"
+            )
         found[:, place] = cells
     return found
 
@@ -153,7 +166,12 @@ def _inputs(table: ArffTable, inputs: Sequence[Attribute], where: str) -> Any:
         own = table.attributes[table.place[attribute.name]]
         if attribute.values is None or attribute.is_flag:
             if own.values is not None and not own.is_flag:
-                raise FormatError(where, None, f"attribute {attribute.name!r} is nominal, but the model has numbers")
+                raise FormatError(
+                    where,
+                    None,
+                    f"attribute {attribute.name!r} is nominal, but the model has numbers; "
+                    "give files with the attributes of training",
+                )
             single.append(table.place[attribute.name])
             continue
         flush()
@@ -167,7 +185,12 @@ def _inputs(table: ArffTable, inputs: Sequence[Attribute], where: str) -> Any:
 def _indicators(cells: Floats, own: Attribute, wanted: Attribute, where: str) -> Floats:
     """A column a value of ``wanted``; missing cells are missing in all of them."""
     if own.values is None:
-        raise FormatError(where, None, f"attribute {own.name!r} is numeric, but the model has its values by name")
+        raise FormatError(
+            where,
+            None,
+            f"attribute {own.name!r} is numeric, but the model has its values by name; "
+            "give files with the attributes of training",
+        )
     assert wanted.values is not None
     code = np.array([wanted.values.index(value) if value in wanted.values else -1 for value in own.values])
     known = np.isfinite(cells)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.estimator import Estimator
-from loopwise.apps.multilabel.arrays import Classes, as_inputs, names_of
+from loopwise.apps.estimator import Estimator, column_names, not_fitted
+from loopwise.apps.multilabel.arrays import Classes, as_inputs
 from loopwise.apps.multilabel.decoding import Decoder
 from loopwise.apps.multilabel.learners.base import Learner, Watch
 from loopwise.apps.multilabel.learners.walks import SampleRankSVM
@@ -68,7 +68,6 @@ class MultiLabel(Estimator):
     tally_: Tally | None
     classes_: Any
     label_names_: tuple[str, ...]
-    n_features_in_: int
     _classes: Classes
 
     def __init__(
@@ -92,7 +91,7 @@ class MultiLabel(Estimator):
         inputs = as_inputs(X)
         goes_on = self.warm_start and hasattr(self, "weights_")
         if goes_on:
-            self._check_width(inputs)
+            self._check_features(X, inputs.shape[1])
             gold = self._classes.encode(y)
         else:
             self._classes, gold = Classes.of(y)
@@ -116,13 +115,8 @@ class MultiLabel(Estimator):
         return self
 
     def _begin(self, X: Any, y: Any, inputs: Any, labels: int) -> None:
-        self.n_features_in_ = int(inputs.shape[1])
-        names = names_of(X)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.label_names_ = names_of(y) or tuple(str(place) for place in range(labels))
+        self._note_features(X, int(inputs.shape[1]))
+        self.label_names_ = column_names(y) or tuple(str(place) for place in range(labels))
         self.classes_ = self._classes.pairs[0] if self._classes.flat else list(self._classes.pairs)
         self.scaling_ = Scaling.of(inputs, self.standardize)
 
@@ -139,7 +133,7 @@ class MultiLabel(Estimator):
         return self._learner.decoder if self.decoder is None else self.decoder
 
     def _error_on(self, X: Any, y: Any) -> Any:
-        inputs, gold = self._prepared(self._check_width(as_inputs(X))), self._classes.encode(y)
+        inputs, gold = self._ready_inputs(X), self._classes.encode(y)
         return lambda weights: float((self.decoder_.decide(weights, inputs) != gold).mean())
 
     # --- Use ---------------------------------------------------------------------------------------------------------
@@ -183,20 +177,13 @@ class MultiLabel(Estimator):
 
     def _ready(self, X: Any) -> Any:
         if not hasattr(self, "weights_"):
-            raise _not_fitted("this MultiLabel is not fitted yet: call fit(inputs, labels) first")
-        return self._prepared(self._check_width(as_inputs(X), X))
+            raise not_fitted("this MultiLabel is not fitted yet: call fit(inputs, labels) first")
+        return self._ready_inputs(X)
 
-    def _check_width(self, inputs: Any, given: Any = None) -> Any:
-        if inputs.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {inputs.shape[1]} features, but MultiLabel is expecting {self.n_features_in_} features as input"
-            )
-        names, known = names_of(given), getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and list(names) != list(known):
-            raise ValueError(
-                "The feature names should match those that were passed during fit: the columns differ, or their order"
-            )
-        return inputs
+    def _ready_inputs(self, X: Any) -> Any:
+        inputs = as_inputs(X)
+        self._check_features(X, inputs.shape[1])
+        return self._prepared(inputs)
 
     # --- Files and scikit-learn --------------------------------------------------------------------------------------
 
@@ -205,7 +192,7 @@ class MultiLabel(Estimator):
         from loopwise.apps.multilabel.saving import save
 
         if not hasattr(self, "weights_"):
-            raise _not_fitted("this MultiLabel is not fitted yet: there is nothing to save")
+            raise not_fitted("this MultiLabel is not fitted yet: there is nothing to save")
         save(self, path, notes)
 
     @classmethod
@@ -232,13 +219,3 @@ class MultiLabel(Estimator):
             classifier_tags=ClassifierTags(multi_class=False, multi_label=True),
             input_tags=InputTags(sparse=True, allow_nan=True),
         )
-
-
-def _not_fitted(sentence: str) -> ValueError:
-    """scikit-learn's own error where it is installed, which its tools look for."""
-    try:
-        from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped]
-    except ImportError:
-        return ValueError(sentence)
-    made: ValueError = NotFittedError(sentence)
-    return made

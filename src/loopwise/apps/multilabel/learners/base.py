@@ -5,19 +5,14 @@ In: a problem, weights to start from. Out: weights, a history. Stage: use.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from loopwise.apps.multilabel.decoding import Decoder
 from loopwise.apps.multilabel.problem import Problem
 from loopwise.apps.multilabel.weights import LabelWeights
-from loopwise.learn.history import Epoch, History
-from loopwise.learn.progress import Tell
+from loopwise.apps.watch import Rounds
 from loopwise.walk.updates import Tally
-
-Error = Callable[[LabelWeights], float]  # of development data: the share of labels that are wrong
 
 
 class Learner(Protocol):
@@ -39,28 +34,13 @@ class Learner(Protocol):
 
 
 @dataclass
-class Watch:
-    """Hears of each round: keeps the history, the best weights on development data, the bar."""
+class Watch(Rounds[LabelWeights]):
+    """Hears of each round: keeps the history, the weights with the least error on development data, the bar."""
 
-    tell: Tell = field(default=lambda done, text: None)
-    error: Error | None = None
-    history: History = field(default_factory=History)
-    best: LabelWeights | None = None
+    larger_is_better: ClassVar[bool] = False
+    measured: ClassVar[str] = "development error"
+
     tally: Tally | None = None  # of walks: what happened
-    _since: float = field(default_factory=time.perf_counter)
-
-    def round(self, loss: float, weights: Callable[[], LabelWeights]) -> None:
-        """A round has ended; ``weights`` are those it would end with, asked for if there is development data."""
-        seconds, number, reached = time.perf_counter() - self._since, len(self.history.epochs) + 1, None
-        if self.error is not None:
-            made = weights()
-            reached = self.error(made)
-            if reached < min(self.history.dev, default=float("inf")):
-                self.best, self.history.best = made, number
-        self.history.epochs.append(Epoch(number, loss, seconds, dev=reached))
-        said = f"round {number}, loss {loss:.5g}"
-        self.tell(number, said if reached is None else f"{said}, development error {reached:.4f}")
-        self._since = time.perf_counter()
 
 
 def check_positive(**numbers: float) -> None:

@@ -51,7 +51,10 @@ class LinearProgram:
         objective = -np.concatenate([fields, np.broadcast_to(strength, (count, len(strength)))], axis=1).reshape(-1)
         found = linprog(objective, A_ub=rows, b_ub=bounds, bounds=(0, 1), method="highs")
         if not found.success:
-            raise ValueError(f"the linear program of {count} examples was not solved: {found.message}")
+            raise ValueError(
+                f"the linear program of {count} examples was not solved: {found.message}; "
+                "raise l2, or use another learner"
+            )
         answer = np.asarray(found.x).reshape(count, labels + len(strength))
         single, both = answer[:, :labels].clip(0.0, 1.0), answer[:, labels:]
         low = np.maximum(single[:, first] + single[:, second] - 1, 0.0)

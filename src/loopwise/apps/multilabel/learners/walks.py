@@ -143,7 +143,7 @@ class CD(WalkLearner):
 
     def make(self, model: walk.Model, seed: int) -> walk.Learner:
         if self.start is not walk.Start.TRUTH:
-            raise ValueError(f"contrastive divergence begins at the truth, not at {self.start.name}")
+            raise ValueError(f"contrastive divergence begins at the truth, not at {self.start.name}; leave start out")
         return walk.CD(model, self.proposal, steps_away=self.steps_away, **self._shared(self.step, seed))
 
 

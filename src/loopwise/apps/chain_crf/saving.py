@@ -1,0 +1,103 @@
+"""A trained chain model of feature vectors in one file.
+
+In: a fitted model, a path. Out: weights and scales as tensors, classes and the decoder as JSON, in one safetensors
+file; and back. Stage: use. Loading runs nothing that the file says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.apps.multilabel.scaling import Scaling
+from loopwise.apps.tagger.decoding import Decoder, Posterior, Viterbi
+from loopwise.apps.tagger.problem import Weights
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, display_name
+from loopwise.learn.container import read_container, write_container
+
+if TYPE_CHECKING:
+    from loopwise.apps.chain_crf.estimator import ChainCRF
+
+APP = "ChainCRF"
+_DECODERS: dict[str, type[Viterbi] | type[Posterior]] = {"Viterbi": Viterbi, "Posterior": Posterior}
+
+
+def save(model: ChainCRF, path: PathLike) -> None:
+    """Writes a fitted model. How it was trained is kept as text: a loaded model has the default options for that."""
+    names = getattr(model, "feature_names_in_", None)
+    description = {
+        "app": APP,
+        "classes": model.classes_.tolist(),
+        "type": model.classes_.dtype.str,
+        "flat": model._flat,
+        "features": model.n_features_in_,
+        "names": None if names is None else names.tolist(),
+        "standardize": bool(model.standardize),
+        "decoder": _describe(model.decoder_),
+        "trained": repr(model),
+    }
+    tensors = {
+        "unary": torch.from_numpy(model.weights_.unary),
+        "pair": torch.from_numpy(model.weights_.pair),
+        "centre": torch.from_numpy(model.scaling_.centre),
+        "spread": torch.from_numpy(model.scaling_.spread),
+    }
+    write_container(path, tensors, description)
+
+
+def load(kind: type[ChainCRF], path: PathLike) -> ChainCRF:
+    """The model of a file, fitted."""
+    tensors, description = read_container(path)
+    where = display_name(path)
+    if description.get("app") != APP:
+        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not a {APP}")
+    try:
+        return _build(kind, tensors, description)
+    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+
+
+def _build(kind: type[ChainCRF], tensors: dict[str, Tensor], description: dict[str, Any]) -> ChainCRF:
+    labels = np.dtype(str(description["type"]))
+    if labels.kind not in "biufU":
+        raise ValueError(f"classes are of type {labels}, which no label has")
+    classes, features = np.array(description["classes"], dtype=labels), int(description["features"])
+    shapes = {
+        "unary": (features + 1, len(classes)),
+        "pair": (1, len(classes) ** 2),
+        "centre": (features,),
+        "spread": (features,),
+    }
+    arrays = {name: tensors[name].double().numpy() for name in shapes}
+    for name, wanted in shapes.items():
+        if arrays[name].shape != wanted:
+            raise ValueError(f"the tensor {name!r} is of shape {arrays[name].shape}; it must be {wanted}")
+    model = kind(decoder=_decoder(description["decoder"]), standardize=bool(description["standardize"]))
+    vector = np.concatenate([arrays["unary"].reshape(-1), arrays["pair"].reshape(-1)])
+    model.weights_ = Weights.of_vector(vector, features + 1, 1, len(classes))
+    model.scaling_ = Scaling(arrays["centre"], arrays["spread"])
+    model.classes_, model._flat, model.n_features_in_ = classes, bool(description["flat"]), features
+    if description["names"] is not None:
+        model.feature_names_in_ = np.array(list(map(str, description["names"])), dtype=object)
+    return model
+
+
+def _describe(decoder: Decoder) -> dict[str, Any]:
+    name = type(decoder).__name__
+    if type(decoder) is not _DECODERS.get(name):
+        raise ValueError(
+            f"a model with a decoder of class {name} cannot be saved, since loading would have to run code that is not "
+            "loopwise's; set decoder to Viterbi() or Posterior() before saving"
+        )
+    return {"class": name, "valid": decoder.valid}
+
+
+def _decoder(json: dict[str, Any]) -> Decoder:
+    if json["class"] not in _DECODERS:
+        raise ValueError(f"it names a decoder {json['class']!r} that this version of loopwise does not know")
+    return _DECODERS[json["class"]](valid=bool(json["valid"]))

@@ -1,0 +1,97 @@
+"""A trained classifier of tables in one file: its system, and what its columns and classes stand for.
+
+In: a fitted model, a path. Out: what :mod:`loopwise.learn.saving` writes of a system, with columns and classes as JSON
+besides; and back. Stage: use. Loading runs nothing that the file says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.apps.mrf.answers import Answers
+from loopwise.apps.mrf.columns import Column, Columns, Numbers, Texts
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, display_name
+from loopwise.learn.container import read_container, write_container
+from loopwise.learn.saving import build_system, describe_system
+
+if TYPE_CHECKING:
+    from loopwise.apps.mrf.estimator import MRFClassifier
+
+APP = "MRFClassifier"
+
+
+def save(model: MRFClassifier, path: PathLike) -> None:
+    """Writes a fitted model. How it was trained is kept as text: a loaded model has the default options for that."""
+    tensors, description = describe_system(model.system_)
+    answers = model._answers
+    own = {
+        "app": APP,
+        "columns": [_describe_column(column) for column in model._columns.columns],
+        "named": hasattr(model, "feature_names_in_"),
+        "classes": [{"type": known.dtype.str, "labels": known.tolist()} for known in answers.classes],
+        "flat": answers.flat,
+        "outputs": list(answers.names),
+        "trained": repr(model),
+    }
+    write_container(path, tensors, {**description, **own})
+
+
+def load(kind: type[MRFClassifier], path: PathLike) -> MRFClassifier:
+    """The model of a file, fitted."""
+    tensors, description = read_container(path)
+    where = display_name(path)
+    if description.get("app") != APP:
+        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not an {APP}")
+    try:
+        return _build(kind, tensors, description)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as problem:
+        reason = " ".join(str(problem).split())
+        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+
+
+def _build(kind: type[MRFClassifier], tensors: dict[str, Tensor], description: dict[str, Any]) -> MRFClassifier:
+    system = build_system(tensors, description)
+    assert system.vocabulary is not None and system.roles is not None
+    columns = tuple(_column(json) for json in description["columns"])
+    names, sizes = system.vocabulary.names, system.vocabulary.cardinalities
+    classes = tuple(_classes(json) for json in description["classes"])
+    model = kind(inference=system.inference, decoder=system.decoder)
+    model.system_ = system
+    model._columns = Columns(names[: len(columns)], columns)
+    model._answers = Answers(tuple(map(str, description["outputs"])), classes, bool(description["flat"]))
+    wanted = [len(labels) for labels in model._columns.labels] + [len(known) for known in classes]
+    if wanted != list(sizes[: len(wanted)]) or len(model._outputs) != len(classes):
+        raise ValueError(f"columns and classes have {wanted} values, the variables of the system {list(sizes)}")
+    model.classes_ = classes[0] if model._answers.flat else list(classes)
+    model.n_features_in_ = len(columns)
+    if description["named"]:
+        model.feature_names_in_ = np.array(model._columns.names, dtype=object)
+    return model
+
+
+def _describe_column(column: Column) -> dict[str, Any]:
+    if isinstance(column, Numbers):
+        return {"cuts": column.cuts.tolist(), "labels": list(column.labels)}
+    return {"labels": list(column.labels)}
+
+
+def _column(json: dict[str, Any]) -> Column:
+    labels = tuple(map(str, json["labels"]))
+    if "cuts" not in json:
+        return Texts(labels)
+    cuts = np.array(json["cuts"], dtype=np.float64)
+    if len(cuts) + 1 != len(labels):
+        raise ValueError(f"{len(cuts)} cuts make {len(cuts) + 1} intervals, not {len(labels)}")
+    return Numbers(cuts, labels)
+
+
+def _classes(json: dict[str, Any]) -> NDArray[Any]:
+    kind = np.dtype(str(json["type"]))
+    if kind.kind not in "biufU":
+        raise ValueError(f"classes are of type {kind}, which no label has")
+    return np.array(json["labels"], dtype=kind)
