@@ -8,14 +8,15 @@ READY := $(VENV)/.ready
 KERNELS := $(shell cat src/loopwise/kernels/*.py | cksum | cut -d ' ' -f 1)
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(KERNELS)
 
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test lint docs package clean
 
 help:
-	@echo "make demo   a table and a picture: approximate against exact inference"
-	@echo "make test   style, types, import rules, tests, examples in the documentation"
-	@echo "make lint   the first three of these"
-	@echo "make docs   the documentation as a web site, in site/"
-	@echo "make clean  removes everything that make made"
+	@echo "make demo     a table and a page: training for the loss against likelihood"
+	@echo "make test     style, types, import rules, tests, examples in the documentation"
+	@echo "make lint     the first three of these"
+	@echo "make docs     the documentation as a web site, in site/"
+	@echo "make package  source archive and wheel, in dist/, tried in an empty environment"
+	@echo "make clean    removes everything that make made"
 
 # torch comes first and alone: its pin finds a CPU build where the installer is offered one, and nothing that
 # is installed later replaces it.
@@ -45,8 +46,11 @@ test: lint
 
 docs: $(READY)
 	@echo "== mkdocs"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "see site/index.html"
+
+package: $(READY)
+	$(BIN)/python .ci/package.py
 
 clean:
 	rm -rf $(VENV) site out build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

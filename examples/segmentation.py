@@ -88,9 +88,9 @@ def model(unary: nn.Module, pair: nn.Module, iterations: int) -> GridCRF:
     )
 
 
-def run(iterations: int = 40, noise: float = 0.8, seed: int = 0) -> tuple[Scene, dict[str, GridCRF]]:
+def run(iterations: int = 40, noise: float = 0.8, seed: int = 0, shrink: int = 2) -> tuple[Scene, dict[str, GridCRF]]:
     """The contenders, trained one from where the other ended."""
-    picture = scene(noise, seed)
+    picture = scene(noise, seed, shrink)
     train = picture.tiles(testing=False)
     network = ConvUnary(STATES, channels=3, hidden=(6,), seed=seed)
     alone = model(network, NoPair(), iterations).fit(*train)
@@ -107,7 +107,7 @@ def measure(picture: Scene, contender: GridCRF) -> dict[str, float]:
 
 def draw(picture: Scene, found: dict[str, GridCRF], path: Path) -> None:
     """The whole image; numbers are those of the test tiles."""
-    from loopwise.plot.images import save_gallery
+    from loopwise.plot import gallery, save
 
     panels = {"photograph": picture.clean, "classes": picture.labels, "with noise": picture.noisy}
     for name, contender in found.items():
@@ -115,17 +115,18 @@ def draw(picture: Scene, found: dict[str, GridCRF], path: Path) -> None:
         panels[title] = contender.predict([picture.noisy])[0]
     names = list(panels)
     rows = [{name: panels[name] for name in names[:3]}, {name: panels[name] for name in names[3:]}]
-    save_gallery(rows, path, states=STATES, width=2.6, dpi=90, titles=True)
+    save(gallery(rows, states=STATES, width=2.6, dpi=90, titles=True), path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=40, help="of L-BFGS, for each contender")
     parser.add_argument("--noise", type=float, default=0.8, help="standard deviation added to colours of 0 to 1")
+    parser.add_argument("--shrink", type=int, default=2, help="how many times smaller the photograph is made, 1 to 8")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for a picture")
     options = parser.parse_args()
-    picture, found = run(options.iterations, options.noise, options.seed)
+    picture, found = run(options.iterations, options.noise, options.seed, options.shrink)
     for name, contender in found.items():
         test = measure(picture, contender)
         print(f"{name:16} {test['error']:.1%} of the test pixels wrong, loss {test['loss']:.3f}", flush=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loopwise import formats as formats
     from loopwise import learn as learn
     from loopwise import loss as loss
+    from loopwise import plot as plot
     from loopwise import walk as walk
     from loopwise.budget import pareto as pareto
     from loopwise.compare.gradients import compare_gradients as compare_gradients
@@ -99,7 +100,10 @@ if TYPE_CHECKING:
     from loopwise.learn import score_examples as score_examples
     from loopwise.learn import thirds as thirds
     from loopwise.loss import metric as metric
+    from loopwise.notices import BudgetWarning as BudgetWarning
+    from loopwise.notices import ConstraintWarning as ConstraintWarning
     from loopwise.notices import ConvergenceWarning as ConvergenceWarning
+    from loopwise.notices import DataWarning as DataWarning
     from loopwise.notices import GradientError as GradientError
     from loopwise.notices import GradientWarning as GradientWarning
     from loopwise.notices import ImpossibleError as ImpossibleError
@@ -140,7 +144,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.gradient.hvp": ("hvp",),
     "loopwise.inference.base": ("Inference", "Problem"),
     "loopwise.notices": (
-        "ConvergenceWarning", "GradientError", "GradientWarning", "ImpossibleError", "LoopwiseWarning",
+        "BudgetWarning", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError", "GradientWarning",
+        "ImpossibleError", "LoopwiseWarning",
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
@@ -174,6 +179,7 @@ _SUBMODULES = {
     "loss": "loopwise.loss",
     "metric": "loopwise.loss.metric",
     "optim": "loopwise.learn.optim",
+    "plot": "loopwise.plot",
     "prior": "loopwise.potentials.priors",
     "walk": "loopwise.walk",
 }
@@ -193,14 +199,15 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "CubeRoot", "EqualSweeps", "SquareRoot", "ToTolerance", "symmetry_gap", "Saddle", "Schur", "Direct", "Minres",
     "Covariance", "hvp", "marginal_map",
     "Inference", "Problem", "Beliefs", "Status",
-    "ConvergenceWarning", "GradientError", "GradientWarning", "ImpossibleError", "LoopwiseWarning",
+    "BudgetWarning", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError", "GradientWarning",
+    "ImpossibleError", "LoopwiseWarning",
     "BP", "TRW", "Flooding", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
     "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
     "score_examples", "thirds", "pareto", "SampleRank", "compare_gradients",
-    "apps", "budget", "decode", "formats", "learn", "loss", "metric", "optim", "prior", "walk",
+    "apps", "budget", "decode", "formats", "learn", "loss", "metric", "optim", "plot", "prior", "walk",
 ]  # fmt: skip
 
 

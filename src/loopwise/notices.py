@@ -1,12 +1,20 @@
-"""Every warning and error class of the library, and where a warning points, in one place below all stages."""
+"""The warning and error classes that stages share, where a warning points, and the quiet root of the log.
+
+Below all stages. Every warning is a :class:`LoopwiseWarning` of a class of its own, so that it can be filtered by what
+it is about; the log goes through the standard :mod:`logging`, a logger for each module under ``loopwise``, and is
+shown only to those who ask for it.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
+
+logging.getLogger("loopwise").addHandler(logging.NullHandler())
 
 
 class LoopwiseWarning(UserWarning):
-    """Every warning of this library is of this class or one below it."""
+    """Every warning of this library is of a class below this one."""
 
 
 class ConvergenceWarning(LoopwiseWarning):
@@ -15,6 +23,18 @@ class ConvergenceWarning(LoopwiseWarning):
 
 class GradientWarning(LoopwiseWarning):
     """A gradient was computed where its estimator may not be valid."""
+
+
+class ConstraintWarning(LoopwiseWarning):
+    """An answer breaks a hard zero of the model."""
+
+
+class DataWarning(LoopwiseWarning):
+    """Part of the data was left out, or read otherwise than it was written."""
+
+
+class BudgetWarning(LoopwiseWarning):
+    """A system was made so cheap that little of it is left."""
 
 
 class ImpossibleError(ValueError):

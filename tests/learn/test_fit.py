@@ -281,9 +281,9 @@ def test_histories() -> None:
     drawn = [line.get_ydata() for line in axes.get_lines()]
     assert any(np.allclose(line, history.dev) for line in drawn if len(line) == 2)
     assert history.plot(axes) is axes
-    from loopwise.plot.history import draw_histories
+    from loopwise import plot
 
-    lines = draw_histories({"one": history, "two": again}).get_lines()
+    lines = plot.history({"one": history, "two": again}).get_lines()
     assert any(np.allclose(line.get_ydata(), history.losses) for line in lines)
 
 

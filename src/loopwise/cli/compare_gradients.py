@@ -86,9 +86,9 @@ def compare_gradients(
                 directions=directions, repeats=repeats, seed=seed,
             )  # fmt: skip
         if plot is not None:
-            from loopwise.plot.gradients import save_gradients
+            from loopwise import plot as pictures
 
-            save_gradients(found.rows, plot)
+            pictures.save(pictures.gradients(found.rows), plot)
         if as_json:
             typer.echo(json.dumps({"model": sizes, "loss": loss.value, "seed": seed, **_report(found)}))
         else:

@@ -179,7 +179,9 @@ def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
         raise ValueError(f"--rate must be positive, not {rate}")
     if name is OptimizerName.LBFGS:
         if rate is not None:
-            raise ValueError("--rate means nothing to --optimizer lbfgs, which searches along each direction")
+            raise ValueError(
+                "--rate means nothing to --optimizer lbfgs, which searches along each direction; leave it out"
+            )
         return lambda params: optim.LBFGS(params, iterations=20)
     if name is OptimizerName.ADAM:
         return lambda params: torch.optim.Adam(params, lr=rate or 0.05)

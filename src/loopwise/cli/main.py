@@ -6,6 +6,7 @@ when they run, so that ``--help`` is instant.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Annotated, cast
@@ -20,7 +21,7 @@ from loopwise.cli.denoise import denoise
 from loopwise.cli.evaluate import evaluate
 from loopwise.cli.fit import fit
 from loopwise.cli.infer import infer
-from loopwise.cli.messages import FAILURE, complain
+from loopwise.cli.messages import FAILURE, complain, say
 from loopwise.cli.multilabel import multilabel
 from loopwise.cli.parser import parser
 from loopwise.cli.predict import predict
@@ -36,7 +37,6 @@ INTERRUPTED = 130  # what shells report for Ctrl-C
 app = typer.Typer(
     name="loopwise",
     help="Discrete graphical models: inference you can trust, and what it costs.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -48,14 +48,44 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
+class _Speaker(logging.Handler):
+    """Lines of the log on standard error, as it is at the time: a progress bar puts them above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.format(record))
+
+
+def _show_log(verbose: int) -> None:
+    """Shows what the library logs: nothing, what it does (once), or every detail (twice)."""
+    library = logging.getLogger("loopwise")
+    for handler in [handler for handler in library.handlers if isinstance(handler, _Speaker)]:
+        library.removeHandler(handler)
+    library.setLevel((logging.NOTSET, logging.INFO, logging.DEBUG)[min(verbose, 2)])
+    if verbose:
+        speaker = _Speaker()
+        speaker.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        library.addHandler(speaker)
+
+
 @app.callback()
 def _loopwise(
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            show_default=False,
+            metavar="",
+            help="Say on standard error what is being done; twice: in detail. Before the command.",
+        ),
+    ] = 0,
 ) -> None:
-    pass
+    _show_log(verbose)
 
 
 app.command("infer")(infer)

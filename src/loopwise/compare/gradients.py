@@ -84,9 +84,9 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error against time, a point for each valid estimator."""
-        from loopwise.plot.gradients import draw_gradients
+        from loopwise.plot.estimators import gradients
 
-        return draw_gradients(self.rows, ax)
+        return gradients(self.rows, axes=ax)
 
     def __str__(self) -> str:
         lines = self.lines()
@@ -172,7 +172,7 @@ def compare_gradients(
     objective = LossOfBeliefs(inference, graph, loss, evidence)
     differences = RunDifferences(objective, tables)  # also the first to complain about the loss
     if not differences.tables:
-        raise ValueError("the graph has no factors, so there is no gradient to compare")
+        raise ValueError("the graph has no factors, so there is no gradient to compare; give it some")
     truth = _reference(differences, tables, directions, seed)
     with torch.no_grad(), ignored_convergence():
         objective.run(tables)

@@ -79,6 +79,7 @@ def output_mask(beliefs: Beliefs, outputs: OutputsLike) -> Tensor | None:
         mask.expand(*beliefs.batch_shape, variables)
     except RuntimeError:
         raise ValueError(
-            f"outputs for {tuple(mask.shape[:-1])} examples do not fit beliefs for {tuple(beliefs.batch_shape)}"
+            f"outputs for {tuple(mask.shape[:-1])} examples do not fit beliefs for {tuple(beliefs.batch_shape)}; "
+            "give one row for each example, or one for all"
         ) from None
     return mask.to(beliefs.states.device)

@@ -66,7 +66,7 @@ class Listed(Schedule):
 
     def __post_init__(self) -> None:
         if not self.temperatures:
-            raise ValueError("a schedule needs at least one temperature")
+            raise ValueError("a schedule needs at least one temperature; give one or more positive numbers")
         for temperature in self.temperatures:
             _check_positive("a temperature of the schedule", temperature)
 

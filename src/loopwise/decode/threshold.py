@@ -89,7 +89,10 @@ class PerCorpus(Threshold):
     def refresh(self, batches: Iterable[Scores]) -> None:
         values = [scores.positive[scores.mask] for scores in batches]
         if not sum(len(value) for value in values):
-            raise ValueError("no output variable in any batch: there is nothing to take a median of")
+            raise ValueError(
+                "no output variable in any batch: there is nothing to take a median of; "
+                "give examples with the role OUTPUT"
+            )
         together = torch.cat(values)
         self.kappa.copy_(median_of(together, torch.ones_like(together, dtype=torch.bool))[0])
 

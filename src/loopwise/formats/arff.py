@@ -76,7 +76,7 @@ def read_arff(path: PathLike) -> ArffTable:
     relation, attributes = _header(lines)
     rows = list(lines.rows())
     if not rows:
-        raise FormatError(where, None, "the file has no rows after @data")
+        raise FormatError(where, None, "the file has no rows after @data; add at least one")
     sparse = rows[0][1].startswith("{")
     data = _sparse(where, attributes, rows) if sparse else _dense(where, attributes, rows)
     return ArffTable(relation, attributes, data)
@@ -95,10 +95,12 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
         raise FormatError(where, line, f"this is no XML: {str(problem).split(':')[0]}") from None
     names = [node.get("name") for node in root.iter() if node.tag.rpartition("}")[2] == "label"]
     if not names or None in names:
-        raise FormatError(where, None, "there is no <label name=...> in the file, or one without a name")
+        raise FormatError(
+            where, None, "there is no <label name=...> in the file, or one without a name; name each label"
+        )
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        raise FormatError(where, None, f"the label {twice!r} is listed twice")
+        raise FormatError(where, None, f"the label {twice!r} is listed twice; remove one of them")
     return tuple(str(name) for name in names)
 
 
@@ -129,12 +131,14 @@ def _header(lines: _Lines) -> tuple[str, tuple[Attribute, ...]]:
         elif word == "@attribute":
             attribute = _attribute(rest, lines.where, number)
             if attribute.name in seen:
-                raise FormatError(lines.where, number, f"two attributes are called {attribute.name!r}")
+                raise FormatError(
+                    lines.where, number, f"two attributes are called {attribute.name!r}; rename one of them"
+                )
             seen.add(attribute.name)
             attributes.append(attribute)
         elif word == "@data":
             if not attributes:
-                raise FormatError(lines.where, number, "there is no @attribute before @data")
+                raise FormatError(lines.where, number, "there is no @attribute before @data; declare each column first")
             return relation, tuple(attributes)
         else:
             raise FormatError(
@@ -148,10 +152,12 @@ def _attribute(text: str, where: str, line: int) -> Attribute:
     kind = text[end:].strip()
     if kind.startswith("{"):
         if not kind.endswith("}"):
-            raise FormatError(where, line, f"the values of attribute {name!r} have no closing brace")
+            raise FormatError(where, line, f"the values of attribute {name!r} have no closing brace; add it")
         values = tuple(_cells(kind[1:-1], where, line))
         if len(set(values)) != len(values) or not values:
-            raise FormatError(where, line, f"the values of attribute {name!r} are none, or one is listed twice")
+            raise FormatError(
+                where, line, f"the values of attribute {name!r} are none, or one is listed twice; list each value once"
+            )
         return Attribute(name, values)
     word = kind.split()[0].lower() if kind else ""
     if word in _NUMERIC:
@@ -160,7 +166,11 @@ def _attribute(text: str, where: str, line: int) -> Attribute:
         raise FormatError(
             where, line, f"attribute {name!r} is of type {word}, which is no number; remove it, or make it nominal"
         )
-    raise FormatError(where, line, f"attribute {name!r} has the unknown type {kind[:_SHOWN]!r}")
+    raise FormatError(
+        where,
+        line,
+        f"attribute {name!r} has the unknown type {kind[:_SHOWN]!r}; use NUMERIC, or {{a, b}} for a list of values",
+    )
 
 
 def _word(text: str, where: str, line: int) -> tuple[str, int]:
@@ -210,7 +220,12 @@ class _Columns:
         attribute, codes = self.attributes[column], self.codes[column]
         if codes is not None:
             if cell not in codes:
-                raise FormatError(self.where, line, f"attribute {attribute.name!r} has no value {cell[:_SHOWN]!r}")
+                raise FormatError(
+                    self.where,
+                    line,
+                    f"attribute {attribute.name!r} has no value {cell[:_SHOWN]!r}; "
+                    "add it to the list of values, or mend the cell",
+                )
             return float(codes[cell])
         try:
             value = float(cell)
@@ -231,7 +246,11 @@ def _dense(where: str, attributes: Sequence[Attribute], rows: Sequence[tuple[int
     for place, (line, text) in enumerate(rows):
         cells = _cells(text, where, line)
         if len(cells) != width:
-            raise FormatError(where, line, f"this row has {len(cells)} values; there are {width} attributes")
+            raise FormatError(
+                where,
+                line,
+                f"this row has {len(cells)} values; there are {width} attributes; write ? for a missing one",
+            )
         if plain:
             try:
                 data[place] = cells

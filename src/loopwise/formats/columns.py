@@ -28,13 +28,13 @@ from loopwise.formats.iob import (
     numbered,
     recode,
 )
-from loopwise.notices import LoopwiseWarning, callers_level
+from loopwise.notices import DataWarning, callers_level
 
 DOCUMENT_START = "-DOCSTART-"
 _IDENTIFIER_COLUMNS = 3  # a line of a file with identifiers has at least id, word and tag
 
 
-class BrokenTagsWarning(LoopwiseWarning):
+class BrokenTagsWarning(DataWarning):
     """Tags that broke their coding were repaired."""
 
 
@@ -81,7 +81,7 @@ class TaggedText:
     def tagged(self) -> list[list[str]]:
         """The tags, a list a sentence."""
         if self.tags is None:
-            raise ValueError("the text was read without tags")
+            raise ValueError("the text was read without tags; read the file with read_columns, or do without them")
         return split(self.tags, self.start)
 
 
@@ -127,10 +127,15 @@ def write_tagged(path: PathLike, words: Iterable[Sequence[str]], tags: Iterable[
     with atomic_write(path) as out:
         for number, (sentence, said) in enumerate(zip(words, tags, strict=True)):
             if len(sentence) != len(said):
-                raise ValueError(f"sentence {number} has {len(sentence)} words and {len(said)} tags")
+                raise ValueError(
+                    f"sentence {number} has {len(sentence)} words and {len(said)} tags; give each word one"
+                )
             for word, tag in zip(sentence, said, strict=True):
                 if not word or "\t" in word or "\n" in word:
-                    raise ValueError(f"sentence {number} has the word {word!r}, which a line cannot hold")
+                    raise ValueError(
+                        f"sentence {number} has the word {word!r}, which a line cannot hold; "
+                        "replace its spaces and line ends"
+                    )
                 out.write(f"{word}\t{tag}\n")
             out.write("\n")
 
@@ -222,7 +227,11 @@ def _has_entities(known: Sequence[str]) -> bool:
 def _report_broken(where: str, tags: Sequence[str], lines: Integers, broken: Integers, repair: bool) -> None:
     first = int(broken[0])
     if not repair:
-        raise TagError(first, f"the tag {tags[first]!r} continues an entity that no tag before it began")
+        raise TagError(
+            first,
+            f"the tag {tags[first]!r} continues an entity that no tag before it began; "
+            "mend it, or read with repair=True",
+        )
     kinds = Counter(tags[place] for place in broken.tolist())
     most = ", ".join(f"{tag} ({count})" for tag, count in kinds.most_common(3))
     warnings.warn(

@@ -69,7 +69,7 @@ class Sentence:
         Every other column, comment, multiword token and empty node is left as it is.
         """
         if len(heads) != len(self):
-            raise ValueError(f"{len(heads)} heads do not fit a sentence of {len(self)} words")
+            raise ValueError(f"{len(heads)} heads do not fit a sentence of {len(self)} words; give one for each word")
         lines, words = list(self.lines), []
         for number, (place, word) in enumerate(zip(self.places, self.words, strict=True)):
             columns = list(word)
@@ -87,7 +87,9 @@ class Sentence:
     def with_tags(self, coarse: Sequence[str], fine: Sequence[str] | None = None) -> Sentence:
         """The same with other tags; without ``fine`` ones the column of these is emptied."""
         if len(coarse) != len(self) or (fine is not None and len(fine) != len(self)):
-            raise ValueError(f"tags for {len(coarse)} words do not fit a sentence of {len(self)}")
+            raise ValueError(
+                f"tags for {len(coarse)} words do not fit a sentence of {len(self)}; give one for each word"
+            )
         lines, words = list(self.lines), []
         for number, (place, word) in enumerate(zip(self.places, self.words, strict=True)):
             columns = list(word)

@@ -63,7 +63,10 @@ class CorefDocument:
     def with_entities(self, entities: Sequence[int]) -> CorefDocument:
         """The same mentions in other entities, numbered from 1 in order of appearance; all else is left as it is."""
         if len(entities) != len(self.mentions):
-            raise ValueError(f"{self.name} has {len(self.mentions)} mentions; {len(entities)} entities do not fit")
+            raise ValueError(
+                f"{self.name} has {len(self.mentions)} mentions; {len(entities)} entities do not fit; "
+                "give one for each mention"
+            )
         known: dict[int, str] = {}
         names = [known.setdefault(int(entity), str(len(known) + 1)) for entity in entities]
         mentions = tuple(

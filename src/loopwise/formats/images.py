@@ -131,7 +131,10 @@ def _read_folder(folder: Path) -> list[Stored]:
     for path in files:
         if path.stem in found:
             raise FormatError(
-                str(path), None, f"there is also {Path(found[path.stem].file).name}; files are told apart by name only"
+                str(path),
+                None,
+                f"there is also {Path(found[path.stem].file).name}; files are told apart by name only; "
+                "rename or remove one",
             )
         found[path.stem] = Stored(path.stem, str(path), _read_image(path))
     return list(found.values())
@@ -151,7 +154,8 @@ def _partners(images: Sequence[Stored], folder: Path, what: str) -> list[Stored]
             raise FormatError(
                 other.file,
                 None,
-                f"the {what} file is {sizes[0]} pixels (rows x columns), but {image.file} is {sizes[1]}",
+                f"the {what} file is {sizes[0]} pixels (rows x columns), but {image.file} is {sizes[1]}; "
+                "both must have one size",
             )
     spare = sorted(set(others) - {image.name for image in images})
     if spare:
@@ -182,7 +186,7 @@ def _read_image(path: Path) -> Array:
         return next(iter(arrays.values()))
     if path.suffix.lower() == ".npy":
         return _checked(str(path), _load(path))
-    raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files")
+    raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files; convert it to one of these")
 
 
 def _read_png(path: Path) -> Array:
@@ -213,9 +217,11 @@ def _read_npz(path: Path) -> dict[str, Array]:
         except (ValueError, zipfile.BadZipFile, OSError) as problem:
             if isinstance(problem, FormatError):
                 raise
-            raise FormatError(str(path), None, f"an array of the file cannot be read ({problem})") from None
+            raise FormatError(
+                str(path), None, f"an array of the file cannot be read ({problem}); save it again"
+            ) from None
     if not found:
-        raise FormatError(str(path), None, "the file holds no array")
+        raise FormatError(str(path), None, "the file holds no array; save one in it")
     return found
 
 
@@ -232,10 +238,12 @@ def _checked(where: str, pixels: Array) -> Array:
             where, None, f"the array has shape {pixels.shape}; an image is [rows, columns] or [rows, columns, channels]"
         )
     if not (np.issubdtype(pixels.dtype, np.number) or pixels.dtype == np.bool_) or np.iscomplexobj(pixels):
-        raise FormatError(where, None, f"the array holds {pixels.dtype}, which are no real numbers")
+        raise FormatError(
+            where, None, f"the array holds {pixels.dtype}, which are no real numbers; save them as integers or floats"
+        )
     if np.issubdtype(pixels.dtype, np.floating) and not np.isfinite(pixels).all():
         row, column = np.argwhere(~np.isfinite(pixels))[0][:2].tolist()
-        raise FormatError(where, None, f"the pixel at row {row}, column {column} is no finite number")
+        raise FormatError(where, None, f"the pixel at row {row}, column {column} is no finite number; replace it")
     return pixels
 
 
@@ -277,7 +285,9 @@ def _flat(stored: Stored, what: str) -> Array:
         return pixels[..., 0]
     if pixels.ndim != 2:
         raise FormatError(
-            stored.file, None, f"the {what} file has {pixels.shape[2]} numbers a pixel (colours); it must have one"
+            stored.file,
+            None,
+            f"the {what} file has {pixels.shape[2]} numbers a pixel (colours); it must have one; convert it to grey",
         )
     return pixels
 

@@ -34,7 +34,10 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.labels):
-            raise ValueError(f"a vocabulary of {len(self.names)} variables has labels for {len(self.labels)}")
+            raise ValueError(
+                f"a vocabulary of {len(self.names)} variables has labels for {len(self.labels)}; "
+                "give each variable its labels"
+            )
         twice = _first_repeat(self.names)
         if twice is not None:
             raise ValueError(f"two variables are called {twice!r}; give each a name of its own")
@@ -93,7 +96,10 @@ def read_table(
         return _with_vocabulary(where, header, columns, lines, vocabulary)
     if cardinalities is not None and len(cardinalities) != len(header):
         raise FormatError(
-            where, 1, f"the file has {len(header)} columns, the structure has {len(cardinalities)} variables"
+            where,
+            1,
+            f"the file has {len(header)} columns, the structure has {len(cardinalities)} variables; "
+            "both must have the same number",
         )
     for name in may_be_empty:
         if name not in header:
@@ -155,7 +161,7 @@ def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[
         rows.append(row)
         lines.append(line)
     if not rows:
-        raise FormatError(where, None, "the file names its columns but has no rows")
+        raise FormatError(where, None, "the file names its columns but has no rows; add at least one")
     return header, rows, lines
 
 
@@ -190,7 +196,8 @@ def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, m
             where,
             None,
             f"column {name!r} has {len(found)} different labels ({_some(sorted(found, key=_order))}), its variable in "
-            f"the structure has {size} values",
+            f"the structure has {size} values; "
+            "merge labels, or give the variable more values",
         )
     if size is None and found <= {"0", "1"}:
         return ("0", "1")

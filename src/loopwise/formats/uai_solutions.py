@@ -46,7 +46,7 @@ def read_evidence(path: PathLike, cardinalities: ArrayLike | None = None) -> dic
     for number, (variable, value) in enumerate(pairs.reshape(-1, 2).tolist()):
         if evidence.setdefault(variable, value) != value:
             raise stream.error(
-                f"variable {variable} is observed twice, as {evidence[variable]} and as {value}",
+                f"variable {variable} is observed twice, as {evidence[variable]} and as {value}; observe it once",
                 start + 2 * number,
             )
     return evidence
@@ -75,7 +75,8 @@ def read_mar(path: PathLike, cardinalities: ArrayLike | None = None) -> list[Flo
         size = stream.integer(f"the number of values of variable {variable}", least=1)
         if expected is not None and size != expected[variable]:
             raise stream.error(
-                f"variable {variable} has {size} values here and {expected[variable]} in the model",
+                f"variable {variable} has {size} values here and {expected[variable]} in the model; "
+                "is the file of another model?",
                 stream.position - 1,
             )
         marginal = stream.take(size, f"the marginal of variable {variable}")
@@ -198,7 +199,10 @@ def _expected_cardinalities(stream: NumberStream, variables: int, cardinalities:
         return None
     expected = np.asarray(cardinalities, dtype=np.int64)
     if len(expected) != variables:
-        raise stream.error(f"the file has {variables} variables and the model {len(expected)}", stream.position - 1)
+        raise stream.error(
+            f"the file has {variables} variables and the model {len(expected)}; is it of another model?",
+            stream.position - 1,
+        )
     return expected
 
 

@@ -302,7 +302,10 @@ def _called(function: Callable[..., Any], theta: Sequence[Tensor]) -> Parts:
     marginals = (result,) if isinstance(result, Tensor) else tuple(result)
     shapes, expected = [tuple(part.shape) for part in marginals], [tuple(part.shape) for part in theta]
     if shapes != expected:
-        raise ValueError(f"the black box returned marginals of shapes {shapes} for parameters of shapes {expected}")
+        raise ValueError(
+            f"the black box returned marginals of shapes {shapes} for parameters of shapes {expected}; "
+            "it must return one of each shape"
+        )
     return marginals
 
 

@@ -56,7 +56,10 @@ def random_mrf(
         raise ValueError(f"arity must be from 2 to the number of variables ({variables}), not {arity}")
     possible = math.comb(variables, arity)
     if not 0 <= edges <= possible:
-        raise ValueError(f"{edges} distinct scopes of {arity} among {variables} variables: there are only {possible}")
+        raise ValueError(
+            f"{edges} distinct scopes of {arity} among {variables} variables: there are only {possible}; "
+            "ask for at most that many"
+        )
     scopes = _distinct_scopes(np.random.default_rng(seed), variables, arity, edges)
     name = "pair" if arity == 2 else "factor"
     factors = {"unary": np.arange(variables)[:, None]} if unary else {}

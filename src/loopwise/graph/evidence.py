@@ -50,7 +50,8 @@ class Evidence:
             role_array = np.broadcast_to(role_array, value_array.shape)
         except ValueError:
             raise ValueError(
-                f"roles of shape {role_array.shape} do not fit values of shape {value_array.shape}"
+                f"roles of shape {role_array.shape} do not fit values of shape {value_array.shape}; "
+                "give one for each variable, or one for each value"
             ) from None
         return Evidence(value_array, role_array)
 

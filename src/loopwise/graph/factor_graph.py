@@ -106,7 +106,9 @@ class FactorGraph:
             _checked_structured(name, given, self.cardinalities) for name, given in (structured or {}).items()
         )
         for name in factors.keys() & (structured or {}).keys():
-            raise ValueError(f"the name {name!r} stands both for a group of tables and for structured factors")
+            raise ValueError(
+                f"the name {name!r} stands both for a group of tables and for structured factors; rename one of them"
+            )
         # Position of factor k of the list a graph was built from: (group number, row). None: group by group.
         self._order: tuple[Integers, Integers] | None = None
         # The last few slicings of observed variables, by pattern of evidence: calls with the same pattern reuse them
@@ -188,7 +190,7 @@ class FactorGraph:
     def locate(self, factor: int) -> tuple[str, int]:
         """Group name and row of factor ``factor`` of the list that the graph was built from."""
         if not 0 <= factor < self.factors:
-            raise ValueError(f"factor {factor} is out of range: the graph has {self.factors} factors")
+            raise ValueError(f"factor {factor} is out of range: the graph has {self.factors} factors, counted from 0")
         if self._order is not None:
             return self.groups[int(self._order[0][factor])].name, int(self._order[1][factor])
         for group in self.groups:
@@ -287,7 +289,7 @@ def _shape_of_scope(number: int, scope: Sequence[int], cardinalities: Integers) 
         if not 0 <= variable < len(cardinalities):
             raise ValueError(f"factor {number} names variable {variable}; {variable_range(len(cardinalities))}")
     if len(set(members)) < len(members):
-        raise ValueError(f"factor {number} repeats a variable in its scope {members}")
+        raise ValueError(f"factor {number} repeats a variable in its scope {members}; name each variable once")
     return tuple(int(cardinalities[variable]) for variable in members)
 
 
@@ -372,4 +374,6 @@ def _check_distinct(name: str, scopes: Integers) -> None:
     bad = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if bad.size:
         scope = scopes[bad[0]].tolist()
-        raise ValueError(f"factor {bad[0]} of group {name!r} repeats a variable in its scope {scope}")
+        raise ValueError(
+            f"factor {bad[0]} of group {name!r} repeats a variable in its scope {scope}; name each variable once"
+        )

@@ -33,7 +33,7 @@ class Union:
         """Groups of one name and shape are concatenated; one name with two shapes becomes two groups. Structured
         factors of one name follow one another under that name."""
         if not graphs:
-            raise ValueError("a union needs at least one graph")
+            raise ValueError("a union needs at least one graph; give one or more")
         starts = np.zeros(len(graphs) + 1, dtype=np.int64)
         np.cumsum([graph.variables for graph in graphs], out=starts[1:])
         names = _union_names(graphs)
@@ -61,17 +61,22 @@ class Union:
     def variables_of(self, part: int) -> slice:
         """Where the variables of part ``part`` stand in the union."""
         if not 0 <= part < len(self.parts):
-            raise ValueError(f"part {part} is out of range: the union has {len(self.parts)} parts")
+            raise ValueError(f"part {part} is out of range: the union has {len(self.parts)} parts, counted from 0")
         return slice(int(self.variable_start[part]), int(self.variable_start[part + 1]))
 
     def join(self, tables: Sequence[Mapping[str, NDArray[np.floating]]]) -> dict[str, NDArray[np.floating]]:
         """Concatenates the parts' tables ``[factors, *shape]`` group by group (arrays or tensors)."""
         if len(tables) != len(self.parts):
-            raise ValueError(f"tables of {len(tables)} graphs for a union of {len(self.parts)}")
+            raise ValueError(
+                f"tables of {len(tables)} graphs for a union of {len(self.parts)}; give those of each graph"
+            )
         pieces: dict[str, list[NDArray[np.floating]]] = {group.name: [] for group in self.graph.groups}
         for part, (places, given) in enumerate(zip(self.rows, tables, strict=True)):
             if given.keys() != places.keys():
-                raise ValueError(f"graph {part} has the groups {list(places)}, but its tables are {list(given)}")
+                raise ValueError(
+                    f"graph {part} has the groups {list(places)}, but its tables are {list(given)}; "
+                    "name the tables by the groups"
+                )
             for name, (target, where) in places.items():
                 table = given[name] if hasattr(given[name], "shape") else np.asarray(given[name])
                 shape = (where.stop - where.start, *self.parts[part].group(name).shape)

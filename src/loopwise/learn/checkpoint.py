@@ -43,7 +43,12 @@ def read_checkpoint(path: PathLike, run: Run) -> Any:
     where = display_name(path)
     tensors, description = read_container(path)
     if description.get("kind") != KIND:
-        raise FormatError(where, None, "this is no checkpoint of a training run but another file of loopwise")
+        raise FormatError(
+            where,
+            None,
+            "this is no checkpoint of a training run but another file of loopwise; "
+            "give another path, or remove the file to start anew",
+        )
     theirs = description.get("run")
     if not isinstance(theirs, dict):
         raise FormatError(where, None, "the description in the checkpoint is damaged; remove the file to start anew")

@@ -83,7 +83,9 @@ def _description(where: str, header: Mapping[str, Any]) -> dict[str, Any]:
 def _check_version(where: str, description: Mapping[str, Any]) -> None:
     version = description[_MARK]
     if not isinstance(version, int) or version < 1:
-        raise FormatError(where, None, f"the file says that it is of version {version!r}, which there never was")
+        raise FormatError(
+            where, None, f"the file says that it is of version {version!r}, which there never was; save it again"
+        )
     if version > VERSION:
         raise FormatError(
             where,
@@ -94,4 +96,4 @@ def _check_version(where: str, description: Mapping[str, Any]) -> None:
 
 
 def _foreign(where: str, rather: str = "") -> FormatError:
-    return FormatError(where, None, f"this is no file that loopwise saved{rather}")
+    return FormatError(where, None, f"this is no file that loopwise saved{rather}; give one that save() wrote")

@@ -81,7 +81,10 @@ class Describer:
 
     def _check_graph(self, graph: FactorGraph, path: str) -> None:
         if graph is not self.graph and graph != self.graph:
-            raise ValueError(f"the {path} of the system is {graph!r}, the system is over {self.graph!r}")
+            raise ValueError(
+                f"the {path} of the system is {graph!r}, the system is over {self.graph!r}; "
+                "make the parts for one graph"
+            )
 
 
 @dataclasses.dataclass

@@ -100,14 +100,16 @@ def _statistics(
         if not isinstance(goal, Measure | Objective):
             raise ValueError(f"{goal!r} is no measure; use one of lw.loss or lw.metric, such as lw.loss.MSE()")
     if not len(examples):
-        raise ValueError("there are no examples to evaluate on")
+        raise ValueError("there are no examples to evaluate on; give at least one")
     found: list[list[Tensor]] = [[] for _ in goals]
     measures = {place: goal for place, goal in enumerate(goals) if isinstance(goal, Measure)}
     objectives = {place: goal for place, goal in enumerate(goals) if isinstance(goal, Objective)}
     with answering(system):
         if measures:
             if not examples.scored:
-                raise ValueError("nothing is scored: no output has a known value in any example")
+                raise ValueError(
+                    "nothing is scored: no output has a known value in any example; give values of the outputs"
+                )
             order = examples.batch_indices(batch, by_pattern=by_pattern)
             for rows in order:
                 for place, values in _measured(system, examples[rows], measures):

@@ -70,7 +70,10 @@ class Examples:
             _check_rows(name, rows, len(array))
         known = None if targets is None else Targets.of(graph, targets)
         if known is not None and tuple(known.batch_shape) != (len(array),):
-            raise ValueError(f"targets for {tuple(known.batch_shape)} examples do not fit {len(array)} examples")
+            raise ValueError(
+                f"targets for {tuple(known.batch_shape)} examples do not fit {len(array)} examples; "
+                "give one row for each"
+            )
         return Examples(graph, array, checked, inputs, known)
 
     @staticmethod
@@ -82,12 +85,16 @@ class Examples:
         vocabulary = table.vocabulary
         sizes = vocabulary.cardinalities
         if len(sizes) != graph.variables:
-            raise ValueError(f"the table has {len(sizes)} variables, the graph has {graph.variables}")
+            raise ValueError(
+                f"the table has {len(sizes)} variables, the graph has {graph.variables}; "
+                "build the graph for as many columns"
+            )
         for place, size in enumerate(sizes):
             if size > graph.cardinalities[place]:
                 raise ValueError(
                     f"variable {vocabulary.names[place]!r} has {size} labels in the table and "
-                    f"{graph.cardinalities[place]} values in the graph"
+                    f"{graph.cardinalities[place]} values in the graph; "
+                    "both must be the same"
                 )
         predicted, unseen = list(outputs), list(hidden)
         for name in predicted:
@@ -238,12 +245,14 @@ def _rows(index: Index, count: int) -> slice | Integers:
         raise ValueError(f"examples are chosen by integers, a slice or a mask, not {index!r}")
     if array.dtype == np.bool_:
         if array.shape != (count,):
-            raise ValueError(f"a mask of shape {array.shape} does not fit {count} examples")
+            raise ValueError(
+                f"a mask of shape {array.shape} does not fit {count} examples; give one truth value for each"
+            )
         return np.flatnonzero(array)
     numbers = np.atleast_1d(array).astype(np.int64)
     bad = numbers[(numbers < -count) | (numbers >= count)]
     if bad.size:
-        raise IndexError(f"there is no example {bad[0]}; there are {count}")
+        raise IndexError(f"there is no example {bad[0]}; there are {count}, counted from 0")
     return numbers % count if numbers.size else numbers
 
 

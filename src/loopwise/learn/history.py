@@ -89,7 +89,7 @@ class History:
     def plot(self, ax: Axes | None = None) -> Axes:
         """The training loss, a line for each stage, and the measure of the development data; other restarts faintly.
 
-        A picture of several histories is :func:`loopwise.plot.history.draw_histories`.
+        A picture of several histories is :func:`loopwise.plot.history`.
         """
         axes = _new_axes() if ax is None else ax
         for restart in sorted({epoch.restart for epoch in self.epochs} - {self.restart}):

@@ -5,6 +5,7 @@ In: a system, a path. Out: weights, graph and vocabulary as tensors and JSON in 
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from loopwise.learn.container import read_container, write_container
 from loopwise.learn.describe import Builder, Describer
 from loopwise.learn.system import System
 
+logger = logging.getLogger(__name__)
+
 
 def save(system: System, path: PathLike) -> None:
     """Writes ``system`` with its graph, weights, options and vocabulary.
@@ -28,6 +31,7 @@ def save(system: System, path: PathLike) -> None:
     """
     tensors, description = describe_system(system)
     write_container(path, tensors, description)
+    logger.debug("system saved to %s", path)
 
 
 def load(path: PathLike) -> System:
@@ -80,7 +84,9 @@ def build_system(tensors: dict[str, Tensor], description: dict[str, Any]) -> Sys
 def _describe_graph(graph: FactorGraph, describer: Describer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Integers as tensors, since graphs may be large; names as JSON."""
     if type(graph) is not FactorGraph:
-        raise ValueError(f"a graph of class {type(graph).__name__} cannot be saved, only a FactorGraph")
+        raise ValueError(
+            f"a graph of class {type(graph).__name__} cannot be saved, only a FactorGraph; copy its structure into one"
+        )
     tensors = {"graph.cardinalities": torch.tensor(graph.cardinalities)}
     for number, group in enumerate(graph.groups):
         tensors[f"graph.scopes.{number}"] = torch.tensor(group.scopes)

@@ -82,7 +82,10 @@ def hybrid(goal: Goals) -> tuple[Stage, ...]:
     """
     *before, last = as_stages(goal)
     if not isinstance(last.goal, Loss):
-        raise ValueError(f"{type(last.goal).__name__} cannot be mixed with the MSE: hybrid training is for losses")
+        raise ValueError(
+            f"{type(last.goal).__name__} cannot be mixed with the MSE: hybrid training is for losses; "
+            "leave hybrid out, or give a loss"
+        )
     mixed = last.goal if isinstance(last.goal, Interpolated) else Interpolated(last.goal)
     steps = (Stage(mixed.at(number), until_converged=True) for number in range(mixed.stages))
     return (*before, *steps)

@@ -41,7 +41,9 @@ def make_schedule(make: MakeSchedule | None, optimizer: torch.optim.Optimizer) -
     if make is None:
         return None
     if any("lr" not in group for group in optimizer.param_groups):
-        raise ValueError(f"{type(optimizer).__name__} has no learning rate that a schedule could change")
+        raise ValueError(
+            f"{type(optimizer).__name__} has no learning rate that a schedule could change; leave the schedule out"
+        )
     return make(optimizer)
 
 

@@ -5,9 +5,12 @@ In: a function and its arguments. Out: its results, in order. Stage: learning.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -35,6 +38,7 @@ def sweep(function: Callable[..., Result], configurations: Iterable[Mapping[str,
     from loopwise.inference.threads import available_threads
 
     cores = max(1, available_threads() // jobs)
+    logger.info("%d runs, %d at a time with %d threads each", len(chosen), jobs, cores)
     work = joblib.delayed(_in_worker)
     done: list[Result] = joblib.Parallel(n_jobs=jobs)(
         work(function, configuration, os.getpid(), cores) for configuration in chosen

@@ -148,7 +148,7 @@ class System(nn.Module):
         with answering(self):
             pieces = [answer(examples[part]) for part in rows]
         if not pieces:
-            raise ValueError("there are no examples to predict for")
+            raise ValueError("there are no examples to predict for; give at least one")
         joined = torch.cat(pieces)
         back = torch.from_numpy(np.argsort(np.concatenate(rows), kind="stable")).to(joined.device)
         return joined.index_select(0, back).reshape(*shape, *joined.shape[1:])
@@ -163,7 +163,9 @@ class System(nn.Module):
 
     def _checked(self, examples: Examples) -> Examples:
         if examples.graph is not self.graph and examples.graph != self.graph:
-            raise ValueError(f"the examples are over {examples.graph!r}, the system is over {self.graph!r}")
+            raise ValueError(
+                f"the examples are over {examples.graph!r}, the system is over {self.graph!r}; make both for one graph"
+            )
         return examples
 
 
@@ -216,8 +218,14 @@ def _checked_vocabulary(vocabulary: Vocabulary | None, graph: FactorGraph) -> Vo
     if vocabulary is None:
         return None
     if len(vocabulary.names) != graph.variables:
-        raise ValueError(f"a vocabulary of {len(vocabulary.names)} variables does not fit {graph.variables} variables")
+        raise ValueError(
+            f"a vocabulary of {len(vocabulary.names)} variables does not fit {graph.variables} variables; "
+            "name each variable"
+        )
     for name, size, values in zip(vocabulary.names, vocabulary.cardinalities, graph.cardinalities, strict=True):
         if size > values:
-            raise ValueError(f"variable {name!r} has {size} labels, but {values} values in the graph")
+            raise ValueError(
+                f"variable {name!r} has {size} labels, but {values} values in the graph; "
+                "give the variable as many values in the graph"
+            )
     return vocabulary

@@ -5,6 +5,7 @@ In: a system, examples, a :class:`Plan`. Out: changed weights, a history. Stage:
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,8 @@ from loopwise.loss.likelihood import Objective
 from loopwise.notices import GradientError
 from loopwise.potentials.sparse import SparsePotentials
 
+logger = logging.getLogger(__name__)
+
 _SHUFFLE, _WEIGHTS, _DRAWS = range(3)  # what generators are for
 
 
@@ -64,7 +67,7 @@ class Training:
         self.corpus = system._checked(examples)
         self.params: list[Tensor] = [param for param in system.parameters() if param.requires_grad]
         if not self.params:
-            raise ValueError("the system has no parameter to train")
+            raise ValueError("the system has no parameter to train; let at least one require a gradient")
         self.examples = [_scored(self.corpus, stage.goal) for stage in plan.stages]
         self.scale = start_scale(system, self.corpus, plan.start, plan.restarts)
         self.course = Course.begin(plan.stages, plan.epochs)
@@ -124,6 +127,8 @@ class Training:
             gain_range(self.optimizer),
         )
         self.history.epochs.append(epoch)
+        measured = "" if dev is None else f", development data {dev:.6g}"
+        logger.info("epoch %d of %d: loss %.6g%s, %.1f s", epoch.number, plan.epochs, loss, measured, epoch.seconds)
         course.after_epoch(plan.stages, plan.epochs, plan.patience, loss, better)
         if course.ended:
             self._end_restart()
@@ -148,10 +153,17 @@ class Training:
             self._begin_restart(course.restart)
         elif course.stage_epoch == 0 and not self.plan.stages[course.stage].keep_gains:
             reset_gains(self.optimizer)
+        if course.stage_epoch == 0 and len(self.plan.stages) > 1:
+            goal = type(self.plan.stages[course.stage].goal).__name__
+            logger.info("stage %d of %d: %s", course.stage + 1, len(self.plan.stages), goal)
         if course.epoch == 0:
             self.system.refresh(self.corpus)
 
     def _begin_restart(self, restart: int) -> None:
+        logger.info(
+            "run %d of %d: %d examples, %d parameters, %s", restart + 1, self.plan.restarts, len(self.corpus),
+            sum(param.numel() for param in self.params), type(self.optimizer).__name__,
+        )  # fmt: skip
         restore(self.system, self.initial)
         if self.scale is not None:
             draw_weights(self.system, self.scale, generator(self.plan.seed, restart, _WEIGHTS))
@@ -170,7 +182,9 @@ class Training:
             score = self.plan.sign * course.best_dev
         else:
             score = self._whole_loss() if self.plan.restarts > 1 else 0.0
-        if self.kept is None or score < self.kept[0] or math.isnan(self.kept[0]):
+        better = self.kept is None or score < self.kept[0] or math.isnan(self.kept[0])
+        logger.info("run %d ended: %s%s", course.restart + 1, course.ended, "" if better else " (not the best)")
+        if better:
             self.kept = score, state, course
 
     def _note_best(self, dev: float) -> bool:
@@ -245,7 +259,9 @@ class Training:
         goal = self.plan.stages[course.stage].goal
         value = risk(self.system, part, goal, step=course.decided)
         if value.ndim:
-            raise ValueError(f"{type(goal).__name__} with reduction=Each() is no single number to train for")
+            raise ValueError(
+                f"{type(goal).__name__} with reduction=Each() is no single number to train for; leave its reduction out"
+            )
         return self._penalised(value)
 
     def _whole(self, parts: Sequence[Integers]) -> Tensor:
@@ -290,6 +306,7 @@ class Training:
             "history": self.history.to_json(),
         }
         write_checkpoint(path, self.identity, state)
+        logger.debug("checkpoint written to %s", path)
 
     def resume(self, path: PathLike) -> None:
         """Goes to where the checkpoint at ``path`` was written, if there is one."""
@@ -308,6 +325,7 @@ class Training:
         torch.set_rng_state(state["draws"])
         self.course = Course(**state["course"])
         self.history = History.from_json(state["history"])
+        logger.info("resumed from %s after epoch %d of run %d", path, self.course.epoch, self.course.restart + 1)
         if self.plan.restarts == 1:
             self.course.reopen(self.plan.stages, self.plan.epochs)
             if not self.course.ended:
@@ -344,5 +362,7 @@ def _scored(examples: Examples, goal: Goal) -> Examples:
         roles = (Role.INPUT, Role.OUTPUT) if getattr(goal, "joint", False) else (Role.OUTPUT,)
         counted = np.asarray(np.isin(examples.known_roles, roles).any(-1))
     if not counted.any():
-        raise ValueError("there is nothing to train on: no output has a known value in any example")
+        raise ValueError(
+            "there is nothing to train on: no output has a known value in any example; give values of the outputs"
+        )
     return examples if counted.all() else examples[counted]

@@ -62,7 +62,8 @@ class Answers:
             return Answers._alike(values, gold != FREE, values == gold, gold)
         except RuntimeError:
             raise ValueError(
-                f"targets of shape {tuple(gold.shape)} do not fit assignments of shape {tuple(values.shape)}"
+                f"targets of shape {tuple(gold.shape)} do not fit assignments of shape {tuple(values.shape)}; "
+                "both must be [*batch, variables]"
             ) from None
 
     @staticmethod

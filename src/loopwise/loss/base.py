@@ -132,7 +132,9 @@ class OnFactors(Averaged):
             chosen = [graph.group(name) for name in self.groups]
             constant = next((group.name for group in chosen if group.arity == 0), None)
             if constant is not None:
-                raise ValueError(f"group {constant!r} has no variables, so there is nothing to score")
+                raise ValueError(
+                    f"group {constant!r} has no variables, so there is nothing to score; leave it out of groups"
+                )
         else:
             chosen = [group for group in graph.groups if group.arity >= 2]
         if not chosen:
@@ -166,6 +168,7 @@ def checked_targets(prediction: Distributions, targets: TargetsLike) -> Targets:
         torch.broadcast_shapes(known.batch_shape, batch)  # type: ignore[no-untyped-call]
     except RuntimeError:
         raise ValueError(
-            f"targets for {tuple(known.batch_shape)} examples do not fit a prediction for {tuple(batch)}"
+            f"targets for {tuple(known.batch_shape)} examples do not fit a prediction for {tuple(batch)}; "
+            "give one row for each example"
         ) from None
     return known

@@ -43,13 +43,15 @@ def reliability(probabilities: ArrayLike, happened: ArrayLike, bins: int = BINS)
     """
     p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(happened, dtype=np.float64)
     if p.shape != y.shape:
-        raise ValueError(f"probabilities of shape {p.shape} do not fit outcomes of shape {y.shape}")
+        raise ValueError(
+            f"probabilities of shape {p.shape} do not fit outcomes of shape {y.shape}; give one outcome for each"
+        )
     if not p.size:
         raise ValueError("there are no events: give at least one probability")
     p, y = p.ravel(), y.ravel()
     wrong = np.flatnonzero(~((p >= 0) & (p <= 1)))
     if wrong.size:
-        raise ValueError(f"probability {p[wrong[0]]:g} of event {wrong[0]} is not between 0 and 1")
+        raise ValueError(f"probability {p[wrong[0]]:g} of event {wrong[0]} is not between 0 and 1; give probabilities")
     if bins < 1:
         raise ValueError(f"bins must be at least 1, not {bins}")
     place = np.minimum((p * bins).astype(np.int64), bins - 1)

@@ -60,7 +60,9 @@ class _OfClusters(Metric):
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
         answer = Answers.of(prediction, targets)
         if not isinstance(answer.known, Tensor):
-            raise ValueError("a metric of clusterings needs the true cluster of each mention, not sets of them")
+            raise ValueError(
+                "a metric of clusterings needs the true cluster of each mention, not sets of them; give one number each"
+            )
         mine = answer.values.reshape(-1, answer.values.shape[-1]).cpu().numpy()
         gold = answer.known.expand(answer.values.shape).reshape(mine.shape).cpu().numpy()
         rows = [self._row(row, truth) for row, truth in zip(mine, gold, strict=True)]
@@ -169,7 +171,7 @@ class PairTracker(Tracker):
 
     def __init__(self, truth: Sequence[int], state: Sequence[int]) -> None:
         if len(truth) and min(truth) < 0:
-            raise ValueError("a walk needs the true cluster of every mention; -1 is none")
+            raise ValueError("a walk needs the true cluster of every mention; -1 is none; give the missing ones")
         self.truth = truth
         self.table: defaultdict[tuple[int, int], int] = defaultdict(int)
         self.sizes: defaultdict[int, int] = defaultdict(int)

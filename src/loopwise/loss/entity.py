@@ -68,7 +68,9 @@ class EntityF1(Metric):
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
         answer = Answers.of(prediction, targets)
         if not isinstance(answer.known, Tensor):
-            raise ValueError("F1 of entities needs one right tag for each token, not sets of them")
+            raise ValueError(
+                "F1 of entities needs one right tag for each token, not sets of them; give one number each"
+            )
         scored = answer.scored.cpu().numpy()
         mine = self._ends(answer.values.cpu().numpy(), scored)
         gold = self._ends(answer.known.expand(answer.values.shape).cpu().numpy(), scored)
@@ -100,7 +102,7 @@ class EntityF1(Metric):
     def _check(self, values: Integers, scored: NDArray[np.bool_]) -> None:
         bad = values[scored & ((values < 0) | (values >= len(self.tags)))]
         if bad.size:
-            raise ValueError(f"tag {bad[0]} is unknown: the metric names tags 0 to {len(self.tags) - 1}")
+            raise ValueError(f"tag {bad[0]} is unknown: the metric names tags 0 to {len(self.tags) - 1}; list all tags")
 
 
 class EntityTracker(Tracker):
@@ -110,7 +112,9 @@ class EntityTracker(Tracker):
         self.kinds, self.goes_on = metric.types.tolist(), metric.continues.tolist()
         for tag in (*truth, *state):
             if not 0 <= tag < len(self.kinds):
-                raise ValueError(f"tag {tag} is unknown: the metric names tags 0 to {len(self.kinds) - 1}")
+                raise ValueError(
+                    f"tag {tag} is unknown: the metric names tags 0 to {len(self.kinds) - 1}; list all tags"
+                )
         self.state = list(state)
         self.ends = {first: (end, kind) for first, end, kind in self._entities(truth, 0, len(truth))}
         mine = self._entities(state, 0, len(state))
@@ -181,4 +185,4 @@ def _parse(tag: str) -> tuple[str, str]:
     prefix, _, kind = tag.partition("-")
     if (prefix == "O" and not kind) or (prefix in ("B", "I", "E", "S") and "-" in tag):
         return prefix, kind
-    raise ValueError(f"tag {tag!r} is neither 'O' nor 'B-', 'I-', 'E-' or 'S-' and a type")
+    raise ValueError(f"tag {tag!r} is neither 'O' nor 'B-', 'I-', 'E-' or 'S-' and a type; rename it, or leave it out")

@@ -58,7 +58,7 @@ class Interpolated(Loss):
             if not 0 <= weight <= 1:
                 raise ValueError(f"the weight of an interpolation must be from 0 to 1, not {weight}")
         if not self.schedule:
-            raise ValueError("the schedule of an interpolation needs at least one weight")
+            raise ValueError("the schedule of an interpolation needs at least one weight; give one or more from 0 to 1")
 
     @property
     def stages(self) -> int:

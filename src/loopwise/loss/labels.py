@@ -113,7 +113,9 @@ class ValueF1(_ByLabel):
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
         answer = Answers.of(prediction, targets)
         if not isinstance(answer.known, Tensor):
-            raise ValueError("F1 of values needs one right value for each variable, not sets of them")
+            raise ValueError(
+                "F1 of values needs one right value for each variable, not sets of them; give one number each"
+            )
         named = torch.tensor(list(self.values), device=answer.values.device)
         decided = (answer.values[..., None] == named) & answer.scored[..., None]  # [*batch, variables, labels]
         gold = (answer.known[..., None] == named).expand(decided.shape)
@@ -148,7 +150,10 @@ class VariableF1(_ByLabel):
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
         answer = Answers.of(prediction, targets)
         if answer.values.shape[-1] != self.variables:
-            raise ValueError(f"the metric is of {self.variables} variables, the answer has {answer.values.shape[-1]}")
+            raise ValueError(
+                f"the metric is of {self.variables} variables, the answer has {answer.values.shape[-1]}; "
+                "make it for as many"
+            )
         decided = (answer.values == self.positive) & answer.scored
         agreed = decided & answer.right
         return self._columns(answer, agreed, decided, answer.gold(self.positive, agreed))

@@ -122,6 +122,7 @@ def _log_loss(graph: FactorGraph, logits: Tensor, observed: Observed, size: int)
         *example, column = dead[0].tolist()
         raise ImpossibleError(
             f"impossible evidence: the zeros of the factors of variable {variables[column]} forbid its value "
-            f"{int(gold[tuple(dead[0].tolist())])} beside those observed around it{in_example(example)}"
+            f"{int(gold[tuple(dead[0].tolist())])} beside those observed around it{in_example(example)}; "
+            "relax a zero, or leave the example out"
         )
     return torch.where(scored, torch.logsumexp(block, -1) - score, 0.0).sum(-1)

@@ -101,7 +101,7 @@ class Targets:
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError("these targets are of one example, without a batch dimension")
+            raise TypeError("these targets are of one example, without a batch dimension; it has no length")
         return self.batch_shape[0]
 
     def to(self, device: torch.device) -> Targets:
@@ -190,13 +190,19 @@ def _check_width(what: str, array: Tensor, width: int, unit: str) -> None:
 
 def _checked(targets: Targets) -> Targets:
     if not bool(targets.scored.any()):
-        raise ValueError("nothing is scored: every target is -1 (or an empty set) in every example")
+        raise ValueError(
+            "nothing is scored: every target is -1 (or an empty set) in every example; "
+            "give the target of at least one variable"
+        )
     return targets
 
 
 def _check_same(graph: FactorGraph, targets: Targets) -> None:
     if targets.graph is not graph and not np.array_equal(targets.graph.cardinalities, graph.cardinalities):
-        raise ValueError(f"the targets are for {targets.graph!r}, the prediction is for {graph!r}")
+        raise ValueError(
+            f"the targets are for {targets.graph!r}, the prediction is for {graph!r}; "
+            "make them for the graph of the prediction"
+        )
 
 
 def _in_example(example: list[int]) -> str:

@@ -58,7 +58,8 @@ class Hamming(L1):
         given = torch.as_tensor(self.weights, dtype=like.dtype, device=like.device)
         graph = targets.graph
         if not bool((given >= 0).all()):
-            raise ValueError("weights of a Hamming loss must be zero or positive numbers")
+            wrong = given[~(given >= 0)].flatten()[0].item()
+            raise ValueError(f"weights of a Hamming loss must be zero or positive numbers, not {wrong}")
         if given.shape == (graph.variables,):
             return given * targets.scored
         if given.shape != (graph.layout.states,):

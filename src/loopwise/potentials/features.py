@@ -40,17 +40,26 @@ class Features:
         if self.start.ndim != 1 or len(self.start) < 1 or self.start[0] != 0 or (np.diff(self.start) < 0).any():
             raise ValueError("row starts must be a list of integers that begins with 0 and never falls")
         if self.index.shape != (int(self.start[-1]),):
-            raise ValueError(f"the row starts end at {self.start[-1]}, but there are {self.index.shape} indices")
+            raise ValueError(
+                f"the row starts end at {self.start[-1]}, but there are {self.index.shape} indices; "
+                "the last start is the number of indices"
+            )
         if not np.issubdtype(self.index.dtype, np.integer):
             raise ValueError(f"feature indices must be integers, not {self.index.dtype}")
         if self.value is not None and self.value.shape != self.index.shape:
-            raise ValueError(f"{self.value.shape} values do not fit {self.index.shape} feature indices")
+            raise ValueError(
+                f"{self.value.shape} values do not fit {self.index.shape} feature indices; "
+                "give one for each index, or none"
+            )
         if self.value is not None and not np.isfinite(self.value).all():
             place = int(np.flatnonzero(~np.isfinite(self.value))[0])
             raise ValueError(f"value {place} of the features is {self.value[place]}; values must be finite")
         examples = math.prod(self.batch)
         if (self.rows % examples if examples else self.rows) != 0:
-            raise ValueError(f"{self.rows} rows are no whole number of factors in each of {self.batch} examples")
+            raise ValueError(
+                f"{self.rows} rows are no whole number of factors in each of {self.batch} examples; "
+                "give each example as many"
+            )
 
     @staticmethod
     def of(
@@ -127,17 +136,19 @@ class Features:
     def join(parts: Sequence[Features]) -> Features:
         """Features of a disjoint union of graphs: the rows of ``parts`` one after another, without a batch axis."""
         if not parts:
-            raise ValueError("there are no features to join")
+            raise ValueError("there are no features to join; give at least one part")
         for number, part in enumerate(parts):
             if part.batch:
-                raise ValueError(f"part {number} has batch axes {part.batch}; a union joins single examples")
+                raise ValueError(
+                    f"part {number} has batch axes {part.batch}; a union joins single examples; take one example of it"
+                )
         return _concatenated(parts, ())
 
     @staticmethod
     def stack(parts: Sequence[Features]) -> Features:
         """Features of a batch: one example a part, all with the same number of factors."""
         if not parts:
-            raise ValueError("there are no features to stack")
+            raise ValueError("there are no features to stack; give at least one part")
         for number, part in enumerate(parts):
             if (part.rows, part.batch) != (parts[0].rows, parts[0].batch):
                 raise ValueError(

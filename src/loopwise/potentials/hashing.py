@@ -34,7 +34,7 @@ def feature_keys(*fields: ArrayLike) -> Keys:
     (True, False)
     """
     if not fields:
-        raise ValueError("a feature needs at least one field")
+        raise ValueError("a feature needs at least one field; give it one or more arrays of integers")
     key: Keys = np.full((), len(fields), dtype=np.uint64)
     for number, field in enumerate(fields):
         with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant

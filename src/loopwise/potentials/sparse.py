@@ -257,6 +257,7 @@ def _places(groups: Mapping[str, SparseGroup]) -> tuple[dict[str, int], list[tup
             if sizes[number][0] != group.features:
                 raise ValueError(
                     f"groups that share table {group.table!r} give it {sizes[number][0]} and {group.features} features"
+                    "; give it one number, or each group a table of its own"
                 )
             sizes[number] = (group.features, max(sizes[number][1], group.width))
         else:

@@ -36,7 +36,10 @@ class TablePotentials(nn.Module):
         else:
             given, batch = checked_tables(graph, tables)
             if batch:
-                raise ValueError(f"parameters have no batch dimensions, but the tables given have {tuple(batch)}")
+                raise ValueError(
+                    f"parameters have no batch dimensions, but the tables given have {tuple(batch)}; "
+                    "give one table for each factor, not for each example"
+                )
             values = {
                 group.name: given[group.name].to(dtype).expand(group.count, *group.shape).clone()
                 for group in graph.groups

@@ -73,13 +73,17 @@ class StructuredFactor(ABC):
 
     def argmax(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         """An assignment of largest score, int64 ``[*batch, variables]``."""
-        raise NotImplementedError(f"{type(self).__name__} has no argmax")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no argmax; define it in the class, or decode from marginals"
+        )
 
     def sample(
         self, incoming: Tensor, potentials: Tensor | None = None, *, count: int, generator: np.random.Generator
     ) -> Tensor:
         """Exact samples, int64 ``[count, *batch, variables]``."""
-        raise NotImplementedError(f"{type(self).__name__} draws no samples")
+        raise NotImplementedError(
+            f"{type(self).__name__} draws no samples; define it in the class, or sample a dense table"
+        )
 
     # What follows from these is the same for all factors.
 

@@ -102,7 +102,10 @@ class Chain(StructuredFactor):
 
     def _tables(self, incoming: Tensor, potentials: Tensor | None) -> Tensor:
         if potentials is None:
-            raise ValueError(f"{self.describe()} needs log-potentials of shape {self.potentials_shape}")
+            raise ValueError(
+                f"{self.describe()} needs log-potentials of shape {self.potentials_shape}; "
+                "give them, or leave the factor out"
+            )
         return potentials.to(incoming)
 
     def _flat(self, incoming: Tensor, potentials: Tensor | None) -> tuple[Floats, Floats, NDArray[np.int64]]:

@@ -226,7 +226,7 @@ def _checked_edges(edges: ArrayLike, tokens: int) -> Integers:
         )
     if len(np.unique(array, axis=0)) < len(array):
         values, counts = np.unique(array, axis=0, return_counts=True)
-        raise ValueError(f"edge {values[counts > 1][0].tolist()} is listed twice")
+        raise ValueError(f"edge {values[counts > 1][0].tolist()} is listed twice; list it once")
     return array
 
 

@@ -223,22 +223,32 @@ class Hypergraph(StructuredFactor):
 
     def _check(self, edges: tuple[Hyperedge, ...], defaults: tuple[int | None, ...]) -> None:
         if len(defaults) != len(self.sizes):
-            raise ValueError(f"{len(defaults)} default values for {len(self.sizes)} variables")
+            raise ValueError(
+                f"{len(defaults)} default values for {len(self.sizes)} variables; "
+                "give one for each, None where there is none"
+            )
         if not any(head == self.root for head, _, _ in edges):
-            raise ValueError(f"no hyperedge leads into the root, node {self.root}")
+            raise ValueError(f"no hyperedge leads into the root, node {self.root}; add one, or name another root")
         for number, (head, tails, fired) in enumerate(edges):
             if min([head, *tails]) < 0:
                 raise ValueError(f"hyperedge {number} names node {min([head, *tails])}; nodes are numbered from 0")
             for variable, value in fired:
                 if not (0 <= variable < len(self.sizes) and 0 <= value < self.sizes[variable]):
                     raise ValueError(
-                        f"hyperedge {number} fires value {value} of variable {variable}, which is not there"
+                        f"hyperedge {number} fires value {value} of variable {variable}, which is not there; "
+                        f"variables have {list(self.sizes)} values"
                     )
                 if defaults[variable] == value:
-                    raise ValueError(f"hyperedge {number} fires value {value} of variable {variable}, its default")
+                    raise ValueError(
+                        f"hyperedge {number} fires value {value} of variable {variable}, its default; "
+                        "edges fire other values only"
+                    )
         for variable, (size, default) in enumerate(zip(self.sizes, defaults, strict=True)):
             if default is not None and not 0 <= default < size:
-                raise ValueError(f"variable {variable} has no value {default} that could be its default")
+                raise ValueError(
+                    f"variable {variable} has no value {default} that could be its default; "
+                    f"use 0 to {size - 1}, or None"
+                )
         _heights(edges, self._nodes)
 
 
@@ -292,17 +302,17 @@ def _inside_outside(factor: Hypergraph, weights: Tensor) -> tuple[Tensor, Tensor
 
 def _heights(edges: Sequence[Hyperedge], nodes: int) -> Integers:
     """Longest way down from each node; ValueError on a cycle."""
-    heights, waiting = np.zeros(nodes, dtype=np.int64), list(range(len(edges)))
+    heights, waiting, risen = np.zeros(nodes, dtype=np.int64), list(range(len(edges))), 0
     for _ in range(nodes + 1):
         changed = False
         for number in waiting:
             head, tails, _ = edges[number]
             least = 1 + max((int(heights[tail]) for tail in tails), default=0)
             if least > heights[head]:
-                heights[head], changed = least, True
+                heights[head], changed, risen = least, True, head
         if not changed:
             return heights
-    raise ValueError("the hyperedges form a cycle: a node would derive itself")
+    raise ValueError(f"the hyperedges form a cycle: node {risen} would derive itself; remove one of its hyperedges")
 
 
 def _starts(sizes: Iterable[int]) -> Integers:

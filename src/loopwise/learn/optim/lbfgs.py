@@ -138,7 +138,10 @@ class _Walk:
     def first(self, start: Vector) -> float:
         loss, gradient = self._evaluate(start)
         if not (math.isfinite(loss) and np.isfinite(gradient).all()):
-            raise ValueError(f"L-BFGS cannot start where the loss is {loss} or its gradient is not finite")
+            raise ValueError(
+                f"L-BFGS cannot start where the loss is {loss} or its gradient is not finite; "
+                "start at other weights, such as 0"
+            )
         self.best_loss, self.best, self.best_gradient = loss, start.copy(), gradient
         self._known = (loss, gradient)
         return loss

@@ -6,6 +6,7 @@ before. Stage: learning.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import torch
 from torch import Tensor
 
 from loopwise.learn.optim.steps import Loss, finish, take_step
+
+logger = logging.getLogger(__name__)
 
 MakeOptimizer = Callable[[list[Tensor], float], torch.optim.Optimizer]
 
@@ -66,11 +69,15 @@ def probe(
     try:
         before = _value(judge)
         if not math.isfinite(before):
-            raise ValueError(f"the loss is {before} before any step; a rate cannot be chosen from there")
+            raise ValueError(
+                f"the loss is {before} before any step; a rate cannot be chosen from there; "
+                "start at other weights, such as 0"
+            )
         rate, upwards = start, True
         while len(tried) < trials:
             loss = _trial(params, optimizer, batches, judge, rate, passes)
             tried.append((rate, loss))
+            logger.info("rate %g: loss %.6g, %.6g before", rate, loss, before)
             _restore(params, kept)
             if upwards and not loss < before:
                 rate, upwards = start, False
@@ -122,7 +129,7 @@ def _restore(params: list[Tensor], kept: list[Tensor]) -> None:
 
 def _check(batches: Sequence[Loss], start: float, factor: float, trials: int, passes: int, safety: float) -> None:
     if not len(batches):
-        raise ValueError("a probe needs at least one batch")
+        raise ValueError("a probe needs at least one batch; give examples")
     for name, value, right in [
         ("start", start, start > 0),
         ("factor", factor, factor > 1),

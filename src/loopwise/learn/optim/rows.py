@@ -19,7 +19,8 @@ def touched_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     if gradient.sparse_dim() != 1:
         raise ValueError(
             f"a sparse gradient must list rows, but that of a parameter of shape {tuple(gradient.shape)} has "
-            f"{gradient.sparse_dim()} sparse dimensions"
+            f"{gradient.sparse_dim()} sparse dimensions; "
+            "use one, as nn.Embedding has"
         )
     rows, values = gradient._indices()[0], gradient._values()
     if gradient.is_coalesced() or bool((rows[1:] > rows[:-1]).all()):

@@ -124,7 +124,7 @@ class SMD(torch.optim.Optimizer):
                 self._start(param, group)
                 gains: Tensor = self.state[param]["gain"]
                 return gains
-        raise ValueError("this optimiser does not own the parameter asked for")
+        raise ValueError("this optimiser does not own the parameter asked for; ask for one that it was made with")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(copy.deepcopy(state_dict))  # torch would go on with the very tensors it is given

@@ -1,6 +1,6 @@
 """Dependency trees as pictures: arcs over the words, as opaque as they are probable.
 
-In: words, heads, relations, beliefs of arcs. Out: SVG, alone or in a self-contained HTML page.
+In: words, heads, relations, beliefs of arcs. Out: SVG, alone or in a self-contained HTML page; notebooks show it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-TREE, OTHER, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#777777"  # as loopwise.plot.style, without matplotlib
+from loopwise.plot.style import BLUE, FAINT, INK, ORANGE
+
+TREE, OTHER = BLUE, ORANGE
 LETTER, GAP, MARGIN, LINE = 8.2, 26.0, 24.0, 17.0  # pixels: a letter, between words, around, a line of text
 LEVEL = 26.0  # height of the flattest arc, and what each further level adds
 FAINTEST = 0.05  # arcs less probable than this are not drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Drawing:
-    """What one picture shows. ``marginals[h, m]`` are beliefs; without them the tree's arcs are drawn solid."""
+class Arcs:
+    """One picture of a tree: what it shows. ``str()`` is its SVG; notebooks show it; :func:`loopwise.plot.save` writes
+    it as ``.svg`` or ``.html``."""
 
     words: Sequence[str]
     tags: Sequence[str]
@@ -29,12 +32,56 @@ class Drawing:
     marginals: NDArray[np.float64] | None = None
     title: str = ""
 
+    def __str__(self) -> str:
+        return _svg(self)
 
-def draw_svg(drawing: Drawing) -> str:
-    """The picture as SVG text: the tree's arcs in blue, others that were likely in orange; opacity is the belief."""
+    def _repr_svg_(self) -> str:
+        return _svg(self)
+
+    def to_file_text(self, kind: str) -> str:
+        """The content of a file with this ending."""
+        if kind == "html":
+            return arc_page([self], self.title or " ".join(self.words))
+        if kind != "svg":
+            raise ValueError(f"arcs are drawn as .svg or .html, not as .{kind}")
+        return _svg(self)
+
+
+def arcs(
+    words: Sequence[str],
+    heads: Sequence[int],
+    *,
+    tags: Sequence[str] | None = None,
+    relations: Sequence[str] | None = None,
+    marginals: NDArray[np.float64] | None = None,
+    title: str = "",
+) -> Arcs:
+    """A dependency tree over ``words``: its arcs in blue, others that were likely in orange; opacity is the belief.
+
+    ``heads[m]``: the head of word m, counted from 1; 0 is the root, -1 none. ``marginals[h, m]``, ``[words + 1, words +
+    1]``: beliefs, both counted from 1 with the root at 0; without them the tree's arcs are solid.
+    """
+    count = len(words)
+    for name, given in (("heads", heads), ("tags", tags), ("relations", relations)):
+        if given is not None and len(given) != count:
+            raise ValueError(f"{len(given)} {name} do not fit {count} words; give one for each")
+    for word, head in enumerate(heads, 1):
+        if not -1 <= head <= count or head == word:
+            raise ValueError(
+                f"word {word} ({words[word - 1]!r}) has the head {head}; heads are 0 to {count}, not the word"
+            )
+    if marginals is not None and np.shape(marginals) != (count + 1, count + 1):
+        raise ValueError(f"marginals must have the shape {(count + 1, count + 1)}, not {np.shape(marginals)}")
+    none = [""] * count
+    return Arcs(
+        words, none if tags is None else tags, heads, none if relations is None else relations, marginals, title
+    )
+
+
+def _svg(drawing: Arcs) -> str:
     centres, width = _centres(drawing)
-    arcs = _arcs(drawing)
-    levels = _levels([(head, mod) for head, mod, _, _ in arcs])
+    found = _arcs(drawing)
+    levels = _levels([(head, mod) for head, mod, _, _ in found])
     top = MARGIN + LEVEL * (max(levels, default=0) + 1) + (LINE if drawing.title else 0)
     height = top + 3 * LINE + MARGIN
     lines = [
@@ -47,7 +94,7 @@ def draw_svg(drawing: Drawing) -> str:
         lines.append(f'<text x="{MARGIN}" y="{MARGIN}" fill="{FAINT}" font-size="12">{_text(drawing.title)}</text>')
     # Faint ones first, so that likely ones lie on top.
     for (head, mod, belief, in_tree), level in sorted(
-        zip(arcs, levels, strict=True), key=lambda item: (item[0][3], item[0][2])
+        zip(found, levels, strict=True), key=lambda item: (item[0][3], item[0][2])
     ):
         relation = drawing.relations[mod - 1] if in_tree else ""
         lines.append(_arc(centres, top, head, mod, belief, in_tree, level, relation))
@@ -61,10 +108,10 @@ def draw_svg(drawing: Drawing) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def draw_page(drawings: Sequence[Drawing], title: str) -> str:
+def arc_page(drawings: Sequence[Arcs], title: str) -> str:
     """Several pictures as one HTML page that needs no other file."""
     figure = '<figure style="overflow-x:auto;margin:1.5em 0">'
-    body = "\n".join(f"{figure}{draw_svg(drawing)}</figure>" for drawing in drawings)
+    body = "\n".join(f"{figure}{_svg(drawing)}</figure>" for drawing in drawings)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title></head>\n'
         f'<body style="font-family:sans-serif;margin:2em;color:{INK}"><h1>{_text(title)}</h1>\n'
@@ -73,7 +120,7 @@ def draw_page(drawings: Sequence[Drawing], title: str) -> str:
     )
 
 
-def _centres(drawing: Drawing) -> tuple[list[float], float]:
+def _centres(drawing: Arcs) -> tuple[list[float], float]:
     """The x of the root (left of all words) and of each word, wide enough for word, tag and relation."""
     centres, x = [MARGIN], MARGIN + GAP
     texts = zip(drawing.words, drawing.tags, drawing.relations, strict=True)
@@ -88,7 +135,7 @@ def _width(text: str) -> float:
     return LETTER * max(1, len(text))
 
 
-def _arcs(drawing: Drawing) -> list[tuple[int, int, float, bool]]:
+def _arcs(drawing: Arcs) -> list[tuple[int, int, float, bool]]:
     """Head, modifier, belief, whether in the tree."""
     found = []
     for mod, head in enumerate(drawing.heads, 1):

@@ -1,0 +1,114 @@
+"""The convention: a function for each picture, on given axes or new ones, and matplotlib only when drawn."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.axes import Axes
+
+import loopwise as lw
+from loopwise import budget, plot
+from loopwise.learn.history import Epoch, History
+from loopwise.plot.style import COLOURS, new_axes
+from made_beliefs import random_beliefs
+
+GRAPH = lw.grid(2, 2)
+TRACED = lw.BP(iterations=2, tolerance=0, engine=lw.Reference(), trace=True)
+WITHOUT_AXES = {"arcs", "arc_page", "gallery", "panels", "Curve", "Panel", "save"}  # SVG, several axes, files
+
+
+class Row:
+    estimator, valid, error, times_forward = "Unroll", True, 1e-9, 2.0
+
+
+def landscape(axes: Axes | None) -> Axes:
+    system = lw.System(lw.TablePotentials(GRAPH), lw.BP(iterations=1, tolerance=0, engine=lw.Reference()))
+    data = lw.Examples.of(GRAPH, np.zeros((2, 4), dtype=np.int64), np.full(4, lw.Role.OUTPUT))
+    return plot.landscape(system, data, lw.loss.MSE(), points=2, axes=axes)
+
+
+def traced() -> lw.Beliefs:
+    with torch.no_grad():
+        return TRACED(GRAPH, lw.TablePotentials.random(GRAPH, seed=0))
+
+
+DRAW: dict[str, Callable[[Axes | None], Axes]] = {
+    "factor_graph": lambda axes: plot.factor_graph(GRAPH, axes=axes),
+    "beliefs": lambda axes: plot.beliefs(random_beliefs(GRAPH), axes=axes),
+    "sweeps": lambda axes: plot.sweeps(traced(), axes=axes),
+    "marginal_image": lambda axes: plot.marginal_image(random_beliefs(GRAPH), (2, 2), axes=axes),
+    "convergence": lambda axes: plot.convergence(traced(), axes=axes),
+    "landscape": landscape,
+    "history": lambda axes: plot.history(History([Epoch(1, 1.0, 0.1, 0, 0, None)]), axes=axes),
+    "gradients": lambda axes: plot.gradients([Row()], axes=axes),
+    "reliability": lambda axes: plot.reliability(lw.metric.reliability([0.5], [1]), axes=axes),
+    "pareto": lambda axes: plot.pareto(budget.Frontier((budget.Point("a", 0, 1.0, 2.0),)), axes=axes),
+    "image": lambda axes: plot.image(np.eye(2), axes=axes),
+}
+
+
+def test_every_function_is_tried_here() -> None:
+    assert set(DRAW) | WITHOUT_AXES == set(plot.__all__)
+    assert len(set(plot.__all__)) == len(plot.__all__)
+    for name in plot.__all__:
+        assert callable(getattr(plot, name)) and name in dir(plot)
+    with pytest.raises(AttributeError, match="nonsense"):
+        plot.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_it_draws_on_axes_of_the_callers_or_on_new_ones(name: str) -> None:
+    mine = new_axes()
+    assert DRAW[name](mine) is mine and mine.has_data()
+    made = DRAW[name](None)
+    assert made is not mine and made.figure is not mine.figure
+    made.figure.canvas.draw()  # nothing fails when it becomes pixels
+    assert inspect.signature(getattr(plot, name)).parameters["axes"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("name", plot.__all__)
+def test_no_module_has_the_name_of_a_function(name: str) -> None:
+    """Importing such a module would put it in the function's place."""
+    with pytest.raises(ModuleNotFoundError):
+        __import__(f"loopwise.plot.{name}")
+
+
+def test_matplotlib_is_imported_when_something_is_drawn() -> None:
+    code = (
+        "import sys; from loopwise import plot; plot.arcs(['a'], [0]); plot.save; print('matplotlib' in sys.modules); "
+        "plot.image([[0.5]]); print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True", "False"]
+
+
+def _seen_by(matrix: np.ndarray, colour: str) -> np.ndarray:
+    """A colour as someone with a colour-vision deficiency sees it, in CIELAB, where distances are differences seen."""
+    parts = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    light = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+    share = to_xyz @ np.clip(matrix @ light, 0, 1) / to_xyz.sum(1)
+    x, y, z = np.where(share > 216 / 24389, np.cbrt(share), (24389 / 27 * share + 16) / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1: protanopia, deuteranopia, tritanopia.
+DEFICIENCIES = {
+    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_the_first_colours_can_be_told_apart_by_everyone(deficiency: str) -> None:
+    seen = [_seen_by(np.array(DEFICIENCIES[deficiency]), colour) for colour in COLOURS[:7]]
+    gaps = [np.linalg.norm(one - other) for k, one in enumerate(seen) for other in seen[k + 1 :]]
+    assert min(gaps) > 10  # about 2 can just be seen side by side

@@ -1,0 +1,129 @@
+"""Warnings of named classes that can be filtered, and a log that is quiet until someone asks."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import loopwise as lw
+from loopwise import notices
+from loopwise.cli.main import app
+from loopwise.formats import TableModel, write_uai
+
+SOURCE = Path(lw.__file__).parent
+CLASSES = [value for value in vars(notices).values() if isinstance(value, type) and issubclass(value, Warning)]
+
+
+def calls(function: str) -> list[tuple[str, ast.Call]]:
+    """Every call of ``function`` in the library, with where it is."""
+    return [
+        (f"{path.relative_to(SOURCE)}:{node.lineno}", node)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == function
+    ]
+
+
+def test_every_warning_is_of_a_named_class() -> None:
+    for place, call in calls("warnings.warn"):
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        category = call.args[1] if len(call.args) > 1 else given.get("category", call.args[0])
+        name = ast.unparse(category.func if isinstance(category, ast.Call) else category)
+        assert name.endswith("Warning"), f"{place}: a warning without a class"
+        assert name not in ("Warning", "UserWarning", "RuntimeWarning"), f"{place}: {name} is not of this library"
+
+
+def test_all_are_under_one_class() -> None:
+    assert {kind.__name__ for kind in CLASSES} >= {"ConvergenceWarning", "GradientWarning", "DataWarning"}
+    assert all(issubclass(kind, notices.LoopwiseWarning) for kind in CLASSES)
+
+
+def test_errors_say_something() -> None:
+    """Whatever is raised for a user has a message; that it names offender and remedy is for readers to judge."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                name = ast.unparse(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
+                if name in ("ValueError", "TypeError", "RuntimeError", "ImpossibleError", "GradientError"):
+                    where = f"{path.relative_to(SOURCE)}:{node.lineno}"
+                    assert not isinstance(node.exc, ast.Call) or node.exc.args, f"{where}: {name} without a message"
+
+
+def cut_short() -> lw.Beliefs:
+    graph = lw.complete(4)
+    potentials = lw.TablePotentials.random(graph, seed=0)
+    return lw.BP(iterations=1, engine=lw.Reference())(graph, potentials)
+
+
+def test_a_warning_points_at_the_caller_and_can_be_filtered() -> None:
+    with pytest.warns(lw.ConvergenceWarning, match="did not converge") as caught:
+        cut_short()
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", lw.ConvergenceWarning)
+        cut_short()
+
+
+# --- The log ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_library_logs_under_its_own_names_and_shows_nothing_by_itself() -> None:
+    code = (
+        "import logging, torch, loopwise as lw; g = lw.chain(3); p = lw.TablePotentials.random(g, seed=0); "
+        "torch.no_grad().__enter__(); lw.BP(engine=lw.Reference())(g, p); "
+        "print([type(h).__name__ for h in logging.getLogger('loopwise').handlers])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "['NullHandler']" and done.stderr == ""
+    for place, call in calls("logging.getLogger"):
+        name = ast.unparse(call.args[0])
+        assert name in ("__name__", "'loopwise'"), place
+
+
+def test_choices_and_training_are_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    graph = lw.chain(3)
+    data = lw.Examples.of(graph, np.zeros((4, 3), dtype=np.int64), np.full(3, lw.Role.OUTPUT))
+    system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=1, tolerance=0, engine=lw.Reference()))
+    goal, file = lw.loss.MSE(), tmp_path / "run.loopwise"
+    one = lw.FactorGraph([2, 2], {"unary": [[0], [1]]}, {"one": (lw.ExactlyOne(2), [0, 1])})
+    with caplog.at_level(logging.DEBUG, "loopwise"):
+        lw.Auto(otherwise=system.inference)(one, lw.TablePotentials.random(one, seed=0))
+        lw.fit(system, data, goal, epochs=2, restarts=2, start=0.1, checkpoint=file, progress=False)
+        lw.fit(system, data, goal, epochs=2, restarts=2, start=0.1, checkpoint=file, progress=False)
+    said = [(record.name, record.getMessage()) for record in caplog.records]
+    assert any(
+        name == "loopwise.inference.auto" and "structured factors need message passing" in line for name, line in said
+    )
+    training = [line for name, line in said if name == "loopwise.learn.training"]
+    assert sum(line.startswith("run ") and " of 2" in line for line in training) == 2
+    assert sum(line.startswith("epoch ") for line in training) == 4
+    assert any(f"checkpoint written to {file}" in line for line in training)
+    assert training[-1].startswith(f"resumed from {file} after epoch 2")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    pairs = [((0, 1), np.array([[1.0, 2.0], [2.0, 1.0]]))]
+    write_uai(tmp_path / "model.uai", TableModel.of([2, 2], pairs))
+    return tmp_path / "model.uai"
+
+
+def test_the_command_line_shows_the_log_when_asked(model: Path) -> None:
+    quiet = CliRunner().invoke(app, ["infer", str(model)])
+    verbose = CliRunner().invoke(app, ["-v", "infer", str(model)])
+    detailed = CliRunner().invoke(app, ["-vv", "infer", str(model)])
+    again = CliRunner().invoke(app, ["infer", str(model)])
+    assert quiet.exit_code == verbose.exit_code == 0
+    assert quiet.stdout == verbose.stdout == detailed.stdout  # the log is not part of the answer
+    assert "loopwise.inference.auto:" not in quiet.stderr and quiet.stderr == again.stderr
+    assert "loopwise.inference.auto: Exact: chosen since" in verbose.stderr
+    assert "loopwise.inference.exact:" in detailed.stderr and "loopwise.inference.exact:" not in verbose.stderr
