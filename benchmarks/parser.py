@@ -8,13 +8,15 @@ anything is timed: both must beat attaching every word to the one before it, and
 weights of two. Cost against length is measured on sentences of random arcs, ten heads a word, as pruning leaves them.
 Last line of output: JSON with `sentences_per_second` (second order, one thread), `second_over_first` (time),
 `threads_gain` (of an epoch of training), `cost_exponent` (from 20 to 80 words; 160 of these random ones took thirty
-times as long as 80, and why was not looked into) and more.
+times as long as 80, and why was not looked into), `gradient_over_beliefs` (a training step against inference alone,
+the paper: about 2; also with all arcs of 20 words), `exact_over_bp_by_length` (grandparents only, step against step)
+and more.
 """
 
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +27,14 @@ from loopwise.apps.parser.parser import Parser
 from loopwise.formats.conllu import Sentence, read_conllu
 from loopwise.inference.message_passing import BP
 from loopwise.kernels.parser_arcs import prune_sentence
+from loopwise.kernels.parser_bp import propagate
 from loopwise.kernels.parser_parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, SINGLE_ROOT, list_pairs
-from loopwise.kernels.parser_step import SQUARED, unrolled_step
+from loopwise.kernels.parser_step import SQUARED, exact_step, unrolled_step
 from timing import medians
 
 ITERATIONS = 2
 LENGTHS = (10, 20, 40, 80, 160)
+UNPRUNED = 20  # words of the sentence that keeps all its arcs
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,10 @@ def main() -> None:
         repeats,
     )
     epochs = {threads: epoch_seconds(data, threads) for threads in (1, 2)}
-    costs = {n: sentence_seconds(n, repeats) for n in LENGTHS}
+    pruned = {n: medians(Arcs.draw(n, GRANDPARENTS | SIBLINGS, 10).runs(), repeats) for n in LENGTHS}
+    costs = {n: found["gradient"] for n, found in pruned.items()}
+    whole = medians(Arcs.draw(UNPRUNED, GRANDPARENTS | SIBLINGS, UNPRUNED).runs(), repeats)
+    exact = {n: medians(Arcs.draw(n, GRANDPARENTS, 10).runs(), repeats) for n in LENGTHS[:-1]}
     exponent = np.polyfit(np.log(LENGTHS[1:-1]), np.log([costs[n] for n in LENGTHS[1:-1]]), 1)[0]
     print_summary(
         {
@@ -72,6 +79,12 @@ def main() -> None:
             "threads_gain": round(epochs[1] / epochs[2], 3),
             "milliseconds_by_length": {str(n): round(1e3 * value, 3) for n, value in costs.items()},
             "cost_exponent": round(float(exponent), 3),
+            "gradient_over_beliefs": round(pruned[20]["gradient"] / pruned[20]["beliefs"], 3),
+            "gradient_over_beliefs_unpruned": round(whole["gradient"] / whole["beliefs"], 3),
+            "unpruned_over_pruned": round(whole["gradient"] / costs[UNPRUNED], 3),
+            "exact_over_bp_by_length": {
+                str(n): round(found["exact"] / found["gradient"], 3) for n, found in exact.items()
+            },
             "train_sentences": len(data.train),
             "test_sentences": len(data.test),
         }
@@ -112,33 +125,46 @@ def epoch_seconds(data: Data, threads: int) -> float:
     return parser.history[-1].seconds
 
 
-def sentence_seconds(n: int, repeats: int) -> float:
-    """Loss and gradient of one sentence of n words."""
-    rng = np.random.default_rng(n)
-    arcs = [
-        (h, m)
-        for m in range(1, n + 1)
-        for h in sorted({m - 1, *(k for k in rng.choice(n + 1, min(10, n), replace=False).tolist() if k != m)})
-    ]
-    heads, mods = (np.array(column, np.int32) for column in zip(*arcs, strict=True))
-    structure = GRANDPARENTS | SIBLINGS | PROJECTIVE | SINGLE_ROOT
-    heads, mods = prune_sentence(n, heads, mods, np.zeros(len(heads)), 0.0, n, structure)  # arcs of no tree are dropped
-    first, second, _ = list_pairs(n, heads, mods, structure)
-    unary, scores, gold = rng.normal(size=len(heads)), rng.normal(size=len(first)), (heads == mods - 1).astype(np.int64)
+@dataclass(frozen=True)
+class Arcs:
+    """Random arcs of one sentence with random scores."""
 
-    def run() -> None:
-        unrolled_step(
-            SQUARED, 1.0, n, heads, mods, unary, first, second, scores, gold, 0, ITERATIONS, 0.0, structure,
-            np.empty(len(unary)), np.empty(len(scores)),
-        )  # fmt: skip
+    n: int
+    heads: np.ndarray
+    mods: np.ndarray
+    structure: int
 
-    run()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    @staticmethod
+    def draw(n: int, factors: int, most: int) -> Arcs:
+        """At most ``most`` heads a word, ``n`` for all of them; arcs of no tree are dropped."""
+        rng = np.random.default_rng(n)
+        arcs = [
+            (h, m)
+            for m in range(1, n + 1)
+            for h in sorted({m - 1, *(k for k in rng.choice(n + 1, min(most, n), replace=False).tolist() if k != m)})
+        ]
+        heads, mods = (np.array(column, np.int32) for column in zip(*arcs, strict=True))
+        structure = factors | PROJECTIVE | SINGLE_ROOT
+        heads, mods = prune_sentence(n, heads, mods, np.zeros(len(heads)), 0.0, n, structure)
+        return Arcs(n, heads, mods, structure)
+
+    def runs(self) -> dict[str, Callable[[], object]]:
+        """Beliefs alone, and with the gradient of L2; with exact inference where there are grandparents alone."""
+        rng = np.random.default_rng(self.n)
+        first, second, _ = list_pairs(self.n, self.heads, self.mods, self.structure)
+        unary, scores = rng.normal(size=len(self.heads)), rng.normal(size=len(first))
+        gold = (self.heads == self.mods - 1).astype(np.int64)
+        of_unary, of_scores = np.zeros(len(unary)), np.zeros(len(scores))
+        given = self.n, self.heads, self.mods, unary, first, second, scores
+        found: dict[str, Callable[[], object]] = {
+            "beliefs": lambda: propagate(*given, ITERATIONS, 0.0, self.structure),
+            "gradient": lambda: unrolled_step(
+                SQUARED, 1.0, *given, gold, 0, ITERATIONS, 0.0, self.structure, of_unary, of_scores
+            ),
+        }
+        if not self.structure & SIBLINGS:
+            found["exact"] = lambda: exact_step(SQUARED, 1.0, *given, gold, 0, self.structure, of_unary, of_scores)
+        return found
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from loopwise.formats.conllu import Sentence
     from loopwise.inference.base import Inference
     from loopwise.learn.history import History
-    from loopwise.plot.arcs import Drawing
+    from loopwise.plot.trees import Arcs
 
 parser = typer.Typer(no_args_is_help=True, help="Dependency trees: train a parser, parse, score, look.")
 
@@ -208,13 +208,13 @@ def show(
     """Draw trees: arcs over the words, as opaque as they are probable."""
     with one_line_each():
         from loopwise.formats import atomic_write
-        from loopwise.plot.arcs import draw_page, draw_svg
+        from loopwise.plot import arc_page
 
         as_page = _is_page(out)
         chosen = _chosen(_read(sentences), sentence, 20 if as_page else 1)
         drawings = _model_drawings(_load(model, None), chosen) if model else [_plain_drawing(each) for each in chosen]
         with atomic_write(out) as stream:
-            stream.write(draw_page(drawings, sentences.name) if as_page else draw_svg(drawings[0]))
+            stream.write(arc_page(drawings, sentences.name) if as_page else str(drawings[0]))
         if as_json:
             typer.echo(json.dumps({"out": str(out), "sentences": len(drawings)}))
         else:
@@ -263,7 +263,7 @@ def _load(path: Path, iterations: int | None) -> Parser:
     if iterations is None:
         return trained
     if not isinstance(trained.inference, BP):
-        raise ValueError("--iterations means nothing to a parser with exact inference")
+        raise ValueError("--iterations means nothing to a parser with exact inference; leave it out")
     return trained.with_inference(BP(iterations=iterations, tolerance=trained.inference.tolerance))
 
 
@@ -327,7 +327,7 @@ def _is_page(out: Path) -> bool:
 
 def _chosen(sentences: list[Sentence], number: int | None, most: int) -> list[Sentence]:
     if not sentences:
-        raise ValueError("there is no sentence to draw")
+        raise ValueError("there is no sentence to draw; give a file with at least one")
     if number is None:
         return sentences[:most]
     if not 1 <= number <= len(sentences):
@@ -335,16 +335,16 @@ def _chosen(sentences: list[Sentence], number: int | None, most: int) -> list[Se
     return [sentences[number - 1]]
 
 
-def _model_drawings(trained: Parser, sentences: list[Sentence]) -> list[Drawing]:
-    from loopwise.plot.arcs import Drawing
+def _model_drawings(trained: Parser, sentences: list[Sentence]) -> list[Arcs]:
+    from loopwise.plot.trees import Arcs
 
     return [
-        Drawing(tree.sentence.forms, tree.sentence.coarse_tags, tree.heads, tree.relations, tree.marginals)
+        Arcs(tree.sentence.forms, tree.sentence.coarse_tags, tree.heads, tree.relations, tree.marginals)
         for tree in trained.parse(sentences)
     ]
 
 
-def _plain_drawing(sentence: Sentence) -> Drawing:
-    from loopwise.plot.arcs import Drawing
+def _plain_drawing(sentence: Sentence) -> Arcs:
+    from loopwise.plot.trees import Arcs
 
-    return Drawing(sentence.forms, sentence.coarse_tags, sentence.heads, sentence.relations)
+    return Arcs(sentence.forms, sentence.coarse_tags, sentence.heads, sentence.relations)

@@ -131,7 +131,7 @@ def erma(
 
 @reproduce.command()
 def samplerank(
-    table: Annotated[int, typer.Option(help="Which table: 1, coreference; 2, multi-label classification.")] = 1,
+    table: Annotated[int, typer.Option(help="Which table: 1, coreference; 2, multi-label; 3, names in text.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Few documents, a few minutes. The default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: an hour or more.")] = False,
     minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
@@ -155,8 +155,8 @@ def samplerank(
     """Wick, Rohanimanesh, Bellare, Culotta & McCallum 2011: learning inside a walk."""
     with one_line_each():
         _check_mode(quick, full)
-        if table not in (1, 2):
-            raise ValueError(f"--table {table} is not reproduced; --table 1 and --table 2 are")
+        if table not in (1, 2, 3):
+            raise ValueError(f"--table {table} is not reproduced; --table 1, 2 and 3 are")
         folder, runs = _folders("samplerank", full, out)
         results, complete = _samplerank(table, folder, runs, full, seed, minutes, _data(data))
         _tell(results, complete, as_json)
@@ -182,6 +182,44 @@ def cost_aware(
         _check_mode(quick, full)
         folder, runs = _folders("cost-aware", full, out)
         results, complete = _cost_aware(folder, runs, full, seed, minutes)
+        _tell(results, complete, as_json)
+
+
+@reproduce.command()
+def parser(
+    figure: Annotated[
+        list[int] | None,
+        typer.Option(help="Only this figure: 3, accuracy against iterations; 4, against factors; may be repeated."),
+    ] = None,
+    table: Annotated[
+        list[int] | None,
+        typer.Option(help="Only this table: 1, against exact inference; 2, all languages; may be repeated."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few sentences and treebanks, under 15 minutes. The default.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="All treebanks: hours.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results; runs go to its subfolder runs, and are used again.",
+            show_default="out/reproduce/parser, or docs/results/parser with --full",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the data collection.", show_default="LOOPWISE_DATA or ../shared/data"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    seed: Annotated[int, typer.Option(help="For the draw of sentences and the order of training.")] = 0,
+) -> None:
+    """Gormley, Dredze & Eisner 2015: parsers trained for the iterations of BP they are given."""
+    with one_line_each():
+        _check_mode(quick, full)
+        folder, runs = _folders("parser", full, out)
+        items = _parser_items(figure or [], table or [])
+        results, complete = _parser(items, folder, runs, full, seed, minutes, _data(data))
         _tell(results, complete, as_json)
 
 
@@ -300,6 +338,28 @@ def _cost_aware(folder: Path, runs: Path, full: bool, seed: int, minutes: float 
     mode = _mode(full)
     with _watched(steps(mode), full) as watch:
         return reproduce(folder, mode, seed, minutes, watch.at, runs=runs)
+
+
+def _parser_items(figures: list[int], tables: list[int]) -> list[str]:
+    """The names of what was asked for; without anything, all there is."""
+    from loopwise.reproduce.parser_jobs import FIGURE3, FIGURE4, ITEMS, TABLE1, TABLE2
+
+    known = {("figure", 3): FIGURE3, ("figure", 4): FIGURE4, ("table", 1): TABLE1, ("table", 2): TABLE2}
+    wanted = [("figure", number) for number in figures] + [("table", number) for number in tables]
+    wrong = next((entry for entry in wanted if entry not in known), None)
+    if wrong is not None:
+        raise ValueError(f"--{wrong[0]} {wrong[1]} is not reproduced; --figure 3 and 4, --table 1 and 2 are")
+    return [known[entry] for entry in wanted] or list(ITEMS)
+
+
+def _parser(
+    items: list[str], folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, data: Path | None
+) -> tuple[Results, bool]:
+    from loopwise.reproduce.parser import reproduce, steps
+
+    mode = _mode(full)
+    with _watched(steps(mode, items, data), full) as watch:
+        return reproduce(folder, mode, seed, minutes, watch.at, items, data, runs)
 
 
 def _tell(results: Results, complete: bool, as_json: bool) -> None:

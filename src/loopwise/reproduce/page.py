@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,13 +50,24 @@ def table_of(cells: Sequence[Cell]) -> list[list[str]]:
     return lines
 
 
+MOST_DECIMALS = 6
+
+
 def _number(cell: Cell | None) -> str:
     if cell is None:
         return ""
     ours = "none" if cell.ours is None else f"{cell.ours:.3g}"
     if cell.ours is not None and cell.stderr is not None:
-        ours += f" ± {cell.stderr:.1g}"
-    return ours if cell.published is None else f"{ours} (published {cell.published:.3g})"
+        ours = _with_error(cell.ours, cell.stderr)
+    return ours if cell.published is None else f"{ours} (published {cell.published:.4g})"
+
+
+def _with_error(value: float, error: float) -> str:
+    """Both with as many decimals as show two digits of the error."""
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.3g} ± {error:.1g}"
+    decimals = min(max(1 - math.floor(math.log10(error)), 0), MOST_DECIMALS)
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
 
 
 def verdict(claim: Claim) -> str:

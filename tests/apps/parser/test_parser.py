@@ -192,7 +192,7 @@ def test_several_roots_are_allowed_if_asked_for() -> None:
 
 
 def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.apps.parser import fitting
+    from loopwise.apps.parser import phases
 
     def run(checkpoint: Path | None) -> Parser:
         parser = small(("sibling",), BP(iterations=1))
@@ -201,7 +201,7 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
 
     whole = run(None)
     path = tmp_path / "run.checkpoint"
-    written = fitting.write_checkpoint
+    written = phases.write_checkpoint
     for stop in (1, 3, 5, 8):  # in the pruning model, between phases, among the trees, among the relations
 
         def interrupted(*arguments: object, left: list[int] = [stop]) -> None:  # noqa: B006
@@ -210,10 +210,10 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
             if not left[0]:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(fitting, "write_checkpoint", interrupted)
+        monkeypatch.setattr(phases, "write_checkpoint", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(path)
-        monkeypatch.setattr(fitting, "write_checkpoint", written)
+        monkeypatch.setattr(phases, "write_checkpoint", written)
         resumed = run(path)
         assert np.array_equal(resumed.model.weights, whole.model.weights)
         assert np.array_equal(resumed.labeller.weights, whole.labeller.weights)
@@ -223,6 +223,54 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
     with pytest.raises(FormatError, match="another run: its settings was"):
         parser = small(("sibling",), BP(iterations=1))
         parser.fit(TRAIN[:30], dev=DEV, epochs=3, rate=0.1, seed=4, checkpoint=path)
+
+
+def test_prepared_data_are_shared_and_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwise.apps.parser import phases
+
+    options = {"epochs": 2, "rate": 0.1, "labels": False, "seed": 3}
+    path = tmp_path / "pruning.checkpoint"
+    data = small(()).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
+    for factors in ((), ("sibling",)):
+        alone, shared = small(factors, BP(iterations=1)), small(factors, BP(iterations=1))
+        history = alone.fit(TRAIN[:30], dev=DEV, **options)
+        assert shared.fit(data, **options).dev == history.dev
+        assert np.array_equal(alone.model.weights, shared.model.weights)
+        assert np.array_equal(alone.pruner.weights, shared.pruner.weights)
+    monkeypatch.setattr(phases, "train_table", lambda *_, **__: pytest.fail("trained again"))
+    again = small(()).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
+    assert np.array_equal(again.arcs.heads, data.arcs.heads) and np.array_equal(again.dev_arcs.mods, data.dev_arcs.mods)
+    for other, words in [
+        (small((), projective=False), "other trees"),
+        (small((), pruning=None), "other pruning"),
+        (small((), templates=Templates(size=50_000, cutoff=2)), "other cutoff"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            other.fit(data)
+    with pytest.raises(ValueError, match="development sentences of their own"):
+        small(()).fit(data, dev=DEV)
+    with pytest.raises(FormatError, match="another run: its pruning was"):
+        small((), pruning=None).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
+
+
+def test_training_goes_on_from_another_parser() -> None:
+    options = {"epochs": 2, "rate": 0.1, "labels": False}
+    data = small().prepare(TRAIN[:30], DEV)
+    first, second, staged = (small(("sibling",), BP(iterations=1)) for _ in range(3))
+    first.fit(data, loss=L2(), **options)
+    second.fit(data, loss=AnnealedRisk(), start=first, **options)
+    history = staged.fit(data, loss=(L2(), AnnealedRisk()), **options)
+    assert np.array_equal(staged.model.weights, second.model.weights)
+    assert history.dev == first.history.dev + second.history.dev
+    harmed = small(("sibling",), BP(iterations=1))
+    history = harmed.fit(data, loss=AnnealedRisk(), epochs=1, rate=1e4, labels=False, start=first)
+    assert max(history.dev) < max(first.history.dev)  # so the start was better, and stays
+    assert history.best == 0 and np.array_equal(harmed.model.weights, first.model.weights)
+    staged = small(("sibling",), BP(iterations=1))
+    with pytest.raises(ValueError, match="other words, tags or features"):
+        staged.fit(TRAIN[30:], start=first)
+    with pytest.raises(ValueError, match="not trained"):
+        staged.fit(data, start=small())
 
 
 def test_patience_and_the_search_for_a_rate() -> None:

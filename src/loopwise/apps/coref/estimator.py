@@ -105,8 +105,12 @@ class Coref:
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
-    def fit(self, documents: Documents, *, progress: bool = True) -> Coref:
-        """Trains on documents whose entities are known."""
+    def fit(self, documents: Documents, *, progress: bool = True, checkpoint: PathLike | None = None) -> Coref:
+        """Trains on documents whose entities are known.
+
+        ``checkpoint``: a file, written after each round, from which the same call goes on if the process was stopped;
+        the final weights are then the same, bit for bit.
+        """
         known = documents_of(documents)
         if not any(len(document.mentions) > 1 for document in known):
             raise ValueError("there is nothing to learn from: no document has two mentions")
@@ -116,10 +120,15 @@ class Coref:
             for number, document in enumerate(known, 1):
                 prepared.append(featuriser(document))
                 tell(number, f"features of {document.name}")
-        return self.fit_prepared(featuriser, prepared, progress=progress)
+        return self.fit_prepared(featuriser, prepared, progress=progress, checkpoint=checkpoint)
 
     def fit_prepared(
-        self, featuriser: Featuriser, documents: Sequence[MentionDocument], *, progress: bool = True
+        self,
+        featuriser: Featuriser,
+        documents: Sequence[MentionDocument],
+        *,
+        progress: bool = True,
+        checkpoint: PathLike | None = None,
     ) -> Coref:
         """:meth:`fit` on documents that ``featuriser`` has made, as comparisons of learners share them."""
         useful = [document for document in documents if document.mentions > 1]
@@ -133,6 +142,7 @@ class Coref:
             shards=self.shards,
             jobs=self.jobs,
             progress=progress,
+            checkpoint=checkpoint,
         )
         seconds = time.perf_counter() - began
         self.featuriser_, self.weights_ = featuriser, learner.weights

@@ -6,6 +6,7 @@ in one safetensors file; and back. Stage: use. Loading runs nothing that the fil
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from torch import Tensor
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
-from loopwise.learn.container import read_container, write_container
+from loopwise.apps.saved import read_saved
+from loopwise.formats.files import PathLike
+from loopwise.learn.container import write_container
 from loopwise.walk import Cooling, Sweeps
 from loopwise.walk.plan import Steps
 
@@ -52,15 +53,7 @@ def save(coref: Coref, path: PathLike) -> None:
 
 def load(kind: type[Coref], path: PathLike) -> Coref:
     """The model of a file, fitted."""
-    tensors, description = read_container(path)
-    where = display_name(path)
-    if description.get("app") != APP:
-        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not a {APP}")
-    try:
-        return _build(kind, tensors, description)
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+    return read_saved(path, APP, partial(_build, kind))
 
 
 def _build(kind: type[Coref], tensors: dict[str, Tensor], description: dict[str, Any]) -> Coref:

@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from loopwise.apps.parser.options import Templates as Templates
     from loopwise.apps.parser.parser import Parser as Parser
     from loopwise.apps.parser.parser import Tree as Tree
+    from loopwise.apps.parser.preparing import Prepared as Prepared
+    from loopwise.apps.parser.significance import Comparison as Comparison
+    from loopwise.apps.parser.significance import paired_bootstrap as paired_bootstrap
 
 _HOME = {
     "AnnealedRisk": "objectives",
     "CLL": "objectives",
+    "Comparison": "significance",
     "L2": "objectives",
     "Parser": "parser",
+    "Prepared": "preparing",
     "Pruning": "options",
     "Scores": "evaluation",
     "Templates": "options",
     "Tree": "parser",
     "by_length": "evaluation",
+    "paired_bootstrap": "significance",
     "score": "evaluation",
     "sentence_counts": "evaluation",
 }
@@ -39,12 +45,15 @@ __all__ = [
     "CLL",
     "L2",
     "AnnealedRisk",
+    "Comparison",
     "Parser",
+    "Prepared",
     "Pruning",
     "Scores",
     "Templates",
     "Tree",
     "by_length",
+    "paired_bootstrap",
     "score",
     "sentence_counts",
 ]

@@ -127,7 +127,7 @@ def by_length(gold: Sequence[Sentence], system: Sequence[Sentence]) -> list[dict
         for place, form in enumerate(one.forms):
             if is_punctuation(form):
                 continue
-            mine, theirs = (_length_name(place + 1, sentence.heads[place]) for sentence in (one, other))
+            mine, theirs = (length_name(place + 1, sentence.heads[place]) for sentence in (one, other))
             of_gold[mine] = of_gold.get(mine, 0) + 1
             of_system[theirs] = of_system.get(theirs, 0) + 1
             if one.heads[place] == other.heads[place]:
@@ -140,11 +140,16 @@ def by_length(gold: Sequence[Sentence], system: Sequence[Sentence]) -> list[dict
             "gold": of_gold.get(name, 0),
             "system": of_system.get(name, 0),
         }
-        for name in ["root", *(_interval(low, high) for low, high in LENGTHS)]
+        for name in LENGTH_NAMES
     ]
 
 
-def _length_name(word: int, head: int) -> str:
+def length_name(word: int, head: int) -> str:
+    """The row of :func:`by_length` that an arc belongs to.
+
+    >>> length_name(2, 9), length_name(1, 0)
+    ('5-9', 'root')
+    """
     if head <= 0:
         return "root"
     return next(_interval(low, high) for low, high in LENGTHS if abs(word - head) <= high)
@@ -154,6 +159,9 @@ def _interval(low: int, high: int) -> str:
     if low == high:
         return str(low)
     return f"{low}+" if high >= 10**6 else f"{low}-{high}"
+
+
+LENGTH_NAMES = ("root", *(_interval(low, high) for low, high in LENGTHS))
 
 
 def _first_difference(one: str, other: str) -> int:

@@ -5,7 +5,6 @@ In: CoNLL-U or CoNLL-X files, or their sentences. Out: trees with relations and 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,14 +14,17 @@ from numpy.typing import NDArray
 
 from loopwise.apps.parser.arcs import Arcs, Pruner, Small, oracle
 from loopwise.apps.parser.evaluation import Scores, score
-from loopwise.apps.parser.fitting import Pieces, Plan, Record, data_checksum, fit_pieces
+from loopwise.apps.parser.fitting import Pieces, Plan, fit_pieces
 from loopwise.apps.parser.labels import Labeller
 from loopwise.apps.parser.objectives import L2, Goal, objectives_of
 from loopwise.apps.parser.options import FACTORS, Pruning, Run, Structure, Templates
 from loopwise.apps.parser.parsing import Model, Parses
+from loopwise.apps.parser.phases import Counted, Record
+from loopwise.apps.parser.preparing import Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
+from loopwise.apps.parser.table import Floats
 from loopwise.apps.parser.training import RATE, Settings
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
-from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, read_conllu, write_conllu
+from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
@@ -31,7 +33,6 @@ from loopwise.inference.threads import available_threads
 from loopwise.learn.checkpoint import identify
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
-from loopwise.notices import LoopwiseWarning
 
 Given = PathLike | Sequence[Sentence]
 CONFIDENCE = "ArcConfidence"  # how the last column calls an arc's belief
@@ -77,9 +78,38 @@ class Parser:
         self._vocabulary: Vocabulary | None = None
         self._pieces: Pieces | None = None
 
-    def fit(
+    def prepare(
         self,
         train: Given,
+        dev: Given | None = None,
+        *,
+        batch: int = 15,
+        seed: int = 0,
+        threads: int | None = None,
+        checkpoint: PathLike | None = None,
+        progress: bool = False,
+        skip_bad: bool = False,
+    ) -> Prepared:
+        """Sentences with trees, the pruning model trained on them and the arcs it leaves: what :meth:`fit` takes too.
+
+        Parsers of the same trees, pruning and cutoff can share it, whatever their factors, inference and loss. Options
+        as in :meth:`fit`; from a ``checkpoint`` that is finished nothing is trained again.
+        """
+        data = self._data(train, dev, skip_bad)
+        settings = Settings(batch=batch, seed=seed, threads=threads or available_threads())
+        run = {
+            **data.identity(),
+            "trees": identify(replace(self.structure, factors=())),
+            "pruning": identify(self.pruning),
+            "settings": identify(replace(settings, threads=1)),
+        }
+        record = Record.open(checkpoint, run)
+        with progress_bar(progress, epochs_of(self.pruning)) as tell:
+            return prepare_data(data, self.structure, self.pruning, settings, record, Counted(tell))
+
+    def fit(
+        self,
+        train: Given | Prepared,
         dev: Given | None = None,
         loss: Goal = L2(),  # noqa: B008 (frozen)
         *,
@@ -91,37 +121,40 @@ class Parser:
         seed: int = 0,
         threads: int | None = None,
         labels: bool = True,
+        start: Parser | None = None,
         checkpoint: PathLike | None = None,
         progress: bool = False,
         skip_bad: bool = False,
     ) -> History:
         """Trains on sentences with trees; with ``dev``, the weights of the epoch with the best UAS are kept.
 
-        loss: ``L2()``, ``CLL()``, ``AnnealedRisk()``, or several, each from the weights of the one before. rate: of
-        AdaGrad; None finds one by trials on a tenth of the data. l2: strength of the prior times the number of
-        sentences; any makes updates about twice as long. labels: also train relations. checkpoint: a file from which
-        the same call goes on if it was stopped. skip_bad: leave out sentences whose heads form no tree, with a warning,
-        instead of stopping.
+        train: a file, sentences, or both sets as :meth:`prepare` gave them. loss: ``L2()``, ``CLL()``,
+        ``AnnealedRisk()``, or several, each from the weights of the one before. rate: of AdaGrad; None finds one by
+        trials on a tenth of the data. l2: strength of the prior times the number of sentences; any makes updates about
+        twice as long. labels: also train relations. start: a parser of the same data whose weights to begin with; where
+        no epoch is better on ``dev``, they stay. checkpoint: a file from which the same call goes on if it was stopped.
+        skip_bad: leave out sentences whose heads form no tree, with a warning, instead of stopping.
         """
-        single_root = self.structure.single_root
-        sentences = _with_trees(self._read(train), single_root, skip_bad)
-        held_out = None if dev is None else _with_trees(self._read(dev), single_root, skip_bad)
-        if not sentences:
-            raise ValueError("there is no sentence with words to train on")
-        vocabulary = Vocabulary.learn(sentences, self.templates.cutoff)
-        corpus = encode(sentences, vocabulary)
+        prepared = train if isinstance(train, Prepared) else None
+        if isinstance(train, Prepared):
+            if dev is not None:
+                raise ValueError("prepared data have development sentences of their own; give these to prepare()")
+            train.check(self.structure, self.pruning, self.templates.cutoff)
+            data = train.data
+        else:
+            data = self._data(train, dev, skip_bad)
         settings = Settings(
             epochs, batch, RATE if rate is None else rate, l2, patience, seed, threads or available_threads()
         )
-        templates = self._fitting_templates(corpus)
+        templates = self._fitting_templates(data.train)
         plan = Plan(
-            corpus, None if held_out is None else encode(held_out, vocabulary), vocabulary, self.structure, self._run,
-            templates, self.pruning, objectives_of(loss), settings, probe=rate is None, labels=labels,
+            data, self.structure, self._run, templates, self.pruning, objectives_of(loss), settings,
+            probe=rate is None, labels=labels, prepared=prepared, start=_start_weights(start, data, templates),
         )  # fmt: skip
-        record = Record.open(checkpoint, _identity(plan))
+        record = Record.open(checkpoint, plan.identity())
         with progress_bar(progress, plan.epochs) as tell:
             pieces = fit_pieces(plan, record, tell)
-        self._vocabulary, self._pieces = vocabulary, pieces
+        self._vocabulary, self._pieces = data.vocabulary, pieces
         return pieces.history
 
     @property
@@ -222,7 +255,7 @@ class Parser:
 
     def evaluate(self, gold: Given, *, threads: int | None = None, skip_bad: bool = False) -> Scores:
         """Attachment scores on sentences with trees; ``skip_bad`` as in :meth:`fit`."""
-        sentences = _with_trees(self._read(gold), False, skip_bad)
+        sentences = with_trees(self._read(gold), False, skip_bad)
         return score(sentences, self.predict(sentences, threads=threads))
 
     def beliefs(self, gold: Given, *, threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -279,6 +312,10 @@ class Parser:
         same = bool((corpus.tokens[2] == corpus.tokens[3]).all())
         return replace(self.templates, coarse=False) if same else self.templates
 
+    def _data(self, train: Given, dev: Given | None, skip_bad: bool) -> Data:
+        held_out = None if dev is None else self._read(dev)
+        return encode_data(self._read(train), held_out, self.templates.cutoff, self.structure.single_root, skip_bad)
+
     def _read(self, given: Given) -> list[Sentence]:
         return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else read_conllu(given)
 
@@ -288,22 +325,16 @@ class Parser:
         return self._pieces
 
 
-def _with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool) -> list[Sentence]:
-    """Those that have words; heads that form no tree are an error, or a warning if such sentences are to be left
-    out.
-    """
-    kept: list[Sentence] = []
-    for sentence in sentences:
-        try:
-            check_tree(sentence, single_root=single_root)
-        except FormatError as problem:
-            if not skip_bad:
-                raise
-            warnings.warn(LoopwiseWarning(f"left out: {problem}"), stacklevel=3)
-            continue
-        if len(sentence):
-            kept.append(sentence)
-    return kept
+def _start_weights(start: Parser | None, data: Data, templates: Templates) -> Floats | None:
+    """Weights to begin with, if they are those of the same features."""
+    if start is None:
+        return None
+    if start.vocabulary != data.vocabulary or start.model.templates != templates:
+        raise ValueError(
+            "the parser to start from has other words, tags or features; train it on the same data with the same "
+            "templates, or start from none"
+        )
+    return start.model.weights
 
 
 def _named(sentence: Sentence, heads: Sequence[int], numbers: Any, names: Sequence[str], partial: bool) -> list[str]:
@@ -318,19 +349,3 @@ def _named(sentence: Sentence, heads: Sequence[int], numbers: Any, names: Sequen
         mine if head != NO_HEAD and mine != "_" else new
         for mine, new, head in zip(sentence.relations, found, sentence.heads, strict=True)
     ]
-
-
-def _identity(plan: Plan) -> dict[str, str]:
-    """What tells a run of training from another."""
-    settings = replace(plan.settings, threads=1)  # which change nothing
-    return {
-        "training data": data_checksum(plan.train),
-        "development data": data_checksum(plan.dev),
-        "structure": identify(plan.structure),
-        "inference": identify(plan.run),
-        "templates": identify(plan.templates),
-        "pruning": identify(plan.pruning),
-        "objectives": identify(list(plan.objectives)),
-        "settings": identify(settings),
-        "options": identify([plan.probe, plan.labels]),
-    }

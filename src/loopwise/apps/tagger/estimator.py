@@ -27,8 +27,10 @@ from loopwise.formats.columns import TaggedText, read_tagged, read_words, write_
 from loopwise.formats.files import PathLike
 from loopwise.formats.iob import OUTSIDE, TagSet, find_spans
 from loopwise.inference.threads import available_threads
+from loopwise.learn.checkpoint import checksum
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
+from loopwise.walk.checkpoint import described
 
 Tags = Sequence[Sequence[str]]
 
@@ -106,10 +108,14 @@ class Tagger(Estimator):
         *,
         dev: Sentences | tuple[Sentences, Tags] | None = None,
         progress: bool = True,
+        checkpoint: PathLike | None = None,
     ) -> Tagger:
         """Trains on ``sentences`` and their ``tags`` (None: a column file, or a text read from one, has them).
 
         ``dev``: development data in either form; learners that go in epochs keep the weights of the best one.
+        ``checkpoint``: a file from which the same call goes on if the process was stopped; the final weights are then
+        the same, bit for bit at the same number of threads. It is written after rounds of the learner, as often as
+        takes a tenth of the time at most. A finished training is not repeated.
         """
         words, known = _with_tags(sentences, tags)
         text = Text.of(words)
@@ -120,7 +126,12 @@ class Tagger(Estimator):
         start = self.weights_ if self._continues else problem.start()
         with progress_bar(progress, learner.rounds) as tell:
             watch = Watch(tell, None if dev is None else self._scorer(dev))
-            found = learner.learn(problem, start, watch, self.seed)
+            if checkpoint is not None:
+                watch.open(checkpoint, self._run(learner, problem, start, dev), start)
+            found = watch.ended(start)
+            if found is None:
+                found = learner.learn(problem, start, watch, self.seed)
+                watch.finish(found)
         self.weights_ = found if watch.best is None else watch.best
         self.history_ = watch.history
         return self
@@ -169,11 +180,36 @@ class Tagger(Estimator):
         return self.warm_start and hasattr(self, "weights_")
 
     def _scorer(self, dev: Sentences | tuple[Sentences, Tags]) -> Any:
-        words, known = _with_tags(*dev) if isinstance(dev, tuple) else _with_tags(dev, None)
-        text = Text.of(words)
-        labels = self._with_others(known)
-        gold, problem = tag_numbers(known, text, labels), self._problem(text, self._keys(text))
+        text, gold, labels = self._held_out(dev)
+        problem = self._problem(text, self._keys(text))
         return lambda weights: compare(gold, self._decide(problem, weights), text.start, labels).score
+
+    def _held_out(self, dev: Sentences | tuple[Sentences, Tags]) -> tuple[Text, Integers, tuple[str, ...]]:
+        """Development data: the text, its tags, and the labels that these number."""
+        words, known = _with_tags(*dev) if isinstance(dev, tuple) else _with_tags(dev, None)
+        text, labels = Text.of(words), self._with_others(known)
+        return text, tag_numbers(known, text, labels), labels
+
+    def _run(
+        self, learner: Learner, problem: Problem, start: Weights, dev: Sentences | tuple[Sentences, Tags] | None
+    ) -> dict[str, str]:
+        """What tells a training from others."""
+        arrays = [problem.chains.start, problem.gold, problem.unary.flat.start, problem.unary.flat.index]
+        if problem.steps is not None:
+            arrays += [problem.steps.flat.start, problem.steps.flat.index]
+        run = {
+            "templates": f"{self.templates} and {self.step_templates} for steps",
+            "learner": described(learner),
+            "training data": f"{problem.sentences} sentences (checksum {checksum(*arrays)})",
+            "tags": ", ".join(self.labels_),
+            "start": f"{len(start.vector)} weights (checksum {checksum(start.vector)})",
+            "seed": str(self.seed),
+        }
+        if dev is not None:
+            text, gold, _ = self._held_out(dev)
+            run["development data"] = f"{len(text)} sentences (checksum {checksum(text.word, text.start, gold)})"
+            run["decoder"] = described(Viterbi() if self.decoder is None else self.decoder)
+        return run
 
     def _with_others(self, tags: Tags | TaggedText) -> tuple[str, ...]:
         """The labels, and after them those that only ``tags`` have: they are never said, but count as missed."""

@@ -6,18 +6,19 @@ safetensors file; and back. Stage: use. Loading runs nothing that the file says.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.apps.saved import read_saved
 from loopwise.apps.tagger.decoding import Decoder, Posterior, Viterbi
 from loopwise.apps.tagger.feature_index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.tagger.problem import Weights
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
-from loopwise.learn.container import read_container, write_container
+from loopwise.formats.files import PathLike
+from loopwise.learn.container import write_container
 
 if TYPE_CHECKING:
     from loopwise.apps.tagger.estimator import Tagger
@@ -49,15 +50,7 @@ def save(tagger: Tagger, path: PathLike) -> None:
 
 def load(kind: type[Tagger], path: PathLike) -> Tagger:
     """The tagger of a file, fitted."""
-    tensors, description = read_container(path)
-    where = display_name(path)
-    if description.get("app") != APP:
-        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not a {APP}")
-    try:
-        return _build(kind, tensors, description)
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormatError(where, None, f"the description of the tagger in the file is damaged: {reason}") from None
+    return read_saved(path, APP, partial(_build, kind))
 
 
 def _build(kind: type[Tagger], tensors: dict[str, Tensor], description: dict[str, Any]) -> Tagger:

@@ -1,4 +1,4 @@
-"""What a learner is, and what it tells while it works.
+"""What a learner is, what it tells while it works, and how it goes on after an interruption.
 
 In: a problem with gold tags, weights to start from. Out: weights, a history. Stage: use.
 """
@@ -8,13 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+import torch
 
 from loopwise.apps.tagger.problem import Problem, Weights
-from loopwise.learn.history import Epoch, History
-from loopwise.learn.progress import Tell
+from loopwise.apps.watch import Rounds
+from loopwise.formats.files import PathLike
+from loopwise.learn.checkpoint import Run, read_checkpoint, write_checkpoint
+from loopwise.learn.history import History
 
-Score = Callable[[Weights], float]  # how good weights are on development data; larger is better
+_SHARE = 0.1  # of the time, at most, goes into writing checkpoints
 
 
 class Learner(Protocol):
@@ -30,31 +34,82 @@ class Learner(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a training that begins, such as the likelihood before ERM.
+
+    ``state``: what :meth:`Watch.keep` was given when it was interrupted, None: begin at the beginning. ``over``: a
+    later part was interrupted, so that this one need not be done again.
+    """
+
+    state: Any = None
+    over: bool = False
+
+
 @dataclass
-class Watch:
-    """Hears of each round (epoch, iteration): keeps the history, the best weights on development data, the bar."""
+class Watch(Rounds[Weights]):
+    """Hears of each round (epoch, iteration): keeps the history, the best weights on development data, the bar.
 
-    tell: Tell = field(default=lambda done, text: None)
-    score: Score | None = None
-    history: History = field(default_factory=History)
-    best: Weights | None = None
-    _since: float = field(default_factory=time.perf_counter)
+    With a checkpoint (:meth:`open`) a learner that calls :meth:`begin` before its first round and :meth:`keep` after
+    each can be interrupted at any moment.
+    """
 
-    def round(self, loss: float, weights: Callable[[], Weights] | None = None) -> bool:
-        """A round has ended; ``weights``, asked for only if there is development data, are those it would end with.
+    _path: PathLike | None = None
+    _run: Run = field(default_factory=dict)
+    _found: dict[str, Any] | None = None
+    _part: int = -1
+    _written: float = -float("inf")  # when
+    _cost: float = 0.0  # seconds that it took
 
-        True: end now.
+    def open(self, path: PathLike, run: Run, like: Weights) -> None:
+        """Goes on from the checkpoint at ``path``, if there is one, and writes it from now on. ``like``: for shapes."""
+        self._path, self._run, self._found = path, run, read_checkpoint(path, run)
+        if self._found is not None:
+            self.history = History.from_json(self._found["history"])
+            best = self._found["best"]
+            self.best = None if best is None else like.like(best.numpy().copy())
+
+    def ended(self, like: Weights) -> Weights | None:
+        """The weights of a training that the checkpoint says is over."""
+        if self._found is None or self._found["final"] is None:
+            return None
+        return like.like(self._found["final"].numpy().copy())
+
+    def begin(self) -> Part:
+        """A part of the training begins."""
+        self._part += 1
+        found = self._found
+        if found is None or found["part"] < self._part:
+            return Part()
+        return Part(over=True) if found["part"] > self._part else Part(found["state"])
+
+    def keep(self, state: Callable[[], Any]) -> None:
+        """After a round: ``state`` gives everything that the rest of this part depends on (tensors, numbers, lists).
+
+        Written as often as takes a tenth of the time at most: resuming repeats the rounds since.
         """
-        now = time.perf_counter()
-        number, reached = len(self.history.epochs) + 1, None
-        if self.score is not None and weights is not None:
-            made = weights()
-            reached = self.score(made)
-            others = [epoch.dev for epoch in self.history.epochs if epoch.dev is not None]
-            if reached > max(others, default=float("-inf")):
-                self.best, self.history.best = made, number
-        self.history.epochs.append(Epoch(number, loss, now - self._since, dev=reached))
-        said = f"round {number}, loss {loss:.5g}"
-        self.tell(number, said if reached is None else f"{said}, development {reached:.4f}")
-        self._since = time.perf_counter()
-        return False
+        if self._path is not None and (time.perf_counter() - self._written) * _SHARE >= self._cost:
+            self._write(state(), None)
+
+    def finish(self, weights: Weights) -> None:
+        """The training is over."""
+        if self._path is not None and (self._found is None or self._found["final"] is None):
+            self._write(None, weights)
+
+    def _write(self, state: Any, final: Weights | None) -> None:
+        began = time.perf_counter()
+        vectors = [None if one is None else torch.from_numpy(one.vector) for one in (self.best, final)]
+        assert self._path is not None
+        write_checkpoint(
+            self._path,
+            self._run,
+            {
+                "part": self._part,
+                "state": state,
+                "history": self.history.to_json(),
+                "best": vectors[0],
+                "final": vectors[1],
+            },
+        )
+        self._written = time.perf_counter()
+        self._cost = self._written - began

@@ -35,6 +35,9 @@ def minimise(
     Stops after ``iterations``, or when the value changes by less than ``tolerance`` of itself. ``free``: the places of
     the vector that may change, if not all; the others are zero.
     """
+    part = watch.begin()
+    if part.over:
+        return start
     whole = np.zeros(len(start.vector) if free is not None else 0)
 
     def weights(vector: Floats) -> Weights:
@@ -56,6 +59,8 @@ def minimise(
         tolerance=tolerance,
         memory=memory,
         told=lambda iteration, value: watch.round(value),
+        keep=watch.keep,
+        state=part.state,
     )
     watch.history.ended = found.reason
     return start.like(weights(found.point).vector.copy())

@@ -10,15 +10,18 @@ Zhou 2014): every vector is read twice an iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 
 from loopwise.apps.tagger.chains import Floats
 
 Function = Callable[[Floats], tuple[float, Floats]]
 Told = Callable[[int, float], bool]
+Keep = Callable[[Callable[[], Any]], None]
 
 _ENOUGH, _CURVATURE = 1e-4, 0.9  # the constants of Wolfe's conditions (Nocedal & Wright 2006, section 3.1)
 _TRIALS = 20  # of step lengths in one search
@@ -45,34 +48,91 @@ class _Place:
 
 
 def minimise_lbfgs(
-    function: Function, start: Floats, *, iterations: int, tolerance: float, memory: int, told: Told
+    function: Function,
+    start: Floats,
+    *,
+    iterations: int,
+    tolerance: float,
+    memory: int,
+    told: Told,
+    keep: Keep | None = None,
+    state: Any = None,
 ) -> Found:
     """Stops after ``iterations``, or when one changes the value by less than ``tolerance`` of itself, or if told to.
 
-    ``told(iteration, value)``: True stops.
+    ``told(iteration, value)``: True stops. ``keep`` is given, after each iteration, a function of the state there;
+    with such a ``state`` the minimisation goes on from it as if it had never stopped.
     """
-    value, gradient = function(start)
-    if not (math.isfinite(value) and np.isfinite(gradient).all()):
-        raise ValueError(f"training cannot start where the objective is {value} or its gradient is not finite")
-    here = _Place(0.0, value, 0.0, start.copy(), gradient)
-    past = _Past(memory, len(start))
-    for iteration in range(1, iterations + 1):
-        direction = past.direction(here.gradient)
+    run = _Run.begin(function, start, memory) if state is None else _Run.of_state(state, memory)
+    while run.iteration < iterations:
+        here = run.here
+        if run.change <= tolerance * max(abs(here.value), 1.0):
+            return Found(here.point, here.value, "the objective hardly changes")
+        direction = run.past.direction(here.gradient)
         slope = float(direction @ here.gradient)
         if not slope < 0.0:
             return Found(here.point, here.value, "the gradient vanishes")
-        first = 1.0 if past.count else min(1.0, 1.0 / math.sqrt(-slope))
+        first = 1.0 if run.past.count else min(1.0, 1.0 / math.sqrt(-slope))
         there = _search(function, here, direction, slope, first)
         if there is None:
             return Found(here.point, here.value, "no step along the direction lowers the objective")
-        past.add(there.point - here.point, there.gradient - here.gradient)
-        change = here.value - there.value
-        here = there
-        if told(iteration, here.value):
-            return Found(here.point, here.value, "told to stop")
-        if change <= tolerance * max(abs(here.value), 1.0):
-            return Found(here.point, here.value, "the objective hardly changes")
-    return Found(here.point, here.value, "the iterations are used up")
+        run.go(there)
+        if told(run.iteration, there.value):
+            return Found(there.point, there.value, "told to stop")
+        if keep is not None:
+            keep(run.state)
+    hardly = run.change <= tolerance * max(abs(run.here.value), 1.0)
+    ended = "the objective hardly changes" if hardly else "the iterations are used up"
+    return Found(run.here.point, run.here.value, ended)
+
+
+@dataclass(eq=False)
+class _Run:
+    """Where a minimisation stands. ``change``: by how much the last iteration lowered the value."""
+
+    iteration: int
+    here: _Place
+    past: _Past
+    change: float = math.inf
+
+    @staticmethod
+    def begin(function: Function, start: Floats, memory: int) -> _Run:
+        value, gradient = function(start)
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            raise ValueError(f"training cannot start where the objective is {value} or its gradient is not finite")
+        return _Run(0, _Place(0.0, value, 0.0, start.copy(), gradient), _Past(memory, len(start)))
+
+    def go(self, there: _Place) -> None:
+        """An iteration ends at ``there``."""
+        self.past.add(there.point - self.here.point, there.gradient - self.here.gradient)
+        self.change, self.here = self.here.value - there.value, there
+        self.iteration += 1
+
+    def state(self) -> dict[str, Any]:
+        """Everything that later iterations depend on."""
+        here, past, kept = self.here, self.past, min(self.past.count, self.past.memory)
+        return {
+            "iteration": self.iteration,
+            "value": here.value,
+            "change": self.change,
+            "count": past.count,
+            "point": torch.from_numpy(here.point),
+            "gradient": torch.from_numpy(here.gradient),
+            "points": torch.from_numpy(past.vectors[:kept]),
+            "gradients": torch.from_numpy(past.vectors[past.memory : past.memory + kept]),
+            "products": torch.from_numpy(past.products),
+        }
+
+    @staticmethod
+    def of_state(state: Mapping[str, Any], memory: int) -> _Run:
+        """The inverse of :meth:`state`."""
+        point, gradient = state["point"].numpy().copy(), state["gradient"].numpy().copy()
+        past = _Past(memory, len(point))
+        past.count, past.products = int(state["count"]), state["products"].numpy().copy()
+        for first, name in ((0, "points"), (memory, "gradients")):
+            past.vectors[first : first + len(state[name])] = state[name].numpy()
+        here = _Place(0.0, float(state["value"]), 0.0, point, gradient)
+        return _Run(int(state["iteration"]), here, past, float(state["change"]))
 
 
 class _Past:

@@ -7,13 +7,17 @@ in :mod:`loopwise.kernels.chain_online`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 
 from loopwise.apps.tagger.learners.base import Watch
 from loopwise.apps.tagger.problem import Problem, Weights
 
 _STEPS, _SCALE, _SUMMED, _AVERAGED = 0, 1, 2, 3  # of the kernel's state
+_ARRAYS = ("table", "sums", "state")  # what a checkpoint calls them
 
 
 def run_epochs(
@@ -34,15 +38,28 @@ def run_epochs(
     """
     from loopwise.kernels.chain_online import online_epoch
 
+    part = watch.begin()
+    if part.over:
+        return start
     generator = np.random.default_rng(seed)
     table, sums = start.like(start.vector.copy()), start.like(np.zeros_like(start.vector))
-    state = np.array([0.0, 1.0, 0.0, 0.0])
+    state, first = np.array([0.0, 1.0, 0.0, 0.0]), 0
+    if part.state is not None:
+        first, generator.bit_generator.state = part.state["epochs"], part.state["generator"]
+        table.vector[:], sums.vector[:], state[:] = (part.state[name].numpy() for name in _ARRAYS)
     unary, steps = problem.unary.flat, problem.step_features()
 
     def average() -> Weights:
         return start.like((state[_SUMMED] * table.vector - sums.vector) / state[_AVERAGED])
 
-    for epoch in range(epochs):
+    def kept(epochs_done: int) -> dict[str, Any]:
+        arrays = {
+            name: torch.from_numpy(array)
+            for name, array in zip(_ARRAYS, (table.vector, sums.vector, state), strict=True)
+        }
+        return {"epochs": epochs_done, "generator": generator.bit_generator.state, **arrays}
+
+    for epoch in range(first, epochs):
         if epoch == skip:
             sums.vector[:] = 0.0
             state[_SUMMED] = state[_AVERAGED] = 0.0
@@ -62,4 +79,5 @@ def run_epochs(
         )
         if watch.round(loss(int(wrong), float(hinge), start.like(table.vector * state[_SCALE])), average):
             break
+        watch.keep(partial(kept, epoch + 1))
     return average()

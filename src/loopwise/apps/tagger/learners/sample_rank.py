@@ -60,6 +60,9 @@ class SampleRank:
         from loopwise.walk.graph_model import GraphModel
         from loopwise.walk.learners import SampleRank as Walk
 
+        part = watch.begin()
+        if part.over:
+            return start
         states = problem.states
         groups = {
             "unary": SparseGroup((states,), max(len(start.unary), 1)),
@@ -77,11 +80,16 @@ class SampleRank:
         )
         if start.vector.any():
             walk.set_weights(start.vector)
+        if part.state is not None:
+            walk.load_state_dict(part.state)
 
         def told(epoch: Any) -> None:
             watch.round(epoch.tally.violated_share, lambda: start.like(walk.weights))
+            watch.keep(walk.state_dict)
 
-        walk.fit(chain_documents(problem), steps=Sweeps(self.sweeps), epochs=self.epochs, after_epoch=told)
+        left = self.epochs - walk.epochs
+        if left > 0:
+            walk.fit(chain_documents(problem), steps=Sweeps(self.sweeps), epochs=left, after_epoch=told)
         return start.like(walk.weights)
 
 

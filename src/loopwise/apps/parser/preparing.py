@@ -1,0 +1,166 @@
+"""Before trees are trained: sentences as arrays, the pruning model, the arcs it leaves.
+
+In: training and development sentences. Out: :class:`Prepared`, which parsers that differ in factors, inference or loss
+share. Stage: use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from loopwise.apps.parser.arcs import BASIC, Arcs, Pruner, interleaved, learn_pruner, nearest_heads
+from loopwise.apps.parser.objectives import CLL
+from loopwise.apps.parser.options import Pruning, Run, Structure
+from loopwise.apps.parser.phases import Counted, Record, run_phase
+from loopwise.apps.parser.table import Floats
+from loopwise.apps.parser.tasks import Task, TreeTask
+from loopwise.apps.parser.training import Settings
+from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
+from loopwise.formats.conllu import Sentence, check_tree
+from loopwise.formats.errors import FormatError
+from loopwise.inference.message_passing import BP
+from loopwise.learn.checkpoint import checksum, identify
+from loopwise.notices import LoopwiseWarning
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Sentences as arrays, under the vocabulary of those for training."""
+
+    train: Corpus
+    dev: Corpus | None
+    vocabulary: Vocabulary
+    cutoff: int  # of that vocabulary
+
+    def identity(self) -> dict[str, str]:
+        """What tells data apart."""
+        return {"training data": _describe(self.train), "development data": _describe(self.dev)}
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Data with the arcs that are left of them: those of training sentences by models that have not seen them."""
+
+    data: Data
+    structure: Structure  # of the trees; it has no factors
+    pruning: Pruning | None
+    pruner: Pruner
+    arcs: Arcs
+    dev_arcs: Arcs | None
+
+    def identity(self) -> str:
+        """What tells prepared data apart."""
+        arrays = (self.arcs.start, self.arcs.heads, self.arcs.mods)
+        return f"{len(self.arcs.heads)} arcs (checksum {checksum(*arrays)})"
+
+    def check(self, structure: Structure, pruning: Pruning | None, cutoff: int) -> None:
+        """A ValueError if a parser of these options would have prepared the data in another way."""
+        for name, mine, theirs in [
+            ("trees", self.structure, replace(structure, factors=())),
+            ("pruning", self.pruning, pruning),
+            ("cutoff", self.data.cutoff, cutoff),
+        ]:
+            if mine != theirs:
+                raise ValueError(
+                    f"these data were prepared for a parser of other {name}, {identify(mine)}, not {identify(theirs)}; "
+                    "prepare them with a parser of the same options"
+                )
+
+
+def encode_data(
+    train: Sequence[Sentence], dev: Sequence[Sentence] | None, cutoff: int, single_root: bool, skip_bad: bool
+) -> Data:
+    """Sentences with trees as arrays; those without words, or bad ones if asked to, are left out."""
+    sentences = with_trees(train, single_root, skip_bad)
+    if not sentences:
+        raise ValueError("there is no sentence with words to train on")
+    vocabulary = Vocabulary.learn(sentences, cutoff)
+    held_out = None if dev is None else encode(with_trees(dev, single_root, skip_bad), vocabulary)
+    return Data(encode(sentences, vocabulary), held_out, vocabulary, cutoff)
+
+
+def with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool) -> list[Sentence]:
+    """Those that have words; heads that form no tree are an error, or a warning if such sentences are to be left
+    out.
+    """
+    kept: list[Sentence] = []
+    for sentence in sentences:
+        try:
+            check_tree(sentence, single_root=single_root)
+        except FormatError as problem:
+            if not skip_bad:
+                raise
+            warnings.warn(LoopwiseWarning(f"left out: {problem}"), stacklevel=3)
+            continue
+        if len(sentence):
+            kept.append(sentence)
+    return kept
+
+
+def prepare_data(
+    data: Data, structure: Structure, pruning: Pruning | None, settings: Settings, record: Record, counted: Counted
+) -> Prepared:
+    """Trains the pruning models, those that the record does not have yet, and prunes."""
+    work = _Work(data, replace(structure, factors=()), pruning, settings, record, counted)
+    pruner = learn_pruner(data.train, data.vocabulary, pruning)
+    if pruning is not None:
+        pruner = replace(pruner, weights=work.weights(pruner, data.train, "pruning"))
+    arcs = work.training_arcs(pruner)
+    dev_arcs = None if data.dev is None else work.prune(pruner, data.dev)
+    return Prepared(data, work.structure, pruning, pruner, arcs, dev_arcs)
+
+
+def epochs_of(pruning: Pruning | None) -> int:
+    """Of all pruning models together."""
+    return 0 if pruning is None else (pruning.folds + (pruning.folds > 1)) * pruning.epochs
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    data: Data
+    structure: Structure
+    pruning: Pruning | None
+    settings: Settings
+    record: Record
+    counted: Counted
+
+    def prune(self, pruner: Pruner, corpus: Corpus) -> Arcs:
+        return pruner.arcs(corpus, self.structure, self.data.vocabulary.tags, threads=self.settings.threads)
+
+    def training_arcs(self, pruner: Pruner) -> Arcs:
+        """Arcs of the training sentences, pruned by models that have not seen them."""
+        train = self.data.train
+        folds = 1 if self.pruning is None else min(self.pruning.folds, len(train))
+        if folds == 1:
+            return self.prune(pruner, train)
+        pieces, numbers = [], np.arange(len(train))
+        for fold in range(folds):
+            others = train.select(numbers[numbers % folds != fold])
+            weights = self.weights(pruner, others, f"pruning, fold {fold + 1}")
+            pieces.append(self.prune(replace(pruner, weights=weights), train.select(numbers[numbers % folds == fold])))
+        return interleaved(pieces)
+
+    def weights(self, pruner: Pruner, corpus: Corpus, name: str) -> Floats:
+        """A first-order model of words and tags, trained by likelihood."""
+        assert self.pruning is not None
+        templates = replace(BASIC, size=self.pruning.size)
+        run = Run.of(BP(iterations=1), self.structure)
+
+        def make() -> Task:
+            targets = nearest_heads(corpus, self.structure)
+            arcs = pruner.candidates(corpus).with_heads(corpus, targets)
+            tags = self.data.vocabulary.tags
+            return TreeTask(corpus, arcs, targets, tags, templates, self.structure, run, CLL())
+
+        settings = replace(self.settings, epochs=self.pruning.epochs, rate=self.pruning.rate, patience=None)
+        return run_phase(name, make, self.pruning.size, settings, self.record, self.counted)[0]
+
+
+def _describe(corpus: Corpus | None) -> str:
+    if corpus is None:
+        return "none"
+    return f"{len(corpus)} sentences (checksum {checksum(corpus.tokens, np.asarray(corpus.heads), corpus.relations)})"

@@ -1,0 +1,167 @@
+"""The pictures of the parsing study.
+
+In: a :class:`Study`. Out: PNG files; none for what is not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from loopwise.loss.calibration import Reliability
+from loopwise.plot.calibration import reliability as draw_reliability
+from loopwise.plot.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, new_grid, plain, save
+from loopwise.reproduce import parser_published as published
+from loopwise.reproduce.parser_jobs import AR, BUDGET, CLL, L2, L2_AR, Training
+from loopwise.reproduce.parser_study import Study
+from loopwise.reproduce.parser_tables import CALIBRATED, LOSSES, MODELS, analysed, second_order
+
+STYLES = {CLL: (ORANGE, "s"), L2: (BLUE, "o"), L2_AR: (GREEN, "^"), AR: (PURPLE, "v")}
+SPREAD = 0.14  # of dots of one column
+
+
+def draw(study: Study, folder: Path) -> dict[str, str]:
+    """Draws what there is; captions by file name."""
+    pictures: dict[str, tuple[int, Callable[[Any, Study], bool], str]] = {
+        "figures.png": (
+            2,
+            _draw_figures,
+            "Figure 3: UAS of English against iterations of BP, each point trained for its own number. Figure 4: UAS "
+            f"with other factors, {BUDGET} iterations. Bars: standard errors over sentences.",
+        ),
+        "table2.png": (
+            1,
+            _draw_gains,
+            "Table 2: L2 less CLL on each treebank (dots) and on average (bars), published averages in grey.",
+        ),
+        "calibration.png": (
+            len(CALIBRATED),
+            _draw_calibration,
+            "How often arcs are right against how probable they were said to be, all arcs that pruning left.",
+        ),
+        "errors.png": (
+            2,
+            _draw_errors,
+            f"Recall and precision by the length of arcs, L2, second order with {BUDGET} iterations against first.",
+        ),
+    }
+    found = {}
+    for name, (panels, paint, caption) in pictures.items():
+        grid = new_grid(1, panels, 8.6 if panels == 1 else 5.4 * panels, 4.6)
+        if paint(grid[0], study):
+            save(grid, folder / name)
+            found[name] = caption
+    return found
+
+
+def _draw_figures(panels: Any, study: Study) -> bool:
+    counts = study.protocol.iterations
+    drawn = False
+    for loss in LOSSES:
+        jobs = [second_order(study, count, loss) for count in counts]
+        drawn |= _line(panels[0], study, loss, [float(count) for count in counts], jobs)
+    panels[0].set_xticks(counts)
+    _label(panels[0], "iterations of BP, in training and test", "UAS", "Figure 3")
+    for place, loss in enumerate((CLL, L2, L2_AR)):
+        jobs = [Training(study.protocol.english, factors, count, loss) for factors, count in MODELS.items()]
+        drawn |= _line(panels[1], study, loss, [k + 0.08 * (place - 1) for k in range(len(MODELS))], jobs, joined=False)
+    panels[1].set_xticks(range(len(MODELS)), list(MODELS))
+    _label(panels[1], "factors", "UAS", "Figure 4")
+    return drawn
+
+
+def _line(axes: Axes, study: Study, loss: str, x: list[float], jobs: list[Training], joined: bool = True) -> bool:
+    found = [(at, score) for at, score in zip(x, map(study.uas, jobs), strict=True) if score is not None]
+    if found:
+        colour, marker = STYLES[loss]
+        axes.errorbar(
+            [at for at, _ in found], [score for _, (score, _) in found], yerr=[error for _, (_, error) in found],
+            color=colour, marker=marker, markersize=5, capsize=2, linewidth=1.6, label=loss,
+            linestyle="-" if joined else "none",
+        )  # fmt: skip
+    return bool(found)
+
+
+def _draw_gains(panels: Any, study: Study) -> bool:
+    axes = panels[0]
+    models = study.models
+    drawn = False
+    for column, (title, factors, count) in enumerate(models):
+        average = study.average(factors, count)
+        if average is None:
+            continue
+        drawn = True
+        if title in published.COLUMNS:
+            printed = published.AVERAGE[published.COLUMNS.index(title)][1]
+            axes.bar(column - 0.2, printed, 0.36, color="#bbbbbb", label=None if column else "published, 19 languages")
+        axes.bar(
+            column + 0.2, average.gap, 0.36, yerr=average.error, color=BLUE, ecolor=BLACK, capsize=3,
+            label=None if column else f"ours, {average.treebanks} treebanks",
+        )  # fmt: skip
+        _dots(axes, study, column + 0.2, factors, count)
+    axes.axhline(0.0, color="#999999", linewidth=0.8)
+    axes.set_xticks(range(len(models)), [title for title, _, _ in models])
+    _label(axes, "", "UAS of L2 less that of CLL", "Table 2")
+    return drawn
+
+
+def _dots(axes: Axes, study: Study, place: float, factors: str, count: int) -> None:
+    names = study.finished(factors, count)
+    for number, name in enumerate(names):
+        ours, theirs = (Training(name, factors, count, loss) for loss in (L2, CLL))
+        gap = study.compare(ours, theirs)
+        assert gap is not None
+        shift = SPREAD * (2 * number / max(1, len(names) - 1) - 1)
+        axes.plot(place + shift, gap.gap, "o", color=BLACK, markersize=3, zorder=3)
+
+
+def _draw_calibration(panels: Any, study: Study) -> bool:
+    drawn = False
+    for axes, count in zip(panels, CALIBRATED, strict=True):
+        found = {}
+        for loss in (CLL, L2):
+            run = study.run(second_order(study, count, loss))
+            if run is not None:
+                found[loss] = _reliability(run["calibration"])
+        draw_reliability(found, colours=(ORANGE, BLUE), axes=axes)
+        axes.set_title(f"{count} iteration{'s' if count > 1 else ''}", loc="left", fontsize=10, fontweight="bold")
+        drawn |= bool(found)
+    return drawn
+
+
+def _reliability(stored: dict[str, Any]) -> Reliability:
+    confidence, frequency = (
+        np.array([np.nan if value is None else value for value in stored[name]]) for name in ("confidence", "frequency")
+    )
+    return Reliability(confidence, frequency, np.array(stored["count"]), stored["brier"])
+
+
+def _draw_errors(panels: Any, study: Study) -> bool:
+    first, second = analysed(study)
+    lines = {
+        "1st order": (study.run(first), ORANGE, "s"),
+        f"2nd order, {BUDGET} iterations": (study.run(second), BLUE, "o"),
+    }
+    for axes, what in zip(panels, ("recall", "precision"), strict=True):
+        for title, (run, colour, marker) in lines.items():
+            if run is not None:
+                rows = run["lengths"]
+                axes.plot(
+                    range(len(rows)), [100 * row[what] for row in rows], color=colour, marker=marker, linewidth=1.6,
+                    label=title,
+                )  # fmt: skip
+                axes.set_xticks(range(len(rows)), [row["length"] for row in rows])
+        _label(axes, "length of the arc, in words", f"{what}, percent", what.capitalize())
+    return any(run is not None for run, _, _ in lines.values())
+
+
+def _label(axes: Axes, x: str, y: str, title: str) -> None:
+    plain(axes)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=8)
