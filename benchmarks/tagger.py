@@ -14,13 +14,11 @@ output: JSON with `vs_crfsuite` (the smaller ratio, one thread each), `vs_crfsui
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +33,8 @@ from loopwise.apps.tagger.report import compare
 from loopwise.apps.tagger.text import Text, tag_numbers
 from loopwise.formats.columns import TaggedText, read_tagged
 from loopwise.inference.threads import available_threads
+from loopwise.reproduce.samplerank_table3_crfsuite import CrfSuite
+from loopwise.reproduce.samplerank_table3_data import part_of
 
 FILES = {
     "wnut17": ("wnut17", "wnut17train.conll.gz", "emerging.test.annotated.gz"),
@@ -44,14 +44,6 @@ FILES = {
 PENALTY = 0.5  # crfsuite's c2, half of our l2
 
 Integers = NDArray[np.int64]
-
-
-def first(text: TaggedText, count: int) -> TaggedText:
-    """The first sentences of a text."""
-    count = min(count, len(text))
-    end = int(text.start[count])
-    assert text.tags is not None
-    return TaggedText(text.words[:end], text.tags[:end], text.start[: count + 1], text.lines[:end], text.coding)
 
 
 @dataclass
@@ -103,69 +95,15 @@ class Until(Watch):
         return loss <= self.target
 
 
-class CrfSuite:
-    """The other side: trains on the features of a problem, by number."""
-
-    def __init__(self, contest: Contest, seen_only: bool, iterations: int, path: Path) -> None:
-        import pycrfsuite
-
-        self.contest, self.path = contest, str(path)
-        trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-        labels = contest.tagger.labels_
-        gold = contest.train.gold.tolist()
-        for begin, rows in sentences(contest.train):
-            trainer.append(rows, [labels[gold[begin + place]] for place in range(len(rows))])
-        trainer.set_params(
-            {
-                "c1": 0.0,
-                "c2": PENALTY,
-                "max_iterations": iterations,
-                "num_memories": 6,
-                "epsilon": 1e-12,
-                "delta": 1e-12,
-                "feature.possible_states": not seen_only,
-                "feature.possible_transitions": not seen_only,
-            }
-        )
-        begin, begin_processor = time.perf_counter(), time.process_time()
-        trainer.train(self.path)
-        elapsed, processor = time.perf_counter() - begin, time.process_time() - begin_processor
-        log = trainer.logparser.iterations
-        self.losses = [float(entry["loss"]) for entry in log]
-        self.seconds = sum(float(entry["time"]) for entry in log)  # of the processor
-        self.elapsed = self.seconds * elapsed / processor  # by the clock, preparation left out alike
-
-    def weights(self) -> Weights:
-        """Its weights in our shape."""
-        import pycrfsuite
-
-        tagger = pycrfsuite.Tagger()
-        tagger.open(self.path)
-        info: Any = tagger.info()
-        found = self.contest.train.start()
-        place = {label: number for number, label in enumerate(self.contest.tagger.labels_)}
-        for (attribute, label), weight in info.state_features.items():
-            found.unary[int(attribute), place[label]] = weight
-        for (one, two), weight in info.transitions.items():
-            found.pair[0, place[one] * len(place) + place[two]] = weight
-        return found
-
-    def tags(self, problem: Problem) -> Integers:
-        import pycrfsuite
-
-        tagger = pycrfsuite.Tagger()
-        tagger.open(self.path)
-        place = {label: number for number, label in enumerate(self.contest.tagger.labels_)}
-        return np.array([place[tag] for _, rows in sentences(problem) for tag in tagger.tag(rows)])
-
-
-def sentences(problem: Problem) -> list[tuple[int, list[list[str]]]]:
-    """Of each sentence its first token and, token by token, the numbers of its features as text."""
-    features = problem.unary.flat
-    names, starts = list(map(str, features.index.tolist())), features.start.tolist()
-    rows = [names[low:high] for low, high in itertools.pairwise(starts)]
-    bounds = problem.chains.start.tolist()
-    return [(begin, rows[begin:end]) for begin, end in itertools.pairwise(bounds)]
+def weights_of(contest: Contest, other: CrfSuite) -> Weights:
+    """The weights of crfsuite's model in our shape."""
+    info, found = other.info, contest.train.start()
+    place = {label: number for number, label in enumerate(contest.tagger.labels_)}
+    for (attribute, label), weight in info.state_features.items():
+        found.unary[int(attribute), place[label]] = weight
+    for (one, two), weight in info.transitions.items():
+        found.pair[0, place[one] * len(place) + place[two]] = weight
+    return found
 
 
 def objective(problem: Problem, weights: Weights) -> float:
@@ -176,15 +114,15 @@ def objective(problem: Problem, weights: Weights) -> float:
 def check(contest: Contest, folder: Path) -> None:
     """Stops if both sides do not mean the same objective: crfsuite's final value is that of its weights by ours."""
     for seen_only in (False, True):
-        other = CrfSuite(contest, seen_only, 30, folder / "check")
-        mine = objective(contest.train, other.weights())
+        other = CrfSuite(contest.train, 2 * PENALTY, 30, folder / "check", seen_only=seen_only, tolerance=1e-12)
+        mine = objective(contest.train, weights_of(contest, other))
         if not abs(mine - other.losses[-1]) <= 1e-4 * abs(mine):
             raise SystemExit(f"crfsuite says {other.losses[-1]}, ours {mine} for its weights: nothing was timed")
 
 
 def compete(contest: Contest, seen_only: bool, iterations: int, folder: Path) -> dict[str, float]:
     name = "pairs that occur" if seen_only else "all pairs"
-    other = CrfSuite(contest, seen_only, iterations, folder / "model")
+    other = CrfSuite(contest.train, 2 * PENALTY, iterations, folder / "model", seen_only=seen_only, tolerance=1e-12)
     target = other.losses[-1]
     seconds, rounds, weights = contest.ours(seen_only, 1, target)
     threaded, _, _ = contest.ours(seen_only, available_threads(), target)
@@ -220,10 +158,10 @@ def main() -> None:
     name, train, test = FILES[options.corpus]
     folder = folder_in(options.data, "ner", name)
     texts = read_tagged(folder / train), read_tagged(folder / test)
-    small = Contest.of(first(texts[0], 100), first(texts[0], 100))
+    small = Contest.of(part_of(texts[0], 0, 100), part_of(texts[0], 0, 100))
     with tempfile.TemporaryDirectory() as scratch:
         check(small, Path(scratch))  # and compiles
-        contest = Contest.of(first(texts[0], 800), texts[1]) if options.quick else Contest.of(*texts)
+        contest = Contest.of(part_of(texts[0], 0, 800), texts[1]) if options.quick else Contest.of(*texts)
         print(f"{contest.train.tokens} tokens, {contest.train.unary.features} features, {contest.train.states} tags")
         iterations = min(options.iterations, 30) if options.quick else options.iterations
         found = {

@@ -44,6 +44,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_stopped_training_goes_on(folder: Path, tmp_path: Path) -> None:
+    def train(rounds: int, out: str) -> bytes:
+        named = ("--checkpoint", tmp_path / "run", "--out", tmp_path / out)
+        succeed("train", folder / "train.conllu.gz", "--rounds", rounds, "--steps", 1500, *named)
+        return (tmp_path / out).read_bytes()
+
+    train(1, "part")
+    assert train(2, "whole") == (folder / "m.loopwise").read_bytes()
+    other = ("--steps", 100, "--checkpoint", tmp_path / "run", "--out", tmp_path / "never")
+    assert_one_sentence(invoke("train", folder / "train.conllu.gz", *other), "another run", "steps")
+
+
 def test_from_files_to_entities(folder: Path, tmp_path: Path) -> None:
     report = json.loads(succeed("evaluate", folder / "m.loopwise", folder / "test.conllu", "--json").stdout)
     assert report["model"]["mean"]["b_cubed"] > report["head match"]["mean"]["b_cubed"]

@@ -91,6 +91,14 @@ def test_every_learner(folder: Path, tmp_path: Path, options: tuple[object, ...]
     assert (tmp_path / "t").read_bytes() == (tmp_path / "u").read_bytes()
 
 
+def test_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    train = ("train", folder / "train.conll.gz", "--templates", TEMPLATES, "--checkpoint", tmp_path / "run")
+    for out in ("one", "two"):  # the second time there is nothing left to do
+        succeed(*train, "--out", tmp_path / out)
+        assert (tmp_path / out).read_bytes() == (folder / "t.loopwise").read_bytes()
+    assert_one_sentence(invoke(*train, "--l2", 3, "--out", tmp_path / "never"), "another run", "learner")
+
+
 def test_templates_from_a_file_and_going_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "features").write_text("w[0] # the word\nbias\n")

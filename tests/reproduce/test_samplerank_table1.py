@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from loopwise.apps.coref import made_documents
+from loopwise.apps.coref import made_documents, published_ways
 from loopwise.reproduce import samplerank
 from loopwise.reproduce import samplerank_violations as violations
 from loopwise.reproduce.results import QUICK, Deadline, Results
@@ -27,27 +27,32 @@ from loopwise.reproduce.samplerank_table1 import (
     run_table1,
 )
 from loopwise.reproduce.samplerank_table1_claims import claims
-from loopwise.reproduce.samplerank_table1_data import cut, find_gum, folds, split_documents
+from loopwise.reproduce.samplerank_table1_data import cut, find_gum, folds, held_out, split_documents
 from loopwise.reproduce.samplerank_table1_runs import (
     ALONE,
     CUT,
     HEADS,
+    INNER,
     PUBLISHED,
     WHOLE,
     Job,
     Protocol,
+    chosen_factor,
     jobs,
+    varied,
     work_off,
 )
 
-TINY = Protocol(items=(CUT,), made=6, most=40, folds=2, rounds=1, steps=200, decode_steps=400, sweeps=10)
+TINY = Protocol(
+    items=(CUT,), made=6, most=40, folds=2, rounds=1, steps=200, decode_steps=400, sweeps=10, factors=(1.0, 10.0)
+)
 FEW = violations.Protocol(sizes=(5, 20, 80), repeats=2, fresh=300, documents=3, mentions=10, restart=10)
 
 
 def test_the_published_protocol() -> None:
     assert (PUBLISHED.rounds, PUBLISHED.steps, PUBLISHED.decode_steps, PUBLISHED.folds) == (4, 4000, 8000, 3)
     assert PUBLISHED.count is None and set(LEARNERS) == set(PRINTED)
-    assert len(jobs(PUBLISHED)) == 2 * 3 * 8
+    assert len(jobs(PUBLISHED)) == 2 * 3 * 8 + 3 * 6 * 3  # and settings: three of six learners in each fold
 
 
 def test_parts_are_whole_sentences_and_lose_nothing() -> None:
@@ -82,6 +87,29 @@ def test_folds_are_a_partition_of_documents() -> None:
     names = {document.name.split(".")[0] for document in test}
     assert names == {whole[place].name for place in parts[0]}
     assert names.isdisjoint(document.name.split(".")[0] for document in train)
+
+
+def test_settings_are_chosen_on_training_documents_of_the_fold(tmp_path: Path) -> None:
+    factors = PUBLISHED.factors
+    places = held_out(20, 4, seed=0, fold=1)
+    assert len(places) == 5 and places == held_out(20, 4, 0, 1) != held_out(20, 4, 0, 2) and max(places) < 20
+    for fold, scores in enumerate(([0.5, 0.7, 0.6], [0.8, 0.7, 0.6])):
+        for factor, score in zip(factors, scores, strict=True):
+            Job(INNER, fold, "PCD", factor).path(tmp_path).write_text(json.dumps({"mean": score}))
+    assert [chosen_factor(tmp_path, PUBLISHED, fold, "PCD") for fold in (0, 1)] == [factors[1], factors[0]]
+    order = jobs(PUBLISHED)
+    for place, job in enumerate(order):  # all settings are tried before they are needed
+        if job.item != INNER and job.way in LEARNERS:
+            assert all(Job(INNER, job.fold, job.way, factor) in order[:place] for factor in factors)
+
+
+def test_one_setting_of_each_way_varies() -> None:
+    for way in published_ways():
+        assert varied(way, 1.0) == way and varied(way, 10.0) != way
+        mine, other = (vars(one) for one in (way, varied(way, 10.0)))
+        assert [name for name in mine if mine[name] != other[name]] == [
+            "margin" if way.name == "SampleRank (MIRA)" else "step"
+        ]
 
 
 def put(runs: Path, item: str, way: str, fold: int, scores: dict[str, float], **more: float) -> None:
@@ -158,14 +186,17 @@ def test_a_tiny_table_in_two_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             return len(told) >= 6
 
     done, of = work_off(TINY, runs, 0, None, Soon(None), lambda what, done: told.append(what))
-    assert (done, of) == (3, 16)
-    kept = Job(CUT, 0, LEARNERS[0]).path(runs)
+    assert (done, of) == (3, 16 + 24)
+    kept = Job(INNER, 0, LEARNERS[0], 1.0).path(runs)
     first = kept.read_text()
     results = Results.open(tmp_path / "out", samplerank.PAPER, QUICK, 0)
-    assert run_table1(results, Deadline(None), lambda what, done: None, None, runs, TINY, FEW) == (17, 17)
+    assert run_table1(results, Deadline(None), lambda what, done: None, None, runs, TINY, FEW) == (41, 41)
     assert kept.read_text() == first
     rows = {cell.row for cell in results.of_item(CUT)}
     assert rows == {*LEARNERS, HEADS, ALONE} and len(results.claims) == 10
+    for cell in results.of_item(CUT):
+        if cell.column == SECONDS:
+            assert cell.more["factors"] == [chosen_factor(runs, TINY, fold, cell.row) for fold in range(2)]
     documents = {cell.n for cell in results.of_item(CUT) if cell.column == F1}
     assert len(documents) == 1  # every row was tested on the same documents
     samplerank.write_samplerank_pages(results, ("a note",))

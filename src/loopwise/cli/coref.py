@@ -62,6 +62,9 @@ def train(
     jobs: Annotated[
         int, typer.Option(help="Parts of the documents that learn at the same time, mixed after each round.")
     ] = 1,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
@@ -88,7 +91,7 @@ def train(
             shards=jobs,
             jobs=jobs,
             seed=seed,
-        ).fit(documents)
+        ).fit(documents, checkpoint=checkpoint)
         target = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX) if out is None else out
         model.save(target)
         report = None if held_out is None else model.evaluate(held_out)

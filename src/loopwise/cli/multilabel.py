@@ -239,7 +239,10 @@ def _load(path: Path) -> tuple[MultiLabel, Columns]:
 
     model, notes = MultiLabel.load_with_notes(path)
     if _COLUMNS not in notes:
-        raise ValueError(f"{path}: the model was trained on arrays, so it does not know the attributes of a file")
+        raise ValueError(
+            f"{path}: the model was trained on arrays, so it does not know the attributes of a file; "
+            "use it in Python, or train on a file"
+        )
     return model, Columns.from_json(notes[_COLUMNS])
 
 

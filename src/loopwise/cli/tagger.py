@@ -91,6 +91,9 @@ def train(
     loss: Annotated[LossName, typer.Option(help="What erm trains for.")] = LossName.ENTITY_F1,
     decoder: Annotated[DecoderName, typer.Option(help="How tags are chosen.")] = DecoderName.VITERBI,
     start: Annotated[Path | None, typer.Option(help="A saved tagger to go on from.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
+    ] = None,
     coding: _Coding = CodingName.AUTO,
     strict: _Strict = False,
     outside: _Outside = "",
@@ -107,7 +110,7 @@ def train(
         model = _model(start, templates, step_templates, minimum_count, hashing)
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
         held_out = None if dev is None else _read(dev, coding, strict, outside)
-        model.fit(text, dev=held_out)
+        model.fit(text, dev=held_out, checkpoint=checkpoint)
         target = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX) if out is None else out
         model.save(target)
         scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}

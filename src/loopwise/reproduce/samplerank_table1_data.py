@@ -50,6 +50,12 @@ def folds(items: int, count: int, seed: int) -> list[list[int]]:
     return [sorted(order[fold::count].tolist()) for fold in range(count)]
 
 
+def held_out(items: int, every: int, seed: int, fold: int) -> list[int]:
+    """Which of the training documents of a fold are held out to choose settings by: one in ``every``."""
+    order = np.random.default_rng([seed, 3, fold]).permutation(items)
+    return sorted(order[::every].tolist())
+
+
 def cut(document: CorefDocument, most: int) -> list[CorefDocument]:
     """Parts of whole sentences with about the same number of mentions, ``most`` unless a sentence has more.
 

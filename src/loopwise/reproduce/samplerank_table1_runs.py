@@ -1,29 +1,31 @@
 """The runs of Table 1: one learner on one fold, kept in a file each.
 
 In: a :class:`Protocol`. Out: JSON files with the scores of every test document, time and what the walk did; an
-interrupted study goes on from them.
+interrupted study goes on from them. Settings of a learner are chosen anew in each fold, on training documents that are
+held out while they are tried.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from loopwise.apps.coref import Coref, Report, Way, head_match, published_ways, singletons
 from loopwise.apps.coref.features import Featuriser
-from loopwise.formats import atomic_write
 from loopwise.formats.coref import CorefDocument
 from loopwise.reproduce.results import Deadline
+from loopwise.reproduce.samplerank_keeping import file_name, read_run, take_folder, write_run
 from loopwise.reproduce.samplerank_study import Tell
-from loopwise.reproduce.samplerank_table1_data import documents, find_gum, folds, split_documents
-from loopwise.walk import MentionDocument, Sweeps
+from loopwise.reproduce.samplerank_table1_data import documents, find_gum, folds, held_out, split_documents
+from loopwise.walk import MIRA, ConstantMargin, Decaying, MentionDocument, Sweeps, Unit
 
 ALONE, HEADS = "all alone", "head match"
 CUT, WHOLE = "Table 1", "Table 1, whole documents"
+INNER = "Table 1, inner validation"  # of settings; no item of the page
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Protocol:
     decode_steps: int = 8000
     sweeps: int = 300  # steps a mention of the longer search
     whole_sweeps: int = 800  # the same for whole documents, which have more entities to choose from
+    held: int = 4  # one in so many training documents is held out to choose settings by
+    factors: tuple[float, ...] = (0.1, 1.0, 10.0)  # settings that are tried: these times the standard one
 
 
 PUBLISHED = Protocol()
@@ -48,29 +52,43 @@ SHORTENED = Protocol(items=(CUT,), count=15, made=18, rounds=2, steps=2000)
 
 @dataclass(frozen=True)
 class Job:
-    """One learner on one fold of one item."""
+    """One learner on one fold of one item; ``factor``: which setting is tried, 0 for the one that was chosen."""
 
     item: str
     fold: int
     way: str
+    factor: float = 0.0
 
     def path(self, runs: Path) -> Path:
-        kind = "cut" if self.item == CUT else "whole"
-        name = "".join(letter if letter.isalnum() else "-" for letter in self.way.lower())
-        return runs / f"{kind}-{self.fold}-{name}.json"
+        kind = {CUT: "cut", WHOLE: "whole", INNER: "inner"}[self.item]
+        return runs / file_name(kind, self.fold, self.way, *([f"times {self.factor:g}"] if self.factor else []))
+
+    def __str__(self) -> str:
+        tried = f", setting times {self.factor:g}" if self.factor else ""
+        return f"{self.item}, fold {self.fold + 1}: {self.way}{tried}"
 
 
 def jobs(protocol: Protocol) -> list[Job]:
-    """All runs: fold after fold, so that an interrupted study has whole folds; answers without training first."""
-    ways = [ALONE, HEADS, *(way.name for way in published_ways())]
-    return [Job(item, fold, way) for item in protocol.items for fold in range(protocol.folds) for way in ways]
+    """All runs: fold after fold, so that an interrupted study has whole folds; answers without training first.
+
+    Settings are tried once a fold, on parts of documents, and serve whole documents too.
+    """
+    ways = [way.name for way in published_ways()]
+    found = []
+    for item in protocol.items:
+        for fold in range(protocol.folds):
+            if item == protocol.items[0]:
+                found += [Job(INNER, fold, way, factor) for way in ways for factor in protocol.factors]
+            found += [Job(item, fold, way) for way in (ALONE, HEADS, *ways)]
+    return found
 
 
 def work_off(
     protocol: Protocol, runs: Path, seed: int, data: Path | None, deadline: Deadline, tell: Tell
 ) -> tuple[int, int]:
     """Runs what is not there yet, until time is up; how many of how many are finished."""
-    check_runs(runs, protocol, seed, data)
+    source = "GUM" if find_gum(data) is not None else "made"
+    take_folder(runs, {**asdict(protocol), "seed": seed, "data": source})
     todo = jobs(protocol)
     done = sum(job.path(runs).exists() for job in todo)
     sides: _Fold | None = None
@@ -79,30 +97,32 @@ def work_off(
             continue
         if deadline.passed:
             break
-        tell(f"{job.item}, fold {job.fold + 1}: {job.way}", done)
+        tell(str(job), done)
         if sides is None or (sides.item, sides.number) != (job.item, job.fold):
             sides = _Fold(job.item, job.fold, protocol, seed, data)
-        found = sides.run(job.way, protocol, seed)
-        with atomic_write(job.path(runs)) as stream:
-            json.dump(found, stream)
+        factor = job.factor or chosen_factor(runs, protocol, job.fold, job.way)
+        found = sides.run(job.way, factor, protocol, seed)
+        write_run(job.path(runs), found)
         done += 1
-        tell(f"{job.item}, fold {job.fold + 1}: {job.way}, {found['seconds']:.0f} s", done)
+        tell(f"{job}, {found['seconds']:.0f} s", done)
     return done, len(todo)
 
 
-def check_runs(runs: Path, protocol: Protocol, seed: int, data: Path | None) -> None:
-    """Runs of another protocol, seed or data are deleted: they must not mix with these, and take minutes only."""
-    runs.mkdir(parents=True, exist_ok=True)
-    source = "GUM" if find_gum(data) is not None else "made"
-    path, wanted = (
-        runs / "protocol.json",
-        json.dumps({**asdict(protocol), "seed": seed, "data": source}, sort_keys=True),
-    )
-    if path.exists() and path.read_text(encoding="utf-8") != wanted:
-        for old in runs.glob("*.json"):
-            old.unlink()
-    with atomic_write(path) as stream:
-        stream.write(wanted)
+def chosen_factor(runs: Path, protocol: Protocol, fold: int, way: str) -> float:
+    """The setting with the best B-cubed F1 on held-out training documents of the fold; 1 before any was tried."""
+    tried = {factor: read_run(Job(INNER, fold, way, factor).path(runs)) for factor in protocol.factors}
+    scores = {factor: run["mean"] for factor, run in tried.items() if run is not None}
+    return max(scores, key=lambda factor: scores[factor]) if scores else 1.0
+
+
+def varied(way: Way, factor: float) -> Way:
+    """The way with its one setting times ``factor``: the margin of uncapped MIRA, the rate of other steps."""
+    step = way.step
+    if isinstance(step, MIRA):
+        assert way.margin is not None
+        return replace(way, margin=ConstantMargin(factor * way.margin.constant))
+    assert isinstance(step, Unit | Decaying)
+    return replace(way, step=replace(step, rate=factor * step.rate))
 
 
 class _Fold:
@@ -112,7 +132,10 @@ class _Fold:
         self.item, self.number = item, number
         whole = documents(find_gum(data), protocol.count, seed, protocol.made)
         tested = folds(len(whole), protocol.folds, seed)[number]
-        self.train, self.test = split_documents(whole, tested, protocol.most if item == CUT else None)
+        if item == INNER:  # those of the fold's test are not looked at
+            whole = [document for place, document in enumerate(whole) if place not in set(tested)]
+            tested = held_out(len(whole), protocol.held, seed, number)
+        self.train, self.test = split_documents(whole, tested, protocol.most if item != WHOLE else None)
         self._features: tuple[Featuriser, list[MentionDocument], list[MentionDocument]] | None = None
 
     def features(self) -> tuple[Featuriser, list[MentionDocument], list[MentionDocument]]:
@@ -122,30 +145,33 @@ class _Fold:
             self._features = featuriser, sides[0], sides[1]
         return self._features
 
-    def run(self, name: str, protocol: Protocol, seed: int) -> dict[str, Any]:
+    def run(self, name: str, factor: float, protocol: Protocol, seed: int) -> dict[str, Any]:
         """Scores of every test document, for both searches; time; what the walk did."""
         if name in (ALONE, HEADS):
             simple: Callable[[CorefDocument], Any] = singletons if name == ALONE else head_match
             scores = _scores(self.test, [simple(document) for document in self.test])
             return {"seconds": 0.0, "scores": scores, "longer": scores, "sizes": self._sizes()}
-        way = _way(name)
+        way = varied(next(way for way in published_ways() if way.name == name), factor)
         featuriser, train, test = self.features()
         coref = Coref(way, rounds=protocol.rounds, steps=protocol.steps, seed=seed + self.number)
         _compile(way, featuriser, train)
-        longer = protocol.sweeps if self.item == CUT else protocol.whole_sweeps
         began = time.process_time()  # of the processor: others may use the machine too
         coref.fit_prepared(featuriser, train, progress=False)
         seconds = time.process_time() - began
-        tally = coref.training_.tally
+        scores = _scores(self.test, coref.predict_prepared(test, protocol.decode_steps))
+        if self.item == INNER:
+            return {"seconds": seconds, "mean": fmean(row[0] for row in scores.values()), "sizes": self._sizes()}
+        longer, tally = protocol.sweeps if self.item == CUT else protocol.whole_sweeps, coref.training_.tally
         return {
             "seconds": seconds,
+            "factor": factor,
             "active": tally.active_per_update,
             "updates": tally.updates,
             "ranked": tally.ranked,
             "violated": tally.violated,
             "steps": tally.steps,
             "weights": len(coref.weights_),
-            "scores": _scores(self.test, coref.predict_prepared(test, protocol.decode_steps)),
+            "scores": scores,
             "longer": _scores(self.test, coref.predict_prepared(test, Sweeps(longer))),
             "sizes": self._sizes(),
         }
@@ -160,10 +186,6 @@ def _compile(way: Way, featuriser: Featuriser, train: Sequence[MentionDocument])
     Coref(way, rounds=1, steps=1).fit_prepared(featuriser, train[:1], progress=False)
 
 
-def _way(name: str) -> Way:
-    return next(way for way in published_ways() if way.name == name)
-
-
 def _scores(known: Sequence[CorefDocument], answers: Sequence[Any]) -> dict[str, list[float]]:
     report = Report.of(known, answers)
     return {name: [mine.b_cubed, mine.precision, mine.recall, mine.pairwise_f1] for name, mine in report.documents}
@@ -172,7 +194,6 @@ def _scores(known: Sequence[CorefDocument], answers: Sequence[Any]) -> dict[str,
 def finished(runs: Path, protocol: Protocol, item: str, way: str) -> Iterator[dict[str, Any]]:
     """The finished runs of a row, fold after fold."""
     for fold in range(protocol.folds):
-        path = Job(item, fold, way).path(runs)
-        if path.exists():
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = read_run(Job(item, fold, way).path(runs))
+        if found is not None:
             yield found

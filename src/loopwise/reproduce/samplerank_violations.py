@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from loopwise.apps.coref import made_documents
 from loopwise.apps.coref.features import Featuriser
-from loopwise.formats import atomic_write
-from loopwise.plot.pareto import Curve, Panel, save_panels
+from loopwise.plot.curves import Curve, Panel, panels
+from loopwise.plot.style import save
 from loopwise.reproduce.erma_statistics import mean_and_error
 from loopwise.reproduce.results import FULL, Cell, Claim, Deadline, Results
+from loopwise.reproduce.samplerank_keeping import read_run, write_run
 from loopwise.reproduce.samplerank_study import Tell
 from loopwise.walk import ConstantMargin, MentionMover, Pair, SampleRank, Start, Stream, Unit, Walker
 from loopwise.walk.model import Sparse, dot
@@ -125,7 +126,7 @@ def run_violations(
     path = runs / "violations.txt"  # not .json: the table's other runs come and go with their own protocol
     runs.mkdir(parents=True, exist_ok=True)
     identity = json.loads(json.dumps({**asdict(protocol), "seed": results.seed}))
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    stored = read_run(path) or {}
     shares: dict[str, dict[str, float]] = stored["shares"] if stored.get("identity") == identity else {}
     source: Constraints | None = None
     for repeat in range(protocol.repeats):
@@ -140,8 +141,7 @@ def run_violations(
             fresh = source.draw(protocol.fresh, 1_000_003 + repeat)
             used = len({name for delta in drawn + fresh for name in delta})
             shares[key] = {"fresh": violated(fresh, weights), "left": left, "weights": used}
-            with atomic_write(path) as stream:
-                json.dump({"identity": identity, "shares": shares}, stream)
+            write_run(path, {"identity": identity, "shares": shares})
     _put(results, protocol, shares)
     return len(shares) == protocol.repeats * len(protocol.sizes)
 
@@ -163,7 +163,7 @@ def _put(results: Results, protocol: Protocol, shares: dict[str, dict[str, float
         sizes, means, errors, limits, _ = (list(column) for column in zip(*points, strict=True))
         curves = [Curve(ROW, sizes, means, errors), Curve(BOUND, sizes, limits, dashed=True)]
         panel = Panel("Fresh constraints that are violated", "constraints met, N", "share", curves)
-        save_panels([panel], results.folder / PICTURE)
+        save(panels([panel]), results.folder / PICTURE)
 
 
 def _claim(points: Sequence[tuple[int, float, float, float, float]]) -> Claim:

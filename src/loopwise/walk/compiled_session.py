@@ -61,7 +61,7 @@ class CompiledSession(Session):
         return learned, Tally(*tally.sum(axis=0).tolist())
 
     def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[Found]:
-        from loopwise.kernels.walk_loop import run_search
+        from loopwise.kernels.walk_search import run_search
 
         lengths = np.diff(self.corpus.starts)
         starts = starts_of([int(lengths[visit.document]) for visit in visits])
@@ -105,7 +105,7 @@ class CompiledSession(Session):
                 self.corpus.states[self.corpus.starts[place] : self.corpus.starts[place + 1]] = labels
 
     def _visits(self, visits: Sequence[Visiting], seed: int) -> Any:
-        from loopwise.kernels.walk_loop import Visits
+        from loopwise.kernels.walk_models import Visits
 
         def column(numbers: Sequence[int]) -> Integers:
             return np.array(numbers, dtype=np.int64)
@@ -125,7 +125,7 @@ class CompiledSession(Session):
 
     def _work(self, rule: Rule | None) -> Any:
         from loopwise.kernels.walk_delta import empty_delta
-        from loopwise.kernels.walk_loop import Work
+        from loopwise.kernels.walk_models import Work
 
         wanted = rule is not None and rule.towards.value != codes.NO_TRUTH
         if wanted and len(self._truth.slot) != self.model.size:
@@ -143,7 +143,7 @@ class CompiledSession(Session):
 
 
 def _kernel_search(how: Searching) -> Any:
-    from loopwise.kernels.walk_loop import Search
+    from loopwise.kernels.walk_search import Search
 
     sampling = how.sampling or Sampling(0, 0, 0)
     first, last = float(how.cooling.first), float(how.cooling.last)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 
+from loopwise.formats.files import PathLike
 from loopwise.learn.progress import progress_bar
 from loopwise.loss.answers import Metric
 from loopwise.walk.averaging import Averaging
+from loopwise.walk.checkpoint import Checkpoint, States, pack_states, pack_weights, unpack_states, unpack_weights
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.engines import Engine, Fastest
 from loopwise.walk.marginals import Marginals, estimate
@@ -43,6 +45,15 @@ class Epoch:
     number: int
     tally: Tally
     learner: Learner
+
+
+class Common(TypedDict, total=False):
+    """Options that every learner has: which iterates are averaged, where walks begin, what runs them, randomness."""
+
+    averaging: Averaging | None
+    start: Start
+    engine: Engine | None
+    seed: int
 
 
 class Learner:
@@ -76,6 +87,7 @@ class Learner:
         self.state.since = self.averaging.burn_in
         self.epochs = 0
         self.tally = Tally()
+        self._ends: list[States] = []  # of a walk that goes on: where each shard's last walks ended
 
     # ----------------------------------------------------------------------------------------------- weights
 
@@ -96,7 +108,22 @@ class Learner:
             raise ValueError(f"weights of shape {values.shape} do not fit a model of {self.model.size}")
         self.state = Weights.zeros(self.model.size, self.rule)
         self.state.values, self.state.since = values, self.averaging.burn_in
-        self.epochs, self.tally = 0, Tally()
+        self.epochs, self.tally, self._ends = 0, Tally(), []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that later epochs depend on, as tensors, numbers and lists of these."""
+        return {
+            "weights": pack_weights(self.state),
+            "epochs": self.epochs,
+            "tally": list(self.tally.numbers),
+            "ends": [pack_states(states) for states in self._ends],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes to where :meth:`state_dict` was asked; the same ``fit`` then gives the same weights, bit for bit."""
+        self.state = unpack_weights(state["weights"], self.model.size)
+        self.epochs, self.tally = int(state["epochs"]), Tally(*state["tally"])
+        self._ends = [unpack_states(states) for states in state["ends"]]
 
     # -------------------------------------------------------------------------------------------------- fit
 
@@ -112,12 +139,15 @@ class Learner:
         jobs: int = 1,
         progress: bool = False,
         after_epoch: Callable[[Epoch], None] | None = None,
+        checkpoint: PathLike | None = None,
     ) -> Learner:
         """Walks ``steps`` steps over every document, ``epochs`` times; a second call goes on.
 
         ``start``: where each walk begins. ``shards`` parts of the documents learn apart and are mixed after each epoch,
         ``jobs`` at a time; results depend on ``shards`` but not on ``jobs``. Each walk's randomness comes from seed,
-        epoch and document alone. Time: epochs x documents x steps x factors touched.
+        epoch and document alone. ``checkpoint``: a file, written after each epoch, from which the same call goes on if
+        the process was stopped; the final weights are then the same, bit for bit. Time: epochs x documents x steps x
+        factors touched.
         """
         known = list(documents)
         if epochs < 1 or shards < 1 or jobs < 1:
@@ -128,12 +158,20 @@ class Learner:
             self.engine.open(self.model, known[shard::shards], self.proposal, self.metric)
             for shard in range(min(shards, len(known)))
         ]
+        kept = None if checkpoint is None else Checkpoint.of(checkpoint, self, plan, shards)
+        first = 0 if kept is None else kept.resume(self)
+        if plan.start is Start.PREVIOUS and len(self._ends) == len(sessions):
+            for session, states in zip(sessions, self._ends, strict=True):
+                session.set_states(states)
         with progress_bar(progress, epochs) as tell:
-            for done in range(epochs):
+            for done in range(first, epochs):
                 told = self._epoch(plan, sessions, jobs)
                 tell(done + 1, f"epoch {done + 1}: {told.violated_share:.1%} of {told.ranked:,} pairs badly ranked")
+                if kept is not None:
+                    kept.save(self, done + 1)
                 if after_epoch is not None:
                     after_epoch(Epoch(self.epochs, told, self))
+        self._ends = []  # another call may have other documents
         return self
 
     def _epoch(self, plan: Plan, sessions: Sequence[Session], jobs: int) -> Tally:
@@ -153,6 +191,7 @@ class Learner:
             )
         self.epochs += 1
         self.tally = self.tally + tally
+        self._ends = [list(session.states()) for session in sessions] if plan.start is Start.PREVIOUS else []
         return tally
 
     def _check(self, documents: Sequence[Any]) -> None:

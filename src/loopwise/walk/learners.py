@@ -13,21 +13,24 @@ CD                      back to the truth after k steps          towards the tru
 PCD                     goes on                                  towards the truth, always
 Hybrid                  goes on                                  SampleRank's and SampleRankSVM's
 ======================  =======================================  ===============================================
+
+Beside options of its own each takes those of all, :class:`~loopwise.walk.learner.Common`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from loopwise.walk.averaging import Averaging
-from loopwise.walk.engines import Engine
-from loopwise.walk.learner import Learner
+from loopwise.walk.learner import Common, Learner
 from loopwise.walk.margins import Margin, OmegaMargin
 from loopwise.walk.model import Model
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.rules import Accept, Rule, Towards
 from loopwise.walk.steps import Decaying, Step, Unit
 from loopwise.walk.world import Start
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class SampleRank(Learner):
@@ -58,41 +61,26 @@ class SampleRank(Learner):
         margin: Margin | None = None,
         accept_with: Accept = Accept.UPDATED,
         temperature: float = 1.0,
-        averaging: Averaging | None = None,
-        start: Start = Start.TRUTH,
-        engine: Engine | None = None,
-        seed: int = 0,
+        **common: Unpack[Common],
     ) -> None:
         rule = Rule(
             step=step or Unit(), margin=margin or OmegaMargin(), accept_with=accept_with, temperature=temperature
         )
-        super().__init__(
-            features, proposal, metric=metric, rule=rule, averaging=averaging, engine=engine, seed=seed, start=start
-        )
+        super().__init__(features, proposal, metric=metric, rule=rule, **common)
 
 
 class _AgainstTruth(Learner):
     """A learner that compares the state with the truth."""
 
     def __init__(
-        self,
-        features: Model,
-        proposal: Proposal,
-        *,
-        metric: Any,
-        rule: Rule,
-        averaging: Averaging | None,
-        start: Start,
-        engine: Engine | None,
-        seed: int,
+        self, features: Model, proposal: Proposal, *, metric: Any, rule: Rule, **common: Unpack[Common]
     ) -> None:
+        start = common.get("start", Start.TRUTH)
         if rule.reset and start is not Start.TRUTH:
             raise ValueError(
                 f"{type(self).__name__} goes back to the truth: its walks begin there, not at {start.name}"
             )
-        super().__init__(
-            features, proposal, metric=metric, rule=rule, averaging=averaging, engine=engine, seed=seed, start=start
-        )
+        super().__init__(features, proposal, metric=metric, rule=rule, **common)
 
 
 class SampleRankSVM(_AgainstTruth):
@@ -113,10 +101,7 @@ class SampleRankSVM(_AgainstTruth):
         step: Step | None = None,
         margin: Margin | None = None,
         temperature: float = 1.0,
-        averaging: Averaging | None = None,
-        start: Start = Start.TRUTH,
-        engine: Engine | None = None,
-        seed: int = 0,
+        **common: Unpack[Common],
     ) -> None:
         rule = Rule(
             step=step or Unit(),
@@ -126,9 +111,7 @@ class SampleRankSVM(_AgainstTruth):
             towards=Towards.MARGIN,
             reset=self.reset,
         )
-        super().__init__(
-            features, proposal, metric=metric, rule=rule, averaging=averaging, start=start, engine=engine, seed=seed
-        )
+        super().__init__(features, proposal, metric=metric, rule=rule, **common)
 
 
 class SampleRankSVM1(SampleRankSVM):
@@ -152,9 +135,7 @@ class CD(_AgainstTruth):
         steps_away: int = 1,
         step: Step | None = None,
         temperature: float = 1.0,
-        averaging: Averaging | None = None,
-        engine: Engine | None = None,
-        seed: int = 0,
+        **common: Unpack[Common],
     ) -> None:
         rule = Rule(
             step=step or Decaying(),
@@ -164,16 +145,7 @@ class CD(_AgainstTruth):
             every=steps_away,
             reset=True,
         )
-        super().__init__(
-            features,
-            proposal,
-            metric=metric,
-            rule=rule,
-            averaging=averaging,
-            start=Start.TRUTH,
-            engine=engine,
-            seed=seed,
-        )
+        super().__init__(features, proposal, metric=metric, rule=rule, **common)
 
 
 class PCD(_AgainstTruth):
@@ -190,15 +162,10 @@ class PCD(_AgainstTruth):
         metric: Any,
         step: Step | None = None,
         temperature: float = 1.0,
-        averaging: Averaging | None = None,
-        start: Start = Start.TRUTH,
-        engine: Engine | None = None,
-        seed: int = 0,
+        **common: Unpack[Common],
     ) -> None:
         rule = Rule(step=step or Decaying(), temperature=temperature, atomic=False, towards=Towards.ALWAYS)
-        super().__init__(
-            features, proposal, metric=metric, rule=rule, averaging=averaging, start=start, engine=engine, seed=seed
-        )
+        super().__init__(features, proposal, metric=metric, rule=rule, **common)
 
 
 class Hybrid(_AgainstTruth):
@@ -218,10 +185,7 @@ class Hybrid(_AgainstTruth):
         on_ties: bool = False,
         accept_with: Accept = Accept.UPDATED,
         temperature: float = 1.0,
-        averaging: Averaging | None = None,
-        start: Start = Start.TRUTH,
-        engine: Engine | None = None,
-        seed: int = 0,
+        **common: Unpack[Common],
     ) -> None:
         rule = Rule(
             step=step or Unit(),
@@ -231,6 +195,4 @@ class Hybrid(_AgainstTruth):
             towards=Towards.MARGIN,
             on_ties=on_ties,
         )
-        super().__init__(
-            features, proposal, metric=metric, rule=rule, averaging=averaging, start=start, engine=engine, seed=seed
-        )
+        super().__init__(features, proposal, metric=metric, rule=rule, **common)

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
+from loopwise.learn.checkpoint import checksum, read_checkpoint, write_checkpoint
 from loopwise.walk.averaging import Averaging
+from loopwise.walk.checkpoint import described, described_all, pack_weights, unpack_weights
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.engines import Engine, Fastest
 from loopwise.walk.graph_model import GraphModel
@@ -98,13 +101,20 @@ class AveragedPerceptron:
         """The averaged weights."""
         return self.state.average()
 
-    def fit(self, documents: Iterable[Any], *, epochs: int = 1) -> AveragedPerceptron:
-        """Goes over the documents in a new order each epoch."""
+    def fit(
+        self, documents: Iterable[Any], *, epochs: int = 1, checkpoint: PathLike | None = None
+    ) -> AveragedPerceptron:
+        """Goes over the documents in a new order each epoch.
+
+        ``checkpoint``: a file, written after each epoch, from which the same call goes on if the process was stopped.
+        """
         known = list(documents)
         if not known:
             raise ValueError("there are no documents to learn from")
+        run = {} if checkpoint is None else self._run(known)
+        first = 0 if checkpoint is None else self._resume(checkpoint, run)
         learning = PlainLearning.of(self.rule, self.state)
-        for _ in range(epochs):
+        for done in range(first, epochs):
             if self.averaging.last_epoch:
                 learning.sums, learning.since = [0.0] * self.model.size, learning.time
             wrong = 0
@@ -112,8 +122,33 @@ class AveragedPerceptron:
                 wrong += self._step(learning, known[number])
             self.mistakes.append(wrong)
             self.epochs += 1
-        self.state = learning.result()
+            self.state = learning.result()
+            if checkpoint is not None:
+                state = {"weights": pack_weights(self.state), "epochs": self.epochs, "mistakes": self.mistakes}
+                write_checkpoint(checkpoint, run, {"done": done + 1, **state})
         return self
+
+    def _run(self, documents: Sequence[Any]) -> dict[str, str]:
+        """What tells a call of :meth:`fit` from others."""
+        return {
+            "learner": type(self).__name__,
+            "model": f"{type(self.model).__name__} of {self.model.size} weights",
+            "decoder": described(self.decoder),
+            "rule": described(self.rule),
+            "averaging": described(self.averaging),
+            "documents": described_all(documents),
+            "seed": str(self.seed),
+            "beginning": f"epoch {self.epochs} (checksum {checksum(self.state.values, self.state.sums)})",
+        }
+
+    def _resume(self, path: PathLike, run: dict[str, str]) -> int:
+        """How many epochs of the call are done."""
+        state = read_checkpoint(path, run)
+        if state is None:
+            return 0
+        self.state = unpack_weights(state["weights"], self.model.size)
+        self.epochs, self.mistakes = int(state["epochs"]), list(state["mistakes"])
+        return int(state["done"])
 
     def decode(self, document: Any, decoder: Decoder | None = None) -> Any:
         """The decoder's answer under the averaged weights."""

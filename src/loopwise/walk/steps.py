@@ -26,10 +26,8 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Unit(Step):
-    r""":math:`\eta_t = \eta`, 1 unless told: the perceptron's."""
-
-    code: ClassVar[int] = codes.UNIT
+class _Rated(Step):
+    """A step of a given length."""
 
     rate: float = 1.0
 
@@ -42,19 +40,17 @@ class Unit(Step):
 
 
 @dataclass(frozen=True)
-class Decaying(Step):
+class Unit(_Rated):
+    r""":math:`\eta_t = \eta`, 1 unless told: the perceptron's."""
+
+    code: ClassVar[int] = codes.UNIT
+
+
+@dataclass(frozen=True)
+class Decaying(_Rated):
     r""":math:`\eta_t = \eta_0 / \sqrt t`, t counting all steps of the walk."""
 
     code: ClassVar[int] = codes.DECAYING
-
-    rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check("rate", self.rate)
-
-    @property
-    def numbers(self) -> tuple[float, float, float]:
-        return self.rate, math.inf, 0.0
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,15 @@ def test_every_way_learns(way: object, fitted: Coref) -> None:
     assert coref.training_.tally.updates > 0 and np.isfinite(coref.weights_).all()
 
 
+def test_a_stopped_training_goes_on(fitted: Coref, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    Coref(rounds=2, steps=1500, decode_steps=3000, seed=3).fit(TRAIN, progress=False, checkpoint=path)
+    again = Coref(rounds=3, steps=1500, decode_steps=3000, seed=3).fit(TRAIN, progress=False, checkpoint=path)
+    assert np.array_equal(again.weights_, fitted.weights_) and again.training_.tally == fitted.training_.tally
+    with pytest.raises(FormatError, match="its documents was"):
+        Coref(rounds=3, steps=1500, seed=3).fit(TRAIN[1:], progress=False, checkpoint=path)
+
+
 def test_the_same_seed_gives_the_same(fitted: Coref) -> None:
     again = Coref(rounds=3, steps=1500, decode_steps=3000, seed=3).fit(TRAIN, progress=False)
     assert np.array_equal(again.weights_, fitted.weights_)

@@ -1,0 +1,119 @@
+"""Checkpoints of learning in walks: from one, the same call goes on to the same weights, bit for bit.
+
+In: a learner between two epochs. Out: a file (:mod:`loopwise.learn.checkpoint`), and back. Stage: walking. The walks of
+an epoch depend on seed, epoch and documents alone, so weights and counts say nearly all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from loopwise.formats.files import PathLike
+from loopwise.learn.checkpoint import Run, checksum, identify, read_checkpoint, write_checkpoint
+from loopwise.walk.updates import Weights
+
+if TYPE_CHECKING:
+    from loopwise.walk.learner import Learner
+    from loopwise.walk.plan import Plan
+
+States = Sequence[list[int] | None]  # where the last walk over each document ended
+
+
+class Checkpoint:
+    """The file of one call of ``fit``. ``run`` tells the call from others."""
+
+    def __init__(self, path: PathLike, run: Run) -> None:
+        self.path, self.run = path, run
+
+    @staticmethod
+    def of(path: PathLike, learner: Learner, plan: Plan, shards: int) -> Checkpoint:
+        """For a learner as it is before the call."""
+        state = learner.state
+        run = {
+            "learner": type(learner).__name__,
+            "model": f"{type(learner.model).__name__} of {learner.model.size} weights",
+            "proposal": described(learner.proposal),
+            "metric": described(learner.metric),
+            "rule": described(learner.rule),
+            "averaging": described(learner.averaging),
+            "documents": described_all(plan.documents),
+            "steps": described(plan.steps),
+            "start": described(plan.start),
+            "seed": str(plan.seed),
+            "shuffle": str(plan.shuffle),
+            "shards": str(shards),
+            "beginning": f"epoch {learner.epochs} (checksum {checksum(state.values, state.sums, state.squares)})",
+        }
+        return Checkpoint(path, run)
+
+    def resume(self, learner: Learner) -> int:
+        """Brings the learner to where the file was written; how many epochs of the call are done, 0 without a file."""
+        state = read_checkpoint(self.path, self.run)
+        if state is None:
+            return 0
+        learner.load_state_dict(state["learner"])
+        return int(state["done"])
+
+    def save(self, learner: Learner, done: int) -> None:
+        """Writes the file after ``done`` epochs of the call."""
+        write_checkpoint(self.path, self.run, {"done": done, "learner": learner.state_dict()})
+
+
+def described(options: object) -> str:
+    """An option object for comparison: its class and options, enumerations with their value."""
+    if isinstance(options, Enum):
+        return str(options)
+    if dataclasses.is_dataclass(options) and not isinstance(options, type):
+        fields = (f"{field.name}={described(getattr(options, field.name))}" for field in dataclasses.fields(options))
+        return f"{type(options).__name__}({', '.join(fields)})"
+    return identify(options)
+
+
+def described_all(documents: Sequence[Any]) -> str:
+    """Documents for comparison: how many, and a checksum of all that is in them."""
+    total = 0
+    for document in documents:
+        total = zlib.crc32(identify(document).encode(), total)
+    return f"{len(documents)} documents (checksum {total:08x})"
+
+
+def pack_weights(weights: Weights) -> dict[str, Any]:
+    """Weights as a checkpoint holds them."""
+    arrays = {"values": weights.values, "sums": weights.sums, "squares": weights.squares}
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    return {**tensors, "time": weights.time, "since": weights.since}
+
+
+def unpack_weights(state: Mapping[str, Any], size: int) -> Weights:
+    """The weights that :func:`pack_weights` had; a ValueError if they are not ``size`` many."""
+    values, sums, squares = (state[name].numpy().copy() for name in ("values", "sums", "squares"))
+    if values.shape != (size,) or sums.shape != (size,) or squares.shape not in ((0,), (size,)):
+        raise ValueError(f"a state of {len(values)} weights does not fit a model of {size}")
+    return Weights(values, sums, squares, int(state["time"]), int(state["since"]))
+
+
+def pack_states(states: States) -> dict[str, Any]:
+    """Labels of all documents, one after another, and how many each has, -1 for a document without."""
+    lengths = [-1 if labels is None else len(labels) for labels in states]
+    flat = [label for labels in states if labels is not None for label in labels]
+    return {"lengths": _integers(lengths), "labels": _integers(flat)}
+
+
+def unpack_states(state: Mapping[str, Any]) -> list[list[int] | None]:
+    """The inverse of :func:`pack_states`."""
+    labels, place, found = state["labels"].tolist(), 0, list[list[int] | None]()
+    for length in state["lengths"].tolist():
+        found.append(None if length < 0 else labels[place : place + length])
+        place += max(length, 0)
+    return found
+
+
+def _integers(numbers: Sequence[int]) -> torch.Tensor:
+    return torch.from_numpy(np.array(numbers, dtype=np.int64))
