@@ -287,3 +287,25 @@ def test_mistakes() -> None:
         budget.Gated(lw.TablePotentials(lw.random_mrf(3, 3, seed=0)))
     with pytest.raises(ValueError, match="sharpness must be a positive number"):
         budget.Gated(lw.TablePotentials(lw.chain(3)), sharpness=0.0)
+
+
+@pytest.mark.parametrize("strength", [budget.Raw(), budget.Interaction()])
+def test_boosted_factors_are_what_they_were_before_they_faded(strength: budget.Strength) -> None:
+    graph = lw.complete(5)
+    potentials = lw.TablePotentials.random(graph, seed=0, scale=1.0)
+    with torch.no_grad():
+        next(param for param in potentials.parameters() if param.ndim == 3)[0] *= 1e-3  # no boost will do here
+    gate = budget.Gate(strength=strength).scaled_to(graph, potentials(), 1.5)
+    boosts = gate.boosts(graph, potentials())
+    strengths = gate.strengths(graph, potentials())["pair"].detach() / gate.unit
+    sizes = boosts["pair"]
+    assert float(sizes[0]) == 1.0 and bool((sizes[1:] > 1).all())
+    torch.testing.assert_close((sizes * gate.step(sizes.square() * strengths, 1.0))[1:], torch.ones(9).double())
+    gated = budget.Gated(potentials, gate, boosts=boosts).train()
+    dense, faded = lw.Exact()(graph, potentials()), lw.Exact()(graph, gated())
+    torch.testing.assert_close(faded.states, dense.states, rtol=0, atol=1e-2)  # all but for the factor that is nothing
+    plain = lw.Exact()(graph, budget.Gated(potentials, gate).train()())
+    assert float((plain.states - dense.states).abs().max()) > float((faded.states - dense.states).abs().max())
+    system = budget.prune(lw.System(gated, lw.BP()))
+    kept = system.graph.group("pair").count
+    assert kept == int((gate.step(sizes.square() * strengths, 1.0) >= 0.5).sum())

@@ -15,7 +15,8 @@ import loopwise as lw
 from loopwise import budget
 from loopwise.budget.frontier import loss_at
 from loopwise.budget.methods import Task
-from loopwise.plot.pareto import save_frontier
+from loopwise.plot import pareto as draw_pareto
+from loopwise.plot import save
 
 PAIRS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)
 
@@ -94,7 +95,7 @@ def test_a_frontier_of_every_method(study: tuple[lw.System, lw.Examples, lw.Exam
     assert all(frontier.hypervolume(method) >= 0 for method in frontier.methods)
     json = frontier.to_json()
     assert len(json["points"]) == len(frontier) and set(json["hypervolume"]) == set(frontier.methods)
-    save_frontier(frontier, tmp_path / "frontier.png")
+    save(draw_pareto(frontier), tmp_path / "frontier.png")
     assert (tmp_path / "frontier.png").stat().st_size > 10_000
 
 

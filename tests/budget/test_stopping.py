@@ -12,10 +12,13 @@ from torch import Tensor
 
 import loopwise as lw
 from loopwise import budget
+from loopwise.budget import hard_rule
 from loopwise.budget.features import STANDARD, Course, Feature, stacked
 from loopwise.budget.smoothing import first_stop
+from loopwise.inference.base import Problem
 from loopwise.inference.by_variable import reduce_variables
-from loopwise.inference.kernel_run import KernelRun
+from loopwise.inference.compiled import CompiledSolution
+from loopwise.inference.kernel_run import KernelRun, Room
 
 LIMIT = 7
 
@@ -98,18 +101,52 @@ def test_all_features_in_batches(features: tuple[Feature, ...]) -> None:
 def test_those_that_run_on_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is swept after the easy examples stopped are full lanes of the others, not all lanes."""
     graph = ring()
-    tables = tables_of(graph, 256)
+    tables = tables_of(graph, 256, scale=2.0)
+    tables["unary"][torch.arange(256) % 4 == 0] *= 0.05  # these are in for a long run
     made: list[int] = []
-    again = KernelRun.again
+    monkeypatch.setattr(hard_rule, "LOOK", 0)  # looks as often as can be, though sweeps are short
+    monkeypatch.setattr(hard_rule, "AT_LEAST", 1)
+    go_on = KernelRun.go_on
 
-    def spy(run: KernelRun, *arguments: Any) -> Any:
-        made.append(32)
-        return again(run, *arguments)
+    def spy(run: KernelRun, options: Any, journey: Any, blocks: Any, room: Any) -> Any:
+        made.append(32 * len(blocks) * options.iterations)
+        return go_on(run, options, journey, blocks, room)
 
-    monkeypatch.setattr(KernelRun, "again", spy)
-    beliefs = settling(30, -3.0)(graph, tables)
+    monkeypatch.setattr(KernelRun, "go_on", spy)
+    beliefs = settling(60, -7.0)(graph, tables)
     swept, wanted = sum(made), int(beliefs.status.sweeps.sum())
     assert wanted <= swept < 0.8 * 256 * int(beliefs.status.sweeps.max())
+
+
+@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Sequential()])
+@pytest.mark.parametrize("own", [("pair",), ("unary", "pair"), ("unary",)])
+def test_what_is_gathered_goes_on_as_it_would_have(schedule: object, own: tuple[str, ...]) -> None:
+    """Tables that examples share, and tables of their own: both move with the examples that still run."""
+    graph = ring(5, 3)
+    generator = torch.Generator().manual_seed(3)
+    tables = {}
+    for group in graph.groups:
+        table = torch.randn(100, group.count, *group.shape, generator=generator, dtype=torch.float64)
+        tables[group.name] = table if group.name in own else table[0]
+    method = lw.BP(iterations=2, tolerance=0, schedule=schedule, engine=lw.Compiled(1))  # type: ignore[arg-type]
+    problem = Problem(graph, tables, torch.Size([100]), torch.empty(0, dtype=torch.float64))
+    solution = lw.Compiled(1).solve(problem, method, method.counting_numbers(graph))
+    assert isinstance(solution, CompiledSolution)
+    (part,) = solution.session.parts
+    chosen = np.array([3, 4, 40, 77, 99])
+    run, journey = part.run.gathered(part.options, part.journey, chosen)
+    room = Room()
+    whole = replace(method, iterations=6, trace=True)(graph, tables).trace
+    assert whole is not None
+    for first, count in ((2, 1), (3, 3)):
+        more = part.options._replace(iterations=count)
+        trace, moved = run.go_on(more, journey, np.arange(run.blocks), room)
+        for sweep in range(count):
+            after = run.storage.unpack_examples(trace[sweep + 1], len(chosen))
+            wanted = whole[first + sweep + 1, chosen]
+            torch.testing.assert_close(after, wanted, rtol=0, atol=1e-12)
+            change = (wanted - whole[first + sweep, chosen]).abs().amax(-1)
+            np.testing.assert_allclose(moved[sweep, : len(chosen)], change, rtol=0, atol=1e-12)
 
 
 def test_evidence_roles_and_patterns() -> None:

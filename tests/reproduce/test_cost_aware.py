@@ -28,6 +28,7 @@ from loopwise.reproduce.cost_aware_runs import (
     LIKELIHOOD,
     MAGNITUDE,
     OURS,
+    REFITTED,
     SPARSE,
     STOPPING,
     STRONG,
@@ -51,14 +52,16 @@ TINY = Protocol(
     strengths=(1e-4, 1e-2),
     group_strengths=(1e-3,),
     counts=(5,),
-    curves=(OURS, L1_NAME, GROUP, MAGNITUDE),
+    curves=(OURS, REFITTED, L1_NAME, GROUP, MAGNITUDE),
     strong_curves=(OURS, L1_NAME),
     dense_epochs=2,
     epochs=2,
+    pruned_epochs=2,
     refit=1,
     sweeps=(1, 2, 3),
     limit=3,
     stopping_prices=(0.01, 0.3),
+    both_prices=(0.01, 0.3),
     stopping_epochs=2,
     fixed=(1, 3),
     tolerances=(0.1,),
@@ -211,10 +214,18 @@ def test_the_study_in_miniature(tmp_path: Path) -> None:
     for name in ("page.html", "index.md", "figure1.png", "stopping.png"):
         assert (folder / name).stat().st_size > 0
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*.json")}
-    assert len(before) == len(jobs(TINY))
+    assert len(before) == len(jobs(TINY)) + 1  # refitted systems come with those that they were
     again, complete = cost_aware.reproduce(folder, "quick", 0, None, lambda *_: pytest.fail("ran again"), TINY)
     assert complete and [cell.ours for cell in again.cells] == [cell.ours for cell in results.cells]
     assert {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*.json")} == before
+
+
+def test_fewer_truths_of_what_follows_figure_1() -> None:
+    found = jobs(replace(TINY, truths=3, others=1))
+    assert {job.truth for job in found if job.study == FIGURE1} == {0, 1, 2}
+    assert {job.truth for job in found if job.study != FIGURE1} == {0}
+    assert {job.study for job in found if job.truth == 0} == {FIGURE1, STRONG, SWEEPS, STOPPING, BOTH}
+    assert REFITTED not in {job.curve for job in found} and OURS in {job.curve for job in found}
 
 
 def test_runs_of_another_protocol_are_not_mixed_in(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from loopwise.budget.baselines import fit_with_prior, random_factors, strongest,
 from loopwise.budget.budgeted import Budgeted, Smoothing
 from loopwise.budget.calibration import Nanoseconds, calibrate
 from loopwise.budget.cost import Cells, Cost, Factors, Messages, Sweeps
+from loopwise.budget.escalation import Escalation
 from loopwise.budget.features import (
     STANDARD,
     Bias,
@@ -55,6 +56,7 @@ __all__ = [
     "Course",
     "Doubling",
     "Entropy",
+    "Escalation",
     "Factors",
     "Falling",
     "Feature",

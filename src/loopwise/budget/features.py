@@ -26,7 +26,8 @@ class Course:
 
     ``trace``: ``[sweeps + 1, *batch, states]``; row 0 is what was there before sweep number ``first``. ``watched``:
     bool ``[*b, variables]``, the variables whose beliefs matter (outputs). ``limit``: sweeps at most. ``last``: the
-    largest change of the sweep before the first, if there was one, ``[*batch]``.
+    largest change of the sweep before the first, if there was one, ``[*batch]``. ``known``: the largest change of each
+    sweep, ``[sweeps, *batch]``, where it is known already.
     """
 
     graph: FactorGraph
@@ -35,6 +36,7 @@ class Course:
     limit: int
     first: int = 1
     last: Tensor | None = None
+    known: Tensor | None = None
 
     @property
     def sweeps(self) -> Tensor:
@@ -70,7 +72,7 @@ class Course:
     @cached_property
     def largest(self) -> Tensor:
         """The largest of them, ``[sweeps, *batch]``."""
-        return self.changes.amax(-1)
+        return self.changes.amax(-1) if self.known is None else self.known
 
 
 class Feature(ABC):

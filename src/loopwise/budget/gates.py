@@ -21,6 +21,7 @@ from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.learn.system import graph_of
 
 MEDIAN = 4.0  # the strength of the median factor, where the unit is taken from a model
+STRONGEST, BISECTIONS = 10.0, 60  # at most so many times stronger, found to so many binary digits
 
 
 class Faded(NamedTuple):
@@ -78,18 +79,47 @@ class Gate:
             found[group.name] = torch.where(barred, torch.inf, self.strength(safe, group.arity))
         return found
 
-    def fade(self, graph: FactorGraph, tables: Mapping[str, Tensor], sharpness: float, hard: bool = False) -> Faded:
+    def boosts(self, graph: FactorGraph, tables: Mapping[str, Tensor], sharpness: float = 1.0) -> dict[str, Tensor]:
+        r"""By how much each factor must be made stronger for fading to leave it as it is, ``[factors or 1]`` by group:
+        :math:`a` with :math:`a\,\tau(a^2S)=1`.
+
+        A dense model behind gates is then the dense model still, while without that its factors begin as shares
+        :math:`\tau(S)` of themselves. Strengths that depend on examples are averaged; factors too weak for any sensible
+        :math:`a`, and those with hard zeros, have 1. By bisection, O(factors).
+        """
+        found = {}
+        for name, strengths in self.strengths(graph, tables).items():
+            each = strengths.detach().reshape(-1, strengths.shape[-1]).mean(0) / self.unit
+            low, high = torch.ones_like(each), torch.full_like(each, STRONGEST)
+            for _ in range(BISECTIONS):
+                middle = (low * high).sqrt()
+                enough = middle * self.step(middle.square() * each, sharpness) >= 1
+                low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
+            possible = torch.isfinite(each) & (STRONGEST * self.step(STRONGEST**2 * each, sharpness) >= 1)
+            found[name] = torch.where(possible, high, 1.0)
+        return found
+
+    def fade(
+        self,
+        graph: FactorGraph,
+        tables: Mapping[str, Tensor],
+        sharpness: float,
+        hard: bool = False,
+        boosts: Mapping[str, Tensor] | None = None,
+    ) -> Faded:
         r""":math:`\eta'=\tau(S)\,\iota` for tables :math:`\eta=\iota+\sum_i u_i`; the terms :math:`u_i` of single
         variables, which the strength does not count, are added to their unary factors.
 
         ``hard``: factors with :math:`\tau<\frac12` are 0, the others keep :math:`\tau(S)\,\iota`, and presences are 0
-        or 1. O(cells).
+        or 1. ``boosts``: what :math:`\iota` is multiplied by first. O(cells).
         """
         faded, present, moved = dict(tables), {}, []
         for group in self.gated_groups(graph):
             table = tables[group.name]
             safe, barred = _without_zeros(table, group.arity)
             part, terms = self.strength.split(safe, group.arity)
+            if boosts is not None:
+                part = part * boosts[group.name].reshape(-1, *[1] * group.arity)
             tau = self.step(part.flatten(part.ndim - group.arity).square().sum(-1) / self.unit, sharpness)
             share = torch.where(tau < 0.5, 0.0, tau) if hard else tau
             whole = barred.reshape(*barred.shape, *[1] * group.arity)
@@ -104,14 +134,21 @@ class Gated(nn.Module):
     evaluation (``module.eval()``), where factors with :math:`\tau<\frac12` say nothing.
 
     To have the run really shortened, :func:`~loopwise.budget.prune` rebuilds the graph. ``sharpness``: of the step; a
-    run of training sets it by its schedule.
+    run of training sets it by its schedule. ``boosts``: of :meth:`Gate.boosts`, to begin with the model as it was.
 
     Gradients are those of the spec, section 3.2, with the price of presence included where a loss adds it.
     """
 
     sharpness: Tensor
 
-    def __init__(self, potentials: nn.Module, gate: Gate | None = None, *, sharpness: float = 1.0) -> None:
+    def __init__(
+        self,
+        potentials: nn.Module,
+        gate: Gate | None = None,
+        *,
+        sharpness: float = 1.0,
+        boosts: Mapping[str, Tensor] | None = None,
+    ) -> None:
         super().__init__()
         self.graph = graph_of(potentials)
         self.potentials = potentials
@@ -122,13 +159,26 @@ class Gated(nn.Module):
             check_unaries(self.graph, self.gate.gated_groups(self.graph))
         check_sharpness(sharpness)
         self.register_buffer("sharpness", torch.tensor(float(sharpness), dtype=torch.float64))
+        self._boosted = boosts is not None
+        if boosts is not None:  # by number: names of groups need not be names of buffers
+            for number, group in enumerate(self.gate.gated_groups(self.graph)):
+                self.register_buffer(f"boost{number}", boosts[group.name].clone())
 
     def forward(self, *inputs: Any, **named: Any) -> dict[str, Tensor]:
         return self.fade(*inputs, **named).tables
 
     def fade(self, *inputs: Any, **named: Any) -> Faded:
         """Tables and presences; hard in evaluation mode."""
-        return self.gate.fade(self.graph, self.potentials(*inputs, **named), float(self.sharpness), not self.training)
+        tables = self.potentials(*inputs, **named)
+        return self.gate.fade(self.graph, tables, float(self.sharpness), not self.training, self.boosts)
+
+    @property
+    def boosts(self) -> dict[str, Tensor] | None:
+        """What each factor is multiplied by before it fades, by group."""
+        if not self._boosted:
+            return None
+        groups = self.gate.gated_groups(self.graph)
+        return {group.name: self.get_buffer(f"boost{number}") for number, group in enumerate(groups)}
 
     def sharpen(self, sharpness: float) -> None:
         """Sets the sharpness of the step."""

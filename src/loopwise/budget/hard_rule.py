@@ -1,7 +1,8 @@
 """The hard rule inside a batch: examples stop one by one, and those that still run are gathered into full lanes.
 
 In: a problem, a policy. Out: :class:`Stopped`, each example's beliefs when its policy stopped it. Stage: budget.
-Messages stay packed as the kernels keep them from sweep to sweep; only beliefs, which are few, are looked at.
+Messages stay packed as the kernels keep them from sweep to sweep; only beliefs, which are few, are looked at, and they
+too as they stand. Where a look costs more than a sweep, several sweeps are made at a time and looked at together.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from torch import Tensor
 
 from loopwise.budget.features import Course
 from loopwise.budget.policy import Policy
-from loopwise.graph.layout import Layout
 from loopwise.inference.base import Problem
 from loopwise.inference.compiled import Compiled, CompiledSolution
-from loopwise.inference.kernel_run import Options, Record, Room
+from loopwise.inference.kernel_run import Journey, KernelRun, Options, Room
 from loopwise.inference.message_passing import MessagePassing, default_engine
-from loopwise.inference.parts import RANGES, Keep, Part, solve
+from loopwise.inference.parts import RANGES
 from loopwise.inference.schedules import Flooding, Sequential
 from loopwise.inference.storage import Arrangement
-from loopwise.inference.threads import available_threads, in_threads
-from loopwise.kernels.arithmetic import LANES
 
-# Examples are gathered anew when so small a share of the blocks would do: to repack costs about three sweeps.
-GATHER_BELOW = 0.6
+# Examples are gathered anew when so small a share of the blocks would do: to gather them costs a few sweeps.
+GATHER_BELOW = 0.5
+# Numbers of messages that take about as long as the fixed part of a look: shorter sweeps are made several at a time.
+LOOK = 150_000
+# Numbers of a block that the cache holds: several sweeps of it while it is there cost less than coming back, which
+# makes up for those that turn out to be too many.
+CACHED = 100_000
+AT_LEAST, AT_MOST = 3, 8  # sweeps at a time where that is so, and at all
 
 
 class Stopped(NamedTuple):
@@ -56,59 +60,88 @@ def run_until_stopped(problem: Problem, method: MessagePassing, policy: Policy, 
         start = engine.solve(problem, none, numbers)
         if not isinstance(start, CompiledSolution):
             return None
-        run = _Run(start, policy, method.iterations, engine.threads or available_threads())
-        return run.to_the_end(problem, watched)
+        return _Run(problem, start, policy, method.iterations, watched).to_the_end()
 
 
 @dataclass
 class _Team:
-    """Examples that run side by side in one part; only the ``live`` ones still count."""
+    """Examples that run side by side; only the ``live`` ones still count. Places are ``[block, lane]``."""
 
-    part: Part
-    rows: Tensor  # which example of the batch each of the part is
-    live: Tensor  # places within the part
-    before: Tensor  # beliefs of the live ones after the last sweep
-    last: Tensor | None = None  # how much a belief of each changed at most in that sweep
+    run: KernelRun
+    journey: Journey
+    rows: Tensor  # int64 [blocks, lanes]: which example of the batch stands at each place
+    live: Tensor  # bool [blocks, lanes]
+    watched: Tensor  # bool [*places, variables]
+    sweep: int = 0  # how many were made
+    last: Tensor | None = None  # how much a belief of each changed at most in the last one, [blocks, lanes]
+
+    @staticmethod
+    def of(run: KernelRun, journey: Journey, rows: Tensor, watched: Tensor) -> _Team:
+        """``rows``: of the run's examples. Lanes that are left over stand for none, and are dead from the start."""
+        lanes = run.storage.lanes if run.storage.arrangement is Arrangement.EXAMPLES else 1
+        places = rows.new_full((run.blocks * lanes,), int(rows[0]))
+        places[: len(rows)] = rows
+        live = torch.arange(len(places)) < len(rows)
+        seen = watched if watched.ndim == 1 else watched[places].reshape(run.blocks, lanes, -1)
+        return _Team(run, journey, places.reshape(-1, lanes), live.reshape(-1, lanes), seen)
+
+    @property
+    def beliefs(self) -> Tensor:
+        """As they stand, ``[blocks, lanes, states]``, not a copy."""
+        blocks, lanes = self.live.shape
+        return torch.from_numpy(self.journey.flow.beliefs).reshape(blocks, -1, lanes).transpose(1, 2)
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """Those that have live examples."""
+        return np.flatnonzero(self.live.any(1).numpy())
 
     @property
     def sparse(self) -> bool:
         """Whether gathering the live ones would save enough."""
-        packed = self.part.run.storage.arrangement is Arrangement.EXAMPLES
-        blocks = -(-len(self.live) // LANES)
-        return packed and blocks <= GATHER_BELOW * self.part.run.blocks
+        packed = self.run.storage.arrangement is Arrangement.EXAMPLES
+        return packed and -(-int(self.live.sum()) // self.live.shape[1]) <= GATHER_BELOW * self.run.blocks
+
+    def at_once(self, limit: int) -> int:
+        """How many sweeps to make before the next look."""
+        size = self.run.block_size
+        packed = self.run.storage.arrangement is Arrangement.EXAMPLES
+        least = AT_LEAST if packed and size <= CACHED else 1
+        return min(AT_MOST, limit - self.sweep, max(least, LOOK // max(len(self.blocks) * size, 1)))
+
+    def lost(self) -> bool:
+        """Whether digits of a live example were lost to underflow in the last sweep."""
+        if len(self.run.semiring) >= 2:
+            return False
+        lowest = torch.from_numpy(self.journey.lowest[: self.run.examples])
+        floor = RANGES[lowest.dtype].floor
+        return not bool((lowest > floor)[self.live.reshape(-1)[: self.run.examples]].all())
 
 
 class _Run:
-    def __init__(self, start: CompiledSolution, policy: Policy, limit: int, threads: int) -> None:
-        self.policy, self.limit, self.threads = policy, limit, threads
-        self.rooms = [Room() for _ in range(threads)]
-        options = start.session.options
-        self.none = options
-        self.one = Options(options.schedule, 1, 0.0, options.damping)
-        self.teams = [_team(part, part.index) for part in start.session.parts]
-        self.domain, count = start.domain, sum(len(team.rows) for team in self.teams)
-        like = self.teams[0].before
-        self.states = like.new_empty(count, like.shape[-1])
-        self.sweeps = torch.zeros(count, dtype=torch.int64)
-        self.residual = like.new_zeros(count)
+    def __init__(self, problem: Problem, start: CompiledSolution, policy: Policy, limit: int, watched: Tensor) -> None:
+        self.problem, self.policy, self.limit, self.domain = problem, policy, limit, start.domain
+        graph, options = problem.graph, start.session.options
+        self.none, self.one = options, Options(options.schedule, 1, 0.0, options.damping)
+        flat = watched.expand(*problem.batch, graph.variables).reshape(-1, graph.variables)
+        same = bool((flat == flat[:1]).all())
+        self.watched = flat[0] if same else flat
+        self.teams = [_Team.of(part.run, part.journey, part.index, self.watched) for part in start.session.parts]
+        self.room = Room()
+        self.states = start.states.new_empty(len(flat), graph.layout.states)
+        self.sweeps = torch.zeros(len(flat), dtype=torch.int64)
+        self.residual = self.states.new_zeros(len(flat))
 
-    def to_the_end(self, problem: Problem, watched: Tensor) -> Stopped | None:
-        graph, batch = problem.graph, problem.batch
-        flat = watched.expand(*batch, graph.variables).reshape(-1, graph.variables)
-        for sweep in range(1, self.limit + 1):
-            for team in self.teams:
-                now = self._advance(team)
-                if now is None:
-                    return None
-                trace, rows = torch.stack([team.before, now]), team.rows[team.live]
-                course = Course(graph, trace, flat[rows], self.limit, sweep, team.last)
-                stop = self.policy(course)[-1] > 0
-                if sweep == self.limit:
-                    stop = torch.ones_like(stop)
-                self._retire(team, now, course.largest[-1], stop, sweep)
-            self.teams = [part for team in self.teams if len(team.live) for part in self._gathered(team, graph.layout)]
-            if not self.teams:
-                break
+    def to_the_end(self) -> Stopped | None:
+        while self.teams:
+            team = self.teams.pop()
+            if not self._advance(team):
+                return None
+            if bool(team.live.any()):
+                self.teams.append(self._gathered(team) if team.sparse else team)
+        batch = self.problem.batch
+        if bool(torch.isnan(self.states).any()):
+            return None
         return Stopped(
             self.states.reshape(*batch, -1),
             self.sweeps.reshape(batch),
@@ -117,62 +150,51 @@ class _Run:
             self.domain,
         )
 
-    def _advance(self, team: _Team) -> Tensor | None:
-        """One sweep; the beliefs of the live examples, None if digits were lost to underflow."""
-        part = team.part
-        if part.run.storage.arrangement is Arrangement.EXAMPLES:
-            now, lowest = self._sweep_blocks(part, team.live.numpy())
-        else:
-            part.journey = part.run.start(self.one, part.journey.m, Record())
-            now, lowest = part.states[team.live], torch.from_numpy(part.journey.lowest)[team.live]
-        floor = RANGES[now.dtype].floor if len(part.run.semiring) < 2 else -torch.inf
-        return now if bool((lowest > floor).all()) and not bool(torch.isnan(now).any()) else None
+    def _advance(self, team: _Team) -> bool:
+        """Some sweeps and a look at each; False if digits were lost to underflow."""
+        count, (blocks, lanes) = team.at_once(self.limit), team.live.shape
+        trace, moved = team.run.go_on(self.one._replace(iterations=count), team.journey, team.blocks, self.room)
+        if team.lost():
+            return False
+        course = Course(
+            self.problem.graph,
+            torch.from_numpy(trace).reshape(count + 1, blocks, -1, lanes).transpose(2, 3),
+            team.watched,
+            self.limit,
+            team.sweep + 1,
+            team.last,
+            torch.from_numpy(moved[:, : blocks * lanes].reshape(count, blocks, lanes).copy()),
+        )
+        stop = self.policy(course) > 0
+        team.sweep += count
+        if team.sweep == self.limit:
+            stop[-1] = True
+        self._retire(team, course, stop & team.live)
+        team.last = course.largest[-1]
+        return True
 
-    def _sweep_blocks(self, part: Part, live: np.ndarray) -> tuple[Tensor, Tensor]:
-        """One sweep of the blocks that have live examples, each in memory that is used again and stays in the cache."""
-        run, size = part.run, part.run.block_size
-        blocks, first = np.unique(live // LANES, return_index=True)
-        groups = np.split(live % LANES, first[1:])
-        found: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(blocks)
-        threads = min(run.parts(len(live) * run.storage.layout.edges), len(blocks))
-
-        def work(thread: int) -> None:
-            for place in range(len(blocks) * thread // threads, len(blocks) * (thread + 1) // threads):
-                block, lanes = int(blocks[place]), torch.from_numpy(groups[place])
-                messages = part.journey.m[block * size : (block + 1) * size]
-                journey = run.again(self.one, messages, Record(), block, self.rooms[thread])
-                beliefs = torch.from_numpy(journey.beliefs).reshape(-1, LANES).T
-                found[place] = beliefs[lanes], torch.from_numpy(journey.lowest)[block * LANES + lanes]
-
-        in_threads(threads, work)
-        return torch.cat([beliefs for beliefs, _ in found]), torch.cat([lowest for _, lowest in found])
-
-    def _retire(self, team: _Team, now: Tensor, change: Tensor, stop: Tensor, sweep: int) -> None:
-        """Keeps what stopped examples believe, and forgets them."""
-        if not bool(stop.any()):
-            team.last, team.before = change, now
+    def _retire(self, team: _Team, course: Course, stop: Tensor) -> None:
+        """Keeps what examples believed where they first stopped, and forgets them. ``stop``: ``[sweeps, *places]``."""
+        done = stop.any(0)
+        if not bool(done.any()):
             return
-        rows = team.rows[team.live[stop]]
-        self.states[rows] = now[stop]
-        self.sweeps[rows] = sweep
-        self.residual[rows] = change[stop]
-        team.live, team.last, team.before = team.live[~stop], change[~stop], now[~stop]
+        first = stop.to(torch.uint8).argmax(0)[done]
+        block, lane = done.nonzero(as_tuple=True)
+        rows = team.rows[done]
+        self.states[rows] = course.now[first, block, lane]
+        self.sweeps[rows] = first + course.first
+        self.residual[rows] = course.largest[first, block, lane]
+        team.live &= ~done
 
-    def _gathered(self, team: _Team, layout: Layout) -> list[_Team]:
-        """The team, or its live examples in fewer blocks with their messages."""
-        if not team.sparse:
-            return [team]
-        old = team.part
-        messages = old.run.storage.unpack_messages(old.journey.m, len(old.index))[team.live]
-        neutral = old.run.neutral
-        teams = []
-        for part in solve(old.given.select(team.live), self.none, layout, self.threads, False, Keep()):
-            part.journey.m[:] = part.run.storage.pack_messages(messages[part.index], neutral)
-            live = torch.arange(len(part.index))
-            last = None if team.last is None else team.last[part.index]
-            teams.append(_Team(part, team.rows[team.live[part.index]], live, team.before[part.index], last))
-        return teams
-
-
-def _team(part: Part, rows: Tensor) -> _Team:
-    return _Team(part, rows, torch.arange(len(part.index)), part.states)
+    def _gathered(self, team: _Team) -> _Team:
+        """The live examples of a team in fewer blocks, with their messages."""
+        flat = team.live.reshape(-1)
+        run, journey = team.run.gathered(self.none, team.journey, flat.nonzero()[:, 0].numpy())
+        new = _Team.of(run, journey, team.rows.reshape(-1)[flat], self.watched)
+        new.sweep = team.sweep
+        if team.last is not None:
+            known = team.last.reshape(-1)[flat]
+            new.last = known[-1:].expand(new.live.numel()).clone()
+            new.last[: len(known)] = known
+            new.last = new.last.reshape(new.live.shape)
+        return new

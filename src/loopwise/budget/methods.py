@@ -6,9 +6,11 @@ In: a :class:`Task` (a trained dense system and data). Out: systems, from dear t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+
+from torch import Tensor
 
 from loopwise.budget.baselines import fit_with_prior, own_weights, random_factors, strongest
 from loopwise.budget.budgeted import Smoothing
@@ -101,7 +103,9 @@ class Learned(Method):
     factor has this one; None takes the gate's own unit. ``features``: those of the policy, which is fitted
     to the model before and after they are trained together; empty: all sweeps are made. ``continued``: each price goes
     on from the weights of the last one, else each starts from the dense system, as published. ``refit``:
-    epochs of training without the price after pruning ("debias").
+    epochs of training without the price after pruning ("debias"). ``detach_features``: as for :class:`Stopping`.
+    ``whole``: factors are made stronger first, so that gates leave the dense system as it is (:meth:`Gate.boosts`);
+    else training begins with its faded copy.
     """
 
     gate: Gate | None = field(default_factory=Gate)
@@ -112,6 +116,8 @@ class Learned(Method):
     continued: bool = False
     refit: int = 0
     title: str = ""
+    detach_features: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.gate is None and not self.features:
@@ -157,22 +163,21 @@ class Learned(Method):
         inference: Stopping | MessagePassing = task.method
         if self.features:
             policy = Policy(self.features, stops=1.0 / max(2, min(STOPS, task.method.iterations)))
-            inference = Stopping(task.method, policy)
+            inference = Stopping(task.method, policy, self.detach_features)
         own = own_weights(dense, inference)
         if self.gate is None:
             return own
-        gated = Gated(own.potentials, self._unit(task))
+        with answering(dense):
+            tables = dense.tables(task.examples[: min(CHUNK, len(task.examples))])
+        gate = self._unit(task, tables)
+        gated = Gated(own.potentials, gate, boosts=gate.boosts(dense.graph, tables) if self.whole else None)
         return System(
             gated, own.inference, dense.decoder, graph=dense.graph, vocabulary=dense.vocabulary, roles=dense.roles
         )
 
-    def _unit(self, task: Task) -> Gate:
+    def _unit(self, task: Task, tables: Mapping[str, Tensor]) -> Gate:
         assert self.gate is not None
-        if self.median is None:
-            return self.gate
-        some = task.examples[: min(CHUNK, len(task.examples))]
-        with answering(task.dense):
-            return self.gate.scaled_to(task.dense.graph, task.dense.tables(some), self.median)
+        return self.gate if self.median is None else self.gate.scaled_to(task.dense.graph, tables, self.median)
 
     def _hard(self, task: Task, current: System) -> System:
         """A deployable copy."""
@@ -185,34 +190,38 @@ class Learned(Method):
 
 @dataclass(frozen=True)
 class Lasso(Method):
-    """L1 on the cells of tables, by proximal steps; a factor goes when all of its cells are 0."""
+    """L1 on the cells of tables, by proximal steps; a factor goes when all of its cells are 0.
+
+    ``continued``: each strength goes on from the last one's system, on the graph that is left, else each starts from
+    the dense one.
+    """
 
     strengths: tuple[float, ...]
     refit: int = 0
+    continued: bool = False
 
     @property
     def name(self) -> str:
         return "L1, refitted" if self.refit else "L1"
 
     def systems(self, task: Task) -> Iterator[Made]:
-        for strength in self.strengths:
-            yield strength, task.refit(_penalised(task, L1(strength)), self.refit)
+        return _path(task, [(strength, L1(strength)) for strength in self.strengths], self.refit, self.continued)
 
 
 @dataclass(frozen=True)
 class GroupLasso(Method):
-    """A penalty on whole tables, by proximal steps: factors go as wholes."""
+    """A penalty on whole tables, by proximal steps: factors go as wholes. ``continued`` as for :class:`Lasso`."""
 
     strengths: tuple[float, ...]
     refit: int = 0
+    continued: bool = False
 
     @property
     def name(self) -> str:
         return "group lasso, refitted" if self.refit else "group lasso"
 
     def systems(self, task: Task) -> Iterator[Made]:
-        for strength in self.strengths:
-            yield strength, task.refit(_penalised(task, Group(strength)), self.refit)
+        return _path(task, [(strength, Group(strength)) for strength in self.strengths], self.refit, self.continued)
 
 
 @dataclass(frozen=True)
@@ -283,16 +292,21 @@ class FixedTolerance(Method):
             yield tolerance, task.refit(own_weights(task.dense, method), self.refit)
 
 
-def _penalised(task: Task, prior: L1 | Group) -> System:
-    return fit_with_prior(
-        task.dense,
-        task.examples,
-        task.loss,
-        prior,
-        rate=task.rate,
-        epochs=task.epochs,
-        batch=task.batch,
-        clip=task.clip,
-        seed=task.seed,
-        progress=False,
-    )
+def _path(task: Task, priors: list[tuple[float, L1 | Group]], refit: int, continued: bool) -> Iterator[Made]:
+    start = task.dense
+    for strength, prior in sorted(priors, key=lambda pair: pair[0]) if continued else priors:
+        found = fit_with_prior(
+            start,
+            on_graph(task.examples, start.graph),
+            task.loss,
+            prior,
+            rate=task.rate,
+            epochs=task.epochs,
+            batch=task.batch,
+            clip=task.clip,
+            seed=task.seed,
+            progress=False,
+        )
+        if continued and any(group.arity >= 2 for group in found.graph.groups):
+            start = own_weights(found)  # before anybody trains it on
+        yield strength, task.refit(found, refit)

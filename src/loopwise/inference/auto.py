@@ -7,6 +7,7 @@ evidence often turns a hopeless graph into an easy one.
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ from loopwise.inference.message_passing import BP, MessagePassing
 from loopwise.inference.pruning import Pruning
 from loopwise.inference.schedules import Sequential
 from loopwise.notices import ConvergenceWarning
+
+logger = logging.getLogger(__name__)
 
 MEMORY_LIMIT = 2.0 * 2**30  # bytes
 CELL_LIMIT = 2.0**31  # clique cells over all examples: some 10 ns each, so about half a minute
@@ -159,5 +162,6 @@ def _pruning(problem: Problem) -> Pruning | None:
 
 
 def _noted(beliefs: Beliefs, note: str) -> Beliefs:
+    logger.info("%s: %s", beliefs.status.method, note)
     beliefs.status = replace(beliefs.status, notes=(*beliefs.status.notes, note))
     return beliefs

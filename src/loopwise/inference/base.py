@@ -98,7 +98,9 @@ class Inference(ABC):
         of earlier beliefs on this graph, under the same pattern of evidence.
         """
         if initial is not None and not self.takes_messages:
-            raise ValueError(f"{type(self).__name__} passes no messages, so it takes no initial ones")
+            raise ValueError(
+                f"{type(self).__name__} passes no messages, so it takes no initial ones; leave initial out"
+            )
         rest, own = split_potentials(graph, potentials)
         tables, batch = checked_tables(graph, rest)
         values = clamped_values(graph, evidence)
@@ -106,7 +108,8 @@ class Inference(ABC):
             batch = broadcast_batches(batch, values.shape[:-1], *own_batches(graph, own))
         except RuntimeError:
             raise ValueError(
-                f"evidence for {values.shape[:-1]} examples does not fit potentials for {tuple(batch)}"
+                f"evidence for {values.shape[:-1]} examples does not fit potentials for {tuple(batch)}; "
+                "give both for the same batch, or one of them without"
             ) from None
         numbers = [*tables.values(), *(value for values_of in own.values() for value in values_of if value is not None)]
         like = next((table.new_empty(0) for table in numbers), torch.empty(0, dtype=torch.float64))
@@ -197,7 +200,8 @@ def _started(problem: Problem, initial: Tensor | None) -> Problem:
         initial = initial.to(problem.like).expand(*problem.batch, slots)
     except RuntimeError:
         raise ValueError(
-            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of {tuple(problem.batch)}"
+            f"initial messages for {tuple(initial.shape[:-1])} examples do not fit a batch of {tuple(problem.batch)}; "
+            "give one row for each example"
         ) from None
     # Messages count up to a factor: from here on they are normalised, also those that no sweep will touch.
     return replace(problem, initial=normalised_messages(problem.graph.layout, initial))

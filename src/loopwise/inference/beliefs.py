@@ -132,7 +132,7 @@ class Beliefs:
     def messages(self) -> Tensor:
         """Final factor-to-variable log messages ``[*batch, slots]``, to be given back as ``initial``."""
         if self._messages_source is None:
-            raise ValueError(f"{self.status.method} passes no messages")
+            raise ValueError(f"{self.status.method} passes no messages; run lw.BP() or lw.TRW() to have some")
         with torch.set_grad_enabled(self._recording):
             return self._messages_source()
 

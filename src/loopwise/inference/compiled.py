@@ -44,9 +44,15 @@ class Compiled:
 
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Solution:
         if problem.like.device.type != "cpu":
-            raise ValueError(f"the compiled engine runs on the CPU; the potentials are on {problem.like.device}")
+            raise ValueError(
+                f"the compiled engine runs on the CPU; the potentials are on {problem.like.device}; "
+                "move them there, or use engine=Reference()"
+            )
         if problem.like.dtype not in RANGES:
-            raise ValueError(f"the compiled engine takes float32 or float64 potentials, not {problem.like.dtype}")
+            raise ValueError(
+                f"the compiled engine takes float32 or float64 potentials, not {problem.like.dtype}; "
+                "convert them, or use engine=Reference()"
+            )
         if problem.graph.structured:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
         given = _scaled(problem, method, numbers)
@@ -130,7 +136,9 @@ class CompiledSolution:
                     return self._joined(partial(Part.factor, number=number), *shape)
                 beliefs = factor_softmax(member, self.given.tables[number], self.results.n)
                 return beliefs.reshape(*self.problem.batch, *shape)
-        raise ValueError(f"no factor group {name!r} of arity 2 or more")
+        raise ValueError(
+            f"no factor group {name!r} of arity 2 or more; factors of fewer variables are read from the variables"
+        )
 
     def structured(self) -> Tensor:
         return self.states.new_zeros(*self.problem.batch, 0)  # there are none

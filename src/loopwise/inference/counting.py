@@ -106,7 +106,10 @@ class Reweighted(Counting):
                 tensors.append(_tensor(self.rho))
             given = tensors[-1].detach().numpy()
             if given.shape not in ((), (1,), (count,)):
-                raise ValueError(f"rho of group {name!r} has shape {given.shape}, not one number or {count} of them")
+                raise ValueError(
+                    f"rho of group {name!r} has shape {given.shape}, not one number or {count} of them; "
+                    "give one of these"
+                )
             pieces.append(np.broadcast_to(given, (count,)))
         rho = np.concatenate([*pieces, np.zeros(0)])
         bad = np.flatnonzero(~(rho > 0) | ~np.isfinite(rho))
@@ -137,7 +140,8 @@ class Given(Counting):
         if bad.size:
             raise ValueError(
                 f"counting numbers of variable {bad[0]} and its factors add up to {total[bad[0]]:g}; "
-                "they must be positive (condition P)"
+                "they must be positive (condition P); "
+                "raise them"
             )
         if weights.trained is None and not variable.requires_grad:
             return CountingNumbers(weights.factor, total)

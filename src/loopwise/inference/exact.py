@@ -6,6 +6,7 @@ adjoints is one more pass over the tree with tangents."""
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +32,8 @@ from loopwise.inference.junction_tree import Calibration, Floats
 from loopwise.inference.pruning import PrunedCalibration, Pruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
+
+logger = logging.getLogger(__name__)
 
 WORTH_PRUNING = 2.0**22  # clique cells: below, inference takes less time than looking for impossible values
 
@@ -111,7 +114,10 @@ class Exact(Inference):
             pruning = None if possible.all() else Pruning.of(graph, possible)
             if pruning is not None:
                 if pruning.empty is not None:
-                    raise ImpossibleError(f"variable {pruning.empty} has no possible value: the zeros rule out each")
+                    raise ImpossibleError(
+                        f"variable {pruning.empty} has no possible value: the zeros rule out each; "
+                        "allow one, or take back evidence"
+                    )
                 small = self._affordable(pruning.graph, len(theta))
                 return PrunedCalibration(pruning, small, theta, maximise)
         return Calibration(self._affordable(graph, len(theta)), theta, maximise)
@@ -134,6 +140,7 @@ class Exact(Inference):
                 f"exact inference on {graph!r} would visit {tree.total_cells:.3g} cells an example, over the "
                 f"limit of {self.cell_limit:.3g} ({width}): raise cell_limit, or {remedy}"
             )
+        logger.debug("junction tree of %.3g cells, %.3g bytes; %s", tree.total_cells, needed, width)
         return tree
 
 
@@ -304,7 +311,9 @@ def _check_possible(log_partition: np.ndarray, batch: torch.Size) -> None:
     impossible = np.flatnonzero(np.isneginf(log_partition))
     if impossible.size:
         where = f" in example {tuple(map(int, np.unravel_index(impossible[0], batch)))}" if batch else ""
-        raise ImpossibleError(f"the zeros of the potentials leave no possible configuration{where}")
+        raise ImpossibleError(
+            f"the zeros of the potentials leave no possible configuration{where}; relax a zero, or take back evidence"
+        )
 
 
 class _LogPartition(torch.autograd.Function):

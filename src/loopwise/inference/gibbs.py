@@ -22,7 +22,7 @@ from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
-from loopwise.notices import ConvergenceWarning
+from loopwise.notices import ConvergenceWarning, callers_level
 
 if TYPE_CHECKING:
     from loopwise.kernels.gibbs import BinaryArrays, FactorArrays
@@ -101,7 +101,7 @@ class Gibbs(Inference):
                 f"Gibbs chains disagree: split R-hat {shrink.max(initial=1.0):.3g} is not below {MIXED}; "
                 "raise burn_in and samples",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=callers_level(),
             )
 
         def factors(name: str) -> Tensor:
@@ -171,7 +171,10 @@ class _Sampler(Inference):
 
     def run(self, problem: Problem) -> Beliefs:
         if problem.batch:
-            raise ValueError(f"sample takes one model and one evidence, not a batch of shape {tuple(problem.batch)}")
+            raise ValueError(
+                f"sample takes one model and one evidence, not a batch of shape {tuple(problem.batch)}; "
+                "call it once for each"
+            )
         draws = -(-self.count // self.chains) if self.count else 0
         possible, samples = _run_chains(
             problem,

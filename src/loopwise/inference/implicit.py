@@ -243,7 +243,10 @@ class _Capture(Inference):
 def _checked_gradient(method: Inference, problem: Problem) -> MarginalGradient:
     gradient = getattr(method, "gradient", None)
     if not isinstance(gradient, MarginalGradient):
-        raise GradientError(f"{type(method).__name__} names no gradient that works on marginals, but {gradient!r}")
+        raise GradientError(
+            f"{type(method).__name__} names no gradient that works on marginals, but {gradient!r}; "
+            "use gradient=Perturbation(), FixedPoint() or LinearSolve()"
+        )
     name = type(gradient).__name__
     if problem.initial is not None and problem.initial.requires_grad:
         raise GradientError(

@@ -16,7 +16,7 @@ from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.inference.threads import in_threads
 from loopwise.kernels import arithmetic
-from loopwise.kernels.plan import SHARED, Flow, Numbers, Plan, Steps
+from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Flow, Numbers, Plan, Steps
 
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
@@ -138,6 +138,59 @@ class KernelRun:
             self._run_blocks(options, journey, block, block, block + 1)
         return journey
 
+    def go_on(
+        self, options: Options, journey: Journey, blocks: np.ndarray, room: Room
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Makes all of ``options.iterations`` more in these blocks (sorted numbers) of a run by :meth:`start` that
+        recorded nothing and had no tolerance.
+
+        Its arrays are written over. Beliefs before and after each sweep, ``[sweeps + 1, *beliefs]``, and their largest
+        changes, ``[sweeps, examples]``, padded; both in ``room``, with anything in them for other blocks.
+        """
+        beliefs, count, padded = journey.flow.beliefs, options.iterations, self.blocks * self.storage.lanes
+        trace = room.array("trace", (count + 1) * len(beliefs), beliefs.dtype).reshape(count + 1, len(beliefs))
+        moved = room.array("moved", count * padded, beliefs.dtype).reshape(count, padded)
+        trace[0] = beliefs
+        if self.storage.arrangement is Arrangement.FACTORS:
+            for sweep in range(count):
+                self._flood_graph(options._replace(iterations=1), journey, 1)
+                trace[sweep + 1], moved[sweep] = beliefs, journey.residual[0]
+            return trace, moved
+        parts = min(self.parts(len(blocks) * self.storage.lanes * self.storage.layout.edges), max(len(blocks), 1))
+
+        def work(part: int) -> None:
+            mine = blocks[len(blocks) * part // parts : len(blocks) * (part + 1) // parts]
+            for run in np.split(mine, np.flatnonzero(np.diff(mine) > 1) + 1):
+                if len(run):
+                    ends = int(run[0]), int(run[-1]) + 1
+                    self._run_blocks(options, journey, 0, *ends, 1, trace[1:].reshape(-1), moved)
+
+        in_threads(parts, work)
+        return trace, moved
+
+    def gathered(self, options: Options, journey: Journey, chosen: np.ndarray) -> tuple[KernelRun, Journey]:
+        """The same run of some of its examples, side by side in as few blocks as will do, ready to :meth:`go_on`."""
+        storage, groups, pieces, start = self.storage, self.plan.groups.copy(), [], 0
+
+        def picked(values: np.ndarray) -> np.ndarray:
+            return storage.pick_examples(values, self.blocks, chosen)
+
+        for row, member in zip(groups, storage.layout.message_groups, strict=True):
+            begin, block = int(row[TABLE_START]), int(row[TABLE_BLOCK])
+            size = block * self.blocks if block else member.group.count * member.group.cells
+            piece = self.numbers.theta[begin : begin + size]
+            pieces.append(picked(piece) if block else piece)
+            row[TABLE_START] = start
+            start += len(pieces[-1])
+        theta = pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, self.numbers.theta[:0]])
+        unary = picked(self.numbers.unary) if self.plan.unary_block else self.numbers.unary
+        plan, numbers = self.plan._replace(groups=groups), Numbers(theta, unary)
+        run = KernelRun(storage, plan, numbers, len(chosen), self.threads, self.semiring)
+        other = run._departure(options, picked(journey.m), Record(), run.blocks)
+        other.flow.n[:] = picked(journey.n)
+        other.flow.beliefs[:] = picked(journey.beliefs)
+        return run, other
+
     def _departure(
         self, options: Options, m: np.ndarray, record: Record, blocks: int, room: Room | None = None
     ) -> Journey:
@@ -255,7 +308,7 @@ class KernelRun:
         plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
         return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
 
-    def _flood_graph(self, options: Options, journey: Journey) -> None:
+    def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> None:
         from loopwise.kernels.schedules import flood_graph
 
         parts = self.parts(self.storage.layout.message_factors)
@@ -271,6 +324,7 @@ class KernelRun:
                 parts,
                 barrier,
                 change,
+                first_sweep,
                 options.iterations,
                 options.tolerance,
                 options.damping,
@@ -288,7 +342,17 @@ class KernelRun:
         last = int(journey.sweeps[0]) * int(journey.tape.n_step)
         journey.n = journey.flow.n[last : last + self.block_size]
 
-    def _run_blocks(self, options: Options, journey: Journey, origin: int, first: int, last: int) -> None:
+    def _run_blocks(
+        self,
+        options: Options,
+        journey: Journey,
+        origin: int,
+        first: int,
+        last: int,
+        first_sweep: int = 0,
+        trace: np.ndarray | None = None,
+        moved: np.ndarray | None = None,
+    ) -> None:
         from loopwise.kernels.schedules import run_blocks
 
         run_blocks(
@@ -297,17 +361,21 @@ class KernelRun:
             self.numbers,
             journey.flow,
             Flow(journey.m, journey.n, journey.beliefs),
+            journey.m is not journey.flow.m or journey.n is not journey.flow.n,
             journey.tape,
             origin,
             self.examples,
             first,
             last,
+            first_sweep,
             options.iterations,
             options.tolerance,
             options.damping,
             journey.sweeps,
             journey.residual,
             journey.lowest,
+            journey.m[:0] if trace is None else trace,
+            journey.m[:0].reshape(0, 0) if moved is None else moved,
             self.literal,
             self.general,
             self.sharing,

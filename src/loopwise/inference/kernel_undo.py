@@ -75,7 +75,9 @@ def record_for(tape: Tape, run: KernelRun, options: Options, parameters: bool, t
         return tape, Record(steps=True, every=1 if parameters or trace else 0)
     if isinstance(tape, Recompute):
         return tape, Record(every=1 if trace else 0)
-    raise ValueError(f"the compiled engine does not know the tape {tape!r}")
+    raise ValueError(
+        f"the compiled engine does not know the tape {tape!r}; use Store(), Recompute(), Checkpoints() or Fitting()"
+    )
 
 
 class KernelUndo:

@@ -67,7 +67,8 @@ class LossOfBeliefs:
         if not loss.requires_grad:
             raise GradientError(
                 f"the loss carries no gradient: either it does not look at the beliefs, or those of "
-                f"{type(self.inference).__name__} are not differentiable"
+                f"{type(self.inference).__name__} are not differentiable; "
+                "use the beliefs, or a method such as lw.BP()"
             )
         return loss, beliefs, leaves
 
@@ -136,7 +137,10 @@ def random_direction(tables: Mapping[str, Tensor], generator: torch.Generator) -
 def with_gradient(inference: Inference, estimator: object) -> Inference:
     """``inference`` with its backward by ``estimator``; a :class:`GradientError` if that pair is not valid."""
     if not _settable(inference, "gradient"):
-        raise GradientError(f"{type(inference).__name__} has no field 'gradient': its backward cannot be chosen")
+        raise GradientError(
+            f"{type(inference).__name__} has no field 'gradient': its backward cannot be chosen; "
+            "use lw.BP() or another method that has it"
+        )
     settable: Any = inference
     changed: Inference = replace(settable, gradient=estimator)
     return changed

@@ -28,7 +28,7 @@ from loopwise.inference.bethe import entropy_terms, expectation
 from loopwise.inference.gibbs import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.mean_field_gradient import Numbers, Run, differentiable_beliefs
-from loopwise.notices import ConvergenceWarning
+from loopwise.notices import ConvergenceWarning, callers_level
 
 # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
 _ROUNDING = 100 * float(np.finfo(np.float64).eps)
@@ -176,15 +176,16 @@ class MeanField(Inference):
                 f"mean field found no start of finite bound for {failed} of {examples} examples: "
                 "use more restarts, or a method that handles hard constraints",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=callers_level(),
             )
         late = int(((residuals > (self.tolerance or _ROUNDING)) & (origins != FAILED)).sum())
         if late and self.tolerance > 0:
             warnings.warn(
                 f"mean field stopped at its cap of {self.iterations} sweeps in {late} of {examples} "
-                f"examples: residual {residuals[origins != FAILED].max():.2g} is above {self.tolerance:.2g}",
+                f"examples: residual {residuals[origins != FAILED].max():.2g} is above {self.tolerance:.2g}; more "
+                "iterations help, tolerance=0 accepts the budget as it is",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=callers_level(),
             )
         return Status(
             method="MeanField",

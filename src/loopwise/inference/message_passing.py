@@ -38,7 +38,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.schedules import Flooding, Residual, Schedule
-from loopwise.notices import ConvergenceWarning, GradientError, LoopwiseWarning, callers_level
+from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
 ARRIVED = {torch.float64: 1e-6, torch.float32: 1e-5}
@@ -331,7 +331,7 @@ def _score(problem: Problem, assignment: Tensor) -> Tensor:
     if bool(torch.isneginf(value).any()):
         warnings.warn(
             "the assignment that max-product found breaks a hard zero; Exact(temperature=0) finds one that does not",
-            LoopwiseWarning,
+            ConstraintWarning,
             stacklevel=callers_level(),
         )
     return value

@@ -187,7 +187,8 @@ def solve(given: Scaled, options: Options, layout: Layout, threads: int, maximis
             if dead.size:
                 raise ImpossibleError(
                     f"no configuration is possible in example {int(part.index[dead[0]])}: "
-                    "the evidence or the zeros of the potentials contradict each other"
+                    "the evidence or the zeros of the potentials contradict each other; "
+                    "relax a zero, or take back evidence"
                 )
             parts.append(part)
     return parts
@@ -229,7 +230,10 @@ def _run(
     elif isinstance(options.schedule, Residual):
         arrangement = Arrangement.PLAIN
     else:
-        raise ValueError(f"the compiled engine does not know the schedule {options.schedule!r}")
+        raise ValueError(
+            f"the compiled engine does not know the schedule {options.schedule!r}; "
+            "use Flooding, Sequential or Residual, or engine=Reference()"
+        )
     storage = Storage.of(layout, arrangement)
     if arrangement is Arrangement.FACTORS:
         singles = [torch.tensor([k]) for k in range(given.examples)]

@@ -163,7 +163,8 @@ class Circuit:
         if bool(torch.isneginf(mass).any()):
             variable = int(torch.isneginf(mass).reshape(-1, mass.shape[-1]).any(0).nonzero()[0, 0])
             raise ImpossibleError(
-                f"no configuration is possible: messages to variable {variable} contradict each other"
+                f"no configuration is possible: messages to variable {variable} contradict each other; "
+                "relax a zero, or take back evidence"
             )
         return torch.exp(total - mass[..., self.state_variable])
 
@@ -183,7 +184,9 @@ class Circuit:
         ]
         if pieces:
             return torch.cat(pieces, -1)
-        raise ValueError(f"no factor group {name!r} of arity 2 or more")
+        raise ValueError(
+            f"no factor group {name!r} of arity 2 or more; factors of fewer variables are read from the variables"
+        )
 
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
         """Geometric average of probabilities, renormalised edge by edge; forbidden values stay forbidden."""
@@ -225,7 +228,10 @@ class Reference:
         circuit = Circuit(problem, method, numbers)
         m = circuit.initial() if problem.initial is None else problem.initial
         if not isinstance(method.schedule, (Flooding, Sequential, Residual)):
-            raise ValueError(f"the reference engine does not know the schedule {method.schedule!r}")
+            raise ValueError(
+                f"the reference engine does not know the schedule {method.schedule!r}; "
+                "use Flooding, Sequential or Residual"
+            )
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):

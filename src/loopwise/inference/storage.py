@@ -198,6 +198,16 @@ class Storage:
         width = tensor.numel() // max(blocks * LANES, 1)
         return tensor.reshape(blocks, width, LANES).transpose(1, 2).reshape(blocks * LANES, width)[:examples]
 
+    def pick_examples(self, values: np.ndarray, blocks: int, chosen: np.ndarray) -> np.ndarray:
+        """Some examples of what :meth:`pack_examples` packed in so many blocks, packed anew; lanes that are left over
+        repeat the last of them."""
+        if self.arrangement is not Arrangement.EXAMPLES or not len(chosen):
+            raise ValueError("only examples that stand in lanes can be picked, and at least one of them")
+        places = np.concatenate([chosen, np.repeat(chosen[-1:], -len(chosen) % LANES)])
+        rows = values.reshape(blocks, -1, LANES)[places // LANES, :, places % LANES]
+        picked: np.ndarray = rows.reshape(-1, LANES, rows.shape[1]).transpose(0, 2, 1).reshape(-1)
+        return picked
+
     def pack_messages(self, messages: Tensor, padding: float) -> np.ndarray:
         """Messages ``[examples, slots]`` in layout order to the arrangement's order."""
         if self.arrangement is not Arrangement.FACTORS:

@@ -36,7 +36,9 @@ def split_potentials(graph: FactorGraph, potentials: object) -> tuple[object, di
         if not group.weighted:
             own[group.name] = (None,) * group.count
             if group.name in given:
-                raise ValueError(f"the structured factors {group.name!r} ({group.kinds()}) take no potentials")
+                raise ValueError(
+                    f"the structured factors {group.name!r} ({group.kinds()}) take no potentials; leave them out"
+                )
             continue
         if group.name not in given:
             raise ValueError(f"no potentials for the structured factors {group.name!r}; given are {list(given)}")
@@ -47,7 +49,10 @@ def split_potentials(graph: FactorGraph, potentials: object) -> tuple[object, di
 def _checked(group: StructuredGroup, values: object) -> Own:
     each = list(values) if isinstance(values, list | tuple) else [values] * group.count
     if len(each) != group.count:
-        raise ValueError(f"{len(each)} tensors of potentials for the {group.count} structured factors {group.name!r}")
+        raise ValueError(
+            f"{len(each)} tensors of potentials for the {group.count} structured factors {group.name!r}; "
+            "give one for each"
+        )
     found: list[Tensor | None] = []
     for row, (factor, value) in enumerate(zip(group.factors, each, strict=True)):
         shape = factor.potentials_shape
@@ -61,7 +66,10 @@ def _checked(group: StructuredGroup, values: object) -> Own:
                 f"they must be floating point and end in {shape}"
             )
         if not bool((tensor.detach() < torch.inf).all()):
-            raise ValueError(f"potentials of structured factor {row} of {group.name!r} hold NaN or +inf")
+            raise ValueError(
+                f"potentials of structured factor {row} of {group.name!r} hold NaN or +inf; "
+                "they must be numbers or -inf"
+            )
         found.append(tensor)
     return tuple(found)
 

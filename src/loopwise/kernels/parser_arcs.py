@@ -94,7 +94,7 @@ def choose_arcs(n, heads, mods, probability, parse, threshold, most, keep):
         begin = end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def prune_sentence(n, heads, mods, scores, threshold, most, structure):
     """The arcs that are left, each of them in some tree; none where the arcs hold no tree."""
     nothing, none = np.empty(0, np.int64), np.empty(0)

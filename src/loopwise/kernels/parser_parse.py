@@ -15,7 +15,7 @@ from loopwise.kernels.parser_step import EXACT, read_items
 from loopwise.kernels.parser_trees import tree_argmax
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def sentence_beliefs(
     n, heads, mods, unary, first, second, scores, method, iterations, tolerance, structure, belief, odds
 ):

@@ -34,7 +34,7 @@ def squared_adjoint(belief, gold, missing, adjoint):
     return loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", inline="always")
 def risk_adjoint(n, heads, mods, belief, gold, temperature, structure, adjoint):
     r"""n - sum of q over gold arcs, q the marginals of trees with log weights b / temperature; log domain inside."""
     nothing, none = np.empty(0, np.int64), np.empty(0)
@@ -48,11 +48,14 @@ def risk_adjoint(n, heads, mods, belief, gold, temperature, structure, adjoint):
     return loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", inline="always")
 def loss_of_beliefs(objective, temperature, n, heads, mods, belief, gold, missing, structure, adjoint):
+    """Spliced into its callers: a kernel of its own would have all that it calls compiled once more."""
     if objective == SQUARED:
-        return squared_adjoint(belief, gold, missing, adjoint)
-    return risk_adjoint(n, heads, mods, belief, gold, temperature, structure, adjoint)
+        loss = squared_adjoint(belief, gold, missing, adjoint)
+    else:
+        loss = risk_adjoint(n, heads, mods, belief, gold, temperature, structure, adjoint)
+    return loss
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -92,7 +95,7 @@ def beliefs_of(n, heads, mods, unary, first, second, scores, iterations, toleran
     return belief, moved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def perturbed_step(
     objective, temperature, n, heads, mods, unary, first, second, scores, gold, missing, iterations, tolerance,
     structure, of_unary, of_scores,
@@ -120,7 +123,7 @@ def perturbed_step(
     return loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def exact_step(
     objective, temperature, n, heads, mods, unary, first, second, scores, gold, missing, structure, of_unary, of_scores
 ):
@@ -162,7 +165,7 @@ def read_items(heads, mods, first, second, items, of_arcs, of_pairs):
             of_arcs[arc] += items[len(heads), mods[arc]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def unrolled_step(
     objective, temperature, n, heads, mods, unary, first, second, scores, gold, missing, iterations, tolerance,
     structure, of_unary, of_scores,
@@ -214,18 +217,16 @@ def shrink(adjoint, scale, clip):
     adjoint *= scale * (clip / norm if norm > clip else 1.0)
 
 
-# One kernel a method, so that a method is compiled when it is first used, and not before. They differ in a line.
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
-def train_unrolled(
+def train_chunk(
     token_start, chosen, arc_start, heads, mods, gold_heads, parts, position, weights, objective, temperature,
-    iterations, tolerance, structure, scale, clip, adjoint, losses,
+    iterations, tolerance, structure, scale, clip, adjoint, losses, unrolled, perturbed, exact,
 ):  # fmt: skip
     """Losses of the sentences ``chosen`` and ``scale`` times the adjoints of all their parts.
 
     ``parts``: of :func:`build_chunk`; ``position``: where the weight of each feature stands in ``weights``; ``clip``:
-    the largest norm that the adjoints of one sentence may have.
+    the largest norm that the adjoints of one sentence may have. Of the last three one is not None, the method; those
+    that are None are not even compiled.
     """
     base, pair_base, first, second = parts[0], parts[1], parts[2], parts[3]
     for j in range(len(chosen)):
@@ -235,50 +236,35 @@ def train_unrolled(
         n, missing = read_sentence(
             j, token_start, chosen, arc_start, heads, mods, gold_heads, parts, position, weights, values, gold
         )
-        losses[j] = unrolled_step(
-            objective, temperature, n, heads[begin:end], mods[begin:end], values[:arcs], first[pairs], second[pairs],
-            values[arcs:], gold, missing, iterations, tolerance, structure, mine[:arcs], mine[arcs:],
-        )  # fmt: skip
+        h, m, one, two = heads[begin:end], mods[begin:end], first[pairs], second[pairs]
+        if unrolled is not None:
+            losses[j] = unrolled_step(
+                objective, temperature, n, h, m, values[:arcs], one, two, values[arcs:], gold, missing, iterations,
+                tolerance, structure, mine[:arcs], mine[arcs:],
+            )  # fmt: skip
+        if perturbed is not None:
+            losses[j] = perturbed_step(
+                objective, temperature, n, h, m, values[:arcs], one, two, values[arcs:], gold, missing, iterations,
+                tolerance, structure, mine[:arcs], mine[arcs:],
+            )  # fmt: skip
+        if exact is not None:
+            losses[j] = exact_step(
+                objective, temperature, n, h, m, values[:arcs], one, two, values[arcs:], gold, missing, structure,
+                mine[:arcs], mine[arcs:],
+            )  # fmt: skip
         shrink(mine, scale, clip)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def train_perturbed(
-    token_start, chosen, arc_start, heads, mods, gold_heads, parts, position, weights, objective, temperature,
-    iterations, tolerance, structure, scale, clip, adjoint, losses,
-):  # fmt: skip
-    """As :func:`train_unrolled`, by :func:`perturbed_step`; a loss of inf: no fixed point was found."""
-    base, pair_base, first, second = parts[0], parts[1], parts[2], parts[3]
-    for j in range(len(chosen)):
-        begin, end = arc_start[chosen[j]], arc_start[chosen[j] + 1]
-        pairs, mine = slice(pair_base[j], pair_base[j + 1]), adjoint[base[j] : base[j + 1]]
-        values, gold, arcs = np.empty(len(mine)), np.empty(end - begin, np.int64), end - begin
-        n, missing = read_sentence(
-            j, token_start, chosen, arc_start, heads, mods, gold_heads, parts, position, weights, values, gold
-        )
-        losses[j] = perturbed_step(
-            objective, temperature, n, heads[begin:end], mods[begin:end], values[:arcs], first[pairs], second[pairs],
-            values[arcs:], gold, missing, iterations, tolerance, structure, mine[:arcs], mine[arcs:],
-        )  # fmt: skip
-        shrink(mine, scale, clip)
+def train_unrolled(*chunk):
+    """:func:`train_chunk` by :func:`unrolled_step`; a loss of NaN: no tree is left."""
+    train_chunk(*chunk, True, None, None)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def train_exact(
-    token_start, chosen, arc_start, heads, mods, gold_heads, parts, position, weights, objective, temperature,
-    iterations, tolerance, structure, scale, clip, adjoint, losses,
-):  # fmt: skip
-    """As :func:`train_unrolled`, by :func:`exact_step`."""
-    base, pair_base, first, second = parts[0], parts[1], parts[2], parts[3]
-    for j in range(len(chosen)):
-        begin, end = arc_start[chosen[j]], arc_start[chosen[j] + 1]
-        pairs, mine = slice(pair_base[j], pair_base[j + 1]), adjoint[base[j] : base[j + 1]]
-        values, gold, arcs = np.empty(len(mine)), np.empty(end - begin, np.int64), end - begin
-        n, missing = read_sentence(
-            j, token_start, chosen, arc_start, heads, mods, gold_heads, parts, position, weights, values, gold
-        )
-        losses[j] = exact_step(
-            objective, temperature, n, heads[begin:end], mods[begin:end], values[:arcs], first[pairs], second[pairs],
-            values[arcs:], gold, missing, structure, mine[:arcs], mine[arcs:],
-        )  # fmt: skip
-        shrink(mine, scale, clip)
+def train_perturbed(*chunk):
+    """By :func:`perturbed_step`; a loss of inf: no fixed point was found."""
+    train_chunk(*chunk, None, True, None)
+
+
+def train_exact(*chunk):
+    """By :func:`exact_step`."""
+    train_chunk(*chunk, None, None, True)

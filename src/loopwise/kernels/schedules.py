@@ -30,17 +30,18 @@ def keep_messages(tape, block, step, m, base, first, last):
 
 @kernel
 def flood_graph(
-    plan, numbers, flow, tape, part, parts, barrier, change, iterations, tolerance, damping, literal, general, uniform,
-    laned, power, semiring,
+    plan, numbers, flow, tape, part, parts, barrier, change, first_sweep, iterations, tolerance, damping, literal,
+    general, uniform, laned, power, semiring,
 ):  # fmt: skip
     """One example, its factors in lanes. ``parts`` threads call this together, each with its own ``part``; they share
-    ``barrier`` and ``change`` and meet after every half-sweep."""
+    ``barrier`` and ``change`` and meet after every half-sweep. ``first_sweep``: 0, or 1 to go on from an earlier run,
+    whose messages to factors and beliefs are in ``flow``."""
     size = U(flow.m.shape[0])
     variables = plan.state_start.shape[0] - 1
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
     factor_scratch, variable_scratch = new_scratch(plan, flow.m, laned), new_scratch(plan, flow.m, ())
     sweeps, residual = 0, 0.0
-    for sweep in range(iterations + 1):
+    for sweep in range(first_sweep, iterations + 1):
         if sweep > 0:
             factor_step(
                 plan, U(0), U(part), U(parts), numbers.theta, flow, U(0), U(sweep - 1) * tape.n_step, damping,
@@ -85,12 +86,16 @@ def next_step(n, n_base, n_step):
 
 @kernel
 def run_blocks(
-    plan, order, numbers, flow, done, tape, origin, examples, first_block, last_block, iterations, tolerance, damping,
-    sweeps, residual, lowest, literal, general, sharing, quick, uniform, lane_tag, power, semiring,
+    plan, order, numbers, flow, done, apart, tape, origin, examples, first_block, last_block, first_sweep, iterations,
+    tolerance, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, uniform, lane_tag,
+    power, semiring,
 ):  # fmt: skip
     """Blocks of examples on one graph, as many examples side by side as the lane tag says; each example stops by
     itself. ``order`` None: flooding, else sequential. The arrays of ``flow``, ``done`` and ``tape`` begin with block
-    ``origin``."""
+    ``origin``. ``apart``: whether any of ``done`` is not that of ``flow``. ``first_sweep``: 0, or 1 to go on from an
+    earlier run, whose messages to factors and beliefs are in ``flow``. ``trace``: empty, or as many arrays like
+    ``flow.beliefs`` as there are sweeps after the first visit, which then get the beliefs after each, and ``moved``
+    ``[sweeps, examples]`` their largest changes."""
     lanes = lanes_of(lane_tag)
     slots, states = U(plan.slots), U(plan.state_start[-1])
     variables = U(plan.state_start.shape[0] - 1)
@@ -102,8 +107,8 @@ def run_blocks(
         scratch = new_scratch(plan, flow.m, lane_tag)
         for lane in range(lanes):
             running[lane] = block * lanes + lane < U(examples)
-        for sweep in range(iterations + 1):
-            watch = tolerance > 0 or sweep >= iterations - 1
+        for sweep in range(first_sweep, iterations + 1):
+            watch = tolerance > 0 or sweep >= iterations - 1 or trace.shape[0] > 0
             scratch.change[:] = 0
             if order is not None and sweep > 0:
                 n_base = next_step(flow.n, n_base, tape.n_step)
@@ -134,6 +139,12 @@ def run_blocks(
             keep_messages(
                 tape, place, U(sweep) if order is None else U(2 * sweep), flow.m, base, U(0), slots * lanes,
             )  # fmt: skip
+            if trace.shape[0] > 0 and sweep > 0:
+                kept = U(sweep - 1) * U(flow.beliefs.shape[0]) + belief_base
+                for at in range(states * lanes):
+                    trace[kept + at] = flow.beliefs[belief_base + at]
+                for lane in range(lanes):
+                    moved[sweep - 1, block * lanes + lane] = scratch.change[lane]
             going = False
             for lane in range(lanes):
                 if not running[lane]:
@@ -144,7 +155,8 @@ def run_blocks(
                 lowest[example] = scratch.lowest[lane]
                 if sweep == iterations or (sweep > 0 and tolerance > 0 and scratch.change[lane] < tolerance):
                     running[lane] = False
-                    retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes)
+                    if apart:
+                        retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes)
                 else:
                     going = True
             if not going:

@@ -11,6 +11,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def identify(value: object, depth: int = _DEEP) -> str:
     """How an option object is written for comparison: its class and options, never an address or a trained number."""
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
-    if isinstance(value, torch.dtype | torch.device | type):
+    if isinstance(value, torch.dtype | torch.device | type | Enum):
         return str(value)
     if isinstance(value, Tensor):
         return "trained" if value.requires_grad else identify(value.detach().cpu().numpy())

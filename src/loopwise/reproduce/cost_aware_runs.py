@@ -53,6 +53,7 @@ from loopwise.reproduce.erma_runs import one_thread
 FIGURE1, STRONG, SWEEPS, STOPPING, BOTH = "figure1", "strong", "sweeps", "stopping", "both"
 DENSE, OURS, UNSCALED, REFITTED = "dense", "ours", "ours, unit 1", "ours, refitted"
 L1_NAME, L1_REFITTED, GROUP, MAGNITUDE, RANDOM = "L1", "L1, refitted", "group lasso", "magnitude", "random"
+REFITS = {OURS: REFITTED, L1_NAME: L1_REFITTED}  # curves whose systems, trained on without a price, are another
 ERM, LIKELIHOOD = "ERM", "likelihood"
 FIXED, TOLERANCE, LEARNED = "fixed sweeps", "fixed tolerance", "learned stopping"
 SPARSE, TOGETHER = "learned sparsity", "both"
@@ -67,6 +68,7 @@ class Protocol:
     """
 
     truths: int
+    others: int | None = None  # truths of all studies but Figure 1, the first ones; None: as many
     synthetic: Synthetic = field(default_factory=partial(Synthetic, scale=0.5))
     strong: Synthetic = field(default_factory=Synthetic)
     mixed: Mixed = field(default_factory=Mixed)
@@ -78,7 +80,8 @@ class Protocol:
     strong_curves: tuple[str, ...] = (OURS, L1_NAME, GROUP, MAGNITUDE)
     iterations: int = 2  # of Figure 1
     dense_epochs: int = 30
-    epochs: int = 20
+    epochs: int = 20  # a setting, each from the weights of the one before
+    pruned_epochs: int = 20  # of what magnitude or chance leaves, from the dense model
     refit: int = 10
     batch: int = 64
     rate: float = 0.03
@@ -86,6 +89,7 @@ class Protocol:
     likelihood_rate: float = 0.03
     limit: int = 20  # sweeps of the stopping study
     stopping_prices: tuple[float, ...] = (0.02, 0.05, 0.08, 0.13, 0.2, 0.3)
+    both_prices: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)  # of few sweeps factors cost little each
     stopping_epochs: int = 15
     fixed: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 20)
     tolerances: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -116,12 +120,20 @@ def jobs(protocol: Protocol) -> list[Job]:
     """All of them, truth by truth, so that a study that is cut short has something of everything."""
     found = []
     for truth in range(protocol.truths):
-        found += [Job(FIGURE1, truth, curve) for curve in (DENSE, *protocol.curves)]
-        found += [Job(STRONG, truth, curve) for curve in (DENSE, *protocol.strong_curves)]
+        found += [Job(FIGURE1, truth, curve) for curve in _own_runs(protocol.curves)]
+        if protocol.others is not None and truth >= protocol.others:
+            continue
+        found += [Job(STRONG, truth, curve) for curve in _own_runs(protocol.strong_curves)]
         found += [Job(SWEEPS, truth, curve) for curve in (ERM, LIKELIHOOD)]
         found += [Job(STOPPING, truth, curve) for curve in (FIXED, TOLERANCE, LEARNED)]
         found += [Job(BOTH, truth, curve) for curve in (FIXED, SPARSE, LEARNED, TOGETHER)]
     return found
+
+
+def _own_runs(curves: tuple[str, ...]) -> list[str]:
+    """All but those that another run makes on the way."""
+    made = [REFITS[curve] for curve in curves if curve in REFITS]
+    return [curve for curve in (DENSE, *curves) if curve not in made]
 
 
 def read_points(job: Job, folder: Path) -> Points | None:
@@ -134,43 +146,49 @@ def read_points(job: Job, folder: Path) -> Points | None:
 
 
 def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
-    """Runs and saves; the seconds it took."""
+    """Runs and saves; the seconds it took. The job's own file is written last: where it is, all others are."""
     began = time.perf_counter()
-    makers: dict[str, Callable[[Job, Protocol, Path, int], Points]] = {
+    makers: dict[str, Callable[[Job, Protocol, Path, int], dict[str, Points]]] = {
         FIGURE1: _figure1, STRONG: _figure1, SWEEPS: _sweeps, STOPPING: _stopping, BOTH: _stopping,
     }  # fmt: skip
     with one_thread(), ignored_convergence():
-        points = makers[job.study](job, protocol, folder, seed)
+        made = makers[job.study](job, protocol, folder, seed)
     seconds = time.perf_counter() - began
-    with atomic_write(job.path(folder)) as stream:
-        json.dump({"points": points, "seconds": round(seconds, 1)}, stream)
+    for curve, points in sorted(made.items(), key=lambda pair: pair[0] == job.curve):
+        with atomic_write(replace(job, curve=curve).path(folder)) as stream:
+            json.dump({"points": points, "seconds": round(seconds, 1)}, stream)
     return seconds
 
 
 # --- Figure 1 --------------------------------------------------------------------------------------------------------
 
 
-def _figure1(job: Job, protocol: Protocol, folder: Path, seed: int) -> Points:
+def _figure1(job: Job, protocol: Protocol, folder: Path, seed: int) -> dict[str, Points]:
     size = protocol.strong if job.study == STRONG else protocol.synthetic
+    curves = protocol.strong_curves if job.study == STRONG else protocol.curves
     data = synthetic(size, seed, job.truth, folder)
     dense = _dense(job, protocol, folder, seed, data)
     if job.curve == DENSE:
-        return [_measured(0.0, dense, data)]
+        return {DENSE: [_measured(0.0, dense, data)]}
     task = _task(protocol, dense, data, Factors(sliced=False), protocol.prices, seed)
-    return [_measured(setting, system, data) for setting, system in _method(job.curve, protocol).systems(task)]
+    refitted = REFITS.get(job.curve) if REFITS.get(job.curve) in curves else None
+    made: dict[str, Points] = {job.curve: [], **({refitted: []} if refitted else {})}
+    for setting, system in _method(job.curve, protocol).systems(task):
+        made[job.curve].append(_measured(setting, system, data))
+        if refitted:
+            made[refitted].append(_measured(setting, task.refit(system, protocol.refit), data))
+    return made
 
 
 def _method(curve: str, protocol: Protocol) -> Method:
-    raw, refit = Gate(strength=Raw()), protocol.refit
+    raw = Gate(strength=Raw())
     methods: dict[str, Method] = {
-        OURS: Learned(raw),
-        UNSCALED: Learned(raw, median=None),
-        REFITTED: Learned(raw, refit=refit),
-        L1_NAME: Lasso(protocol.strengths),
-        L1_REFITTED: Lasso(protocol.strengths, refit),
-        GROUP: GroupLasso(protocol.group_strengths),
-        MAGNITUDE: Magnitude(protocol.counts, protocol.epochs, raw),
-        RANDOM: RandomFactors(protocol.counts, protocol.epochs, raw),
+        OURS: Learned(raw, continued=True),
+        UNSCALED: Learned(raw, median=None, continued=True),
+        L1_NAME: Lasso(protocol.strengths, continued=True),
+        GROUP: GroupLasso(protocol.group_strengths, continued=True),
+        MAGNITUDE: Magnitude(protocol.counts, protocol.pruned_epochs, raw),
+        RANDOM: RandomFactors(protocol.counts, protocol.pruned_epochs, raw),
     }
     return methods[curve]
 
@@ -191,7 +209,7 @@ def _dense(job: Job, protocol: Protocol, folder: Path, seed: int, data: Data) ->
 # --- How many sweeps suffice -----------------------------------------------------------------------------------------
 
 
-def _sweeps(job: Job, protocol: Protocol, folder: Path, seed: int) -> Points:
+def _sweeps(job: Job, protocol: Protocol, folder: Path, seed: int) -> dict[str, Points]:
     """A model for each limit of sweeps, trained and tested with it."""
     data = synthetic(protocol.synthetic, seed, job.truth, folder)
     points = []
@@ -201,30 +219,32 @@ def _sweeps(job: Job, protocol: Protocol, folder: Path, seed: int) -> Points:
         rate = protocol.rate if job.curve == ERM else protocol.likelihood_rate
         _train(system, data.train, goal, protocol.dense_epochs, rate, protocol.batch, seed, SCALE)
         points.append(_measured(float(count), system, data))
-    return points
+    return {job.curve: points}
 
 
 # --- Stopping, and both together -------------------------------------------------------------------------------------
 
 
-def _stopping(job: Job, protocol: Protocol, folder: Path, seed: int) -> Points:
+def _stopping(job: Job, protocol: Protocol, folder: Path, seed: int) -> dict[str, Points]:
     """On examples of mixed difficulty; with both, on a graph that has twice the edges it needs."""
     together = job.study == BOTH
     data = mixed(protocol.mixed, seed, job.truth, folder, neighbours=8 if together else 4)
     dense = _dense_grid(job, protocol, folder, seed, data)
     cost: Cost = Messages() if together else Sweeps()
-    task = _task(protocol, dense, data, cost, protocol.stopping_prices, seed)
+    prices = protocol.both_prices if together else protocol.stopping_prices
+    task = _task(protocol, dense, data, cost, prices, seed)
     some = data.train[: min(protocol.dev, len(data.train))]
     rate = protocol.both_rate if together else protocol.rate
     task = replace(task, epochs=protocol.stopping_epochs, rate=rate, policy_rate=protocol.policy_rate, dev=some)
+    how = PolicyFit(protocol.policy_steps)
     methods: dict[str, Method] = {
         FIXED: FixedSweeps(protocol.fixed, protocol.stopping_epochs),
         TOLERANCE: FixedTolerance(protocol.tolerances, protocol.stopping_epochs),
-        LEARNED: Learned(None, STANDARD, policy_fit=PolicyFit(protocol.policy_steps)),
-        SPARSE: Learned(Gate(), median=protocol.median),
-        TOGETHER: Learned(Gate(), STANDARD, protocol.median, policy_fit=PolicyFit(protocol.policy_steps)),
+        LEARNED: Learned(None, STANDARD, policy_fit=how, detach_features=True),
+        SPARSE: Learned(Gate(), median=protocol.median, whole=True),
+        TOGETHER: Learned(Gate(), STANDARD, protocol.median, policy_fit=how, detach_features=True, whole=True),
     }
-    return [_measured(setting, system, data) for setting, system in methods[job.curve].systems(task)]
+    return {job.curve: [_measured(setting, system, data) for setting, system in methods[job.curve].systems(task)]}
 
 
 def _dense_grid(job: Job, protocol: Protocol, folder: Path, seed: int, data: Data) -> System:

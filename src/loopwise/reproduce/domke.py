@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from loopwise.plot.gradients import Curve, Panel, save_panels
+from loopwise.plot.curves import Curve, Panel, panels
+from loopwise.plot.style import save
 from loopwise.reproduce.domke_claims import figure2_claims
 from loopwise.reproduce.domke_figure1 import CAPTION as FIGURE1_CAPTION
 from loopwise.reproduce.domke_figure1 import PICTURE as FIGURE1
@@ -73,7 +74,8 @@ def reproduce_figure2(
     results = Results.open(folder, PAPER, mode, seed)
     done, of = run_figure2(results, protocol or _protocol(mode), Deadline(minutes), progress)
     results.claim(*figure2_claims(results))
-    save_panels([*_panels(results, "seconds"), *_panels(results, "error")], 4, folder / PICTURE)
+    shown = [*_panels(results, "seconds"), *_panels(results, "error")]
+    save(panels(shown, columns=4, one_legend=True), folder / PICTURE)
     _write_pages(results, () if done == of else (f"Not finished: {done} of {of} grids were measured.",))
     return results, done == of
 
@@ -124,15 +126,16 @@ def _protocol(mode: str) -> Protocol:
 
 def _panels(results: Results, what: str) -> list[Panel]:
     """One panel for each entropy and each quantity that varies."""
-    panels = []
+    found = []
     for against, label in (("size", "side of the grid"), ("strength", "interaction strength a")):
         for entropy in ENTROPIES:
             cells = list(results.of_item(item_name(entropy, against)))
             rows = ESTIMATORS if what == "error" else (INFERENCE, *ESTIMATORS)
             curves = [_line(row, [cell for cell in cells if cell.row == row], what) for row in rows]
             y_label = "seconds" if what == "seconds" else "relative error"
-            panels.append(Panel(f"{entropy}, {against}", label, y_label, curves, straight=against == "strength"))
-    return panels
+            base = 0 if against == "strength" else 2
+            found.append(Panel(f"{entropy}, {against}", label, y_label, curves, log_x=base, log_y=True, ticks=True))
+    return found
 
 
 def _line(row: str, cells: list[Cell], what: str) -> Curve:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopwise.plot.images import save_gallery
+from loopwise.plot import gallery, save
 from loopwise.reproduce.domke_table1 import Models, Protocol, build, set_weights, trainings
 from loopwise.reproduce.domke_table1_data import BERKELEY, FIELDS, find_berkeley, natural
 from loopwise.reproduce.domke_table1_published import (
@@ -39,4 +39,4 @@ def draw_figure1(models: Models, protocol: Protocol, seed: int, data: Path | Non
             panel[row] = marginals[..., 1]
     for panel, label in zip(rows, labels, strict=True):
         panel["truth"] = label
-    save_gallery(rows, folder / PICTURE, width=2.2)
+    save(gallery(rows, width=2.2), folder / PICTURE)

@@ -22,6 +22,7 @@ from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.examples import Examples
 from loopwise.learn.system import System
 from loopwise.loss.likelihood import Objective
+from loopwise.plot.landscapes import losses_along
 from loopwise.plot.style import BLACK, BLUE, GREEN, ORANGE, plain
 from loopwise.potentials.tables import TablePotentials
 from loopwise.reproduce.erma_models import Model, as_tables, load_arrays, load_model, save_arrays
@@ -73,12 +74,11 @@ def curves(folder: Path, protocol: Protocol, seed: int) -> Curves | None:
 
 
 def _along(model: Model, end: Tensor, title: str, alphas: NDArray[Any]) -> Curves:
-    rows: dict[str, list[float]] = {}
-    for alpha in alphas:
-        tables = (1 - float(alpha)) * model.tables + float(alpha) * end
-        for name, value in losses_at(model, tables, model.train):
-            rows.setdefault(f"{title}|{name}", []).append(value)
-    return {name: np.array(values) for name, values in rows.items()}
+    found = losses_along(
+        {"tables": model.tables}, [{"tables": end}], alphas,
+        lambda weights: losses_at(model, weights["tables"], model.train),
+    )  # fmt: skip
+    return {f"{title}|{name}": values for name, values in found.items()}
 
 
 def losses_at(model: Model, tables: Tensor, examples: Examples) -> Iterator[tuple[str, float]]:

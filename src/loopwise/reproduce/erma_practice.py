@@ -36,7 +36,7 @@ from loopwise.learn.sweep import sweep
 from loopwise.learn.system import System
 from loopwise.learn.training import TrainingError
 from loopwise.loss.calibration import Reliability, reliability
-from loopwise.plot.reliability import draw_reliability
+from loopwise.plot.calibration import reliability as draw_reliability
 from loopwise.plot.style import BLUE, GREEN, ORANGE, PURPLE, plain
 from loopwise.potentials.tables import TablePotentials
 from loopwise.reproduce.erma_models import Model, Sampling, Size, as_tables, draw_model
@@ -251,7 +251,8 @@ def draw(folder: Path, practice: Practice, path: Path) -> None:
         axes.set_ylabel("MSE above the true model")
     left.legend(frameon=False, fontsize=8)
     drawn = {train: Trial(0, train, ADAM, CUT).path(folder) for train in TRAININGS}
-    draw_reliability({name: Outcome.load(at).reliability for name, at in drawn.items() if at.exists()}, right)
+    found_there = {name: Outcome.load(at).reliability for name, at in drawn.items() if at.exists()}
+    draw_reliability(found_there, colours=[COLOURS[name] for name in found_there], axes=right)
     right.set_title("beliefs of 10 sweeps", loc="left", fontsize=10)
     with atomic_write_bytes(path) as stream:
         figure.savefig(stream, format="png")
