@@ -226,7 +226,8 @@ def train_chunk(
 
     ``parts``: of :func:`build_chunk`; ``position``: where the weight of each feature stands in ``weights``; ``clip``:
     the largest norm that the adjoints of one sentence may have. Of the last three one is not None, the method; those
-    that are None are not even compiled.
+    that are None are not even compiled. Losses of NaN: no tree is left; of inf: no
+    fixed point was found.
     """
     base, pair_base, first, second = parts[0], parts[1], parts[2], parts[3]
     for j in range(len(chosen)):
@@ -253,18 +254,3 @@ def train_chunk(
                 mine[:arcs], mine[arcs:],
             )  # fmt: skip
         shrink(mine, scale, clip)
-
-
-def train_unrolled(*chunk):
-    """:func:`train_chunk` by :func:`unrolled_step`; a loss of NaN: no tree is left."""
-    train_chunk(*chunk, True, None, None)
-
-
-def train_perturbed(*chunk):
-    """By :func:`perturbed_step`; a loss of inf: no fixed point was found."""
-    train_chunk(*chunk, None, True, None)
-
-
-def train_exact(*chunk):
-    """By :func:`exact_step`."""
-    train_chunk(*chunk, None, None, True)

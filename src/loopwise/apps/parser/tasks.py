@@ -61,24 +61,18 @@ class TreeTask:
     def step(
         self, chosen: Integers, parts: tuple[Any, ...], position: Small, weights: Any, scale: float, share: float
     ) -> tuple[Doubles, Doubles]:
-        from loopwise.kernels.parser_step import (
-            EXACT,
-            LIKELIHOOD,
-            PERTURBED,
-            train_exact,
-            train_perturbed,
-            train_unrolled,
-        )
+        from loopwise.kernels.parser_step import EXACT, LIKELIHOOD, PERTURBED, UNROLLED, train_chunk
 
         adjoint, losses = np.empty(len(parts[-2]) - 1), np.empty(len(chosen))
         run, kind = self.run, self.objective.kind
-        train = train_exact if run.method == EXACT else train_unrolled
-        if run.method == PERTURBED and kind != LIKELIHOOD:  # whose gradient goes through no inference
-            train = train_perturbed
-        train(
+        method = run.method
+        if method == PERTURBED and kind == LIKELIHOOD:  # whose gradient goes through no inference
+            method = UNROLLED
+        train_chunk(
             self.corpus.start, chosen, self.arcs.start, self.arcs.heads, self.arcs.mods, self.targets, parts, position,
             weights, kind, self.objective.temperature(share), run.iterations, run.tolerance, self.structure.bits, scale,
             self.objective.clip, adjoint, losses,
+            *(True if method == one else None for one in (UNROLLED, PERTURBED, EXACT)),
         )  # fmt: skip
         return adjoint, losses
 
