@@ -35,6 +35,7 @@ from loopwise.reproduce.demo_trials import (
     trials,
 )
 from loopwise.reproduce.erma_runs import one_thread
+from loopwise.reproduce.queue import one_core_each
 
 MOST_WORKERS = 4  # more would compile longer than they train
 
@@ -171,11 +172,12 @@ def _pool(workers: int) -> Iterator[Executor | None]:
         yield None
         return
     # Spawned, not forked: a fork of a process in which torch or Numba has threads may hang.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with one_core_each():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin_worker() -> None:

@@ -6,17 +6,14 @@ In: jobs. Out: finished runs in a folder. A process that is stopped loses only t
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 
 from loopwise.reproduce.erma_models import Size, load_model
 from loopwise.reproduce.erma_runs import Job, Protocol, run_job
+from loopwise.reproduce.queue import one_core_each
 from loopwise.reproduce.results import Deadline
-
-THREAD_COUNTS = ("LOOPWISE_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 Tell = Callable[[str, int], None]  # what was done, and how many jobs are
 
@@ -80,7 +77,7 @@ def _results(
         return
     # Fresh processes: a fork would copy the thread pools of this one.
     context = multiprocessing.get_context("spawn")
-    with _one_core_each(), ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with one_core_each(), ProcessPoolExecutor(workers, mp_context=context) as pool:
         waiting, running = list(reversed(jobs)), dict[Future[float], Job]()
         try:
             while running or (waiting and not deadline.passed):
@@ -92,18 +89,3 @@ def _results(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-@contextmanager
-def _one_core_each() -> Iterator[None]:
-    """Processes begun meanwhile use one core each, in every library, and share the machine among them."""
-    before = {name: os.environ.get(name) for name in THREAD_COUNTS}
-    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

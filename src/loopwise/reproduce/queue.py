@@ -6,8 +6,10 @@ and goes on from the files.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -15,6 +17,7 @@ from loopwise.formats import atomic_write
 from loopwise.reproduce.results import Deadline
 
 PROTOCOL = "protocol.txt"
+THREAD_COUNTS = ("LOOPWISE_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 KINDS = ("json", "npz", "checkpoint")  # of files that runs leave
 
 Tell = Callable[[str, int], None]  # what goes on, and how many jobs are done
@@ -94,3 +97,18 @@ def check_runs(folder: Path, description: str, keep: bool) -> None:
             old.unlink()
     with atomic_write(path) as stream:
         stream.write(description)
+
+
+@contextmanager
+def one_core_each() -> Iterator[None]:
+    """Processes begun meanwhile use one core each, in every library, and share the machine among them."""
+    before = {name: os.environ.get(name) for name in THREAD_COUNTS}
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
