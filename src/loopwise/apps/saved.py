@@ -24,7 +24,11 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
     tensors, description = read_container(path)
     where = display_name(path)
     if description.get("app") != app:
-        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not a {app}")
+        raise FormatError(
+            where,
+            None,
+            f"the file holds {description.get('app', 'a system')!r}, not a {app}; load it with the class that saved it",
+        )
     try:
         return build(tensors, description)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as problem:

@@ -109,7 +109,7 @@ def _largest(sizes: Mapping[str, NDArray[np.float64]], count: int) -> dict[str, 
     """Which entries are among the ``count`` largest of all; the first ones where they tie."""
     total = sum(len(values) for values in sizes.values())
     if not 0 <= count <= total:
-        raise ValueError(f"there are {total} factors to choose from, so {count} of them cannot be kept")
+        raise ValueError(f"there are {total} factors to choose from, so {count} of them cannot be kept; keep fewer")
     order = np.argsort(-np.concatenate(list(sizes.values())), kind="stable")
     chosen = np.zeros(total, dtype=bool)
     chosen[order[:count]] = True

@@ -45,7 +45,7 @@ class Escalation:
         if values.shape != (len(rows),):
             raise ValueError(f"gains are of shape {values.shape}; there must be one for each of {len(rows)} examples")
         if not len(rows):
-            raise ValueError("there are no examples to learn from when a dearer system pays")
+            raise ValueError("there are no examples to learn from when a dearer system pays; give at least one")
         if not strength >= 0:
             raise ValueError(f"strength must be at least 0, not {strength}")
         centre, spread = rows.mean(0), rows.std(0)

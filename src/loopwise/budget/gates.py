@@ -154,7 +154,9 @@ class Gated(nn.Module):
         self.potentials = potentials
         self.gate = Gate() if gate is None else gate
         if not self.gate.gated_groups(self.graph):
-            raise ValueError("the graph has no factor of two or more variables, so there is nothing to prune")
+            raise ValueError(
+                "the graph has no factor of two or more variables, so there is nothing to prune; use a graph with pairs"
+            )
         if self.gate.strength.leaves_terms:
             check_unaries(self.graph, self.gate.gated_groups(self.graph))
         check_sharpness(sharpness)

@@ -32,7 +32,7 @@ def spend(system: System, examples: Examples, cost: Cost | None = None) -> Spent
     costs, sweeps = [], []
     order = examples.batch_indices(CHUNK, by_pattern=True)
     if not order:
-        raise ValueError("there are no examples to spend anything on")
+        raise ValueError("there are no examples to spend anything on; give at least one")
     with answering(system), ignored_convergence():
         for part in (examples[rows] for rows in order):
             beliefs = system.beliefs(part)

@@ -109,7 +109,7 @@ def _collect(system: System, examples: Examples, goal: SpeedAugmented, cost: Cos
             features.append(run.features)
             costs.append(losses + goal.price * budgeted.share(numbers, present, part.evidence))
     if not features:
-        raise ValueError("there are no examples to train a policy on")
+        raise ValueError("there are no examples to train a policy on; give at least one")
     return torch.cat(features, 1), torch.cat(costs, 1)
 
 

@@ -104,7 +104,8 @@ class Selected(nn.Module):
         super().__init__()
         if graph_of(potentials) != selection.source:
             raise ValueError(
-                f"the selection is of {selection.source!r}, the potentials are of {graph_of(potentials)!r}"
+                f"the selection is of {selection.source!r}, the potentials are of {graph_of(potentials)!r}; "
+                "make both for one graph"
             )
         self.potentials, self.selection, self.graph = potentials, selection, selection.graph
 

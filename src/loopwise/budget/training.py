@@ -113,7 +113,7 @@ def standardise_policy(system: System, examples: Examples) -> None:
             run = stopping.every_sweep(system.graph, system.tables(part), part.evidence)
             found.append(run.features.reshape(-1, run.features.shape[-1]))
     if not found:
-        raise ValueError("there are no examples to see the features of")
+        raise ValueError("there are no examples to see the features of; give at least one")
     stopping.policy.standardise(torch.cat(found))
 
 

@@ -32,7 +32,7 @@ def sum_terms(graph: FactorGraph, terms: Iterable[Term], rows: Mapping[str, Inte
         wide = total.expand(*batch, layout.states)
         total = wide.index_add(-1, places.to(flat.device), flat.expand(*batch, flat.shape[-1]))
     if total is None:
-        raise ValueError("there is no term to add up")
+        raise ValueError("there is no term to add up; give at least one")
     return total
 
 

@@ -76,7 +76,9 @@ def natural(path: Path | None, amounts: Amounts, seed: int) -> Data:
     images = _read_berkeley(path) if path is not None else _fields(amounts, seed)
     order = np.random.default_rng([seed, 0]).permutation(len(images))
     if amounts.train + amounts.test > len(images):
-        raise ValueError(f"{amounts.train} + {amounts.test} images are asked for, there are {len(images)}")
+        raise ValueError(
+            f"{amounts.train} + {amounts.test} images are asked for, there are {len(images)}; ask for fewer"
+        )
     chosen = images[order[: amounts.train + amounts.test]]
     if amounts.crop is not None:
         top, left = ((size - wanted) // 2 for size, wanted in zip(chosen.shape[1:], amounts.crop, strict=True))

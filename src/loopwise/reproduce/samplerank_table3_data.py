@@ -86,7 +86,7 @@ def read_corpus(top: Path, corpus: Corpus, sentences: int | None = None) -> Text
     """The three texts; ``sentences``: at most so many of each, the first ones."""
     paths = corpus.paths(top)
     if paths is None:
-        raise ValueError(f"{top / corpus.folder} does not hold all of {', '.join(corpus.files)}")
+        raise ValueError(f"{top / corpus.folder} does not hold all of {', '.join(corpus.files)}; add the missing ones")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BrokenTagsWarning)  # repaired as the CoNLL evaluation reads them
         texts = [read_tagged(path) for path in paths]

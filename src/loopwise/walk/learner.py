@@ -196,7 +196,7 @@ class Learner:
 
     def _check(self, documents: Sequence[Any]) -> None:
         if not documents:
-            raise ValueError("there are no documents to learn from")
+            raise ValueError("there are no documents to learn from; give at least one")
         if self.rule.towards is not Towards.NONE:
             for number, document in enumerate(documents):
                 if not self.model.complete(document):

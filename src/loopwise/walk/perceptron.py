@@ -110,7 +110,7 @@ class AveragedPerceptron:
         """
         known = list(documents)
         if not known:
-            raise ValueError("there are no documents to learn from")
+            raise ValueError("there are no documents to learn from; give at least one")
         run = {} if checkpoint is None else self._run(known)
         first = 0 if checkpoint is None else self._resume(checkpoint, run)
         learning = PlainLearning.of(self.rule, self.state)

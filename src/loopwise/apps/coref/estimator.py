@@ -113,7 +113,7 @@ class Coref:
         """
         known = documents_of(documents)
         if not any(len(document.mentions) > 1 for document in known):
-            raise ValueError("there is nothing to learn from: no document has two mentions")
+            raise ValueError("there is nothing to learn from: no document has two mentions; give documents with some")
         featuriser = Featuriser.of(known, types=self.types, setwise=self.setwise)
         with progress_bar(progress, len(known)) as tell:
             prepared = []

@@ -53,7 +53,7 @@ class Report:
                 rows.append((document.name, _scores(*row)))
                 statistics.append(row[0])
         if not rows:
-            raise ValueError("there is nothing to compare: the documents have no mentions")
+            raise ValueError("there is nothing to compare: the documents have no mentions; give documents with some")
         columns = np.array([list(vars(scores).values()) for _, scores in rows])
         pooled = BCubed().value(torch.stack(statistics).sum(0))
         count = sum(len(document.mentions) for document in documents)

@@ -95,7 +95,7 @@ def objectives_of(loss: Goal) -> tuple[Objective, ...]:
     """One or several objectives; ``(L2(), AnnealedRisk())`` trains for the first, then from there for the second."""
     if isinstance(loss, Sequence) and not isinstance(loss, str):
         if not loss:
-            raise ValueError("there is nothing to train for: the list of objectives is empty")
+            raise ValueError("there is nothing to train for: the list of objectives is empty; give at least one")
         return tuple(objective for entry in loss for objective in objectives_of(entry))
     if isinstance(loss, CLL | L2 | AnnealedRisk):
         return (loss,)

@@ -77,7 +77,7 @@ def encode_data(
     """Sentences with trees as arrays; those without words, or bad ones if asked to, are left out."""
     sentences = with_trees(train, single_root, skip_bad)
     if not sentences:
-        raise ValueError("there is no sentence with words to train on")
+        raise ValueError("there is no sentence with words to train on; give at least one")
     vocabulary = Vocabulary.learn(sentences, cutoff)
     held_out = None if dev is None else encode(with_trees(dev, single_root, skip_bad), vocabulary)
     return Data(encode(sentences, vocabulary), held_out, vocabulary, cutoff)

@@ -120,7 +120,7 @@ class Tagger(Estimator):
         words, known = _with_tags(sentences, tags)
         text = Text.of(words)
         if not text.tokens:
-            raise ValueError("there is nothing to learn from: the sentences have no words")
+            raise ValueError("there is nothing to learn from: the sentences have no words; give at least one")
         learner = Likelihood() if self.learner is None else self.learner
         problem = self.problem(text, known)
         start = self.weights_ if self._continues else problem.start()

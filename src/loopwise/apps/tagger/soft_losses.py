@@ -79,7 +79,7 @@ class TokenF1:
     def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
         positive = [number for number, label in enumerate(gold.labels) if label != OUTSIDE]
         if not positive:
-            raise ValueError(f"token F1 needs tags other than {OUTSIDE}")
+            raise ValueError(f"token F1 needs tags other than {OUTSIDE}; give tags of entities")
         return losses.F1(positive=positive)(_Tokens(gold.graph, single), gold.targets)
 
 
@@ -178,7 +178,7 @@ class _Tokens:
         self.states = single.reshape(-1)
 
     def factor(self, name: str) -> Tensor:
-        raise ValueError(f"a loss of tokens has no factors {name!r}")
+        raise ValueError(f"a loss of tokens has no factors {name!r}; use a loss on variables")
 
 
 def slopes(loss: SoftLoss, single: Floats, double: Floats, gold: Gold) -> tuple[float, Floats, Floats]:
