@@ -31,6 +31,6 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
         )
     try:
         return build(tensors, description)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as problem:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as problem:
         reason = " ".join(str(problem).split())
         raise FormatError(where, None, f"the description of the {app} in the file is damaged: {reason}") from None

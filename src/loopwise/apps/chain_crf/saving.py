@@ -6,6 +6,7 @@ file; and back. Stage: use. Loading runs nothing that the file says.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,11 @@ import torch
 from torch import Tensor
 
 from loopwise.apps.multilabel.scaling import Scaling
+from loopwise.apps.saved import read_saved
 from loopwise.apps.tagger.decoding import Decoder, Posterior, Viterbi
 from loopwise.apps.tagger.problem import Weights
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
-from loopwise.learn.container import read_container, write_container
+from loopwise.formats.files import PathLike
+from loopwise.learn.container import write_container
 
 if TYPE_CHECKING:
     from loopwise.apps.chain_crf.estimator import ChainCRF
@@ -51,15 +52,7 @@ def save(model: ChainCRF, path: PathLike) -> None:
 
 def load(kind: type[ChainCRF], path: PathLike) -> ChainCRF:
     """The model of a file, fitted."""
-    tensors, description = read_container(path)
-    where = display_name(path)
-    if description.get("app") != APP:
-        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not a {APP}")
-    try:
-        return _build(kind, tensors, description)
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+    return read_saved(path, APP, partial(_build, kind))
 
 
 def _build(kind: type[ChainCRF], tensors: dict[str, Tensor], description: dict[str, Any]) -> ChainCRF:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from loopwise.apps.grid_crf.pair import ContrastPair, TiedPair
 from loopwise.apps.grid_crf.unary import AffineUnary, ConvUnary
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
+from loopwise.apps.saved import read_saved
+from loopwise.formats.files import PathLike
 from loopwise.graph.builders import grid
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.container import write_container
 from loopwise.learn.describe import Builder, Describer
 
 if TYPE_CHECKING:
@@ -56,19 +56,7 @@ def save(model: GridCRF, path: PathLike, notes: dict[str, Any] | None = None) ->
 
 def load(kind: type[GridCRF], path: PathLike) -> tuple[GridCRF, dict[str, Any]]:
     """The model of a file, fitted, and the notes kept with it."""
-    tensors, description = read_container(path)
-    where = display_name(path)
-    if description.get("app") != APP:
-        raise FormatError(
-            where,
-            None,
-            f"the file holds {description.get('app', 'a system')!r}, not a {APP}; load it with the class that saved it",
-        )
-    try:
-        return _build(kind, tensors, description), dict(description["notes"])
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+    return read_saved(path, APP, lambda tensors, told: (_build(kind, tensors, told), dict(told["notes"])))
 
 
 def _build(kind: type[GridCRF], tensors: dict[str, Tensor], description: dict[str, Any]) -> GridCRF:

@@ -6,6 +6,7 @@ besides; and back. Stage: use. Loading runs nothing that the file says.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from torch import Tensor
 
 from loopwise.apps.mrf.answers import Answers
 from loopwise.apps.mrf.columns import Column, Columns, Numbers, Texts
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
-from loopwise.learn.container import read_container, write_container
+from loopwise.apps.saved import read_saved
+from loopwise.formats.files import PathLike
+from loopwise.learn.container import write_container
 from loopwise.learn.saving import build_system, describe_system
 
 if TYPE_CHECKING:
@@ -43,15 +44,7 @@ def save(model: MRFClassifier, path: PathLike) -> None:
 
 def load(kind: type[MRFClassifier], path: PathLike) -> MRFClassifier:
     """The model of a file, fitted."""
-    tensors, description = read_container(path)
-    where = display_name(path)
-    if description.get("app") != APP:
-        raise FormatError(where, None, f"the file holds {description.get('app', 'a system')!r}, not an {APP}")
-    try:
-        return _build(kind, tensors, description)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+    return read_saved(path, APP, partial(_build, kind))
 
 
 def _build(kind: type[MRFClassifier], tensors: dict[str, Tensor], description: dict[str, Any]) -> MRFClassifier:

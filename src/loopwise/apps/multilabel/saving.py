@@ -17,10 +17,10 @@ from loopwise.apps.multilabel.arrays import Classes
 from loopwise.apps.multilabel.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
 from loopwise.apps.multilabel.scaling import Scaling
 from loopwise.apps.multilabel.weights import LabelWeights
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
+from loopwise.apps.saved import read_saved
+from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.container import write_container
 from loopwise.learn.describe import Builder, Describer
 
 if TYPE_CHECKING:
@@ -56,19 +56,7 @@ def save(model: MultiLabel, path: PathLike, notes: dict[str, Any] | None) -> Non
 
 def load(kind: type[MultiLabel], path: PathLike) -> tuple[MultiLabel, dict[str, Any]]:
     """The model of a file, fitted, and its notes."""
-    tensors, description = read_container(path)
-    where = display_name(path)
-    if description.get("app") != APP:
-        raise FormatError(
-            where,
-            None,
-            f"the file holds {description.get('app', 'a system')!r}, not a {APP}; load it with the class that saved it",
-        )
-    try:
-        return _build(kind, tensors, description), dict(description["notes"])
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormatError(where, None, f"the description of the model in the file is damaged: {reason}") from None
+    return read_saved(path, APP, lambda tensors, told: (_build(kind, tensors, told), dict(told["notes"])))
 
 
 def _build(kind: type[MultiLabel], tensors: dict[str, Tensor], description: dict[str, Any]) -> MultiLabel:
