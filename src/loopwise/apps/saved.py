@@ -27,7 +27,7 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
         raise FormatError(
             where,
             None,
-            f"the file holds {description.get('app', 'a system')!r}, not a {app}; load it with the class that saved it",
+            f"the file is of {description.get('app', 'a system')!r}, not of {app}; load it with its own class",
         )
     try:
         return build(tensors, description)

@@ -238,8 +238,9 @@ def _introduction(results: Results) -> list[str]:
         f"{protocol.epochs} epochs, likelihood at most {protocol.iterations} iterations. The cap of MIRA, the penalty "
         "and the C of the SVM (five orders of magnitude) are chosen on development data, corpus by corpus (which "
         "caps to choose from was changed once before these runs, with the test F1 of a trial on two corpora in view); "
-        "Viterbi decodes for all. Seconds are of one training with the chosen setting, of the processor, one thread, without "
-        f"reading and features. {anchor} Means over {protocol.seeds} seeds; errors and p by resampling test sentences."
+        "Viterbi decodes for all. Seconds are of one training with the chosen setting, of the processor, one thread, "
+        f"without reading and features. {anchor} Means over {protocol.seeds} seeds; errors and p by resampling "
+        "test sentences."
     )
     return [text] if results.mode == FULL else [text, "This is the quick version: few sentences, two corpora."]
 
