@@ -6,32 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from commands import assert_one_sentence, command
 from loopwise.apps.coref import made_documents
 from loopwise.cli.coref import LearnerName
 from loopwise.cli.coref import coref as app
 from loopwise.formats.coref import read_coref, write_coref
 
-runner = CliRunner()
-
-
-def invoke(*arguments: object) -> Result:
-    return runner.invoke(app, [*map(str, arguments)])
-
-
-def succeed(*arguments: object) -> Result:
-    result = invoke(*arguments)
-    assert result.exit_code == 0, (result.stderr, result.exception)
-    return result
-
-
-def assert_one_sentence(result: Result, *words: str) -> None:
-    assert result.exit_code == 2, result.exception
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr, result.stderr
+invoke, succeed = command(app)
 
 
 @pytest.fixture(scope="module")

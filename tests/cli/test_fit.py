@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.torch import save_file
-from typer.testing import CliRunner, Result
 
+from commands import assert_one_sentence, command
 from loopwise.cli.main import app
 from loopwise.formats import TableModel, write_uai
 from loopwise.learn import System
 
-runner = CliRunner()
+invoke, succeed = command(app)
 FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd")
 
 
@@ -47,24 +47,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "s.loopwise"
     succeed("fit", folder / "train.csv", "--outputs", "rain,grass", "--hidden", "mood", "--out", path, *FAST)
     return path
-
-
-def invoke(*arguments: object) -> Result:
-    return runner.invoke(app, [*map(str, arguments)])
-
-
-def succeed(*arguments: object) -> Result:
-    result = invoke(*arguments)
-    assert result.exit_code == 0, (result.stderr, result.exception)
-    return result
-
-
-def assert_one_sentence(result: Result, *words: str) -> None:
-    assert result.exit_code == 2, result.exception
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr, result.stderr
 
 
 def test_from_a_table_to_predictions(trained: Path, tmp_path: Path) -> None:
@@ -178,8 +160,8 @@ def test_bad_tables_are_one_sentence(train: Path, trained: Path, tmp_path: Path)
     bad.write_text("rain,grass,sky,mood\nyes,,grey,\nno,,blue,\n")
     assert_one_sentence(invoke("fit", bad, *fit), "column 'grass' has no value in any row", "hidden")
     bad.write_text("rain,grass,sky\nyes,wet,gray\n")
-    for command in ("predict", "evaluate"):
-        assert_one_sentence(invoke(command, trained, bad), "line 2", "'gray'", "did you mean 'grey'?")
+    for verb in ("predict", "evaluate"):
+        assert_one_sentence(invoke(verb, trained, bad), "line 2", "'gray'", "did you mean 'grey'?")
     bad.write_text("rain,cloud\nyes,1\n")
     assert_one_sentence(invoke("predict", trained, bad), "no variable 'cloud'")
     bad.write_text("sky\ngrey\n")

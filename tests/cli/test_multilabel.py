@@ -10,33 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
+from commands import assert_one_sentence, command
 from loopwise.cli.multilabel import multilabel as app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "apps" / "multilabel"))
 from label_cases import make_data
 
-runner = CliRunner()
+invoke, succeed = command(app)
 NAMES = ("sun", "sea", "snow")
-
-
-def invoke(*arguments: object) -> Result:
-    return runner.invoke(app, [*map(str, arguments)])
-
-
-def succeed(*arguments: object) -> Result:
-    result = invoke(*arguments)
-    assert result.exit_code == 0, (result.stderr, result.exception)
-    return result
-
-
-def assert_one_sentence(result: Result, *words: str) -> None:
-    assert result.exit_code == 2, result.exception
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr, result.stderr
 
 
 def write(path: Path, examples: int, seed: int, *, labels: bool = True, scant: bool = False) -> None:

@@ -7,34 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from commands import assert_one_sentence, command
 from loopwise.cli.tagger import tagger as app
 from loopwise.formats.columns import read_tagged, write_tagged
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "apps" / "tagger"))
 from tagger_text import names
 
-runner = CliRunner()
+invoke, succeed = command(app)
 TEMPLATES = "w[0] w[-1]|w[0] lower[-1] is_title[0] bias"
-
-
-def invoke(*arguments: object) -> Result:
-    return runner.invoke(app, [*map(str, arguments)])
-
-
-def succeed(*arguments: object) -> Result:
-    result = invoke(*arguments)
-    assert result.exit_code == 0, (result.stderr, result.exception)
-    return result
-
-
-def assert_one_sentence(result: Result, *words: str) -> None:
-    assert result.exit_code == 2, result.exception
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr, result.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,34 @@
+"""Commands as a test calls them: in this process, with what they print and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from typer import Typer
+from typer.testing import CliRunner, Result
+
+Invoke = Callable[..., Result]
+
+
+def command(app: Typer) -> tuple[Invoke, Invoke]:
+    """Two ways to call ``app``: to look at the result, and to rely on its success."""
+    runner = CliRunner()
+
+    def invoke(*arguments: object) -> Result:
+        return runner.invoke(app, [*map(str, arguments)])
+
+    def succeed(*arguments: object) -> Result:
+        result = invoke(*arguments)
+        assert result.exit_code == 0, (result.stderr, result.exception)
+        return result
+
+    return invoke, succeed
+
+
+def assert_one_sentence(result: Result, *words: str) -> None:
+    """It failed as for bad input: nothing printed but one sentence, with ``words`` in it."""
+    assert result.exit_code == 2, result.exception
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr, result.stderr
