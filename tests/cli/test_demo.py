@@ -120,6 +120,10 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_a_toy_says_so(page: Path) -> None:
+    assert "toy of --quick" in page.read_text(encoding="utf-8")
+
+
 def test_the_file_holds_everything_it_shows(page: Path) -> None:
     reader = Reader()
     reader.feed(page.read_text(encoding="utf-8"))

@@ -226,10 +226,3 @@ def test_fewer_truths_of_what_follows_figure_1() -> None:
     assert {job.truth for job in found if job.study != FIGURE1} == {0}
     assert {job.study for job in found if job.truth == 0} == {FIGURE1, STRONG, SWEEPS, STOPPING, BOTH}
     assert REFITTED not in {job.curve for job in found} and OURS in {job.curve for job in found}
-
-
-def test_runs_of_another_protocol_are_not_mixed_in(tmp_path: Path) -> None:
-    cost_aware._check_runs(tmp_path, TINY, 0, keep=True)
-    cost_aware._check_runs(tmp_path, TINY, 0, keep=True)
-    with pytest.raises(ValueError, match="another protocol or seed"):
-        cost_aware._check_runs(tmp_path, TINY, 1, keep=True)

@@ -16,17 +16,16 @@ from typer.testing import CliRunner
 
 import loopwise as lw
 from loopwise.cli.main import app
-from loopwise.reproduce import erma, erma_figure1, erma_published, erma_queue
+from loopwise.reproduce import erma, erma_figure1, erma_published
 from loopwise.reproduce.erma import reproduce_practice
 from loopwise.reproduce.erma_claims import claims
 from loopwise.reproduce.erma_models import Sampling, Size, draw_model, load_model, mismatched, published_sizes
 from loopwise.reproduce.erma_practice import Outcome, Practice, Trial
-from loopwise.reproduce.erma_queue import Pace, work_off
 from loopwise.reproduce.erma_runs import TRUE, TRUTH, Job, Protocol, Run, finished, judged, run_job, truth_inference
 from loopwise.reproduce.erma_settings import BEST, IDEAL, LOGL, SGD, TABLE3, TESTS, TRAINS, Condition
 from loopwise.reproduce.erma_statistics import TIE, example_flip_p, record, sign_flip_p
 from loopwise.reproduce.erma_tables import SGD_ITEM, SWEEPS_ITEM, TABLES, Study, row_name
-from loopwise.reproduce.results import FILE, Cell, Deadline, Results
+from loopwise.reproduce.results import FILE, Cell, Results
 
 SMALL = Size(9, 14)
 TINY = Protocol(
@@ -156,14 +155,6 @@ def test_each_run_is_listed_once() -> None:
     assert len(jobs) == 12 * (1 + 10 + 16 + 12) + 1
     assert len({job.path(Path()) for job in jobs}) == len(jobs)
     assert set(erma.jobs_of(erma.PUBLISHED, [6], figure=False)) < set(jobs)
-
-
-def test_time_left_is_shared_by_workers() -> None:
-    jobs = [Job(SMALL, "MSE-in"), Job(SMALL, "MSE-in", Condition(0.2)), Job(SMALL, "MSE-in", Condition(0.4))]
-    pace = Pace(TINY, jobs, workers=2)
-    assert "unknown" in str(pace)
-    pace.done(jobs[0], 300.0)
-    assert str(pace) == "about 5 min left"  # two of 300 s each, on two
 
 
 # --- Runs ------------------------------------------------------------------------------------------------------------
@@ -324,28 +315,22 @@ def test_landscape_at_its_ends(tmp_path: Path) -> None:
     assert found["MSE at the end|MSE|hard"][3] == pytest.approx(lw.evaluate(system, model.train, lw.loss.MSE()))
 
 
-def test_time_is_up_between_runs(tmp_path: Path) -> None:
-    jobs = erma.jobs_of(TINY, [3], figure=False)
-    assert work_off(jobs, TINY, tmp_path, 0, Deadline(1e-9), lambda *_: None) == len(jobs)
-    assert not list(tmp_path.iterdir())
-
-
 def test_command_line_stops_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erma, "SHORTENED", TINY)
     done: list[Job] = []
     real = run_job
 
-    def interrupted(job: Job, *arguments: Any) -> float:
+    def interrupted(job: Job, **arguments: Any) -> None:
         if len(done) == 7:
             raise KeyboardInterrupt
         done.append(job)
-        return real(job, *arguments)
+        real(job, **arguments)
 
-    monkeypatch.setattr(erma_queue, "run_job", interrupted)
+    monkeypatch.setattr(erma, "run_job", interrupted)
     call = ["reproduce", "erma", "--jobs", "1", "--out", str(tmp_path)]
     CliRunner().invoke(app, call)
     first, done[:] = list(done), []
-    monkeypatch.setattr(erma_queue, "run_job", lambda job, *rest: done.append(job) or real(job, *rest))
+    monkeypatch.setattr(erma, "run_job", lambda job, **rest: done.append(job) or real(job, **rest))
     told = CliRunner().invoke(app, call)
     assert (told.exit_code == 0 and "Training for the loss beats likelihood" in told.stdout.replace("\n", " ")) or told
     assert not set(first) & set(done) and {*first, *done} == set(erma.jobs_of(TINY))  # nothing twice, nothing left out

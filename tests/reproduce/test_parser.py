@@ -43,8 +43,7 @@ from loopwise.reproduce.parser_jobs import (
     jobs,
 )
 from loopwise.reproduce.parser_study import Study
-from loopwise.reproduce.queue import check_runs, work_off
-from loopwise.reproduce.results import FILE, QUICK, Deadline
+from loopwise.reproduce.results import FILE, QUICK
 
 ENGLISH, OTHER = "English-Toy", "Basque-Toy"
 TINY = Protocol(
@@ -227,41 +226,6 @@ def test_words_that_only_one_parser_attaches(tmp_path: Path) -> None:
     assert found["root", first].ours == 100 and found["root", second].ours == 0
     assert found["1", second].ours == 50 and (found["1", second].n, found["1", second].more["words"]) == (2, 1)
     assert found["2", first].n == 1 and sum(cell.n for (_, name), cell in found.items() if name == first) == 4
-
-
-# --- The queue -------------------------------------------------------------------------------------------------------
-
-
-def test_jobs_are_done_once_and_until_time_is_up(tmp_path: Path) -> None:
-    todo = [Training(ENGLISH, BOTH, count, CLL) for count in (1, 2, 3)]
-    ran: list[Training] = []
-    told: list[tuple[str, int]] = []
-
-    def run(job: Training) -> None:
-        ran.append(job)
-        for each in {job, todo[2]}:  # the last is a by-product of any
-            each.path(tmp_path).write_text("{}")
-
-    class Soon(Deadline):
-        @property
-        def passed(self) -> bool:
-            return len(ran) >= 1
-
-    assert work_off(todo, tmp_path, run, Soon(None), lambda what, done: told.append((what, done))) == 2
-    assert ran == todo[:1] and told[0] == (todo[0].name, 0) and told[-1][1] == 2
-    assert work_off(todo, tmp_path, run, Deadline(None), lambda what, done: None) == 3 and ran == todo[:2]
-    assert work_off(todo, tmp_path, lambda job: pytest.fail("ran again"), Deadline(None), lambda *_: None) == 3
-
-
-def test_runs_of_another_protocol_are_not_mixed_in(tmp_path: Path) -> None:
-    check_runs(tmp_path, "one", keep=True)
-    (tmp_path / "a.json").touch()
-    check_runs(tmp_path, "one", keep=False)
-    with pytest.raises(ValueError, match="another protocol or seed"):
-        check_runs(tmp_path, "two", keep=True)
-    assert (tmp_path / "a.json").exists()
-    check_runs(tmp_path, "two", keep=False)
-    assert not (tmp_path / "a.json").exists()
 
 
 # --- The whole -------------------------------------------------------------------------------------------------------

@@ -40,7 +40,6 @@ from loopwise.reproduce.samplerank_table1_runs import (
     chosen_factor,
     jobs,
     varied,
-    work_off,
 )
 
 TINY = Protocol(
@@ -185,11 +184,11 @@ def test_a_tiny_table_in_two_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         def passed(self) -> bool:
             return len(told) >= 6
 
-    done, of = work_off(TINY, runs, 0, None, Soon(None), lambda what, done: told.append(what))
-    assert (done, of) == (3, 16 + 24)
+    results = Results.open(tmp_path / "out", samplerank.PAPER, QUICK, 0)
+    half = run_table1(results, Soon(None), lambda what, done: told.append(what), None, runs, TINY, FEW)
+    assert half == (3, 16 + 24 + 1)
     kept = Job(INNER, 0, LEARNERS[0], 1.0).path(runs)
     first = kept.read_text()
-    results = Results.open(tmp_path / "out", samplerank.PAPER, QUICK, 0)
     assert run_table1(results, Deadline(None), lambda what, done: None, None, runs, TINY, FEW) == (41, 41)
     assert kept.read_text() == first
     rows = {cell.row for cell in results.of_item(CUT)}
@@ -210,7 +209,7 @@ def test_a_tiny_table_in_two_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     assert (tmp_path / "out" / "page.html").exists()
     other = Protocol(**{**vars(TINY), "steps": 201})
-    work_off(other, runs, 0, None, Soon(None), lambda what, done: None)
+    run_table1(results, Soon(None), lambda what, done: None, None, runs, other, FEW)
     assert not kept.exists()  # runs of another protocol must not mix
 
 

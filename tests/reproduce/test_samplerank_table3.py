@@ -43,7 +43,7 @@ from loopwise.reproduce.samplerank_table3_methods import (
     Protocol,
     methods,
 )
-from loopwise.reproduce.samplerank_table3_runs import Task, ladders, work_off
+from loopwise.reproduce.samplerank_table3_runs import Task, ladders
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "apps" / "tagger"))
 from tagger_text import names
@@ -126,10 +126,10 @@ def test_a_small_table_in_two_goes(folder: Path, tmp_path: Path) -> None:
         def passed(self) -> bool:
             return sum(" s, " in what for what in told) >= 7
 
-    done, of = work_off(SMALL, runs, 0, folder, Soon(None), lambda what, done: told.append(what))
+    results = Results.open(tmp_path / "out", samplerank.PAPER, QUICK, 0)
+    done, of = run_table3(results, Soon(None), lambda what, done: told.append(what), folder, runs, SMALL)
     assert done == 7 and of == sum(ladder.total for ladder in ladders(SMALL, folder / "ner"))
     first = {path: path.read_text() for path in runs.glob("published*.json")}
-    results = Results.open(tmp_path / "out", samplerank.PAPER, QUICK, 0)
     assert run_table3(results, Deadline(None), lambda what, done: None, folder, runs, SMALL) == (of, of)
     assert len(first) == 7 and all(path.read_text() == text for path, text in first.items())
     for item in (PUBLISHED_SET.item, RICHER_SET.item):
@@ -142,7 +142,8 @@ def test_a_small_table_in_two_goes(folder: Path, tmp_path: Path) -> None:
     page = (tmp_path / "out" / "index.md").read_text()
     assert "table3.png" in page and "in place of CoNLL-2003" in page and "91.3" in page and "0.0417" in page
     assert all(claim.holds is not None for claim in results.claims if claim.id != "table3-crfsuite")
-    work_off(Protocol(**{**vars(SMALL), "epochs": 1}), runs, 0, folder, Soon(None), lambda what, done: None)
+    other = Protocol(**{**vars(SMALL), "epochs": 1})
+    run_table3(results, Soon(None), lambda what, done: None, folder, runs, other)
     assert not any(path.exists() for path in first)  # runs of another protocol must not mix
 
 

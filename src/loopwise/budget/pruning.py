@@ -21,7 +21,7 @@ from loopwise.budget.strength import Raw
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.learn.examples import Examples
 from loopwise.learn.system import CHUNK, System, answering
-from loopwise.notices import LoopwiseWarning, callers_level
+from loopwise.notices import BudgetWarning, callers_level
 from loopwise.potentials.tables import TablePotentials
 
 
@@ -54,7 +54,7 @@ def keep(system: System, kept: Kept, gate: Gate | None = None) -> System:
     if selection.everything_went:
         warnings.warn(
             "every factor of two or more variables was pruned away: only unary factors are left; lower the price",
-            LoopwiseWarning,
+            BudgetWarning,
             stacklevel=callers_level(),
         )
     potentials: nn.Module = Selected(system.potentials, selection)

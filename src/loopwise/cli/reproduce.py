@@ -115,8 +115,7 @@ def erma(
             raise ValueError(f"--table {wrong} is not reproduced; --table 3, 4, 5 and 6 are")
         if figure not in (None, 1):
             raise ValueError(f"--figure {figure} is not reproduced; --figure 1 is")
-        if jobs is not None and jobs < 1:
-            raise ValueError(f"--jobs must be at least 1, not {jobs}")
+        jobs = _checked_jobs(jobs)
         folder, runs = _folders("erma", full, out)
         if practice and (table or figure):
             raise ValueError("--practice has neither tables nor figures of the paper; leave --table and --figure out")
@@ -174,6 +173,7 @@ def cost_aware(
             show_default="out/reproduce/cost-aware, or docs/results/cost-aware with --full",
         ),
     ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
     seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
 ) -> None:
@@ -181,7 +181,7 @@ def cost_aware(
     with one_line_each():
         _check_mode(quick, full)
         folder, runs = _folders("cost-aware", full, out)
-        results, complete = _cost_aware(folder, runs, full, seed, minutes)
+        results, complete = _cost_aware(folder, runs, full, seed, minutes, _checked_jobs(jobs))
         _tell(results, complete, as_json)
 
 
@@ -226,6 +226,12 @@ def parser(
 def _check_mode(quick: bool, full: bool) -> None:
     if quick and full:
         raise ValueError("--quick and --full exclude each other; give one of them")
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, not {jobs}")
+    return jobs
 
 
 def _folders(paper: str, full: bool, out: Path | None) -> tuple[Path, Path]:
@@ -332,12 +338,14 @@ def _samplerank(
         return reproduce_table(table, folder, mode, seed, minutes, watch.at, data, runs)
 
 
-def _cost_aware(folder: Path, runs: Path, full: bool, seed: int, minutes: float | None) -> tuple[Results, bool]:
+def _cost_aware(
+    folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, jobs: int | None
+) -> tuple[Results, bool]:
     from loopwise.reproduce.cost_aware import reproduce, steps
 
     mode = _mode(full)
     with _watched(steps(mode), full) as watch:
-        return reproduce(folder, mode, seed, minutes, watch.at, runs=runs)
+        return reproduce(folder, mode, seed, minutes, watch.at, runs=runs, workers=jobs)
 
 
 def _parser_items(figures: list[int], tables: list[int]) -> list[str]:

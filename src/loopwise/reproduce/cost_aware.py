@@ -5,10 +5,11 @@ In: a mode and a folder. Out: ``results.json``, pictures, ``page.html`` and ``in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from loopwise.formats import atomic_write
+from loopwise.inference.threads import available_threads
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
 from loopwise.reproduce.cost_aware_claims import claims
@@ -22,15 +23,15 @@ from loopwise.reproduce.cost_aware_runs import (
     STRONG,
     SWEEPS,
     UNSCALED,
-    Job,
     Protocol,
-    describe,
     jobs,
     run_job,
 )
 from loopwise.reproduce.cost_aware_tables import AREA, EQUAL, ITEMS, Study, averaged, cells
 from loopwise.reproduce.page import Page, write_pages
+from loopwise.reproduce.queue import Tell, work_off
 from loopwise.reproduce.results import FULL, Deadline, Results
+from loopwise.reproduce.runs import check_runs
 
 PAPER = "cost-aware"
 RUNS = "runs"
@@ -78,8 +79,6 @@ SHORTENED = Protocol(
     tolerances=(0.3, 0.1, 0.03),
 )
 
-Tell = Callable[[str, int], None]  # what was done, and how many runs are
-
 
 def steps(mode: str) -> int:
     """How many runs there are in all."""
@@ -94,6 +93,7 @@ def reproduce(
     tell: Tell = lambda what, done: None,
     protocol: Protocol | None = None,
     runs: Path | None = None,
+    workers: int | None = None,
 ) -> tuple[Results, bool]:
     """Runs what is left of the study, at most for ``minutes``, and writes everything; whether it is complete.
 
@@ -102,9 +102,9 @@ def reproduce(
     if protocol is None:
         protocol = PUBLISHED if mode == FULL else SHORTENED
     results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), runs or folder / RUNS
-    _check_runs(runs, protocol, seed, keep=mode == FULL)
-    todo = jobs(protocol)
-    done = _work_off(todo, protocol, runs, seed, deadline, tell)
+    check_runs(runs, {"seed": seed, "protocol": asdict(protocol)}, keep=mode == FULL)
+    todo, run = jobs(protocol), partial(run_job, protocol=protocol, folder=runs, seed=seed)
+    done = work_off(todo, runs, run, deadline, tell, workers=workers or available_threads())
     study = Study(runs, protocol)
     for item in results.items():
         results.clear(item)
@@ -114,34 +114,6 @@ def reproduce(
     pictures = _draw(study, folder)
     write_pages(Page(TITLE, _introduction(mode, protocol, done, len(todo)), pictures, _units()), results)
     return results, done == len(todo)
-
-
-def _work_off(todo: list[Job], protocol: Protocol, runs: Path, seed: int, deadline: Deadline, tell: Tell) -> int:
-    """Runs jobs that have no points yet, in order, until time is up; how many are finished."""
-    done = sum(job.path(runs).exists() for job in todo)
-    for job in todo:
-        if job.path(runs).exists():
-            continue
-        if deadline.passed:
-            break
-        tell(f"{job.study}, truth {job.truth + 1}: {job.curve}", done)
-        seconds = run_job(job, protocol, runs, seed)
-        done += 1
-        tell(f"{job.study}, truth {job.truth + 1}: {job.curve}, {seconds:.0f} s", done)
-    return done
-
-
-def _check_runs(runs: Path, protocol: Protocol, seed: int, keep: bool) -> None:
-    """Runs of another protocol or seed must not mix with these: those of a quick one are deleted, others refused."""
-    runs.mkdir(parents=True, exist_ok=True)
-    path, wanted = runs / "protocol.txt", describe(protocol, seed)
-    if path.exists() and path.read_text(encoding="utf-8") != wanted:
-        if keep:
-            raise ValueError(f"{runs} holds runs of another protocol or seed; choose another folder, or delete it")
-        for old in [*runs.glob("*.json"), *runs.glob("*.npz")]:
-            old.unlink()
-    with atomic_write(path) as stream:
-        stream.write(wanted)
 
 
 def _draw(study: Study, folder: Path) -> dict[str, str]:

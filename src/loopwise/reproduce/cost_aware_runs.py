@@ -6,10 +6,9 @@ the next one. Everything runs on one thread.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from loopwise.budget.methods import (
 from loopwise.budget.policy_fit import PolicyFit
 from loopwise.budget.pruning import on_graph
 from loopwise.budget.strength import Raw
-from loopwise.formats import atomic_write
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.message_passing import BP
@@ -49,6 +47,7 @@ from loopwise.potentials.tables import TablePotentials
 from loopwise.reproduce.cost_aware_models import Channel, Data, Mixed, Synthetic, mixed, synthetic
 from loopwise.reproduce.erma_models import load_arrays, save_arrays
 from loopwise.reproduce.erma_runs import one_thread
+from loopwise.reproduce.runs import read_run, write_run
 
 FIGURE1, STRONG, SWEEPS, STOPPING, BOTH = "figure1", "strong", "sweeps", "stopping", "both"
 DENSE, OURS, UNSCALED, REFITTED = "dense", "ours", "ours, unit 1", "ours, refitted"
@@ -108,6 +107,10 @@ class Job:
     truth: int
     curve: str
 
+    @property
+    def name(self) -> str:
+        return f"{self.study}, truth {self.truth + 1}: {self.curve}"
+
     def path(self, folder: Path) -> Path:
         """Where its points are kept."""
         return folder / f"{self.study}-{self.truth}-{self.curve.replace(', ', '-').replace(' ', '-')}.json"
@@ -138,15 +141,12 @@ def _own_runs(curves: tuple[str, ...]) -> list[str]:
 
 def read_points(job: Job, folder: Path) -> Points | None:
     """The points of a finished job."""
-    path = job.path(folder)
-    if not path.exists():
-        return None
-    found: Points = json.loads(path.read_text(encoding="utf-8"))["points"]
-    return found
+    found = read_run(job.path(folder))
+    return None if found is None else found["points"]
 
 
-def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
-    """Runs and saves; the seconds it took. The job's own file is written last: where it is, all others are."""
+def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> None:
+    """Runs and saves. The job's own file is written last: where it is, all others are."""
     began = time.perf_counter()
     makers: dict[str, Callable[[Job, Protocol, Path, int], dict[str, Points]]] = {
         FIGURE1: _figure1, STRONG: _figure1, SWEEPS: _sweeps, STOPPING: _stopping, BOTH: _stopping,
@@ -155,9 +155,7 @@ def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
         made = makers[job.study](job, protocol, folder, seed)
     seconds = time.perf_counter() - began
     for curve, points in sorted(made.items(), key=lambda pair: pair[0] == job.curve):
-        with atomic_write(replace(job, curve=curve).path(folder)) as stream:
-            json.dump({"points": points, "seconds": round(seconds, 1)}, stream)
-    return seconds
+        write_run(replace(job, curve=curve).path(folder), {"points": points, "seconds": round(seconds, 1)})
 
 
 # --- Figure 1 --------------------------------------------------------------------------------------------------------
@@ -313,13 +311,3 @@ def _measured(setting: float, system: System, data: Data) -> dict[str, Any]:
         found[f"loss {kind}"] = float(losses[mine].mean())
         found[f"sweeps {kind}"] = float(sweeps.costs[mine].mean())
     return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in found.items()}
-
-
-def describe(protocol: Protocol, seed: int) -> str:
-    """What tells the runs of one protocol from those of another."""
-    return json.dumps({"seed": seed, "protocol": asdict(protocol)}, sort_keys=True)
-
-
-def finished(folder: Path, todo: list[Job]) -> Iterator[Job]:
-    """The jobs that have points."""
-    return (job for job in todo if job.path(folder).exists())

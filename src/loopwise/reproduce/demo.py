@@ -34,5 +34,5 @@ def demonstrate(folder: Path, seed: int, tell: Tell, *, quick: bool = False, wor
         results.put(cell)
     results.claim(*claims(findings))
     with atomic_write(folder / PAGE) as stream:
-        stream.write(demo_page(findings))
+        stream.write(demo_page(findings, toy=quick))
     return findings

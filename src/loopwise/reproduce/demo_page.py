@@ -89,6 +89,10 @@ LIMITS = (
     "trainings end within a percent or so of each other. The images get 10 sweeps because the difference is clear "
     "there; with 3 it is smaller."
 )
+WARNING = (
+    "This is the toy of --quick: a few tiny models, a few steps. It shows that everything runs; its numbers mean "
+    "nothing. Without --quick the page takes a minute or two."
+)
 NEXT = {
     "loopwise fit DATA.csv --outputs y1,y2 --loss f1": "your own table, missing values and all",
     "loopwise reproduce erma": "the published study behind this page, its numbers beside ours",
@@ -96,12 +100,13 @@ NEXT = {
 }
 
 
-def demo_page(findings: Findings) -> str:
-    """The whole page."""
+def demo_page(findings: Findings, toy: bool = False) -> str:
+    """The whole page; that of a ``toy`` says so first."""
     budget = findings.amounts.watched
     parts = [
         f'<main><h1>{TITLE}</h1><p class="lede">What likelihood training costs when inference is cut short, and what '
         f"training for the loss gets back. Computed on this computer in {findings.seconds:.0f} seconds.</p>",
+        f"<p><strong>{WARNING}</strong></p>" if toy else "",
         "<h2>In one minute</h2>",
         *(f"<p>{text}</p>" for text in MINUTE),
         *_losses(findings),

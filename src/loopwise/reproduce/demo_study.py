@@ -6,18 +6,14 @@ in Python.
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-import torch
 
 from loopwise.inference.threads import available_threads
 from loopwise.loss.calibration import Reliability
@@ -35,7 +31,7 @@ from loopwise.reproduce.demo_trials import (
     trials,
 )
 from loopwise.reproduce.erma_runs import one_thread
-from loopwise.reproduce.queue import one_core_each
+from loopwise.reproduce.queue import completed, worker_pool
 
 MOST_WORKERS = 4  # more would compile longer than they train
 
@@ -133,19 +129,19 @@ class _Run:
     def _steps(self) -> int:
         return self.amounts.models + len(trials(self.amounts)) + len((LIKELIHOOD, LOSS))
 
-    def go(self, pool: Executor | None) -> None:
+    def go(self, pool: Executor, workers: int) -> None:
         self.note("drawing random models (the first run compiles for some seconds)", finished=0)
         problems: dict[int, Problem] = {}
         calls: list[Callable[[], Any]] = [
             partial(_numbered, model, draw_problem, self.amounts, self.seed, model)
             for model in range(self.amounts.models)
         ]
-        for model, problem in completed(calls, pool):
+        for model, problem in completed(calls, pool, workers):
             problems[model] = problem
             self.note("drawing random models")
         calls = [partial(run_trial, t, problems[t.model], self.amounts, self.seed) for t in trials(self.amounts)]
         calls += [partial(restore, goal, self.image, self.seed) for goal in (LIKELIHOOD, LOSS)]
-        for found in completed(calls, pool):
+        for found in completed(calls, pool, workers):
             if isinstance(found, Restored):
                 self.restored.append(found)
                 self.note("restoring images")
@@ -159,41 +155,10 @@ def run_demo(amounts: Amounts, image: ImageAmounts, seed: int, tell: Tell, worke
     began = time.perf_counter()
     count = min(available_threads(), MOST_WORKERS) if workers is None else workers
     run = _Run(amounts, image, seed, tell)
-    with _pool(count) as pool, one_thread():
-        run.go(pool)
+    with worker_pool(count) as pool, one_thread():
+        run.go(pool, count)
     seconds = time.perf_counter() - began
     return Findings(amounts, image, seed, tuple(run.outcomes), tuple(run.restored), seconds, count)
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[Executor | None]:
-    """Processes of their own, one thread each; None where one worker is enough."""
-    if workers == 1:
-        yield None
-        return
-    # Spawned, not forked: a fork of a process in which torch or Numba has threads may hang.
-    with one_core_each():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
-        try:
-            yield pool
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _begin_worker() -> None:
-    """One thread each; Ctrl-C is for the process that waits for them."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def completed(calls: Sequence[Callable[[], Any]], pool: Executor | None) -> Iterator[Any]:
-    """The results of all calls, each as soon as it is there."""
-    if pool is None:
-        for call in calls:
-            yield call()
-    else:
-        for future in as_completed([pool.submit(call) for call in calls]):
-            yield future.result()
 
 
 def _numbered(number: int, function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:

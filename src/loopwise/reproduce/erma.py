@@ -6,26 +6,27 @@ folder; data and runs beside them, from which a study that was stopped goes on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from loopwise.formats import atomic_write
 from loopwise.inference.threads import available_threads
 from loopwise.reproduce import erma_figure1 as figure1
 from loopwise.reproduce import erma_practice as practical
 from loopwise.reproduce.erma_claims import claims
-from loopwise.reproduce.erma_models import Sampling, Size
+from loopwise.reproduce.erma_models import Sampling, Size, load_model
 from loopwise.reproduce.erma_picture import CAPTION as TABLES_CAPTION
 from loopwise.reproduce.erma_picture import PICTURE as TABLES_PICTURE
 from loopwise.reproduce.erma_picture import draw_tables
-from loopwise.reproduce.erma_queue import Tell, work_off
-from loopwise.reproduce.erma_runs import TRUE, TRUTH, Job, Protocol
+from loopwise.reproduce.erma_runs import TRUE, TRUTH, Job, Protocol, run_job
 from loopwise.reproduce.erma_settings import BEST, FIRST_GAINS, GAINS, IDEAL, SGD, SGD_GAINS, TABLE3, Condition
 from loopwise.reproduce.erma_tables import ITEMS, SGD_ITEM, SWEEPS_ITEM, TABLES, TRUE_ITEM, WINS, P, Study
 from loopwise.reproduce.page import Page, write_pages
+from loopwise.reproduce.queue import Tell, count_done, work_off
 from loopwise.reproduce.results import FULL, Deadline, Results
+from loopwise.reproduce.runs import check_runs
 
 PAPER = "erma"
 TITLE = "Stoyanov, Ropson & Eisner 2011, Empirical Risk Minimization of Graphical Model Parameters"
@@ -93,9 +94,11 @@ def reproduce(
     if protocol is None:
         protocol = PUBLISHED if mode == FULL else SHORTENED
     results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), runs or folder / RUNS
-    _check_runs(runs, protocol, seed, keep=mode == FULL)
-    jobs = jobs_of(protocol, tables, figure)
-    left = work_off(jobs, protocol, runs, seed, deadline, tell, workers or available_threads())
+    check_runs(runs, _identity(protocol, seed), keep=mode == FULL)
+    jobs, run = jobs_of(protocol, tables, figure), partial(run_job, protocol=protocol, folder=runs, seed=seed)
+    _draw_data(jobs, protocol, runs, seed, deadline, tell)
+    workers = workers or available_threads()
+    done = work_off(jobs, runs, run, deadline, tell, cost=lambda job: job.cost(protocol), workers=workers)
     study = Study(runs, protocol, seed)
     for table in sorted(TABLES):
         _put(results, study, table, anew=table in tables)
@@ -106,8 +109,8 @@ def reproduce(
             results.put(cell)
         figure1.draw(curves, folder / figure1.PICTURE)
     results.claim(*claims(results))
-    _write(results, protocol, left, len(jobs))
-    return results, left == 0 and (curves is not None or not figure)
+    _write(results, protocol, len(jobs) - done, len(jobs))
+    return results, done == len(jobs) and (curves is not None or not figure)
 
 
 def reproduce_practice(
@@ -124,14 +127,15 @@ def reproduce_practice(
     practice = practice or _practice(mode)
     results, runs = Results.open(folder, PAPER, mode, seed), runs or folder / RUNS
     runs.mkdir(parents=True, exist_ok=True)
-    left = practical.run_trials(runs, practice, seed, Deadline(minutes), tell, workers or available_threads())
+    todo, run = practical.trials(practice), partial(practical.run_trial, practice=practice, folder=runs, seed=seed)
+    done = work_off(todo, runs, run, Deadline(minutes), tell, workers=workers or available_threads())
     for item in (practical.OPTIMISERS_ITEM, practical.METHODS_ITEM):
         results.clear(item)
     for cell in practical.cells(runs, practice):
         results.put(cell)
     practical.draw(runs, practice, folder / practical.PICTURE)
     _write(results, PUBLISHED if mode == FULL else SHORTENED, 0, 0)
-    return results, left == 0
+    return results, done == len(todo)
 
 
 def practice_steps(mode: str) -> int:
@@ -158,23 +162,23 @@ def _put(results: Results, study: Study, table: int, anew: bool) -> None:
         results.put(cell)
 
 
-def _check_runs(runs: Path, protocol: Protocol, seed: int, keep: bool) -> None:
-    """Runs of another protocol or seed must not mix with these: those of a quick one are deleted, others refused."""
-    runs.mkdir(parents=True, exist_ok=True)
-    path = runs / "protocol.json"
+def _draw_data(jobs: Sequence[Job], protocol: Protocol, runs: Path, seed: int, deadline: Deadline, tell: Tell) -> None:
+    """Samples once for each model, before processes would do so at the same time."""
+    sizes = dict.fromkeys(job.size for job in jobs if not job.path(runs).exists())
+    for size in sizes:
+        if not deadline.passed:
+            tell(f"data of {size.name}", count_done(jobs, runs))
+            load_model(runs, size, seed, protocol.sampling)
+
+
+def _identity(protocol: Protocol, seed: int) -> dict[str, Any]:
+    """What the runs depend on."""
     gains = {
         f"{kind}{name}": asdict(value)
         for kind, values in (("", GAINS), ("first ", FIRST_GAINS), ("SGD ", SGD_GAINS))
         for name, value in values.items()
     }
-    wanted = json.dumps({"seed": seed, "protocol": asdict(protocol), "gains": gains}, sort_keys=True)
-    if path.exists() and path.read_text(encoding="utf-8") != wanted:
-        if keep:
-            raise ValueError(f"{runs} holds runs of another protocol or seed; choose another folder, or delete it")
-        for old in runs.glob("*.npz"):
-            old.unlink()
-    with atomic_write(path) as stream:
-        stream.write(wanted)
+    return {"seed": seed, "protocol": asdict(protocol), "gains": gains}
 
 
 def _write(results: Results, protocol: Protocol, left: int, of: int) -> None:

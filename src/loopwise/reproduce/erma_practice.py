@@ -25,14 +25,12 @@ from loopwise.inference.compiled import Compiled
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.threads import available_threads
 from loopwise.learn.evaluate import evaluate
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.lbfgs import LBFGS
 from loopwise.learn.stages import Goals, Stage, as_stages, hybrid
 from loopwise.learn.start import SCALE
-from loopwise.learn.sweep import sweep
 from loopwise.learn.system import System
 from loopwise.learn.training import TrainingError
 from loopwise.loss.calibration import Reliability, reliability
@@ -40,11 +38,10 @@ from loopwise.plot.calibration import reliability as draw_reliability
 from loopwise.plot.style import BLUE, GREEN, ORANGE, PURPLE, plain
 from loopwise.potentials.tables import TablePotentials
 from loopwise.reproduce.erma_models import Model, Sampling, Size, as_tables, draw_model
-from loopwise.reproduce.erma_queue import Tell
 from loopwise.reproduce.erma_runs import TOLERANCE, TRUTH, Protocol, one_thread, trained, truth_inference
 from loopwise.reproduce.erma_settings import BEST, IDEAL, LOGL, LOGL_TEST, TESTS, Train
 from loopwise.reproduce.erma_statistics import mean_and_error
-from loopwise.reproduce.results import Cell, Deadline
+from loopwise.reproduce.results import Cell
 
 OPTIMISERS_ITEM, METHODS_ITEM = "What to use: optimisers", "What to use: inference"
 PICTURE = "practice.png"
@@ -97,6 +94,10 @@ class Trial:
     optimiser: str
     method: str
 
+    @property
+    def name(self) -> str:
+        return f"model {self.draw + 1}: {self.train}, {self.optimiser}, {self.method}"
+
     def path(self, folder: Path) -> Path:
         name = "-".join(part.replace(" ", "-").replace(",", "") for part in (self.train, self.optimiser, self.method))
         return folder / f"practice-{self.draw}-{name}.json"
@@ -133,19 +134,6 @@ def trials(practice: Practice) -> list[Trial]:
             found += [Trial(draw, train, optimiser, COMMON) for optimiser in (SMD, ADAM, L_BFGS)]
             found += [Trial(draw, train, ADAM, method) for method in METHODS]
     return list(dict.fromkeys(found))
-
-
-def run_trials(folder: Path, practice: Practice, seed: int, deadline: Deadline, tell: Tell, workers: int = 0) -> int:
-    """Runs what is not in ``folder`` yet; how many are left when time is up."""
-    everything = trials(practice)
-    todo = [trial for trial in everything if not trial.path(folder).exists()]
-    workers = workers or available_threads()
-    while todo and not deadline.passed:
-        tell(f"{todo[0].train}, {todo[0].optimiser}, {todo[0].method}", len(everything) - len(todo))
-        some, todo = todo[: 4 * workers], todo[4 * workers :]
-        asked = [{"trial": trial, "practice": practice, "folder": folder, "seed": seed} for trial in some]
-        sweep(run_trial, asked, jobs=workers)
-    return len(todo)
 
 
 def run_trial(trial: Trial, practice: Practice, folder: Path, seed: int) -> None:

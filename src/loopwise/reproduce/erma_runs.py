@@ -80,6 +80,10 @@ class Job:
     train: str  # a name of TRAINS, or TRUTH
     condition: Condition = IDEAL
 
+    @property
+    def name(self) -> str:
+        return f"{self.size.name} {self.train}, {self.condition.name}"
+
     def path(self, folder: Path) -> Path:
         """Where its run is kept."""
         name = self.train.replace(", ", "-").replace(" ", "-")
@@ -131,8 +135,8 @@ def finished(job: Job, folder: Path) -> Run | None:
     return Run.load(path) if path.exists() else None
 
 
-def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
-    """Trains, tests and saves; the seconds it took."""
+def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> None:
+    """Trains, tests and saves."""
     began = time.perf_counter()
     model = load_model(folder, job.size, seed, protocol.sampling, threads=1)
     with one_thread(), ignored_convergence():
@@ -145,7 +149,6 @@ def run_job(job: Job, protocol: Protocol, folder: Path, seed: int) -> float:
             system, ended = trained(TRAINS[job.train], job.condition, train, protocol, seed)
         run = judged(system, job.train, train, test, began, ended)
     run.save(job.path(folder))
-    return run.seconds
 
 
 def inference(condition: Condition) -> BP:

@@ -6,19 +6,21 @@ In: a mode, a folder, the treebanks. Out: ``results.json``, pictures, ``page.htm
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from loopwise.apps.parser.options import Pruning
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.parser_claims import claims
 from loopwise.reproduce.parser_data import find_treebanks
-from loopwise.reproduce.parser_jobs import ITEMS, Protocol, chosen_treebanks, describe, jobs
+from loopwise.reproduce.parser_jobs import ITEMS, Protocol, chosen_treebanks, jobs
 from loopwise.reproduce.parser_picture import draw
 from loopwise.reproduce.parser_runs import Bench
 from loopwise.reproduce.parser_study import Study
 from loopwise.reproduce.parser_tables import UNITS, cells
-from loopwise.reproduce.queue import Tell, check_runs, work_off
+from loopwise.reproduce.queue import Tell, work_off
 from loopwise.reproduce.results import FULL, Deadline, Results
+from loopwise.reproduce.runs import check_runs
 
 PAPER = "parser"
 RUNS = "runs"
@@ -67,10 +69,10 @@ def reproduce(
     if protocol.english not in found:
         raise ValueError(f"there is no folder UD_{protocol.english} with a training set among the treebanks")
     results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), runs or folder / RUNS
-    check_runs(runs, describe(protocol, seed), keep=mode == FULL)
+    check_runs(runs, {"seed": seed, "protocol": asdict(protocol)}, keep=mode == FULL)
     todo = jobs(protocol, items, list(found))
     bench = Bench(protocol, runs, seed, found)
-    done = work_off(todo, runs, bench.run, deadline, tell)
+    done = work_off(todo, runs, bench.run, deadline, tell, cost=lambda job: job.cost)
     study = Study(runs, protocol, chosen_treebanks(protocol, list(found)))
     for item in results.items():
         results.clear(item)

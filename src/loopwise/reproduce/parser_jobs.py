@@ -5,9 +5,8 @@ In: a :class:`Protocol`. Out: jobs, each of which leaves one file. A parser that
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from loopwise.apps.parser.options import Pruning
@@ -162,8 +161,3 @@ def chosen_treebanks(protocol: Protocol, known: Sequence[str]) -> list[str]:
     """Those of Table 2: the English one and the others that the protocol wants."""
     wanted = known if protocol.others is None else [name for name in known if name in protocol.others]
     return [protocol.english, *(name for name in wanted if name != protocol.english)]
-
-
-def describe(protocol: Protocol, seed: int) -> str:
-    """What tells the runs of one protocol from those of another."""
-    return json.dumps({"seed": seed, "protocol": asdict(protocol)}, sort_keys=True)

@@ -6,7 +6,6 @@ treebank; the models that do so are kept beside the runs.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,6 @@ from loopwise.apps.parser.options import Templates
 from loopwise.apps.parser.parser import Parser, Tree
 from loopwise.apps.parser.preparing import Prepared
 from loopwise.apps.parser.vocabulary import encode
-from loopwise.formats import atomic_write
 from loopwise.formats.conllu import Sentence
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
@@ -43,6 +41,7 @@ from loopwise.reproduce.parser_jobs import (
     Training,
     first_order,
 )
+from loopwise.reproduce.runs import write_run
 
 
 class Bench:
@@ -119,8 +118,7 @@ class Bench:
         }
 
     def _save(self, job: Job, found: dict[str, Any]) -> None:
-        with atomic_write(job.path(self.folder)) as stream:
-            json.dump(found, stream)
+        write_run(job.path(self.folder), found)
 
 
 def measured(parser: Parser, treebank: Treebank) -> dict[str, Any]:

@@ -5,7 +5,6 @@ In: files of runs. Out: numbers, all in percent; None where runs are missing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from loopwise.apps.parser.significance import Comparison, bootstrap_p, paired_bootstrap, resampled_gaps
 from loopwise.reproduce.parser_jobs import BOTH, CLL, L2, UNARY, Job, Preparation, Protocol, Training
+from loopwise.reproduce.runs import read_run
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ class Study:
     def run(self, job: Job) -> dict[str, Any] | None:
         """What a job left."""
         if job not in self._files:
-            path = job.path(self.folder)
-            self._files[job] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            self._files[job] = read_run(job.path(self.folder))
         return self._files[job]
 
     def treebank(self, name: str) -> dict[str, Any] | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from loopwise.reproduce.page import Page, write_pages
+from loopwise.reproduce.queue import Tell
 from loopwise.reproduce.results import Deadline, Results
-from loopwise.reproduce.samplerank_study import Table, Tell
+from loopwise.reproduce.samplerank_study import Table
 from loopwise.reproduce.samplerank_table1 import TABLE1
 from loopwise.reproduce.samplerank_table3 import TABLE3
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from loopwise.reproduce.queue import Tell
 from loopwise.reproduce.results import Deadline, Results
-
-Tell = Callable[[str, int], None]  # what goes on, and how many runs are finished
 
 
 class Runner(Protocol):

@@ -7,7 +7,7 @@ test documents of three folds. The corpus is GUM, in place of ACE 2004.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import numpy as np
 from loopwise.apps.coref import published_ways
 from loopwise.reproduce import samplerank_violations as violations_of
 from loopwise.reproduce.erma_statistics import mean_and_error
+from loopwise.reproduce.queue import Tell, work_off
 from loopwise.reproduce.results import FULL, Cell, Deadline, Results
-from loopwise.reproduce.samplerank_study import Table, Tell
+from loopwise.reproduce.runs import check_runs
+from loopwise.reproduce.samplerank_study import Table
 from loopwise.reproduce.samplerank_table1_data import GUM, MADE, find_gum
 from loopwise.reproduce.samplerank_table1_runs import (
     ALONE,
@@ -26,10 +28,10 @@ from loopwise.reproduce.samplerank_table1_runs import (
     PUBLISHED,
     SHORTENED,
     WHOLE,
+    Bench,
     Protocol,
     finished,
     jobs,
-    work_off,
 )
 
 F1, LONGER, SECONDS, ACTIVE = "B-cubed F1", "B-cubed F1, longer search", "Seconds", "Active features an update"
@@ -126,11 +128,14 @@ def run_table1(
     from loopwise.reproduce.samplerank_table1_picture import draw
 
     protocol = protocol or _protocol(results.mode)
-    done, of = work_off(protocol, runs, results.seed, data, deadline, tell)
+    source = GUM if find_gum(data) is not None else MADE
+    identity = {"seed": results.seed, "protocol": asdict(protocol), "data": source}
+    check_runs(runs, identity, keep=results.mode == FULL)
+    todo = jobs(protocol)
+    done = work_off(todo, runs, Bench(protocol, runs, results.seed, data).run, deadline, tell)
     study = Study(runs, protocol)
     for item in (CUT, WHOLE):
         results.clear(item)
-    source = GUM if find_gum(data) is not None else MADE
     for cell in cells(study):
         results.put(Cell(**{**vars(cell), "more": {**cell.more, "corpus": source}}))
     results.claim(*claims(study))
@@ -138,7 +143,7 @@ def run_table1(
     complete = violations_of.run_violations(
         results, deadline, lambda what, _: tell(f"violated constraints: {what}", done), runs, violations
     )
-    return done + complete, of + 1
+    return done + complete, len(todo) + 1
 
 
 def _introduction(results: Results) -> list[str]:

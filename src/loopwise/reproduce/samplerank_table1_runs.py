@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,9 +17,7 @@ from typing import Any
 from loopwise.apps.coref import Coref, Report, Way, head_match, published_ways, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats.coref import CorefDocument
-from loopwise.reproduce.results import Deadline
-from loopwise.reproduce.samplerank_keeping import file_name, read_run, take_folder, write_run
-from loopwise.reproduce.samplerank_study import Tell
+from loopwise.reproduce.runs import file_name, read_run, write_run
 from loopwise.reproduce.samplerank_table1_data import documents, find_gum, folds, held_out, split_documents
 from loopwise.walk import MIRA, ConstantMargin, Decaying, MentionDocument, Sweeps, Unit
 
@@ -63,7 +61,8 @@ class Job:
         kind = {CUT: "cut", WHOLE: "whole", INNER: "inner"}[self.item]
         return runs / file_name(kind, self.fold, self.way, *([f"times {self.factor:g}"] if self.factor else []))
 
-    def __str__(self) -> str:
+    @property
+    def name(self) -> str:
         tried = f", setting times {self.factor:g}" if self.factor else ""
         return f"{self.item}, fold {self.fold + 1}: {self.way}{tried}"
 
@@ -83,31 +82,6 @@ def jobs(protocol: Protocol) -> list[Job]:
     return found
 
 
-def work_off(
-    protocol: Protocol, runs: Path, seed: int, data: Path | None, deadline: Deadline, tell: Tell
-) -> tuple[int, int]:
-    """Runs what is not there yet, until time is up; how many of how many are finished."""
-    source = "GUM" if find_gum(data) is not None else "made"
-    take_folder(runs, {**asdict(protocol), "seed": seed, "data": source})
-    todo = jobs(protocol)
-    done = sum(job.path(runs).exists() for job in todo)
-    sides: _Fold | None = None
-    for job in todo:
-        if job.path(runs).exists():
-            continue
-        if deadline.passed:
-            break
-        tell(str(job), done)
-        if sides is None or (sides.item, sides.number) != (job.item, job.fold):
-            sides = _Fold(job.item, job.fold, protocol, seed, data)
-        factor = job.factor or chosen_factor(runs, protocol, job.fold, job.way)
-        found = sides.run(job.way, factor, protocol, seed)
-        write_run(job.path(runs), found)
-        done += 1
-        tell(f"{job}, {found['seconds']:.0f} s", done)
-    return done, len(todo)
-
-
 def chosen_factor(runs: Path, protocol: Protocol, fold: int, way: str) -> float:
     """The setting with the best B-cubed F1 on held-out training documents of the fold; 1 before any was tried."""
     tried = {factor: read_run(Job(INNER, fold, way, factor).path(runs)) for factor in protocol.factors}
@@ -123,6 +97,22 @@ def varied(way: Way, factor: float) -> Way:
         return replace(way, margin=ConstantMargin(factor * way.margin.constant))
     assert isinstance(step, Unit | Decaying)
     return replace(way, step=replace(step, rate=factor * step.rate))
+
+
+class Bench:
+    """Runs jobs; the documents of one fold are kept until another comes."""
+
+    def __init__(self, protocol: Protocol, runs: Path, seed: int, data: Path | None) -> None:
+        self.protocol, self.runs, self.seed, self.data = protocol, runs, seed, data
+        self._fold: _Fold | None = None
+
+    def run(self, job: Job) -> None:
+        """Runs one job and writes its file."""
+        fold = self._fold
+        if fold is None or (fold.item, fold.number) != (job.item, job.fold):
+            fold = self._fold = _Fold(job.item, job.fold, self.protocol, self.seed, self.data)
+        factor = job.factor or chosen_factor(self.runs, self.protocol, job.fold, job.way)
+        write_run(job.path(self.runs), fold.run(job.way, factor, self.protocol, self.seed))
 
 
 class _Fold:

@@ -7,7 +7,7 @@ entities of a test text, its error and all tests by resampling sentences; times 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.reproduce.queue import Tell
 from loopwise.reproduce.results import FULL, Cell, Deadline, Results
-from loopwise.reproduce.samplerank_keeping import read_run
-from loopwise.reproduce.samplerank_study import Table, Tell
+from loopwise.reproduce.runs import check_runs, read_run
+from loopwise.reproduce.samplerank_study import Table
 from loopwise.reproduce.samplerank_table3_data import CONLL, find_names
 from loopwise.reproduce.samplerank_table3_methods import (
     CRFSUITE,
@@ -202,6 +203,7 @@ def run_table3(
     from loopwise.reproduce.samplerank_table3_picture import draw
 
     protocol = protocol or _protocol(results.mode)
+    check_runs(runs, {"seed": results.seed, "protocol": asdict(protocol)}, keep=results.mode == FULL)
     done, of = work_off(protocol, runs, results.seed, data, deadline, tell)
     study = Study(runs, ladders(protocol, find_names(data)))
     for features in SETS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from loopwise.apps.tagger.problem import Problem
 from loopwise.apps.tagger.report import Counts, sentence_counts
 from loopwise.apps.tagger.text import Integers, Text, tag_numbers
 from loopwise.formats.columns import TaggedText
+from loopwise.reproduce.queue import Tell
 from loopwise.reproduce.results import Deadline
-from loopwise.reproduce.samplerank_keeping import file_name, read_run, take_folder, write_run
-from loopwise.reproduce.samplerank_study import Tell
+from loopwise.reproduce.runs import file_name, read_run, write_run
 from loopwise.reproduce.samplerank_table3_crfsuite import CrfSuite
 from loopwise.reproduce.samplerank_table3_data import CONLL, OPEN, Corpus, Texts, find_names, part_of, read_corpus
 from loopwise.reproduce.samplerank_table3_methods import SETS, FeatureSet, Method, Protocol, methods
@@ -109,7 +109,6 @@ def work_off(
 ) -> tuple[int, int]:
     """Runs what is not there yet, until time is up; how many of how many are finished."""
     top = find_names(data)
-    take_folder(runs, {**asdict(protocol), "seed": seed})
     todo = ladders(protocol, top)
     done, of = sum(_finished(ladder, runs) for ladder in todo), sum(ladder.total for ladder in todo)
     task: Task | None = None

@@ -23,9 +23,9 @@ from loopwise.apps.coref.features import Featuriser
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
 from loopwise.reproduce.erma_statistics import mean_and_error
+from loopwise.reproduce.queue import Tell
 from loopwise.reproduce.results import FULL, Cell, Claim, Deadline, Results
-from loopwise.reproduce.samplerank_keeping import read_run, write_run
-from loopwise.reproduce.samplerank_study import Tell
+from loopwise.reproduce.runs import read_run, write_run
 from loopwise.walk import ConstantMargin, MentionMover, Pair, SampleRank, Start, Stream, Unit, Walker
 from loopwise.walk.model import Sparse, dot
 

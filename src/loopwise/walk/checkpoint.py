@@ -95,7 +95,10 @@ def unpack_weights(state: Mapping[str, Any], size: int) -> Weights:
     """The weights that :func:`pack_weights` had; a ValueError if they are not ``size`` many."""
     values, sums, squares = (state[name].numpy().copy() for name in ("values", "sums", "squares"))
     if values.shape != (size,) or sums.shape != (size,) or squares.shape not in ((0,), (size,)):
-        raise ValueError(f"a state of {len(values)} weights does not fit a model of {size}")
+        raise ValueError(
+            f"a state of {len(values)} weights does not fit a model of {size}; "
+            "go on with the model that it was saved from"
+        )
     return Weights(values, sums, squares, int(state["time"]), int(state["since"]))
 
 

@@ -262,12 +262,19 @@ class ClusterModel(Model):
 
     def _check_sets(self, predicates: NDArray[np.int32], attributes: NDArray[np.int32]) -> None:
         if predicates.shape[1] != len(self.scales):
-            raise ValueError(f"the document has {predicates.shape[1]} predicates, the model {len(self.scales)}")
+            raise ValueError(
+                f"the document has {predicates.shape[1]} predicates, the model {len(self.scales)}; both must agree"
+            )
         if predicates.size and ((predicates < 0) | (predicates > self.scales)).any():
-            raise ValueError("a predicate of the document is negative or above its scale")
+            raise ValueError(
+                "a predicate of the document is negative or above its scale; "
+                "predicates run from 0 to the scales of the model"
+            )
         counts = np.diff(self.value_start)
         if attributes.shape[1] != len(counts):
-            raise ValueError(f"the document has {attributes.shape[1]} attributes, the model {len(counts)}")
+            raise ValueError(
+                f"the document has {attributes.shape[1]} attributes, the model {len(counts)}; both must agree"
+            )
         bad = (
             np.argwhere((attributes < -1) | (attributes >= counts)) if attributes.size else np.zeros((0, 2), dtype=int)
         )

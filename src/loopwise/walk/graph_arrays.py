@@ -259,7 +259,8 @@ def _signal(
         for place, document in enumerate(documents):
             if document.graph.variables > metric.variables:
                 raise ValueError(
-                    f"document {place} has {document.graph.variables} variables, the metric is of {metric.variables}"
+                    f"document {place} has {document.graph.variables} variables, the metric is of {metric.variables}; "
+                    "give each document a metric of its own size"
                 )
     label_of = nothing.copy()
     for value, label in named.items():
@@ -286,7 +287,9 @@ def _named(metric: Any) -> dict[int, int] | None:
 
 def _entities(metric: EntityF1, documents: Sequence[GraphDocument], largest: int) -> dict[str, Integers]:
     if largest > len(metric.tags):
-        raise ValueError(f"variables have up to {largest} labels, the metric names {len(metric.tags)} tags")
+        raise ValueError(
+            f"variables have up to {largest} labels, the metric names {len(metric.tags)} tags; name one for each label"
+        )
     ends = []
     for place, document in enumerate(documents):
         if (document.truth < 0).any():

@@ -204,7 +204,9 @@ class GraphModel(Model):
         """Puts ``weights`` into the parameters of the potentials."""
         flat = torch.as_tensor(np.asarray(weights, dtype=np.float64))
         if flat.shape != (self.size,):
-            raise ValueError(f"{tuple(flat.shape)} weights do not fit a model of {self.size}")
+            raise ValueError(
+                f"{tuple(flat.shape)} weights do not fit a model of {self.size}; give one for each feature"
+            )
         first = 0
         with torch.no_grad():
             for parameter in self.potentials.parameters():

@@ -105,7 +105,9 @@ class Learner:
         """Begins anew from these weights."""
         values = np.array(weights, dtype=np.float64)
         if values.shape != (self.model.size,):
-            raise ValueError(f"weights of shape {values.shape} do not fit a model of {self.model.size}")
+            raise ValueError(
+                f"weights of shape {values.shape} do not fit a model of {self.model.size}; give one for each feature"
+            )
         self.state = Weights.zeros(self.model.size, self.rule)
         self.state.values, self.state.since = values, self.averaging.burn_in
         self.epochs, self.tally, self._ends = 0, Tally(), []

@@ -59,10 +59,10 @@ class FunctionWorld(World):
         return found
 
     def assign(self, item: int, value: int) -> Any:
-        raise ValueError("a world of compiled functions changes by their moves only")
+        raise ValueError("a world of compiled functions changes by their moves only; make one of those instead")
 
     def restore(self, token: Any) -> None:
-        raise ValueError("a world of compiled functions changes by their moves only")
+        raise ValueError("a world of compiled functions changes by their moves only; make one of those instead")
 
     def copy(self) -> FunctionWorld:
         return FunctionWorld(self.model, self.document, self.state.copy())

@@ -24,7 +24,7 @@ from loopwise.formats.conllu import Sentence, check_tree
 from loopwise.formats.errors import FormatError
 from loopwise.inference.message_passing import BP
 from loopwise.learn.checkpoint import checksum, identify
-from loopwise.notices import LoopwiseWarning
+from loopwise.notices import DataWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool)
         except FormatError as problem:
             if not skip_bad:
                 raise
-            warnings.warn(LoopwiseWarning(f"left out: {problem}"), stacklevel=3)
+            warnings.warn(DataWarning(f"left out: {problem}"), stacklevel=3)
             continue
         if len(sentence):
             kept.append(sentence)

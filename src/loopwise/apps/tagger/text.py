@@ -80,12 +80,13 @@ def tag_numbers(tags: Sequence[Sequence[str]] | TaggedText, text: Text, labels: 
         tags = tags.tagged()
     starts = _starts(tags)
     if len(starts) != len(text.start):
-        raise ValueError(f"there are {len(text)} sentences but tags of {len(starts) - 1}")
+        raise ValueError(f"there are {len(text)} sentences but tags of {len(starts) - 1}; give tags for each")
     unequal = np.flatnonzero(starts != text.start)
     if unequal.size:
         number = int(unequal[0]) - 1
         raise ValueError(
-            f"sentence {number} has {text.start[number + 1] - text.start[number]} words but {len(tags[number])} tags"
+            f"sentence {number} has {text.start[number + 1] - text.start[number]} words but {len(tags[number])} tags; "
+            "give one for each word"
         )
     place = {label: number for number, label in enumerate(labels)}
     found = np.empty(text.tokens, dtype=np.int64)

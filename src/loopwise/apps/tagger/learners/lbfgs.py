@@ -99,7 +99,10 @@ class _Run:
     def begin(function: Function, start: Floats, memory: int) -> _Run:
         value, gradient = function(start)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
-            raise ValueError(f"training cannot start where the objective is {value} or its gradient is not finite")
+            raise ValueError(
+                f"training cannot start where the objective is {value} or its gradient is not finite; "
+                "start at other weights"
+            )
         return _Run(0, _Place(0.0, value, 0.0, start.copy(), gradient), _Past(memory, len(start)))
 
     def go(self, there: _Place) -> None:

@@ -1,7 +1,6 @@
-"""Finished runs of a table, a JSON file each, from which an interrupted study goes on.
+"""Finished runs of a study, a file each, from which an interrupted one goes on.
 
-In: a folder, what the runs depend on. Out: files, written whole or not at all. Shared by the tables of the SampleRank
-paper.
+In: a folder, what the runs depend on. Out: files, written whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,18 +12,21 @@ from typing import Any
 
 from loopwise.formats import atomic_write
 
-PROTOCOL = "protocol.json"
+PROTOCOL = "protocol.txt"
+KINDS = ("json", "npz", "checkpoint")  # of files that runs leave
 
 
-def take_folder(runs: Path, identity: Mapping[str, Any]) -> None:
-    """Makes ``runs`` the folder of the study ``identity``.
+def check_runs(folder: Path, identity: Mapping[str, Any], keep: bool) -> None:
+    """Makes ``folder`` that of the study ``identity``: its protocol, seed and whatever else its runs depend on.
 
-    Runs of another protocol, seed or data are deleted: they must not mix with these.
+    Runs of another study must not mix with these: they are deleted, or refused where they are to be kept.
     """
-    runs.mkdir(parents=True, exist_ok=True)
-    path, wanted = runs / PROTOCOL, json.dumps(identity, sort_keys=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    path, wanted = folder / PROTOCOL, json.dumps(identity, sort_keys=True)
     if path.exists() and path.read_text(encoding="utf-8") != wanted:
-        for old in runs.glob("*.json"):
+        if keep:
+            raise ValueError(f"{folder} holds runs of another protocol or seed; choose another folder, or delete it")
+        for old in (path for kind in KINDS for path in folder.glob(f"*.{kind}")):
             old.unlink()
     with atomic_write(path) as stream:
         stream.write(wanted)
