@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,18 @@ reproduce = typer.Typer(no_args_is_help=True, help="Published experiments run ag
 KEPT = Path("docs/results")  # where the last full run is kept
 SCRATCH = Path("out/reproduce")
 DATA = Path("../shared/data")  # where the collection is looked for, beside the project
+
+Minutes = Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")]
+Jobs = Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")]
+Json = Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")]
+
+
+def _folder(paper: str) -> Any:
+    """The option for where results go."""
+    return typer.Option(
+        help="Folder for the results; runs go to its subfolder runs, and are used again.",
+        show_default=f"{SCRATCH / paper}, or {KEPT / paper} with --full",
+    )
 
 
 @reproduce.callback()
@@ -47,15 +59,8 @@ def domke(
         bool, typer.Option("--quick", help="Small grids or images, a few minutes at most. The default.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
-    minutes: Annotated[
-        float | None, typer.Option(help="Stop after so long; the next run with --full continues.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the results.", show_default="out/reproduce/domke, or docs/results/domke with --full"
-        ),
-    ] = None,
+    minutes: Minutes = None,
+    out: Annotated[Path | None, _folder("domke")] = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +68,7 @@ def domke(
             show_default="in LOOPWISE_DATA or ../shared/data; else random fields stand in",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    as_json: Json = False,
     seed: Annotated[int, typer.Option(help="For the grids, labellings, splits and noise.")] = 0,
 ) -> None:
     """Domke 2010: implicit differentiation by perturbation."""
@@ -92,19 +97,13 @@ def erma(
     figure: Annotated[int | None, typer.Option(help="Only this figure: 1, the landscapes.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small models, under ten minutes. The default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the results; data and runs go to its subfolder runs, and are used again.",
-            show_default="out/reproduce/erma, or docs/results/erma with --full",
-        ),
-    ] = None,
+    minutes: Minutes = None,
+    out: Annotated[Path | None, _folder("erma")] = None,
     practice: Annotated[
         bool, typer.Option("--practice", help="Instead: other optimisers, other inference, calibration; what to use.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    jobs: Jobs = None,
+    as_json: Json = False,
     seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
 ) -> None:
     """Stoyanov, Ropson & Eisner 2011: training for the loss, through truncated BP."""
@@ -133,14 +132,8 @@ def samplerank(
     table: Annotated[int, typer.Option(help="Which table: 1, coreference; 2, multi-label; 3, names in text.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Few documents, a few minutes. The default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: an hour or more.")] = False,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the results; runs go to its subfolder runs, and are used again.",
-            show_default="out/reproduce/samplerank, or docs/results/samplerank with --full",
-        ),
-    ] = None,
+    minutes: Minutes = None,
+    out: Annotated[Path | None, _folder("samplerank")] = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -148,7 +141,7 @@ def samplerank(
             show_default="LOOPWISE_DATA or ../shared/data; else made-up documents, for table 1",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    as_json: Json = False,
     seed: Annotated[int, typer.Option(help="For splits, walks and training.")] = 0,
 ) -> None:
     """Wick, Rohanimanesh, Bellare, Culotta & McCallum 2011: learning inside a walk."""
@@ -165,16 +158,10 @@ def samplerank(
 def cost_aware(
     quick: Annotated[bool, typer.Option("--quick", help="One small truth, under ten minutes. The default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Ten truths at full size: hours.")] = False,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the results; data and runs go to its subfolder runs, and are used again.",
-            show_default="out/reproduce/cost-aware, or docs/results/cost-aware with --full",
-        ),
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    minutes: Minutes = None,
+    out: Annotated[Path | None, _folder("cost-aware")] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
     seed: Annotated[int, typer.Option(help="For models, data and training.")] = 0,
 ) -> None:
     """Eisner & Stoyanov 2011: accuracy and run time in one objective."""
@@ -199,19 +186,13 @@ def parser(
         bool, typer.Option("--quick", help="Few sentences and treebanks, under 15 minutes. The default.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="All treebanks: hours.")] = False,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the results; runs go to its subfolder runs, and are used again.",
-            show_default="out/reproduce/parser, or docs/results/parser with --full",
-        ),
-    ] = None,
+    minutes: Minutes = None,
+    out: Annotated[Path | None, _folder("parser")] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Folder of the data collection.", show_default="LOOPWISE_DATA or ../shared/data"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
+    as_json: Json = False,
     seed: Annotated[int, typer.Option(help="For the draw of sentences and the order of training.")] = 0,
 ) -> None:
     """Gormley, Dredze & Eisner 2015: parsers trained for the iterations of BP they are given."""
