@@ -93,6 +93,9 @@ def train(
     iterations: Annotated[int, typer.Option(help="BP sweeps of likelihood and erm.")] = 10,
     loss: Annotated[LossName, typer.Option(help="What erm trains for.")] = LossName.HAMMING,
     decoder: Annotated[DecoderName, typer.Option(help="How label sets are chosen.")] = DecoderName.AUTO,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
+    ] = None,
     standardize: Annotated[bool, typer.Option(help="Bring features to mean 0 and variance 1.")] = True,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
@@ -109,7 +112,8 @@ def train(
         examples = read_labelled(data, labels)
         held = None if dev is None else read_for(dev, examples.columns, wants_labels=True)
         model = MultiLabel(way, _decoder(decoder, iterations), standardize, seed=seed)
-        model.fit(examples.inputs, examples.labels, dev=None if held is None else (held.inputs, held.labels))
+        known = None if held is None else (held.inputs, held.labels)
+        model.fit(examples.inputs, examples.labels, dev=known, checkpoint=checkpoint)
         model.label_names_ = examples.columns.labels
         stem = data.name.removesuffix(".gz")
         target = Path(stem).with_suffix(SUFFIX) if out is None else out

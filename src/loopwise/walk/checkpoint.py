@@ -6,10 +6,8 @@ an epoch depend on seed, epoch and documents alone, so weights and counts say ne
 
 from __future__ import annotations
 
-import dataclasses
 import zlib
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,13 +37,13 @@ class Checkpoint:
         run = {
             "learner": type(learner).__name__,
             "model": f"{type(learner.model).__name__} of {learner.model.size} weights",
-            "proposal": described(learner.proposal),
-            "metric": described(learner.metric),
-            "rule": described(learner.rule),
-            "averaging": described(learner.averaging),
+            "proposal": identify(learner.proposal),
+            "metric": identify(learner.metric),
+            "rule": identify(learner.rule),
+            "averaging": identify(learner.averaging),
             "documents": described_all(plan.documents),
-            "steps": described(plan.steps),
-            "start": described(plan.start),
+            "steps": identify(plan.steps),
+            "start": identify(plan.start),
             "seed": str(plan.seed),
             "shuffle": str(plan.shuffle),
             "shards": str(shards),
@@ -64,16 +62,6 @@ class Checkpoint:
     def save(self, learner: Learner, done: int) -> None:
         """Writes the file after ``done`` epochs of the call."""
         write_checkpoint(self.path, self.run, {"done": done, "learner": learner.state_dict()})
-
-
-def described(options: object) -> str:
-    """An option object for comparison: its class and options, enumerations with their value."""
-    if isinstance(options, Enum):
-        return str(options)
-    if dataclasses.is_dataclass(options) and not isinstance(options, type):
-        fields = (f"{field.name}={described(getattr(options, field.name))}" for field in dataclasses.fields(options))
-        return f"{type(options).__name__}({', '.join(fields)})"
-    return identify(options)
 
 
 def described_all(documents: Sequence[Any]) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
-from loopwise.learn.checkpoint import checksum, read_checkpoint, write_checkpoint
+from loopwise.learn.checkpoint import checksum, identify, read_checkpoint, write_checkpoint
 from loopwise.walk.averaging import Averaging
-from loopwise.walk.checkpoint import described, described_all, pack_weights, unpack_weights
+from loopwise.walk.checkpoint import described_all, pack_weights, unpack_weights
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.engines import Engine, Fastest
 from loopwise.walk.graph_model import GraphModel
@@ -133,9 +133,9 @@ class AveragedPerceptron:
         return {
             "learner": type(self).__name__,
             "model": f"{type(self.model).__name__} of {self.model.size} weights",
-            "decoder": described(self.decoder),
-            "rule": described(self.rule),
-            "averaging": described(self.averaging),
+            "decoder": identify(self.decoder),
+            "rule": identify(self.rule),
+            "averaging": identify(self.averaging),
             "documents": described_all(documents),
             "seed": str(self.seed),
             "beginning": f"epoch {self.epochs} (checksum {checksum(self.state.values, self.state.sums)})",

@@ -12,8 +12,8 @@ import pytest
 from tagger_text import names
 
 import loopwise as lw
+from loopwise.apps import watch as watching
 from loopwise.apps.tagger import ERM, SVM, Learner, Likelihood, Perceptron, SampleRank, Tagger
-from loopwise.apps.tagger.learners import base
 from loopwise.apps.tagger.learners.base import Watch
 from loopwise.formats.errors import FormatError
 
@@ -36,7 +36,7 @@ class StoppedError(Exception):
 
 @pytest.fixture(autouse=True)
 def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_SHARE", 1e12)  # as if writing took no time
+    monkeypatch.setattr(watching, "_SHARE", 1e12)  # as if writing took no time
 
 
 def make(learner: Learner, steps: str = "") -> Tagger:
@@ -96,8 +96,8 @@ def third_time(*paths):  # the new file is written, the old one not yet replaced
     replace(*paths)
 
 os.replace = third_time
-from loopwise.apps.tagger.learners import base
-base._SHARE = 1e12
+from loopwise.apps import watch
+watch._SHARE = 1e12
 Tagger("w[0] bias", learner=Perceptron(6), threads=1).fit(*names(30), checkpoint=sys.argv[2])
 """
 
@@ -141,15 +141,15 @@ def test_another_training_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_writing_takes_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock of our own: a file that takes 5 s to write waits 50 s for the next."""
-    monkeypatch.setattr(base, "_SHARE", 0.1)
+    monkeypatch.setattr(watching, "_SHARE", 0.1)
     clock, written = [0.0], list[float]()
 
     def write(path: object, run: object, state: object) -> None:
         written.append(clock[0])
         clock[0] += 5.0
 
-    monkeypatch.setattr(base, "write_checkpoint", write)
-    monkeypatch.setattr(base.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(watching, "write_checkpoint", write)
+    monkeypatch.setattr(watching.time, "perf_counter", lambda: clock[0])
     tagger = make(Perceptron(1)).fit(*names(5))
     watch = Watch()
     watch.open(tmp_path / "none", {}, tagger.weights_)

@@ -27,10 +27,9 @@ from loopwise.formats.columns import TaggedText, read_tagged, read_words, write_
 from loopwise.formats.files import PathLike
 from loopwise.formats.iob import OUTSIDE, TagSet, find_spans
 from loopwise.inference.threads import available_threads
-from loopwise.learn.checkpoint import checksum
+from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
-from loopwise.walk.checkpoint import described
 
 Tags = Sequence[Sequence[str]]
 
@@ -128,11 +127,7 @@ class Tagger(Estimator):
             watch = Watch(tell, None if dev is None else self._scorer(dev))
             if checkpoint is not None:
                 watch.open(checkpoint, self._run(learner, problem, start, dev), start)
-            found = watch.ended(start)
-            if found is None:
-                found = learner.learn(problem, start, watch, self.seed)
-                watch.finish(found)
-        self.weights_ = found if watch.best is None else watch.best
+            self.weights_ = watch.train(lambda: learner.learn(problem, start, watch, self.seed), start)
         self.history_ = watch.history
         return self
 
@@ -199,7 +194,7 @@ class Tagger(Estimator):
             arrays += [problem.steps.flat.start, problem.steps.flat.index]
         run = {
             "templates": f"{self.templates} and {self.step_templates} for steps",
-            "learner": described(learner),
+            "learner": identify(learner),
             "training data": f"{problem.sentences} sentences (checksum {checksum(*arrays)})",
             "tags": ", ".join(self.labels_),
             "start": f"{len(start.vector)} weights (checksum {checksum(start.vector)})",
@@ -208,7 +203,7 @@ class Tagger(Estimator):
         if dev is not None:
             text, gold, _ = self._held_out(dev)
             run["development data"] = f"{len(text)} sentences (checksum {checksum(text.word, text.start, gold)})"
-            run["decoder"] = described(Viterbi() if self.decoder is None else self.decoder)
+            run["decoder"] = identify(Viterbi() if self.decoder is None else self.decoder)
         return run
 
     def _with_others(self, tags: Tags | TaggedText) -> tuple[str, ...]:

@@ -6,8 +6,11 @@ In: a problem. Out: weights. Stage: use. Loss-augmented inference is a linear pr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 
 from loopwise.apps.multilabel.decoding import Automatic, Decoder
 from loopwise.apps.multilabel.learners.base import Watch, check_positive
@@ -51,15 +54,24 @@ class Pegasos:
         return Automatic()
 
     def learn(self, problem: Problem, start: LabelWeights, watch: Watch, seed: int) -> LabelWeights:
-        generator = np.random.default_rng(seed)
+        part, generator, begun = watch.begin(), np.random.default_rng(seed), 0
         total, late, time, harmonic, first = problem.start(), problem.start(), 0, 0.0, 0
+        if part.state is not None:
+            begun, time, harmonic, first = (part.state[name] for name in ("epochs", "time", "harmonic", "first"))
+            generator.bit_generator.state = part.state["generator"]
+            total.vector[:], late.vector[:] = part.state["total"].numpy(), part.state["late"].numpy()
 
         def weights() -> LabelWeights:
             if not self.average:
                 return start.like(total.vector / (self.strength * time))
             return start.like((harmonic * total.vector - late.vector) / (self.strength * (time - first)))
 
-        for _ in range(self.epochs):
+        def kept(epochs: int) -> dict[str, Any]:
+            numbers = {"epochs": epochs, "time": time, "harmonic": harmonic, "first": first}
+            vectors = {"total": torch.from_numpy(total.vector), "late": torch.from_numpy(late.vector)}
+            return {**numbers, **vectors, "generator": generator.bit_generator.state}
+
+        for epoch in range(begun, self.epochs):
             late.vector[:] = harmonic * total.vector
             first = time
             loss, draws = 0.0, -(-len(problem) // self.batch)
@@ -69,6 +81,7 @@ class Pegasos:
                 loss += self._step(problem, total, late, scale, harmonic, generator)
                 harmonic += 1.0 / time
             watch.round(loss / draws, weights)
+            watch.keep(partial(kept, epoch + 1))
         return weights()
 
     def _step(

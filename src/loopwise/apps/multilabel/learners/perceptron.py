@@ -6,8 +6,11 @@ In: a problem. Out: weights. Stage: use.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 
 from loopwise.apps.multilabel.decoding import MOST_LABELS, Automatic, Decoder, best_sets
 from loopwise.apps.multilabel.learners.base import Watch, check_positive
@@ -42,12 +45,20 @@ class Perceptron:
                 f"the perceptron decodes by enumeration, up to {MOST_LABELS} labels, not {problem.labels}; use "
                 "SampleRank"
             )
-        weights, sums, time = start.like(start.vector.copy()), problem.start(), 0
+        part = watch.begin()
+        weights, sums, time, first = start.like(start.vector.copy()), problem.start(), 0, 0
+        if part.state is not None:
+            time, first = part.state["time"], part.state["epochs"]
+            weights.vector[:], sums.vector[:] = part.state["weights"].numpy(), part.state["sums"].numpy()
 
         def average() -> LabelWeights:
             return start.like(weights.vector - sums.vector / time)
 
-        for epoch in range(self.epochs):
+        def kept(epochs: int) -> dict[str, Any]:
+            vectors = {"weights": torch.from_numpy(weights.vector), "sums": torch.from_numpy(sums.vector)}
+            return {"epochs": epochs, "time": time, **vectors}
+
+        for epoch in range(first, self.epochs):
             wrong = 0
             for number in np.random.default_rng([seed, epoch]).permutation(len(problem)).tolist():
                 time += 1
@@ -58,4 +69,5 @@ class Perceptron:
                     example.add_difference(weights, guess, together(guess), 1.0)
                     example.add_difference(sums, guess, together(guess), float(time - 1))
             watch.round(wrong / len(problem), average)
+            watch.keep(partial(kept, epoch + 1))
         return average()

@@ -47,15 +47,21 @@ class WalkLearner:
         return Automatic()
 
     def learn(self, problem: Problem, start: LabelWeights, watch: Watch, seed: int) -> LabelWeights:
+        part = watch.begin()
         learner = self.make(problem.walk_model(), seed)
         if start.vector.any():
             learner.set_weights(start.vector)
+        if part.state is not None:
+            learner.load_state_dict(part.state)
 
         def told(epoch: walk.Epoch) -> None:
             changed = epoch.tally.updates / max(epoch.tally.steps, 1)
             watch.round(changed, lambda: start.like(learner.weights))
+            watch.keep(learner.state_dict)
 
-        learner.fit(problem.documents(), steps=walk.Sweeps(self.sweeps), epochs=self.epochs, after_epoch=told)
+        left = self.epochs - learner.epochs
+        if left > 0:
+            learner.fit(problem.documents(), steps=walk.Sweeps(self.sweeps), epochs=left, after_epoch=told)
         watch.tally = learner.tally
         return start.like(learner.weights)
 

@@ -1,0 +1,83 @@
+"""A training that was stopped goes on to the same weights, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from label_cases import make_data
+
+from loopwise import walk
+from loopwise.apps import watch as watching
+from loopwise.apps.multilabel import CD, Likelihood, MultiLabel, Pegasos, Perceptron, SampleRank, SampleRankSVM
+from loopwise.apps.multilabel.learners.base import Learner, Watch
+from loopwise.formats.errors import FormatError
+
+LEARNERS: dict[str, Learner] = {
+    "samplerank": SampleRank(epochs=4, sweeps=3),
+    "svm, previous": SampleRankSVM(epochs=4, sweeps=3, start=walk.Start.PREVIOUS),
+    "cd": CD(epochs=4, sweeps=3),
+    "perceptron": Perceptron(4),
+    "pegasos": Pegasos(0.1, 4),
+}
+
+
+class StoppedError(Exception):
+    """Stands for a process that ends."""
+
+
+@pytest.fixture(autouse=True)
+def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_SHARE", 1e12)  # as if writing took no time
+
+
+def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Watch.round
+
+    def round(self: Watch, *told: object) -> bool:
+        if len(self.history.epochs) + 1 == number:
+            raise StoppedError
+        return heard(self, *told)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Watch, "round", round)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_stopped_training_ends_with_the_same_weights(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, dev, path = make_data(30), make_data(20, seed=3), tmp_path / "run"
+    whole = MultiLabel(LEARNERS[name], seed=2).fit(*data, dev=dev, progress=False)
+    for moment in (3, 4):  # stopped twice
+        with monkeypatch.context() as patched, pytest.raises(StoppedError):
+            stop_at(moment, patched)
+            MultiLabel(LEARNERS[name], seed=2).fit(*data, dev=dev, progress=False, checkpoint=path)
+    again = MultiLabel(LEARNERS[name], seed=2).fit(*data, dev=dev, progress=False, checkpoint=path)
+    assert np.array_equal(again.weights_.vector, whole.weights_.vector)
+    assert again.history_.losses == whole.history_.losses and again.history_.dev == whole.history_.dev
+    with monkeypatch.context() as patched:
+        patched.setattr(type(LEARNERS[name]), "learn", None)  # what is finished is not done again
+        finished = MultiLabel(LEARNERS[name], seed=2).fit(*data, dev=dev, progress=False, checkpoint=path)
+    assert np.array_equal(finished.weights_.vector, whole.weights_.vector)
+
+
+def test_likelihood_is_kept_when_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, way = make_data(30), Likelihood(iterations=5)
+    first = MultiLabel(way).fit(*data, progress=False, checkpoint=tmp_path / "run")
+    monkeypatch.setattr(Likelihood, "learn", None)
+    again = MultiLabel(way).fit(*data, progress=False, checkpoint=tmp_path / "run")
+    assert np.array_equal(first.weights_.vector, again.weights_.vector)
+
+
+@pytest.mark.parametrize("changed", ["learner", "training data", "seed", "development data"])
+def test_another_training_is_refused(changed: str, tmp_path: Path) -> None:
+    path, data, dev = tmp_path / "run", make_data(30), make_data(20, seed=3)
+    MultiLabel(Perceptron(2)).fit(*data, dev=dev, progress=False, checkpoint=path)
+    learner = Perceptron(3 if changed == "learner" else 2)
+    if changed == "training data":
+        data = make_data(30, seed=8)
+    if changed == "development data":
+        dev = make_data(20, seed=9)
+    with pytest.raises(FormatError, match=f"its {changed} was"):
+        MultiLabel(learner, seed=int(changed == "seed")).fit(*data, dev=dev, progress=False, checkpoint=path)
