@@ -247,4 +247,4 @@ def test_the_claim_about_samples_can_fail(tmp_path: Path) -> None:
 
     assert claim(0.5, 0.06, 0.005) is True
     assert claim(0.2, 0.19, 0.18) is False and claim(0.95, 0.06, 0.005) is False
-    assert claim(0.5, 0.06, 0.005, left=0.1) is False and claim(0.5, 0.1) is None
+    assert claim(0.5, 0.06, 0.005, left=0.1) is None and claim(0.5, 0.1) is None

@@ -40,12 +40,13 @@ class Options(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The sequential order as kernels read it: pull marks are in the plan's per-variable edge order."""
+    """The sequential order as kernels read it, forth (0) and back (1): rows, not fields, so that one call serves both.
 
-    forward: np.ndarray
-    pull_forward: np.ndarray
-    backward: np.ndarray
-    pull_backward: np.ndarray
+    Pull marks are in the plan's per-variable edge order; the last row (2) has none, for a visit that only sends.
+    """
+
+    way: np.ndarray  # [2, variables]
+    pull: np.ndarray  # bool [3, edges]
 
 
 class Room:
@@ -290,18 +291,16 @@ class KernelRun:
         """Variables have lanes only where examples do."""
         return arithmetic.LANED if self.storage.arrangement is Arrangement.EXAMPLES else arithmetic.SCALAR
 
-    def order(self, options: Options) -> Order | None:
-        """None for flooding."""
+    def schedule(self, options: Options) -> tuple[tuple[int, ...] | None, Order | None]:
+        """What kernels take as ``flooding`` and ``order``: one of them is None."""
         if options.steps == 1:
-            return None
+            return (0,), None
         layout = self.storage.layout
         sequential = layout.sequential
-        return Order(
-            sequential.variables,
-            sequential.pull_forward[layout.variable_edges],
-            sequential.variables[::-1].copy(),
-            sequential.pull_backward[layout.variable_edges],
-        )
+        pull = np.zeros((3, layout.edges), dtype=np.bool_)
+        pull[0] = sequential.pull_forward[layout.variable_edges]
+        pull[1] = sequential.pull_backward[layout.variable_edges]
+        return None, Order(np.stack([sequential.variables, sequential.variables[::-1]]), pull)
 
     def _quick(self, options: Options) -> tuple[int, ...] | None:
         """(0,) for the plainest sequential run: single examples, undamped sum-product, small pair factors only."""
@@ -357,7 +356,7 @@ class KernelRun:
 
         run_blocks(
             self.plan,
-            self.order(options),
+            *self.schedule(options),
             self.numbers,
             journey.flow,
             Flow(journey.m, journey.n, journey.beliefs),

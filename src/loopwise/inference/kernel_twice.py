@@ -119,12 +119,12 @@ class _Twice:
         from loopwise.kernels.tangents import push_steps
 
         run, parts = self.run, self.dotted.kernel_parts
-        barrier, order = np.zeros(2, dtype=np.int64), run.order(self.undo.options)
+        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.undo.options)
         in_threads(
             parts,
             lambda part: push_steps(
                 run.plan,
-                order,
+                *schedule,
                 run.numbers.theta,
                 stretch.n,
                 np.uint64(stretch.n_base),
@@ -152,12 +152,12 @@ class _Twice:
         from loopwise.kernels.tangents import undo_steps_twice
 
         run, parts, seeds = self.run, self.dotted.kernel_parts, self.seeds
-        barrier, order = np.zeros(2, dtype=np.int64), run.order(self.undo.options)
+        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.undo.options)
         in_threads(
             parts,
             lambda part: undo_steps_twice(
                 run.plan,
-                order,
+                *schedule,
                 run.numbers.theta,
                 stretch.n,
                 np.uint64(stretch.n_base),

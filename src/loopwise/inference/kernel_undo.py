@@ -160,12 +160,12 @@ class KernelUndo:
 
         run, parts = self.run, book.kernel_parts
         dampings = np.zeros((parts, 1), dtype=self.dtype)
-        barrier, order = np.zeros(2, dtype=np.int64), run.order(self.options)
+        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.options)
         in_threads(
             parts,
             lambda part: undo_steps(
                 run.plan,
-                order,
+                *schedule,
                 run.numbers.theta,
                 stretch.n,
                 np.uint64(stretch.n_base),

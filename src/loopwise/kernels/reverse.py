@@ -50,11 +50,11 @@ def undo_half_sweep(
 
 @kernel
 def undo_steps(
-    plan, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, part, parts, barrier, kept,
-    literal, general, sharing, lane_tag, variable_tag, semiring,
+    plan, flooding, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, part, parts,
+    barrier, kept, literal, general, sharing, lane_tag, variable_tag, semiring,
 ):  # fmt: skip
-    """Undoes steps ``high`` to ``low`` + 1 of one block, flooding (``order`` None) or sequential; if ``low`` is 0, also
-    the messages to factors at the start.
+    """Undoes steps ``high`` to ``low`` + 1 of one block; if ``low`` is 0, also the messages to factors at the start.
+    ``flooding`` and ``order`` as in ``run_blocks``.
 
     ``adjoint.m`` and ``adjoint.n`` hold what is known already of the adjoints after step ``high``. The tape begins with
     step ``low``: messages to factors at ``n_base``, messages to variables at ``m_base``. Where factors stand in the
@@ -80,14 +80,19 @@ def undo_steps(
         if order is None or step == 0:
             if trained:
                 exponents_back(first, last, plan, tape.m, m_now, adjoint, log, lane_tag, variable_tag)
-            variables_back(
-                first, last, None, plan, block, adjoint, adding, False, variable_scratch, lane_tag, variable_tag,
-            )  # fmt: skip
+            if flooding is not None:
+                variables_back(
+                    first, last, None, plan, block, adjoint, adding, False, variable_scratch, lane_tag, variable_tag,
+                )  # fmt: skip
+            if order is not None:  # in whatever order
+                variables_back(
+                    first, last, order.way[0], plan, block, adjoint, adding, False, scratch, lane_tag, lane_tag,
+                )  # fmt: skip
             meet(barrier, parts)
         if step == low:
             break
         n_before = n_base + U(step - 1 - low) * tape.n_step
-        if order is None:
+        if flooding is not None:
             if tape.every > U(0):
                 damping_back(tape.m, m_now - tape.m_step, m_now, begin, end, adjoint, kept, log)
                 meet(barrier, parts)
@@ -96,20 +101,15 @@ def undo_steps(
                 lane_tag, semiring,
             )  # fmt: skip
             meet(barrier, parts)
-        else:
+        if order is not None:
             n_after = n_before + tape.n_step
             for place in range(size):
                 now[place] = n[n_after + place]
-            if step % 2 == 1:
-                undo_half_sweep(
-                    plan, order.forward, order.pull_forward, block, theta, n, n_before, tape, m_now, adjoint, kept,
-                    scratch, literal, general, sharing, lane_tag, semiring,
-                )  # fmt: skip
-            else:
-                undo_half_sweep(
-                    plan, order.backward, order.pull_backward, block, theta, n, n_before, tape, m_now, adjoint, kept,
-                    scratch, literal, general, sharing, lane_tag, semiring,
-                )  # fmt: skip
+            turn = 1 - step % 2
+            undo_half_sweep(
+                plan, order.way[turn], order.pull[turn], block, theta, n, n_before, tape, m_now, adjoint, kept, scratch,
+                literal, general, sharing, lane_tag, semiring,
+            )  # fmt: skip
         step -= 1
         if step == low and low > 0:
             if order is None and kept == 0:

@@ -40,7 +40,7 @@ def flood_graph(
     variables = plan.state_start.shape[0] - 1
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
     factor_scratch, variable_scratch = new_scratch(plan, flow.m, laned), new_scratch(plan, flow.m, ())
-    sweeps, residual = 0, 0.0
+    sweeps, residual = 0, change[0]
     for sweep in range(first_sweep, iterations + 1):
         if sweep > 0:
             factor_step(
@@ -58,10 +58,15 @@ def flood_graph(
         )  # fmt: skip
         change[part] = variable_scratch.change[0]
         meet(barrier, parts)
-        sweeps, residual = sweep, change.max()
+        sweeps, residual = sweep, change[0]
+        for other in range(1, parts):
+            residual = max(residual, change[other])
         if sweep > 0 and tolerance > 0 and residual < tolerance:
             break
-    return sweeps, residual, min(factor_scratch.lowest.min(), variable_scratch.lowest[0])
+    lowest = variable_scratch.lowest[0]
+    for lane in range(factor_scratch.lowest.shape[0]):
+        lowest = min(lowest, factor_scratch.lowest[lane])
+    return sweeps, residual, lowest
 
 
 @kernel
@@ -86,12 +91,13 @@ def next_step(n, n_base, n_step):
 
 @kernel
 def run_blocks(
-    plan, order, numbers, flow, done, apart, tape, origin, examples, first_block, last_block, first_sweep, iterations,
-    tolerance, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, uniform, lane_tag,
-    power, semiring,
+    plan, flooding, order, numbers, flow, done, apart, tape, origin, examples, first_block, last_block, first_sweep,
+    iterations, tolerance, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, uniform,
+    lane_tag, power, semiring,
 ):  # fmt: skip
     """Blocks of examples on one graph, as many examples side by side as the lane tag says; each example stops by
-    itself. ``order`` None: flooding, else sequential. The arrays of ``flow``, ``done`` and ``tape`` begin with block
+    itself. Flooding if ``flooding`` is given, sequential if ``order`` is, the other one None: what is under a test of
+    an argument that is None is not even compiled. The arrays of ``flow``, ``done`` and ``tape`` begin with block
     ``origin``. ``apart``: whether any of ``done`` is not that of ``flow``. ``first_sweep``: 0, or 1 to go on from an
     earlier run, whose messages to factors and beliefs are in ``flow``. ``trace``: empty, or as many arrays like
     ``flow.beliefs`` as there are sweeps after the first visit, which then get the beliefs after each, and ``moved``
@@ -110,22 +116,8 @@ def run_blocks(
         for sweep in range(first_sweep, iterations + 1):
             watch = tolerance > 0 or sweep >= iterations - 1 or trace.shape[0] > 0
             scratch.change[:] = 0
-            if order is not None and sweep > 0:
-                n_base = next_step(flow.n, n_base, tape.n_step)
-                visit_variables(
-                    U(0), variables, order.forward, order.pull_forward, plan, block, numbers.theta, numbers.unary,
-                    unary_base, flow, base, n_base, belief_base, False, damping, scratch, literal, general, sharing,
-                    quick, uniform, lane_tag, lane_tag, power, semiring,
-                )  # fmt: skip
-                keep_messages(tape, place, U(2 * sweep - 1), flow.m, base, U(0), slots * lanes)
-                n_base = next_step(flow.n, n_base, tape.n_step)
-                visit_variables(
-                    U(0), variables, order.backward, order.pull_backward, plan, block, numbers.theta, numbers.unary,
-                    unary_base, flow, base, n_base, belief_base, watch, damping, scratch, literal, general, sharing,
-                    quick, uniform, lane_tag, lane_tag, power, semiring,
-                )  # fmt: skip
-            else:
-                if order is None and sweep > 0:
+            if flooding is not None:
+                if sweep > 0:
                     factor_step(
                         plan, block, U(0), U(1), numbers.theta, flow, base, n_base, damping, scratch, literal, general,
                         sharing, lane_tag, semiring,
@@ -136,9 +128,18 @@ def run_blocks(
                     n_base, belief_base, watch, damping, scratch, literal, None, None, None, uniform, lane_tag,
                     lane_tag, power, semiring,
                 )  # fmt: skip
-            keep_messages(
-                tape, place, U(sweep) if order is None else U(2 * sweep), flow.m, base, U(0), slots * lanes,
-            )  # fmt: skip
+                keep_messages(tape, place, U(sweep), flow.m, base, U(0), slots * lanes)
+            if order is not None:
+                for turn in range(0 if sweep > 0 else 1, 2):  # forth and back; at first one visit that only sends
+                    if sweep > 0:
+                        n_base = next_step(flow.n, n_base, tape.n_step)
+                    visit_variables(
+                        U(0), variables, order.way[turn], order.pull[turn if sweep > 0 else 2], plan, block,
+                        numbers.theta, numbers.unary, unary_base, flow, base, n_base, belief_base, watch and turn == 1,
+                        damping, scratch, literal, general, sharing, quick, uniform, lane_tag, lane_tag, power,
+                        semiring,
+                    )  # fmt: skip
+                    keep_messages(tape, place, U(2 * sweep - 1 + turn), flow.m, base, U(0), slots * lanes)
             if trace.shape[0] > 0 and sweep > 0:
                 kept = U(sweep - 1) * U(flow.beliefs.shape[0]) + belief_base
                 for at in range(states * lanes):

@@ -100,8 +100,8 @@ def push_half_sweep(
 
 @kernel
 def push_steps(
-    plan, order, theta, n, n_base, n_step, tangent, block, examples, last_sweep, high, low, part, parts, barrier, kept,
-    literal, general, sharing, lane_tag, variable_tag, semiring,
+    plan, flooding, order, theta, n, n_base, n_step, tangent, block, examples, last_sweep, high, low, part, parts,
+    barrier, kept, literal, general, sharing, lane_tag, variable_tag, semiring,
 ):  # fmt: skip
     """Tangents of steps ``low`` + 1 to ``high`` of one block; ``tangent.m`` holds those after step ``low``. Arguments
     as in ``undo_steps``."""
@@ -110,7 +110,10 @@ def push_steps(
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
     scratch = new_undo_scratch(plan, tangent.m, lane_tag)
     now, n_dot = tangent.now, tangent.n
-    variables_push(first, last, None, plan, block, tangent, U(0), scratch, lane_tag, variable_tag)
+    if flooding is not None:
+        variables_push(first, last, None, plan, block, tangent, U(0), scratch, lane_tag, variable_tag)
+    if order is not None:  # in whatever order
+        variables_push(first, last, order.way[0], plan, block, tangent, U(0), scratch, lane_tag, lane_tag)
     meet(barrier, parts)
     if low == 0:
         leave_tangents(
@@ -119,7 +122,7 @@ def push_steps(
         meet(barrier, parts)  # before another thread moves on to the next messages
     for step in range(low + 1, high + 1):
         before, after = U(step - 1 - low), U(step - low)
-        if order is None:
+        if flooding is not None:
             factors_push(
                 plan, block, U(part), U(parts), theta, n, n_base + before * n_step, tangent, before * size, kept,
                 scratch, literal, general, sharing, lane_tag, semiring,
@@ -127,20 +130,15 @@ def push_steps(
             meet(barrier, parts)
             variables_push(first, last, None, plan, block, tangent, after * size, scratch, lane_tag, variable_tag)
             meet(barrier, parts)
-        else:
+        if order is not None:
             for place in range(size):
                 now[place] = n[n_base + before * n_step + place]
                 n_dot[after * size + place] = n_dot[before * size + place]
-            if step % 2 == 1:
-                push_half_sweep(
-                    plan, order.forward, order.pull_forward, block, theta, n, n_base + after * n_step, tangent, after *
-                    size, kept, scratch, lane_tag, semiring,
-                )  # fmt: skip
-            else:
-                push_half_sweep(
-                    plan, order.backward, order.pull_backward, block, theta, n, n_base + after * n_step, tangent, after
-                    * size, kept, scratch, lane_tag, semiring,
-                )  # fmt: skip
+            turn = 1 - step % 2
+            push_half_sweep(
+                plan, order.way[turn], order.pull[turn], block, theta, n, n_base + after * n_step, tangent,
+                after * size, kept, scratch, lane_tag, semiring,
+            )  # fmt: skip
         if order is None or step % 2 == 0:
             sweep = step if order is None else step // 2
             leave_tangents(
@@ -183,8 +181,8 @@ def undo_half_sweep_twice(
 
 @kernel
 def undo_steps_twice(
-    plan, order, theta, n, n_base, n_step, seeds, tangent, adjoint, dotted, block, examples, high, low, part, parts,
-    barrier, kept, literal, general, sharing, lane_tag, variable_tag, semiring,
+    plan, flooding, order, theta, n, n_base, n_step, seeds, tangent, adjoint, dotted, block, examples, high, low, part,
+    parts, barrier, kept, literal, general, sharing, lane_tag, variable_tag, semiring,
 ):  # fmt: skip
     """``undo_steps`` with tangents: ``dotted`` collects those of all adjoints; ``adjoint`` goes along without sums."""
     lanes = lanes_of(lane_tag)
@@ -200,33 +198,31 @@ def undo_steps_twice(
                 plan, seeds, block, sweep, first, last, examples, seeds.unary, U(0), adjoint, True, len(semiring) >= 2,
                 lane_tag, variable_tag,
             )  # fmt: skip
-        if order is None or step == 0:
+        if flooding is not None:
             variables_back(first, last, None, plan, block, adjoint, True, False, scratch, lane_tag, variable_tag)
             variables_back(first, last, None, plan, block, dotted, True, False, scratch, lane_tag, variable_tag)
             meet(barrier, parts)
+        if order is not None and step == 0:  # in whatever order
+            variables_back(first, last, order.way[0], plan, block, adjoint, True, False, scratch, lane_tag, lane_tag)
+            variables_back(first, last, order.way[0], plan, block, dotted, True, False, scratch, lane_tag, lane_tag)
         if step == low:
             break
         n_before, dot_before = n_base + U(step - 1 - low) * n_step, U(step - 1 - low) * size
-        if order is None:
+        if flooding is not None:
             factors_back_twice(
                 plan, block, U(part), U(parts), theta, n, n_before, tangent, dot_before, adjoint, dotted, kept, scratch,
                 literal, general, sharing, lane_tag, semiring,
             )  # fmt: skip
             meet(barrier, parts)
-        else:
+        if order is not None:
             for place in range(size):
                 now[place] = n[n_before + n_step + place]
                 now_dot[place] = n_dot[dot_before + size + place]
-            if step % 2 == 1:
-                undo_half_sweep_twice(
-                    plan, order.forward, order.pull_forward, block, theta, n, n_before, tangent, dot_before, adjoint,
-                    dotted, kept, scratch, lane_tag, semiring,
-                )  # fmt: skip
-            else:
-                undo_half_sweep_twice(
-                    plan, order.backward, order.pull_backward, block, theta, n, n_before, tangent, dot_before, adjoint,
-                    dotted, kept, scratch, lane_tag, semiring,
-                )  # fmt: skip
+            turn = 1 - step % 2
+            undo_half_sweep_twice(
+                plan, order.way[turn], order.pull[turn], block, theta, n, n_before, tangent, dot_before, adjoint,
+                dotted, kept, scratch, lane_tag, semiring,
+            )  # fmt: skip
         step -= 1
         if step == low and low > 0:
             break
