@@ -92,6 +92,30 @@ def test_what_the_file_keeps(trained: Path) -> None:
     assert system.graph.factors == 4 + 6 and system.inference.iterations == 3  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("inference", ["trw", "meanfield", "exact"])
+def test_every_inference(inference: str, train: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s.loopwise"
+    fit = ("fit", train, "--outputs", "rain", "--hidden", "mood", "--loss", "mse", "--inference", inference)
+    succeed(*fit, "--out", out, *FAST, "--rate", 2)
+    kind = {"trw": "TRW", "meanfield": "MeanField", "exact": "Exact"}[inference]
+    assert type(System.load(out).inference).__name__ == kind  # the one in training is the one in use
+    (tmp_path / "test.csv").write_text(weather(seed=1))
+    report = json.loads(succeed("evaluate", out, tmp_path / "test.csv", "--json").stdout)
+    assert report["measures"]["accuracy"] > 0.8
+
+
+def test_f1_of_one_label_among_several(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 96)
+    seen = np.where(rng.random(96) < 0.9, kind, rng.integers(0, 3, 96))
+    lines = [f"{'abc'[a]},{'xyz'[b]}" for a, b in zip(kind, seen, strict=True)]
+    (tmp_path / "t.csv").write_text("kind,seen\n" + "\n".join(lines) + "\n")
+    out, fit = tmp_path / "s.loopwise", ("fit", tmp_path / "t.csv", "--outputs", "kind", "--loss", "f1")
+    succeed(*fit, "--positive", "b", "--out", out, *FAST, "--rate", 2)
+    said = list(csv.DictReader(io.StringIO(succeed("predict", out, tmp_path / "t.csv").stdout)))
+    assert all((row["kind"] == "b") == (line[-1] == "y") for row, line in zip(said, lines, strict=True))
+
+
 @pytest.mark.parametrize("loss", ["f1", "mse", "l1", "hamming"])
 def test_every_loss(loss: str, train: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.loopwise"

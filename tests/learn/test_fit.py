@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import sys
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +17,8 @@ from torch import Tensor, nn
 import loopwise as lw
 from loopwise.learn import Epoch, Examples, History, Stage, System, TrainingError, evaluate, fit, hybrid, risk, staged
 from loopwise.learn.sweep import sweep
+from loopwise.potentials.features import Features
+from loopwise.potentials.sparse import SparsePotentials
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 GRAPH = lw.random_mrf(8, 14, seed=3, unary=True)
@@ -289,6 +296,63 @@ def test_histories() -> None:
 
 def _loss_at(rate: float) -> float:
     return fit(fresh(), data(16), MSE, optimizer=sgd(rate), epochs=1, batch=16).losses[0] + rate
+
+
+class Dense(nn.Module):
+    """What sparse potentials are, by a matrix that holds every feature of every factor."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(features, 2, dtype=torch.float64))
+
+    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
+        return {"unary": inputs @ self.weight}
+
+
+def test_lazy_sparse_weights_are_trained_as_dense_ones() -> None:
+    """Many features, each in few examples: what an untouched one owes to the penalty is paid in the end."""
+    graph, features, count = lw.FactorGraph([2, 2], {"unary": [[0], [1]]}), 30, 40
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, features, (2 * count, 2))
+    rows = torch.zeros(2 * count, features, dtype=torch.float64)
+    rows.scatter_add_(1, torch.from_numpy(index), torch.ones(2 * count, 2, dtype=torch.float64))
+    values = (index.sum(1) % 2).reshape(count, 2)
+    ways: list[System] = []
+    for sparse in (True, False):
+        given: dict[str, Any] = {"inputs": rows.reshape(count, 2, features)}
+        potentials: nn.Module = Dense(features)
+        if sparse:
+            potentials = SparsePotentials.of(graph, {"unary": features})
+            given = {"features": {"unary": Features.of_table(index, batch=(count,))}}
+        examples = Examples.of(graph, values, [lw.Role.OUTPUT] * 2, **given)
+        ways.append(System(potentials, lw.Exact(), graph=graph))
+        options: dict[str, Any] = {"epochs": 3, "batch": 8, "prior": lw.prior.L2(0.05), "progress": False}
+        fit(ways[-1], examples, MSE, optimizer=lambda p: lw.optim.AdaGradCOMID(p, 0.2), **options)
+    mine, theirs = (next(system.parameters()).detach().reshape(features, 2) for system in ways)
+    assert mine.abs().max() > 0.1
+    torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
+def test_a_bar_where_somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    control, terminal = os.openpty()
+    shown: list[bytes] = []
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):  # the terminal is closed
+            while piece := os.read(control, 1 << 16):
+                shown.append(piece)
+
+    reader = threading.Thread(target=watch, daemon=True)
+    reader.start()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with os.fdopen(terminal, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        fit(fresh(), data(32), MSE, epochs=3, batch=32)
+    reader.join(timeout=10)
+    os.close(control)
+    text = b"".join(shown).decode()
+    assert "epoch 3" in text and "\x1b[" in text
 
 
 def test_sweeps() -> None:
