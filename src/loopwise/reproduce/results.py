@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,12 @@ class Results:
     def claim(self, *claims: Claim) -> None:
         """Adds claims, or replaces those with the same id, and saves."""
         self._claims.update({claim.id: claim for claim in claims})
+        self.save()
+
+    def arrange(self, item_place: Callable[[str], int], claim_place: Callable[[str], int]) -> None:
+        """Puts cells and claims in order, by the places of items and of the claims' ids, and saves."""
+        self._cells = dict(sorted(self._cells.items(), key=lambda pair: item_place(pair[1].item)))
+        self._claims = dict(sorted(self._claims.items(), key=lambda pair: claim_place(pair[0])))
         self.save()
 
     def save(self) -> None:

@@ -96,7 +96,11 @@ def reproduce_table(
 
 
 def write_samplerank_pages(results: Results, notes: tuple[str, ...] = ()) -> None:
-    """Pages of everything there is in the folder."""
+    """Pages of everything there is in the folder, table after table, whichever was run first."""
+    results.arrange(
+        lambda item: next(table.number for table in TABLES if table.owns(item)),
+        lambda claim: next(table.number for table in TABLES if claim.startswith(f"table{table.number}-")),
+    )
     items = results.items()
     present = [table for table in TABLES if any(table.owns(item) for item in items)]
     introduction = [text for table in present for text in table.introduction(results)]

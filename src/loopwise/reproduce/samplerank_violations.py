@@ -168,7 +168,7 @@ def _put(results: Results, protocol: Protocol, shares: dict[str, dict[str, float
 
 def _claim(points: Sequence[tuple[int, float, float, float, float]]) -> Claim:
     text = "The mass of violated constraints falls with the number of samples as the bound says: below it, and as fast."
-    name = "violations"
+    name = "table1-violations"
     met = [point for point in points if point[4] == 0]  # what the bound speaks of
     seen = [point for point in met if point[1] > 0]
     if len(seen) < 3:
