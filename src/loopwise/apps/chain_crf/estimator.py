@@ -153,6 +153,7 @@ class ChainCRF(Estimator):
             "iterations": self.iterations,
             "tolerance": self.tolerance,
             "memory": MEMORY,
+            "threads": problem.chains.threads,
         }
         if first is not None and not goes_on:
             start = minimise(first, start, watch, **options)

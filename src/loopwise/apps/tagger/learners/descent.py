@@ -12,7 +12,7 @@ import numpy as np
 
 from loopwise.apps.tagger.chains import Floats
 from loopwise.apps.tagger.learners.base import Watch
-from loopwise.apps.tagger.learners.lbfgs import minimise_lbfgs
+from loopwise.apps.tagger.learners.lbfgs import Algebra, minimise_lbfgs
 from loopwise.apps.tagger.problem import Weights
 from loopwise.apps.tagger.text import Integers
 
@@ -28,6 +28,7 @@ def minimise(
     iterations: int,
     tolerance: float,
     memory: int,
+    threads: int = 1,
     free: Integers | None = None,
 ) -> Weights:
     r"""Minimises ``objective`` + :math:`\frac{\lambda}{2}|w|^2`.
@@ -38,6 +39,7 @@ def minimise(
     part = watch.begin()
     if part.over:
         return start
+    algebra = Algebra(threads)
     whole = np.zeros(len(start.vector) if free is not None else 0)
 
     def weights(vector: Floats) -> Weights:
@@ -50,7 +52,7 @@ def minimise(
         value, gradient = objective(weights(vector))
         own = gradient if free is None else gradient[free]
         own += l2 * vector
-        return value + 0.5 * l2 * float(vector @ vector), own
+        return value + 0.5 * l2 * algebra.dot(vector, vector), own
 
     found = minimise_lbfgs(
         penalised,
@@ -61,6 +63,7 @@ def minimise(
         told=lambda iteration, value: watch.round(value),
         keep=watch.keep,
         state=part.state,
+        threads=threads,
     )
     watch.history.ended = found.reason
     return start.like(weights(found.point).vector.copy())

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from loopwise.apps.tagger.chains import Floats
+from loopwise.inference.threads import in_threads
 
 Function = Callable[[Floats], tuple[float, Floats]]
 Told = Callable[[int, float], bool]
@@ -57,23 +58,25 @@ def minimise_lbfgs(
     told: Told,
     keep: Keep | None = None,
     state: Any = None,
+    threads: int = 1,
 ) -> Found:
     """Stops after ``iterations``, or when one changes the value by less than ``tolerance`` of itself, or if told to.
 
     ``told(iteration, value)``: True stops. ``keep`` is given, after each iteration, a function of the state there;
-    with such a ``state`` the minimisation goes on from it as if it had never stopped.
+    with such a ``state`` the minimisation goes on from it as if it had never stopped, at the same number of threads.
     """
-    run = _Run.begin(function, start, memory) if state is None else _Run.of_state(state, memory)
+    algebra = Algebra(threads)
+    run = _Run.begin(function, start, algebra, memory) if state is None else _Run.of_state(state, algebra, memory)
     while run.iteration < iterations:
         here = run.here
         if run.change <= tolerance * max(abs(here.value), 1.0):
             return Found(here.point, here.value, "the objective hardly changes")
         direction = run.past.direction(here.gradient)
-        slope = float(direction @ here.gradient)
+        slope = algebra.dot(direction, here.gradient)
         if not slope < 0.0:
             return Found(here.point, here.value, "the gradient vanishes")
         first = 1.0 if run.past.count else min(1.0, 1.0 / math.sqrt(-slope))
-        there = _search(function, here, direction, slope, first)
+        there = _search(function, algebra, here, direction, slope, first)
         if there is None:
             return Found(here.point, here.value, "no step along the direction lowers the objective")
         run.go(there)
@@ -96,14 +99,14 @@ class _Run:
     change: float = math.inf
 
     @staticmethod
-    def begin(function: Function, start: Floats, memory: int) -> _Run:
+    def begin(function: Function, start: Floats, algebra: Algebra, memory: int) -> _Run:
         value, gradient = function(start)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             raise ValueError(
                 f"training cannot start where the objective is {value} or its gradient is not finite; "
                 "start at other weights"
             )
-        return _Run(0, _Place(0.0, value, 0.0, start.copy(), gradient), _Past(memory, len(start)))
+        return _Run(0, _Place(0.0, value, 0.0, start.copy(), gradient), _Past(algebra, memory, len(start)))
 
     def go(self, there: _Place) -> None:
         """An iteration ends at ``there``."""
@@ -127,10 +130,10 @@ class _Run:
         }
 
     @staticmethod
-    def of_state(state: Mapping[str, Any], memory: int) -> _Run:
+    def of_state(state: Mapping[str, Any], algebra: Algebra, memory: int) -> _Run:
         """The inverse of :meth:`state`."""
         point, gradient = state["point"].numpy().copy(), state["gradient"].numpy().copy()
-        past = _Past(memory, len(point))
+        past = _Past(algebra, memory, len(point))
         past.count, past.products = int(state["count"]), state["products"].numpy().copy()
         for first, name in ((0, "points"), (memory, "gradients")):
             past.vectors[first : first + len(state[name])] = state[name].numpy()
@@ -138,34 +141,56 @@ class _Run:
         return _Run(int(state["iteration"]), here, past, float(state["change"]))
 
 
+@dataclass(frozen=True)
+class Algebra:
+    """Products and sums of long vectors on some threads, each with a part of the entries."""
+
+    threads: int = 1
+
+    def products(self, vectors: Floats, vector: Floats) -> Floats:
+        """Of each row with ``vector``."""
+        from loopwise.kernels.vectors import inner_products
+
+        found = np.zeros((self.threads, len(vectors)))
+        in_threads(self.threads, lambda part: inner_products(vectors, vector, *self._ends(vector, part), found[part]))
+        total: Floats = found.sum(axis=0)
+        return total
+
+    def add(self, weights: Floats, vectors: Floats, out: Floats) -> None:
+        """Adds weighted rows to ``out``."""
+        from loopwise.kernels.vectors import weighted_sum
+
+        in_threads(self.threads, lambda part: weighted_sum(weights, vectors, *self._ends(out, part), out))
+
+    def dot(self, one: Floats, two: Floats) -> float:
+        return float(self.products(one[None], two)[0])
+
+    def _ends(self, vector: Floats, part: int) -> tuple[int, int]:
+        return len(vector) * part // self.threads, len(vector) * (part + 1) // self.threads
+
+
 class _Past:
     """The last differences of points and gradients, and all their inner products."""
 
-    def __init__(self, memory: int, size: int) -> None:
-        self.memory, self.count = memory, 0
+    def __init__(self, algebra: Algebra, memory: int, size: int) -> None:
+        self.algebra, self.memory, self.count = algebra, memory, 0
         self.vectors = np.empty((2 * memory, size))  # differences of points, then of gradients, in a ring
         self.products = np.zeros((2 * memory, 2 * memory))
 
     def add(self, point: Floats, gradient: Floats) -> None:
-        if not float(point @ gradient) > 0.0:
+        if not self.algebra.dot(point, gradient) > 0.0:
             return  # no curvature to learn from
         place = self.count % self.memory
         self.vectors[place], self.vectors[self.memory + place] = point, gradient
         self.count += 1
         for row in (place, self.memory + place):
-            self.products[row] = self.products[:, row] = (
-                self.vectors @ self.vectors[row] if self._full else (self._some(self.vectors[row]))
-            )
+            self.products[row] = self.products[:, row] = self._with(self.vectors[row])
 
-    @property
-    def _full(self) -> bool:
-        return self.count >= self.memory
-
-    def _some(self, vector: Floats) -> Floats:
+    def _with(self, vector: Floats) -> Floats:
         """Products with the vectors there are."""
-        found = np.zeros(2 * self.memory)
+        found, kept = np.zeros(2 * self.memory), min(self.count, self.memory)
         for first in (0, self.memory):
-            found[first : first + self.count] = self.vectors[first : first + self.count] @ vector
+            found[first : first + kept] = self.algebra.products(self.vectors[first : first + kept], vector)
         return found
 
     def direction(self, gradient: Floats) -> Floats:
@@ -174,7 +199,7 @@ class _Past:
             return -gradient
         kept = min(self.count, self.memory)
         recent = [(self.count - 1 - age) % self.memory for age in range(kept)]  # the newest first
-        slopes = self.vectors @ gradient if self._full else self._some(gradient)
+        slopes = self._with(gradient)
         # Coefficients of the result in the vectors, and of the gradient.
         own, weights, alpha = 1.0, np.zeros(2 * self.memory), np.zeros(self.memory)
         for place in recent:
@@ -188,17 +213,15 @@ class _Past:
             row = self.memory + place
             product = own * slopes[row] + float(weights @ self.products[row])
             weights[place] += alpha[place] - product / self.products[place, row]
-        found: Floats = weights @ self.vectors if self._full else self._combined(weights)
-        found += own * gradient
-        return np.negative(found, out=found)
-
-    def _combined(self, weights: Floats) -> Floats:
-        first, second = slice(0, self.count), slice(self.memory, self.memory + self.count)
-        found: Floats = weights[first] @ self.vectors[first] + weights[second] @ self.vectors[second]
+        found: Floats = -own * gradient
+        for first in (0, self.memory):
+            self.algebra.add(-weights[first : first + kept], self.vectors[first : first + kept], found)
         return found
 
 
-def _search(function: Function, here: _Place, direction: Floats, slope: float, first: float) -> _Place | None:
+def _search(
+    function: Function, algebra: Algebra, here: _Place, direction: Floats, slope: float, first: float
+) -> _Place | None:
     """A step that meets Wolfe's strong conditions, or lowers the value at least; None if none does.
 
     Steps are doubled until an interval holds such a step, which is then narrowed by cubic interpolation (Nocedal &
@@ -208,7 +231,7 @@ def _search(function: Function, here: _Place, direction: Floats, slope: float, f
     high: _Place | None = None
     step, best = first, None
     for _ in range(_TRIALS):
-        trial = _at(function, here, direction, step)
+        trial = _at(function, algebra, here, direction, step)
         finite = math.isfinite(trial.value) and math.isfinite(trial.slope)
         if finite and trial.value < here.value and (best is None or trial.value < best.value):
             best = trial
@@ -224,10 +247,10 @@ def _search(function: Function, here: _Place, direction: Floats, slope: float, f
     return best
 
 
-def _at(function: Function, here: _Place, direction: Floats, step: float) -> _Place:
+def _at(function: Function, algebra: Algebra, here: _Place, direction: Floats, step: float) -> _Place:
     point = here.point + step * direction
     value, gradient = function(point)
-    return _Place(step, value, float(gradient @ direction), point, gradient)
+    return _Place(step, value, algebra.dot(gradient, direction), point, gradient)
 
 
 def _between(one: _Place, two: _Place) -> float:

@@ -51,6 +51,7 @@ class Likelihood:
             iterations=self.iterations,
             tolerance=self.tolerance,
             memory=self.memory,
+            threads=problem.chains.threads,
             free=seen_places(small.problem) if self.seen_only else None,
         )
         return small.widen(found)

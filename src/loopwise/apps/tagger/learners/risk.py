@@ -60,6 +60,7 @@ class ERM:
             iterations=self.iterations,
             tolerance=self.tolerance,
             memory=self.memory,
+            threads=problem.chains.threads,
         )
         return small.widen(found)
 
