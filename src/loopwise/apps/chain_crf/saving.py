@@ -15,8 +15,8 @@ from torch import Tensor
 
 from loopwise.apps.multilabel.scaling import Scaling
 from loopwise.apps.saved import read_saved
-from loopwise.apps.tagger.decoding import Decoder, Posterior, Viterbi
 from loopwise.apps.tagger.problem import Weights
+from loopwise.apps.tagger.saving import describe_decoder, read_decoder
 from loopwise.formats.files import PathLike
 from loopwise.learn.container import write_container
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from loopwise.apps.chain_crf.estimator import ChainCRF
 
 APP = "ChainCRF"
-_DECODERS: dict[str, type[Viterbi] | type[Posterior]] = {"Viterbi": Viterbi, "Posterior": Posterior}
 
 
 def save(model: ChainCRF, path: PathLike) -> None:
@@ -38,7 +37,7 @@ def save(model: ChainCRF, path: PathLike) -> None:
         "features": model.n_features_in_,
         "names": None if names is None else names.tolist(),
         "standardize": bool(model.standardize),
-        "decoder": _describe(model.decoder_),
+        "decoder": describe_decoder(model.decoder_),
         "trained": repr(model),
     }
     tensors = {
@@ -70,7 +69,7 @@ def _build(kind: type[ChainCRF], tensors: dict[str, Tensor], description: dict[s
     for name, wanted in shapes.items():
         if arrays[name].shape != wanted:
             raise ValueError(f"the tensor {name!r} is of shape {arrays[name].shape}; it must be {wanted}")
-    model = kind(decoder=_decoder(description["decoder"]), standardize=bool(description["standardize"]))
+    model = kind(decoder=read_decoder(description["decoder"]), standardize=bool(description["standardize"]))
     vector = np.concatenate([arrays["unary"].reshape(-1), arrays["pair"].reshape(-1)])
     model.weights_ = Weights.of_vector(vector, features + 1, 1, len(classes))
     model.scaling_ = Scaling(arrays["centre"], arrays["spread"])
@@ -78,19 +77,3 @@ def _build(kind: type[ChainCRF], tensors: dict[str, Tensor], description: dict[s
     if description["names"] is not None:
         model.feature_names_in_ = np.array(list(map(str, description["names"])), dtype=object)
     return model
-
-
-def _describe(decoder: Decoder) -> dict[str, Any]:
-    name = type(decoder).__name__
-    if type(decoder) is not _DECODERS.get(name):
-        raise ValueError(
-            f"a model with a decoder of class {name} cannot be saved, since loading would have to run code that is not "
-            "loopwise's; set decoder to Viterbi() or Posterior() before saving"
-        )
-    return {"class": name, "valid": decoder.valid}
-
-
-def _decoder(json: dict[str, Any]) -> Decoder:
-    if json["class"] not in _DECODERS:
-        raise ValueError(f"it names a decoder {json['class']!r} that this version of loopwise does not know")
-    return _DECODERS[json["class"]](valid=bool(json["valid"]))

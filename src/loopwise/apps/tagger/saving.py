@@ -42,7 +42,7 @@ def save(tagger: Tagger, path: PathLike) -> None:
         "minimum_count": tagger.minimum_count,
         "hashing": tagger.hashing,
         "labels": list(tagger.labels_),
-        "decoder": _describe(Viterbi() if tagger.decoder is None else tagger.decoder),
+        "decoder": describe_decoder(Viterbi() if tagger.decoder is None else tagger.decoder),
         "trained": repr(tagger.learner),
     }
     write_container(path, tensors, description)
@@ -60,7 +60,7 @@ def _build(kind: type[Tagger], tensors: dict[str, Tensor], description: dict[str
         step_templates=str(description["step_templates"]),
         minimum_count=int(description["minimum_count"]),
         hashing=None if hashing is None else int(hashing),
-        decoder=_decoder(description["decoder"]),
+        decoder=read_decoder(description["decoder"]),
     )
     tagger.labels_ = tuple(map(str, description["labels"]))
     tagger.unary_index_, tagger.step_index_ = (_index(name, tensors, tagger.hashing) for name in _INDICES)
@@ -81,17 +81,19 @@ def _index(name: str, tensors: dict[str, Tensor], size: int | None) -> FeatureIn
     return Indexed(tensors[f"{name}_keys"].numpy().view(np.uint64)) if size is None else Hashed(size)
 
 
-def _describe(decoder: Decoder) -> dict[str, Any]:
+def describe_decoder(decoder: Decoder) -> dict[str, Any]:
+    """JSON for a decoder of chains, if it is one of ours."""
     name = type(decoder).__name__
     if type(decoder) is not _DECODERS.get(name):
         raise ValueError(
-            f"a tagger with a decoder of class {name} cannot be saved, since loading would have to run code that is "
-            "not loopwise's; set decoder to Viterbi() or Posterior() before saving"
+            f"a model with a decoder of class {name} cannot be saved, since loading would have to run code that is not "
+            "loopwise's; set decoder to Viterbi() or Posterior() before saving"
         )
     return {"class": name, "valid": decoder.valid}
 
 
-def _decoder(json: dict[str, Any]) -> Decoder:
+def read_decoder(json: dict[str, Any]) -> Decoder:
+    """What :func:`describe_decoder` described."""
     if json["class"] not in _DECODERS:
         raise ValueError(f"it names a decoder {json['class']!r} that this version of loopwise does not know")
     return _DECODERS[json["class"]](valid=bool(json["valid"]))
