@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.loss.calibration import reliability
 from loopwise.reproduce.demo_image import ImageAmounts, Restored, restore
 from loopwise.reproduce.demo_page import demo_page
-from loopwise.reproduce.demo_study import Findings, Progress, completed, merged, run_demo
+from loopwise.reproduce.demo_study import Findings, Progress, merged, run_demo
 from loopwise.reproduce.demo_summary import claims, headline, loss_table, saving, sweeps_sentence
 from loopwise.reproduce.demo_trials import (
     LIKELIHOOD,
@@ -152,12 +150,6 @@ def test_the_whole_run_tells_of_every_step_and_processes_find_the_same() -> None
         np.testing.assert_array_equal(alone.losses(goal, budget), together.losses(goal, budget))
     for goal in (LIKELIHOOD, LOSS):
         np.testing.assert_array_equal(alone.image_of(goal).white, together.image_of(goal).white)
-
-
-def test_results_come_from_any_number_of_workers() -> None:
-    calls = [partial(pow, 2, number) for number in range(20)]
-    with ThreadPoolExecutor(3) as pool:
-        assert sorted(completed(calls, pool)) == list(completed(calls, None))
 
 
 # --- What is said of it ----------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,6 +84,14 @@ def test_processes_leave_the_same_runs(tmp_path: Path) -> None:
     assert found[0] == found[1] and None not in found[0]
 
 
+def test_an_interruption_does_not_wait_for_other_processes() -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), worker_pool(2) as pool:
+        pool.submit(time.sleep, 600)
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < 300  # far below what the other process would take
+
+
 def test_calls_are_taken_when_there_is_a_worker() -> None:
     taken: list[int] = []
 
@@ -94,6 +104,12 @@ def test_calls_are_taken_when_there_is_a_worker() -> None:
         results = completed(calls(), pool, 1)
         assert next(results) == 0 and taken == [0]
         assert list(results) == [1, 2]
+
+
+def test_results_come_from_any_number_of_workers() -> None:
+    calls = [partial(pow, 2, number) for number in range(20)]
+    with ThreadPoolExecutor(3) as pool, worker_pool(1) as here:
+        assert sorted(completed(calls, pool, 3)) == list(completed(calls, here, 1))
 
 
 def test_time_left_is_shared_by_workers() -> None:

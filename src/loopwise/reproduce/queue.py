@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -125,6 +125,10 @@ def worker_pool(workers: int) -> Iterator[Executor]:
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_worker)
         try:
             yield pool
+        except BaseException:
+            for process in active_children():  # what they write, they write whole or not at all
+                process.terminate()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 
