@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,26 @@ def test_a_run_that_starts_at_its_fixed_point_is_perturbed_for_longer() -> None:
     assert gap({name: leaf.grad for name, leaf in leaves.items()}, truth) < 1e-6
     assert beliefs.gradient is not None
     assert beliefs.gradient.iterations > 2
+
+
+@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Sequential()])
+def test_a_longer_run_goes_on_where_the_shorter_one_ended(schedule: Any) -> None:
+    """What a map does in two calls, the second from the messages of the first, is what it does in one."""
+    graph = mixed_graph()
+    method = lw.BP(gradient=Perturbation(), schedule=schedule, damping=0.2, **TIGHT)
+    inference, theta = marginal_map(method, graph, random_tables(graph, seed=1))
+    whole, first = inference(theta, sweeps=5), inference(theta, sweeps=2)
+    assert first.messages is not None
+    second = inference(theta, sweeps=3, messages=first.messages())
+    for one, other in zip(whole.marginals.parts, second.marginals.parts, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_runs_that_are_more_than_their_messages_begin_anew() -> None:
+    graph = mixed_graph()
+    for method in (lw.BP(schedule=lw.Residual()), lw.MeanField()):
+        inference, theta = marginal_map(method, graph, random_tables(graph, seed=1))
+        assert inference(theta, sweeps=2).messages is None
 
 
 def test_symmetry_holds_at_convergence_and_not_after_two_sweeps() -> None:

@@ -8,6 +8,7 @@ In: natural parameters. Out: marginals in the same shapes. Stage: gradient. Wher
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +43,7 @@ class Outcome(NamedTuple):
     marginals: Natural
     sweeps: Tensor  # int64 [examples]
     converged: bool
+    messages: Callable[[], Tensor] | None = None  # from which another call can go on; None: not from any
 
 
 class Counts(NamedTuple):
@@ -81,10 +83,12 @@ class MarginalMap(Protocol):
         sweeps: int | None = None,
         tolerance: float | None = None,
         iterations: int | None = None,
+        messages: Tensor | None = None,
     ) -> Outcome:
         """Marginals at ``theta``, from the same start in the same order as every other call.
 
-        ``sweeps``: exactly so many, without a test of convergence. ``tolerance``, ``iterations``: other than the
+        ``messages``: those of an earlier call, from which to go on instead of from the start. ``sweeps``: exactly so
+        many, without a test of convergence. ``tolerance``, ``iterations``: other than the
         method's own. The precision is that of ``theta``.
         """
 

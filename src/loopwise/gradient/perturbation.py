@@ -56,7 +56,7 @@ class EqualSweeps:
     cancel, and the quotient is the derivative of the truncated run whatever the tolerance (Domke spec, section 5.1).
 
     A run that starts near its fixed point stops before changes have travelled through the graph. Where they have not
-    settled (variable and factor marginals change inconsistently), both sides run again, twice as long."""
+    settled (variable and factor marginals change inconsistently), both sides go on until they are twice as long."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,9 @@ class _Calls:
         self.same_length = isinstance(stopping, EqualSweeps) and int(found.sweeps.min()) == self._sweeps
         self.made, self.converged = 0, True
         self._gap = math.inf
+        self._ended: list[Outcome] = []  # in the order of the calls
+        self._again: list[Outcome] = []  # those of the round before, which the next calls make longer
+        self._further = 0
 
     def lengthened(self, differences: Differences) -> bool:
         """Whether the changes have not settled yet, and further runs are longer."""
@@ -238,18 +241,28 @@ class _Calls:
         # What does not get better with more sweeps is rounding, or no fixed point.
         if not 0 < worst < self._gap / 2 or self._sweeps >= inference.iterations:
             return False
-        self._gap, self._sweeps = worst, min(2 * self._sweeps, inference.iterations)
+        longer = min(2 * self._sweeps, inference.iterations)
+        self._gap, self._further, self._sweeps = worst, longer - self._sweeps, longer
+        self._ended, self._again = [], self._ended
         return True
 
     def __call__(self, theta: Parts) -> Parts:
         self.made += 1
         if isinstance(self._stopping, EqualSweeps):
-            return self._inference(Natural.of(theta), sweeps=self._sweeps).marginals.parts
+            self._ended.append(self._run(Natural.of(theta)))
+            return self._ended[-1].marginals.parts
         outcome = self._inference(
             Natural.of(theta), tolerance=self._stopping.tolerance, iterations=self._stopping.iterations
         )
         self.converged = self.converged and outcome.converged
         return outcome.marginals.parts
+
+    def _run(self, theta: Natural) -> Outcome:
+        """As many sweeps as all others, or as many more as are missing to that."""
+        shorter = self._again.pop(0) if self._again else None
+        if shorter is None or shorter.messages is None:
+            return self._inference(theta, sweeps=self._sweeps)
+        return self._inference(theta, sweeps=self._further, messages=shorter.messages())
 
 
 class _BlackBox(torch.autograd.Function):

@@ -8,6 +8,7 @@ needs none of that: its gradient is the marginals (Domke 2010, section 2).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from loopwise.graph.layout import Layout
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.counting import CountingNumbers
+from loopwise.inference.schedules import Residual
 from loopwise.notices import GradientError
 
 
@@ -136,7 +138,14 @@ class InferenceMap:
             beliefs.states.reshape(examples, self.layout.states),
             tuple(table.reshape(shape) for table, shape in zip(factors, shapes, strict=True)),
         )
-        return Outcome(marginals, beliefs.status.sweeps.reshape(examples), beliefs.status.converged)
+        sweeps = beliefs.status.sweeps.reshape(examples)
+        return Outcome(marginals, sweeps, beliefs.status.converged, self._messages(beliefs))
+
+    def _messages(self, beliefs: Beliefs) -> Callable[[], Tensor] | None:
+        """None where a run is more than its messages: one that goes on from them is then not a longer one."""
+        if not self.method.takes_messages or isinstance(getattr(self.method, "schedule", None), Residual):
+            return None
+        return lambda: beliefs.messages.reshape(self.problem.batch.numel(), -1)
 
     def plain(self) -> Beliefs:
         """The method's beliefs at the problem's own parameters, recording nothing."""
@@ -150,20 +159,21 @@ class InferenceMap:
         sweeps: int | None = None,
         tolerance: float | None = None,
         iterations: int | None = None,
+        messages: Tensor | None = None,
     ) -> Outcome:
         if sweeps is not None:
             tolerance, iterations = 0.0, sweeps
         with torch.no_grad():
-            return self.outcome(_stopping(self.method, tolerance, iterations).run(self._at(theta)))
+            return self.outcome(_stopping(self.method, tolerance, iterations).run(self._at(theta, messages)))
 
-    def _at(self, theta: Natural) -> Problem:
+    def _at(self, theta: Natural, messages: Tensor | None) -> Problem:
         """The problem at other parameters; factors of arity 1 are part of ``theta.unary``, constants are 0."""
         like, examples = theta.unary.new_empty(0), theta.unary.shape[0]
         names = [member.group.name for member in self.layout.message_groups]
         tables = {name: table.detach() for name, table in zip(names, theta.tables, strict=True)}
         for group in (*self.layout.unary_groups, *self.layout.constant_groups):
             tables[group.name] = like.new_zeros(1, *group.shape)
-        initial = self.problem.initial
+        initial = self.problem.initial if messages is None else messages
         if initial is not None:
             initial = initial.detach().to(like).reshape(examples, initial.shape[-1])
         return Problem(self.problem.graph, tables, torch.Size([examples]), like, initial, theta.unary.detach())
