@@ -4,8 +4,9 @@ In: a :class:`Protocol`. Out: cells of :class:`Results`, a row a training loss, 
 weights in :data:`MODELS`, from which an interrupted run goes on.
 
 The model (eq. 27) has eight weights; inference is TRW-S with edge probabilities of .5 to a tolerance of 1e-5, gradients
-are by two-sided perturbation, training is by L-BFGS over all images at once. The surrogate likelihood starts at 0 and
-is where the univariate and clique likelihoods start; the univariate likelihood is where the smooth error starts.
+are by two-sided perturbation, training is by L-BFGS over all images at once, after a few of them. The surrogate
+likelihood starts at 0 and is where the univariate and clique likelihoods start; the univariate likelihood is where the
+smooth error starts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,10 +73,13 @@ class Protocol:
     amounts: Amounts
     iterations: int  # of L-BFGS at most, for each loss
     tolerance: float  # of L-BFGS
+    few: int  # images to begin with: eight weights are nearly known from them, and all images only make them exact
 
 
-FULL_SIZE = Protocol(Amounts(train=100, test=100), iterations=60, tolerance=1e-6)
-SHORTENED = Protocol(Amounts(train=6, test=6, crop=(64, 96), copies=8, train_copies=4), iterations=20, tolerance=1e-4)
+FULL_SIZE = Protocol(Amounts(train=100, test=100), iterations=60, tolerance=1e-6, few=16)
+SHORTENED = Protocol(
+    Amounts(train=6, test=6, crop=(64, 96), copies=8, train_copies=4), iterations=20, tolerance=1e-4, few=3
+)
 
 
 @dataclass(frozen=True)
@@ -219,35 +223,63 @@ def _train(
     deadline: Deadline,
     progress: Callable[[str, bool], None],
 ) -> None:
-    """Goes on from the last iteration that was saved (the curvature that L-BFGS knew is lost then, no more)."""
-    entry = models.get(data.name, training.row)
+    """First on a few images, then on all."""
     start = models.get(data.name, training.start) if training.start else {}
-    if entry.get("finished") or (training.start and not start.get("finished")):
+    if training.start and not start.get("finished"):
         return
-    model = build(training.inference)
-    left = max(1, protocol.iterations - len(entry.get("losses", [])))
-    model.set_params(warm_start=True, iterations=left, tolerance=protocol.tolerance)
-    weights = entry.get("weights") or start.get("weights")
-    if weights is not None:
-        set_weights(model, weights)
-    since, before = time.monotonic(), list(entry.get("losses", []))
+    for few in (True, False):
+        entry = models.get(data.name, training.row)
+        if entry.get("begun" if few else "finished") or deadline.passed:
+            continue
+        noisy, clean = data.train
+        if few:
+            noisy, clean = noisy[: protocol.few], clean[: protocol.few]
+        model = build(training.inference)
+        weights = entry.get("weights") or start.get("weights")
+        if weights is not None:
+            set_weights(model, weights)
+        course = Course(models, data.name, training.row, model, few)
+        left = max(1, protocol.iterations - len(course.losses))
+        model.set_params(warm_start=True, iterations=left, tolerance=protocol.tolerance)
 
-    def saved(finished: bool, losses: Sequence[float]) -> None:
-        seconds = entry.get("seconds", 0.0) + time.monotonic() - since
-        own = {"weights": get_weights(model), "losses": [*before, *losses], "seconds": round(seconds, 1)}
-        models.put(data.name, training.row, {**own, "finished": finished})
+        def after(epoch: Epoch, course: Course = course) -> bool:
+            course.went_on(epoch.loss)
+            progress(str(course), False)
+            return deadline.passed
 
-    losses: list[float] = []
+        model.fit(noisy, clean, loss=[training.goal], callback=after, progress=False)
+        stopped = deadline.passed and not model.history_.ended.startswith("converged")
+        course.save(over=not stopped or len(course.losses) >= protocol.iterations)
 
-    def after(epoch: Epoch) -> bool:
-        losses.append(epoch.loss)
-        saved(False, losses)
-        progress(f"{data.name}: {training.row}, iteration {len(before) + len(losses)}, loss {epoch.loss:.6g}", False)
-        return deadline.passed
 
-    model.fit(*data.train, loss=[training.goal], callback=after, progress=False)
-    stopped = deadline.passed and not model.history_.ended.startswith("converged")
-    saved(not stopped or len(before) + len(losses) >= protocol.iterations, losses)
+class Course:
+    """One minimisation, saved after every iteration: it goes on from the last one (the curvature that L-BFGS knew is
+    lost then, no more)."""
+
+    def __init__(self, models: Models, name: str, row: str, model: GridCRF, few: bool) -> None:
+        self.models, self.name, self.row, self.model, self.few = models, name, row, model, few
+        self.entry, self.since = models.get(name, row), time.monotonic()
+        self.losses: list[float] = list(self.entry.get(self._key, []))
+
+    @property
+    def _key(self) -> str:
+        return "first_losses" if self.few else "losses"
+
+    def __str__(self) -> str:
+        images = "few images" if self.few else "all images"
+        return f"{self.name}: {self.row}, {images}, iteration {len(self.losses)}, loss {self.losses[-1]:.6g}"
+
+    def went_on(self, loss: float) -> None:
+        """An iteration is over."""
+        self.losses.append(loss)
+        self.save(over=False)
+
+    def save(self, over: bool) -> None:
+        """Weights, losses and time; ``over``: whether all iterations were made."""
+        seconds = round(self.entry.get("seconds", 0.0) + time.monotonic() - self.since, 1)
+        state = {"begun": True, "finished": over and not self.few} if over or not self.few else {}
+        own = {"weights": get_weights(self.model), self._key: self.losses, "seconds": seconds}
+        self.models.put(self.name, self.row, {**self.entry, **own, **state})
 
 
 def build(inference: Inference) -> GridCRF:

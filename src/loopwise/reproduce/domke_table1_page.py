@@ -16,7 +16,8 @@ def protocol_of(mode: str) -> Protocol:
 
 def table1_introduction(results: Results) -> list[str]:
     """How the table was made."""
-    amounts = protocol_of(results.mode).amounts
+    protocol = protocol_of(results.mode)
+    amounts = protocol.amounts
     standing_in = item_name(FIELDS) in results.items()
     natural = (
         "Thresholded smooth random fields stand in for the Berkeley images, which were not given (--data): "
@@ -40,11 +41,11 @@ def table1_introduction(results: Results) -> list[str]:
     )
     return [
         "Table 1: binary denoising with the eight-weight grid model of eq. 27, TRW-S with edge probabilities of .5 to "
-        f"a tolerance of {TOLERANCE:g}, two-sided perturbation, L-BFGS over all images. The surrogate likelihood "
-        "starts at 0, univariate and clique likelihood where it ends, the smooth error (sharpness 50) where the "
-        "univariate likelihood ends. Rows beyond the paper's four: training through five sweeps only, used with five "
-        "sweeps; the smooth error of cliques; the univariate likelihood trained through every sweep, not by "
-        "perturbation.",
+        f"a tolerance of {TOLERANCE:g}, two-sided perturbation, L-BFGS over {protocol.few} images and then over all. "
+        "The surrogate likelihood starts at 0, univariate and clique likelihood where it ends, the smooth error "
+        "(sharpness 50) where the univariate likelihood ends. Rows beyond the paper's four: training through five "
+        "sweeps only, used with five sweeps; the smooth error of cliques; the univariate likelihood trained through "
+        "every sweep, not by perturbation.",
         natural,
         small,
     ]
