@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,11 +86,10 @@ def test_processes_leave_the_same_runs(tmp_path: Path) -> None:
 
 
 def test_an_interruption_does_not_wait_for_other_processes() -> None:
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), worker_pool(2) as pool:
-        pool.submit(time.sleep, 600)
+        future = pool.submit(time.sleep, 600)
         raise KeyboardInterrupt
-    assert time.monotonic() - began < 300  # far below what the other process would take
+    assert isinstance(future.exception(), BrokenProcessPool)  # it was ended, not waited for
 
 
 def test_calls_are_taken_when_there_is_a_worker() -> None:

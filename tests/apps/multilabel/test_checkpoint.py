@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from label_cases import make_data
 
+from interruptions import StoppedError, always_written, stop_at
 from loopwise import walk
-from loopwise.apps import watch as watching
 from loopwise.apps.multilabel import CD, Likelihood, MultiLabel, Pegasos, Perceptron, SampleRank, SampleRankSVM
-from loopwise.apps.multilabel.learners.base import Learner, Watch
+from loopwise.apps.multilabel.learners.base import Learner
 from loopwise.formats.errors import FormatError
 
 LEARNERS: dict[str, Learner] = {
@@ -23,24 +23,9 @@ LEARNERS: dict[str, Learner] = {
 }
 
 
-class StoppedError(Exception):
-    """Stands for a process that ends."""
-
-
 @pytest.fixture(autouse=True)
 def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_SHARE", 1e12)  # as if writing took no time
-
-
-def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard = Watch.round
-
-    def round(self: Watch, *told: object) -> bool:
-        if len(self.history.epochs) + 1 == number:
-            raise StoppedError
-        return heard(self, *told)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Watch, "round", round)
+    always_written(monkeypatch)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -12,6 +12,7 @@ import pytest
 from tagger_text import names
 
 import loopwise as lw
+from interruptions import StoppedError, always_written, stop_at
 from loopwise.apps import watch as watching
 from loopwise.apps.tagger import ERM, SVM, Learner, Likelihood, Perceptron, SampleRank, Tagger
 from loopwise.apps.tagger.learners.base import Watch
@@ -30,29 +31,13 @@ LEARNERS: dict[str, Learner] = {
 TEMPLATES = "w[0] is_title[0] lower[-1]|lower[0] bias"
 
 
-class StoppedError(Exception):
-    """Stands for a process that ends."""
-
-
 @pytest.fixture(autouse=True)
 def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_SHARE", 1e12)  # as if writing took no time
+    always_written(monkeypatch)
 
 
 def make(learner: Learner, steps: str = "") -> Tagger:
     return Tagger(TEMPLATES, steps, learner=learner, threads=1, seed=2)
-
-
-def stop_at(round_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends the process, as it were, in the middle of a round."""
-    heard = Watch.round
-
-    def round(self: Watch, *told: object) -> bool:
-        if len(self.history.epochs) + 1 == round_number:
-            raise StoppedError
-        return heard(self, *told)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Watch, "round", round)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -3,8 +3,8 @@ r"""L-BFGS for millions of weights whose gradient is cheap: little else may cost
 In: a function that gives value and gradient of a vector. Out: the vector that minimises it. Stage: use.
 
 :class:`loopwise.learn.optim.LBFGS` serves any torch loss through SciPy; here the gradient of a text takes less than
-SciPy's own work. All inner products of an iteration are one matrix product, and the direction another (Chen, Wang &
-Zhou 2014): every vector is read twice an iteration.
+SciPy's own work. Inner products of all vectors are kept, and the recursion is over numbers (Chen, Wang & Zhou 2014): an
+iteration reads the vectors in four passes, which kernels share among threads.
 """
 
 from __future__ import annotations
