@@ -42,7 +42,7 @@ lint: $(READY)
 
 test: lint
 	@echo "== pytest: tests, and the examples in README, docs and docstrings"
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # a core for each of the two processes
 
 docs: $(READY)
 	@echo "== mkdocs"

@@ -33,7 +33,7 @@ from loopwise.apps.tagger.problem import Problem, Weights
 from loopwise.apps.tagger.report import compare
 from loopwise.apps.tagger.text import Text, tag_numbers
 from loopwise.formats.columns import TaggedText, read_tagged
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.reproduce.samplerank_table3_crfsuite import CrfSuite
 from loopwise.reproduce.samplerank_table3_data import part_of
 

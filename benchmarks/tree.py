@@ -12,6 +12,7 @@ line of output: JSON with `vs_torch_struct_n20`, `vs_torch_struct_n40`, `exponen
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -212,9 +213,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="where to draw cost against length (default: nowhere)")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    import numba
-
-    numba.set_num_threads(1)
+    os.environ["LOOPWISE_THREADS"] = "1"
     repeats = 5 if options.quick else 15
     found = {tokens: compare(tokens, repeats) for tokens in ((20, 40) if options.quick else (10, 20, 40, 80))}
     lengths = [10, 20, 40] if options.quick else [10, 20, 40, 80, 120]

@@ -1,4 +1,4 @@
-"""What all tests share: the folder of oracles on the path, one hypothesis profile, the data collection."""
+"""What all tests share: the folder of oracles on the path, one hypothesis profile, few kernels, the data collection."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from loopwise.inference import kernel_run
+
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))  # so that every folder can say: from oracle import enumerate_model
@@ -17,6 +19,20 @@ if str(HERE) not in sys.path:
 settings.register_profile("loopwise", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("thorough", deadline=None, max_examples=500)  # pytest --hypothesis-profile=thorough
 settings.load_profile("loopwise")
+
+
+@pytest.fixture
+def literal_sizes() -> range:
+    """Asked for by a test that wants kernels of every literal size, as they are without :func:`few_kernels`."""
+    return kernel_run.LITERAL_SIZES
+
+
+@pytest.fixture(autouse=True)
+def few_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each size that is literal in a kernel is compiled by itself, for seconds. Tests of the kernels ask for all sizes;
+    the others make do with literal 2 and with sizes that are only known when a kernel runs."""
+    if "literal_sizes" not in request.fixturenames:
+        monkeypatch.setattr(kernel_run, "LITERAL_SIZES", range(2, 3))
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,9 @@ def test_examples_of_a_batch_do_not_mix(engine) -> None:
     assert (found == 0).all()
 
 
-def test_gradcheck_of_a_module() -> None:
+def test_gradcheck_of_a_module(literal_sizes: range) -> None:
+    """In kernels for three states."""
+    assert 3 in literal_sizes
     layer = Layer(lw.Compiled(), torch.float64)
     assert torch.autograd.gradcheck(layer, normal((2, 4), 1).requires_grad_(), fast_mode=True)
 

@@ -107,8 +107,9 @@ def test_two_batch_dimensions() -> None:
 
 
 @pytest.mark.parametrize("states", [2, 4, 7])
-def test_pair_kernels_of_every_kind(states: int) -> None:
-    """Literal sizes (2 to 5) and the runtime one; more factors than lanes."""
+def test_pair_kernels_of_every_kind(states: int, literal_sizes: range) -> None:
+    """Literal sizes and the runtime one; more factors than lanes."""
+    assert (states in literal_sizes) == (states < 7)
     graph = random_mrf(12, 40, states, unary=True, seed=0)
     assert_same(BP, graph, normal_tables(graph, 6), iterations=3)
     assert_same(TRW, graph, normal_tables(graph, 6), iterations=3, rho=0.5)

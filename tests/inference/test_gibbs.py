@@ -11,6 +11,7 @@ import loopwise.kernels.gibbs as kernels
 from loopwise.graph.builders import chain, complete, grid
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.gibbs import Gibbs, sample, split_r_hat
+from loopwise.inference.mean_field import MeanField
 from loopwise.notices import ConvergenceWarning
 from loopwise.potentials.tables import TablePotentials
 
@@ -201,6 +202,20 @@ def test_same_seed_same_result_on_any_number_of_threads(model):
     assert torch.equal(runs[0][:20], sample(graph, tables, 20, seed=1, burn_in=5))
     one, many = (Gibbs(samples=200, chains=33, threads=threads)(graph, tables) for threads in (1, 2))
     assert torch.equal(one.states, many.states) and torch.equal(one.factor("pair"), many.factor("pair"))
+
+
+@pytest.mark.parametrize(
+    "method", [Gibbs(samples=500, threads=2), MeanField(threads=2)], ids=lambda m: type(m).__name__
+)
+def test_the_threads_of_torch_are_left_alone(method):
+    graph, tables = mixed_model()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        method(graph, tables)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_hard_zeros_that_single_flips_can_cross():

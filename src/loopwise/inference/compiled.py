@@ -25,7 +25,7 @@ from loopwise.inference.kernel_undo import Results
 from loopwise.inference.message_passing import MessagePassing, Solution
 from loopwise.inference.normalise import divided, factor_softmax, normalised_messages, variable_softmax
 from loopwise.inference.parts import RANGES, Keep, Part, Scaled
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Compiled:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
         given = _scaled(problem, method, numbers)
         damping = method.damping if isinstance(method.damping, Tensor) else given.unary.new_tensor(method.damping)
-        options = Options(method.schedule, method.iterations, method.tolerance, float(damping.detach()))
+        options = Options(method.schedule, int(method.iterations), float(method.tolerance), float(damping.detach()))
         trained = given.exponents.requires_grad or damping.requires_grad
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
         if given.examples == 0 and (wanted or method.trace):
@@ -93,7 +93,7 @@ class CompiledSolution:
     def __post_init__(self) -> None:
         problem, parts = self.problem, self.session.parts
         layout = problem.graph.layout
-        in_log = sum(len(part.index) for part in parts if len(part.run.semiring) >= 2)
+        in_log = sum(len(part.index) for part in parts if part.run.in_log_domain)
         examples = sum(len(part.index) for part in parts)
         self.domain = "probability" if in_log == 0 else "log" if in_log == examples else "probability and log"
         self.sent = sum(part.journey.sent for part in parts)

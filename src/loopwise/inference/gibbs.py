@@ -22,6 +22,7 @@ from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
+from loopwise.kernels.threads import available_threads, in_threads
 from loopwise.notices import ConvergenceWarning, callers_level
 
 if TYPE_CHECKING:
@@ -223,11 +224,11 @@ def _run_chains(
     samples = np.zeros(shape, dtype=_value_dtype(graph))
     chunks = chunk_count(options.threads, examples * chains)
     binary = binary_arrays(problem, options.temperature)
-    common = (options.seed, Schedule(*schedule), chunks, possible, samples, totals, counts)
-    if binary is not None:
-        run_binary_chains(binary, *common)
-    else:
-        run_chains(factor_arrays(problem, options.temperature), *common)
+    run, arrays = (
+        (run_chains, factor_arrays(problem, options.temperature)) if binary is None else (run_binary_chains, binary)
+    )
+    given, found = (arrays, options.seed, Schedule(*schedule)), (possible, samples, totals, counts)
+    in_threads(chunks, lambda chunk: run(*given, chunk, chunks, *found))
     return possible, samples
 
 
@@ -274,8 +275,9 @@ def _factor_marginals(
     from loopwise.kernels.gibbs import count_cells
 
     counts = np.zeros((len(samples), group.count, group.cells))
-    strides = _strides(group.shape)
-    count_cells(samples, possible, group.scopes.copy(), strides, chunk_count(threads, group.count), counts)
+    scopes, strides, chunks = group.scopes.copy(), _strides(group.shape), chunk_count(threads, group.count)
+    ends = [group.count * chunk // chunks for chunk in range(chunks + 1)]
+    in_threads(chunks, lambda k: count_cells(samples, possible, scopes, strides, ends[k], ends[k + 1], counts))
     counts /= (possible.sum(axis=1) * samples.shape[2])[:, None, None]
     return torch.from_numpy(counts).to(states).reshape(*problem.batch, group.count, *group.shape)
 
@@ -353,10 +355,7 @@ def binary_arrays(problem: Problem, temperature: float) -> BinaryArrays | None:
 
 def chunk_count(threads: int | None, tasks: int) -> int:
     """Into how many parts parallel work is cut: ``threads`` (default: all), never more than tasks."""
-    import numba
-
-    default = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-    return max(1, min(threads or default, tasks))
+    return max(1, min(threads or available_threads(), tasks))
 
 
 def check_count(name: str, value: int, least: int) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
-from loopwise.inference.threads import in_threads
 from loopwise.kernels import arithmetic
 from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Flow, Numbers, Plan, Steps
+from loopwise.kernels.threads import in_threads
 
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
@@ -104,7 +104,7 @@ class KernelRun:
         self.examples, self.threads, self.semiring = examples, threads, semiring
         self.blocks = storage.blocks(examples)
         self.block_size = storage.slots * storage.lanes
-        self.neutral = 0.0 if len(semiring) >= 2 else 1.0
+        self.neutral = 0.0 if self.in_log_domain else 1.0
 
     def start(self, options: Options, m: np.ndarray, record: Record) -> Journey:
         """Runs from the packed messages ``m``, which are overwritten."""
@@ -245,9 +245,18 @@ class KernelRun:
         """Threads worth starting for this many factors or messages a sweep."""
         return self.threads if work >= WORTH_A_THREAD else 1
 
+    @property
+    def in_log_domain(self) -> bool:
+        return len(self.semiring) >= 2
+
     @cached_property
     def literal(self) -> tuple[int, ...]:
-        """As long as the commonest small cardinality of pair factors between equal variables."""
+        """As long as the commonest small cardinality of pair factors between equal variables.
+
+        In the log domain, exponentials are what costs: there, sizes are left open, so that few kernels are compiled.
+        """
+        if self.in_log_domain:
+            return ()
         weight: dict[int, int] = {}
         for member in self.storage.layout.message_groups:
             group = member.group
@@ -258,6 +267,8 @@ class KernelRun:
     @cached_property
     def general(self) -> tuple[int, ...] | None:
         """(0,) if some factor is not for the pair kernel."""
+        if self.in_log_domain:
+            return (0,)
         for member in self.storage.layout.message_groups:
             if member.group.arity != 2 or (self.literal and member.group.shape != (len(self.literal),) * 2):
                 return (0,)
@@ -271,7 +282,8 @@ class KernelRun:
     @cached_property
     def uniform(self) -> tuple[int, ...] | None:
         """As long as the cardinality that all variables share, if it is small."""
-        size = self.storage.layout.graph.uniform_cardinality
+        layout = self.storage.layout
+        size = None if self.in_log_domain or not layout.edges else layout.graph.uniform_cardinality
         return (0,) * size if size is not None and size in LITERAL_SIZES else None
 
     @cached_property

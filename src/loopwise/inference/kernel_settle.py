@@ -15,8 +15,8 @@ from loopwise.inference.kernel_run import Journey, KernelRun, Options
 from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
 from loopwise.inference.schedules import Residual, Sequential
 from loopwise.inference.storage import Arrangement
-from loopwise.inference.threads import in_threads
 from loopwise.kernels.plan import Adjoint, Seeds, Steps
+from loopwise.kernels.threads import in_threads
 
 TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anything
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from loopwise.inference.kernel_run import Room
 from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
-from loopwise.inference.threads import in_threads
 from loopwise.kernels.plan import Adjoint, Tangent
+from loopwise.kernels.threads import in_threads
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -140,7 +140,7 @@ class _Twice:
                 barrier,
                 self.undo.options.damping,
                 run.literal,
-                self.dotted.general,
+                run.general,
                 run.sharing,
                 run.lane_tag,
                 run.variable_tag,
@@ -175,7 +175,7 @@ class _Twice:
                 barrier,
                 self.undo.options.damping,
                 run.literal,
-                self.dotted.general,
+                run.general,
                 run.sharing,
                 run.lane_tag,
                 run.variable_tag,

@@ -18,9 +18,9 @@ from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Tap
 from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record, Room
 from loopwise.inference.schedules import Residual
 from loopwise.inference.storage import Arrangement
-from loopwise.inference.threads import in_threads
 from loopwise.kernels import plan as columns
 from loopwise.kernels.plan import Adjoint, Flow, Seeds, Steps
+from loopwise.kernels.threads import in_threads
 
 
 class Results(NamedTuple):
@@ -182,7 +182,7 @@ class KernelUndo:
                 barrier,
                 self.options.damping,
                 run.literal,
-                book.general,
+                run.general,
                 run.sharing,
                 run.lane_tag,
                 run.variable_tag,
@@ -214,7 +214,7 @@ class KernelUndo:
             self.options.damping,
             self.parameters,
             run.literal,
-            book.general,
+            run.general,
             run.power,
             run.semiring,
         )
@@ -231,8 +231,6 @@ class Book:
         # Threads share the blocks; a block whose factors stand in the lanes is undone by all of them together.
         self.parts = 1 if alone else min(run.parts(work), max(run.blocks, 1))
         self.kernel_parts = run.parts(storage.layout.message_factors) if alone else 1
-        # The log domain has no pair kernel of its own.
-        self.general = (0,) if len(run.semiring) >= 2 else run.general
         lanes = storage.lanes
         self.places: list[tuple[int, int, bool]] = []  # start, size of a block or thread, whether examples share it
         start = 0

@@ -28,6 +28,7 @@ from loopwise.inference.bethe import entropy_terms, expectation
 from loopwise.inference.gibbs import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.mean_field_gradient import Numbers, Run, differentiable_beliefs
+from loopwise.kernels.threads import in_threads
 from loopwise.notices import ConvergenceWarning, callers_level
 
 # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
@@ -158,7 +159,7 @@ class MeanField(Inference):
         )
         options = (int(self.iterations), float(self.tolerance), int(self.restarts), int(self.seed))
         arrays, chunks = factor_arrays(problem, self.temperature), chunk_count(self.threads, examples)
-        run_mean_field(arrays, options, chunks, *found)
+        in_threads(chunks, lambda chunk: run_mean_field(arrays, options, chunk, chunks, *found))
         return found
 
     def _status(self, problem: Problem, found: _Ascent) -> Status:

@@ -25,6 +25,7 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Problem
 from loopwise.inference.gibbs import chunk_count, factor_arrays
 from loopwise.inference.mean_field_reference import replay
+from loopwise.kernels.threads import in_threads
 from loopwise.notices import GradientError
 
 if TYPE_CHECKING:
@@ -165,7 +166,8 @@ def _undo(
     most = int(run.sweeps.max(initial=0))
     assert isinstance(run.gradient, Unroll)
     every = _stride(run.gradient.tape, most, chunks * most * beliefs.shape[1] * _BYTES)
-    undo_mean_field(arrays, adjoints, chunks, every, run.starts, beliefs, run.sweeps, belief_adjoints)
+    known = (every, run.starts, beliefs, run.sweeps, belief_adjoints)
+    in_threads(chunks, lambda chunk: undo_mean_field(arrays, adjoints, chunk, chunks, *known))
     report.iterations, report.residual = most, 0.0
 
 
@@ -184,7 +186,8 @@ def _solve(
     assert isinstance(options, FixedPoint)
     sweeps, residuals = np.zeros(len(beliefs), dtype=np.int64), np.zeros(len(beliefs))
     limits = (int(options.iterations), float(options.tolerance))
-    solve_mean_field(arrays, adjoints, chunks, limits, beliefs, belief_adjoints, sweeps, residuals)
+    known = (limits, beliefs, belief_adjoints, sweeps, residuals)
+    in_threads(chunks, lambda chunk: solve_mean_field(arrays, adjoints, chunk, chunks, *known))
     most, residual = int(sweeps.max(initial=0)), float(residuals.max(initial=0.0))
     if isinstance(run.gradient, OneStep):
         report.iterations, report.residual = most, residual

@@ -93,7 +93,7 @@ class Part:
 
     def _logarithms(self, packed: np.ndarray) -> Tensor:
         values = self.run.storage.unpack_messages(packed, len(self.index))
-        return values if len(self.run.semiring) >= 2 else torch.log(values)
+        return values if self.run.in_log_domain else torch.log(values)
 
     def factor(self, number: int) -> Tensor:
         """Beliefs of message group ``number``, ``[examples, factors, cells]``."""
@@ -154,7 +154,7 @@ class Part:
 
     def _undo(self) -> KernelUndo:
         assert self.tape is not None
-        start = initial_messages(self.given, self.run.storage, len(self.run.semiring) >= 2)
+        start = initial_messages(self.given, self.run.storage, self.run.in_log_domain)
         return KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 LANES = 16  # chains that one block advances together: the default number of chains, and four AVX2 registers
 
@@ -250,7 +250,15 @@ def _run_chain(arrays, example, generator, schedule, samples, totals, counts, wo
 
 
 @njit(cache=True, nogil=True)
-def _run_chains(arrays, seed, schedule, first, step, possible, samples, totals, counts):
+def run_chains(arrays, seed, schedule, first, step, possible, samples, totals, counts):
+    """Runs chain ``c`` of example ``e``: every ``step``-th of all e, c, beginning with number ``first``.
+
+    Fills ``possible`` bool [examples, chains] (the chain reached the support by the end of burn-in: the
+    others record nothing), ``samples`` [examples, chains, samples, variables], ``totals`` [examples, chains,
+    states] (sums of conditional probabilities) and ``counts`` [examples, chains, 2, states] (visits in each
+    half). Any of the last three is left out where it has no samples or states. Time: sweeps x sum over edges
+    of (arity + cardinality).
+    """
     variables = arrays.state_start.shape[0] - 1
     largest = 1
     for variable in range(variables):
@@ -271,20 +279,6 @@ def _run_chains(arrays, seed, schedule, first, step, possible, samples, totals, 
             counts[example, chain],
             work,
         )
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def run_chains(arrays, seed, schedule, chunks, possible, samples, totals, counts):
-    """Runs chain ``c`` of example ``e`` for all e, c; chunk k takes every ``chunks``-th chain.
-
-    Fills ``possible`` bool [examples, chains] (the chain reached the support by the end of burn-in: the
-    others record nothing), ``samples`` [examples, chains, samples, variables], ``totals`` [examples, chains,
-    states] (sums of conditional probabilities) and ``counts`` [examples, chains, 2, states] (visits in each
-    half). Any of the last three is left out where it has no samples or states. Time: sweeps x sum over edges
-    of (arity + cardinality).
-    """
-    for chunk in prange(chunks):
-        _run_chains(arrays, seed, schedule, chunk, chunks, possible, samples, totals, counts)
 
 
 # ---------------------------------------------------------------------------------- binary pairwise, 16 lanes
@@ -387,26 +381,24 @@ def _spread(schedule, example, first_chain, lanes, sums, hits, totals, counts):
 
 
 @njit(cache=True, nogil=True)
-def _run_blocks(arrays, seed, schedule, first, step, examples, chains, samples, totals, counts):
+def run_binary_chains(arrays, seed, schedule, first, step, possible, samples, totals, counts):
+    """:func:`run_chains` for binary pairwise models without forbidden pairs: no look-up, 16 lanes, every ``step``-th
+    block of them."""
+    examples, chains = possible.shape
     blocks = (chains + LANES - 1) // LANES
     for task in range(first, examples * blocks, step):
-        _run_block(arrays, seed, schedule, task // blocks, task % blocks * LANES, samples, totals, counts, chains)
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def run_binary_chains(arrays, seed, schedule, chunks, possible, samples, totals, counts):
-    """:func:`run_chains` for binary pairwise models without forbidden pairs: no look-up, 16 lanes."""
-    examples, chains = possible.shape
-    possible[:] = True
-    for chunk in prange(chunks):
-        _run_blocks(arrays, seed, schedule, chunk, chunks, examples, chains, samples, totals, counts)
+        example, lane = task // blocks, task % blocks * LANES
+        possible[example, lane : lane + LANES] = True
+        _run_block(arrays, seed, schedule, example, lane, samples, totals, counts, chains)
 
 
 # --------------------------------------------------------------------------------------------------- counting
 
 
 @njit(cache=True, nogil=True)
-def _count_cells(samples, possible, scopes, strides, first, end, counts):
+def count_cells(samples, possible, scopes, strides, first, end, counts):
+    """Adds to ``counts`` [examples, factors, cells] the samples of possible chains in each cell of the factors from
+    ``first`` to ``end``."""
     for example in range(samples.shape[0]):
         for chain in range(samples.shape[1]):
             if not possible[example, chain]:
@@ -418,14 +410,3 @@ def _count_cells(samples, possible, scopes, strides, first, end, counts):
                     for axis in range(scopes.shape[1]):
                         cell += strides[axis] * row[scopes[factor, axis]]
                     counts[example, factor, cell] += 1.0
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def count_cells(samples, possible, scopes, strides, chunks, counts):
-    """Adds to ``counts`` [examples, factors, cells] the samples of possible chains in each cell."""
-    factors = scopes.shape[0]
-    for chunk in prange(chunks):
-        _count_cells(
-            samples, possible, scopes, strides,
-            factors * chunk // chunks, factors * (chunk + 1) // chunks, counts,
-        )  # fmt: skip

@@ -9,7 +9,7 @@ Zero times minus infinity is zero throughout: a forbidden cell counts only if it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from loopwise.kernels.gibbs import in_support, next_uniform, random_start, seed_stream, sweep_chain
 
@@ -224,7 +224,13 @@ def largest_arity(arrays):
 
 
 @njit(cache=True, nogil=True)
-def _run_examples(arrays, options, chunk, chunks, beliefs, starts, bounds, sweeps, residuals, origins):
+def run_mean_field(arrays, options, chunk, chunks, beliefs, starts, bounds, sweeps, residuals, origins):
+    """Fills ``beliefs`` and the ``starts`` they were reached from, both [examples, states], and, for each example,
+    bound, sweeps, residual and origin.
+
+    ``options``: (iterations, tolerance, restarts, seed). Chunk k takes every ``chunks``-th example. Time of a
+    sweep: sum over factors of arity^2 x cells (arity x cells for pairs).
+    """
     states = beliefs.shape[1]
     scores, digits = np.empty(states), np.zeros(largest_arity(arrays), dtype=np.int64)
     current, first, generator = np.empty(states), np.empty(states), np.empty(4, dtype=np.uint64)
@@ -233,15 +239,3 @@ def _run_examples(arrays, options, chunk, chunks, beliefs, starts, bounds, sweep
         bounds[example], sweeps[example], residuals[example], origins[example] = _run_example(
             arrays, example, options, best, best_start, current, first, generator, scores, digits
         )
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def run_mean_field(arrays, options, chunks, beliefs, starts, bounds, sweeps, residuals, origins):
-    """Fills ``beliefs`` and the ``starts`` they were reached from, both [examples, states], and, for each example,
-    bound, sweeps, residual and origin.
-
-    ``options``: (iterations, tolerance, restarts, seed). Chunk k takes every ``chunks``-th example. Time of a
-    sweep: sum over factors of arity^2 x cells (arity x cells for pairs).
-    """
-    for chunk in prange(chunks):
-        _run_examples(arrays, options, chunk, chunks, beliefs, starts, bounds, sweeps, residuals, origins)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from loopwise.kernels.mean_field import advance, copy_into, largest_arity, visit, weight_of
 
@@ -221,7 +221,13 @@ def _undo_run(arrays, adjoints, chunk, example, every, sweeps, marks, stretch, s
 
 
 @njit(cache=True, nogil=True)
-def _undo_examples(arrays, adjoints, chunk, chunks, every, starts, beliefs, sweeps, belief_adjoints):
+def undo_mean_field(arrays, adjoints, chunk, chunks, every, starts, beliefs, sweeps, belief_adjoints):
+    """Adds to ``adjoints`` those of the runs that led from ``starts`` to ``beliefs`` (both [examples, states]), of
+    every ``chunks``-th example, beginning with number ``chunk``.
+
+    Time: at most one more run (nearly two where 1 < ``every`` < sweeps) and about two for undoing it. Memory of a
+    chunk: (sweeps / ``every`` + ``every``) x states.
+    """
     examples, states = beliefs.shape
     most = 0
     for example in range(chunk, examples, chunks):
@@ -234,17 +240,6 @@ def _undo_examples(arrays, adjoints, chunk, chunks, every, starts, beliefs, swee
             copy_into(belief_adjoints[example], scratch.belief_adjoints)
             copy_into(starts[example], marks[0])
             _undo_run(arrays, adjoints, chunk, example, every, sweeps[example], marks, stretch, scratch)
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def undo_mean_field(arrays, adjoints, chunks, every, starts, beliefs, sweeps, belief_adjoints):
-    """Adds to ``adjoints`` those of the runs that led from ``starts`` to ``beliefs`` (both [examples, states]).
-
-    Time: at most one more run (nearly two where 1 < ``every`` < sweeps) and about two for undoing it. Memory:
-    chunks x (sweeps / ``every`` + ``every``) x states.
-    """
-    for chunk in prange(chunks):  # unsigned, as Numba counts there
-        _undo_examples(arrays, adjoints, np.int64(chunk), chunks, every, starts, beliefs, sweeps, belief_adjoints)
 
 
 # ------------------------------------------------------------------------------------------------- a fixed point
@@ -278,7 +273,13 @@ def _solve_example(arrays, example, limits, totals, scratch):
 
 
 @njit(cache=True, nogil=True)
-def _solve_examples(arrays, adjoints, chunk, chunks, limits, beliefs, belief_adjoints, sweeps, residuals):
+def solve_mean_field(arrays, adjoints, chunk, chunks, limits, beliefs, belief_adjoints, sweeps, residuals):
+    """Adds to ``adjoints`` those of the fixed points ``beliefs``; fills ``sweeps`` and ``residuals`` for each example
+    (of every ``chunks``-th one, beginning with number ``chunk``).
+
+    ``limits``: (adjoint sweeps at most, what the last one may add, relative to the largest belief adjoint). Where
+    beliefs stay put, table adjoints are linear in the score adjoints: they are worked out once, from the sum.
+    """
     examples, states = beliefs.shape
     scratch, totals = _new_scratch(arrays, states), np.empty(states)
     for example in range(chunk, examples, chunks):
@@ -290,14 +291,3 @@ def _solve_examples(arrays, adjoints, chunk, chunks, limits, beliefs, belief_adj
         copy_into(totals, scratch.score_adjoints)
         for variable in range(arrays.state_start.shape[0] - 1):
             _deposit(arrays, adjoints, chunk, example, variable, scratch)
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def solve_mean_field(arrays, adjoints, chunks, limits, beliefs, belief_adjoints, sweeps, residuals):
-    """Adds to ``adjoints`` those of the fixed points ``beliefs``; fills ``sweeps`` and ``residuals`` for each example.
-
-    ``limits``: (adjoint sweeps at most, what the last one may add, relative to the largest belief adjoint). Where
-    beliefs stay put, table adjoints are linear in the score adjoints: they are worked out once, from the sum.
-    """
-    for chunk in prange(chunks):
-        _solve_examples(arrays, adjoints, np.int64(chunk), chunks, limits, beliefs, belief_adjoints, sweeps, residuals)

@@ -90,7 +90,7 @@ def _run_example(
     scratch = new_scratch(plan, flow.m, ())
     visit_variables(
         U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
-        belief_base, False, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
+        belief_base, False, damping, scratch, (), None, None, None, None, (), (), power, semiring,
     )  # fmt: skip
     key = np.zeros(edges)
     heap, place = np.arange(edges), np.arange(edges)  # a heap while all keys are equal
@@ -121,7 +121,7 @@ def _run_example(
         sift(heap, place, key, edge)
         visit_variables(
             U(variable), U(variable + 1), None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base,
-            base, belief_base, False, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
+            base, belief_base, False, damping, scratch, (), None, None, None, None, (), (), power, semiring,
         )  # fmt: skip
         for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
             mine = edge_first[at] + np.int64(plan.edge_position[at])
@@ -134,7 +134,7 @@ def _run_example(
                     sift(heap, place, key, other)
     visit_variables(
         U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
-        belief_base, True, damping, scratch, literal, None, None, None, None, (), (), power, semiring,
+        belief_base, True, damping, scratch, (), None, None, None, None, (), (), power, semiring,
     )  # fmt: skip
     pending = key[heap[0]] if edges > 0 else 0.0
     return updates, pending, scratch.lowest[0]

@@ -47,7 +47,7 @@ def undo_updates(
             damping_back(both, U(0) - here, U(width) - here, here, here + U(states), adjoint, kept, log)
         visit_variables(
             variable, variable + U(1), None, None, plan, block, numbers.theta, numbers.unary,
-            block * U(plan.unary_block), flow, U(0), U(0), U(0), False, kept, scratch, literal, None, None, None, None,
+            block * U(plan.unary_block), flow, U(0), U(0), U(0), False, kept, scratch, (), None, None, None, None,
             (), (), power, semiring,
         )  # fmt: skip
         message_back(

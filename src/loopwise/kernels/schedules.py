@@ -54,7 +54,7 @@ def flood_graph(
         variable_scratch.change[0] = 0
         visit_variables(
             first, last, None, None, plan, U(0), numbers.theta, numbers.unary, U(0), flow, U(0), U(sweep) * tape.n_step,
-            U(0), watch, damping, variable_scratch, literal, None, None, None, uniform, laned, (), power, semiring,
+            U(0), watch, damping, variable_scratch, (), None, None, None, uniform, laned, (), power, semiring,
         )  # fmt: skip
         change[part] = variable_scratch.change[0]
         meet(barrier, parts)
@@ -125,7 +125,7 @@ def run_blocks(
                     n_base += tape.n_step
                 visit_variables(
                     U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base,
-                    n_base, belief_base, watch, damping, scratch, literal, None, None, None, uniform, lane_tag,
+                    n_base, belief_base, watch, damping, scratch, (), None, None, None, uniform, lane_tag,
                     lane_tag, power, semiring,
                 )  # fmt: skip
                 keep_messages(tape, place, U(sweep), flow.m, base, U(0), slots * lanes)

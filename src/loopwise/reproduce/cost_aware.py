@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
 from loopwise.reproduce.cost_aware_claims import claims

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.loss.calibration import Reliability
 from loopwise.reproduce.demo_image import ImageAmounts, Restored, restore
 from loopwise.reproduce.demo_trials import (

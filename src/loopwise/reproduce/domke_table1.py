@@ -4,7 +4,7 @@ In: a :class:`Protocol`. Out: cells of :class:`Results`, a row a training loss, 
 weights in :data:`MODELS`, from which an interrupted run goes on.
 
 The model (eq. 27) has eight weights; inference is TRW-S with edge probabilities of .5 to a tolerance of 1e-5, gradients
-are by two-sided perturbation, training is by L-BFGS over all images at once, after a few of them. The surrogate
+are by two-sided perturbation, training is by L-BFGS over a few images, then over all at once. The surrogate
 likelihood starts at 0 and is where the univariate and clique likelihoods start; the univariate likelihood is where the
 smooth error starts.
 """
@@ -63,6 +63,7 @@ from loopwise.reproduce.domke_table1_published import (
 from loopwise.reproduce.results import Cell, Deadline, Results
 
 MODELS = "table1_models.json"
+FIRST = "iterations_on_few"  # of a cell: how many L-BFGS iterations were on a few images only, before those on all
 RHO, TOLERANCE, SWEEPS = 0.5, 1e-5, 1000
 
 
@@ -330,7 +331,11 @@ def _put_cells(results: Results, models: Models, name: str, training: Training) 
             # Truncated inference has no log-partition function worth the name.
             meaningless = measure == SURROGATE and training.row == FEW_SWEEPS
             error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-            more = {"seconds": entry["seconds"], "iterations": len(entry["losses"])}
+            more = {
+                "seconds": entry["seconds"],
+                "iterations": len(entry["losses"]),
+                FIRST: len(entry.get("first_losses", [])),
+            }
             ours = None if meaningless else float(values.mean())
             results.put(
                 Cell(

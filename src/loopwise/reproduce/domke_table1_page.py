@@ -5,8 +5,8 @@ In: the results. Out: paragraphs.
 
 from __future__ import annotations
 
-from loopwise.reproduce.domke_table1 import FULL_SIZE, SHORTENED, TOLERANCE, Protocol, item_name
-from loopwise.reproduce.domke_table1_data import BIMODAL, EXPONENT, FIELDS, GAUSSIAN
+from loopwise.reproduce.domke_table1 import FIRST, FULL_SIZE, SHORTENED, TOLERANCE, Protocol, item_name
+from loopwise.reproduce.domke_table1_data import BERKELEY, BIMODAL, EXPONENT, FIELDS, GAUSSIAN
 from loopwise.reproduce.results import FULL, Results
 
 
@@ -19,6 +19,8 @@ def table1_introduction(results: Results) -> list[str]:
     protocol = protocol_of(results.mode)
     amounts = protocol.amounts
     standing_in = item_name(FIELDS) in results.items()
+    cells = results.of_item(item_name(FIELDS if standing_in else BERKELEY))
+    whole = list(dict.fromkeys(cell.row for cell in cells if cell.more.get(FIRST) == 0))
     natural = (
         "Thresholded smooth random fields stand in for the Berkeley images, which were not given (--data): "
         if standing_in
@@ -27,7 +29,9 @@ def table1_introduction(results: Results) -> list[str]:
     size = "200x300" if amounts.crop is None else f"{amounts.crop[0]}x{amounts.crop[1]} (cut from the middle)"
     natural += (
         f"{amounts.train} training and {amounts.test} test images of {size} pixels, drawn at random from 200; a pixel "
-        f"is 1 above its image's mean; noise t^{EXPONENT:g} as published, drawn here."
+        f"is 1 above its image's mean; noise t^{EXPONENT:g} as published, drawn here. Training begins with "
+        f"{protocol.few} of the images and goes on with all"
+        + (f" (with all from the start: {', '.join(whole)})." if whole else ".")
     )
     (zero, one), (wide, narrow) = BIMODAL[0], BIMODAL[1]
     small = (
@@ -41,7 +45,7 @@ def table1_introduction(results: Results) -> list[str]:
     )
     return [
         "Table 1: binary denoising with the eight-weight grid model of eq. 27, TRW-S with edge probabilities of .5 to "
-        f"a tolerance of {TOLERANCE:g}, two-sided perturbation, L-BFGS over {protocol.few} images and then over all. "
+        f"a tolerance of {TOLERANCE:g}, two-sided perturbation, L-BFGS. "
         "The surrogate likelihood starts at 0, univariate and clique likelihood where it ends, the smooth error "
         "(sharpness 50) where the univariate likelihood ends. Rows beyond the paper's four: training through five "
         "sweeps only, used with five sweeps; the smooth error of cliques; the univariate likelihood trained through "

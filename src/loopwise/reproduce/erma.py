@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.reproduce import erma_figure1 as figure1
 from loopwise.reproduce import erma_practice as practical
 from loopwise.reproduce.erma_claims import claims

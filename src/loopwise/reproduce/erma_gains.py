@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.learn.evaluate import evaluate
 from loopwise.learn.start import SCALE
 from loopwise.learn.sweep import sweep

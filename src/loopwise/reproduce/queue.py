@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from loopwise.reproduce.results import Deadline
 
-THREAD_COUNTS = ("LOOPWISE_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREAD_COUNTS = ("LOOPWISE_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 Tell = Callable[[str, int], None]  # what goes on, and how many jobs are done
 

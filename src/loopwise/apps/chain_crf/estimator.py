@@ -24,7 +24,7 @@ from loopwise.apps.tagger.learners.likelihood import check_descent
 from loopwise.apps.tagger.problem import Problem, Weights
 from loopwise.formats.files import PathLike
 from loopwise.graph.factor_graph import Integers
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
 from loopwise.loss.base import Loss

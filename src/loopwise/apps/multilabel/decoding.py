@@ -14,7 +14,7 @@ from loopwise.apps.multilabel.weights import Floats, Integers, LabelWeights
 from loopwise.graph.builders import complete
 from loopwise.inference.base import Inference
 from loopwise.inference.message_passing import BP
-from loopwise.inference.threads import available_threads, in_threads
+from loopwise.kernels.threads import available_threads, in_threads
 
 MOST_LABELS = 20  # 2^20 sets an example: some ten milliseconds
 _CELLS = 1 << 23  # numbers in memory at once where all sets are weighed

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from loopwise.apps.parser.options import Pruning, Structure, Templates
 from loopwise.apps.parser.table import Floats
 from loopwise.apps.parser.vocabulary import RESERVED, Corpus, Integers, Vocabulary
-from loopwise.inference.threads import in_threads
+from loopwise.kernels.threads import in_threads
 
 Small = NDArray[np.int32]
 UNBOUNDED = np.iinfo(np.int32).max

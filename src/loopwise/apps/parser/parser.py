@@ -29,7 +29,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
 from loopwise.inference.message_passing import BP
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.learn.checkpoint import identify
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar

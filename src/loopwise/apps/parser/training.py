@@ -21,7 +21,7 @@ from loopwise.apps.parser.arcs import Small, split_by_cost
 from loopwise.apps.parser.table import DELTA, Floats, Table
 from loopwise.apps.parser.tasks import Task
 from loopwise.apps.parser.vocabulary import Integers
-from loopwise.inference.threads import in_threads
+from loopwise.kernels.threads import in_threads
 from loopwise.learn.history import Epoch
 from loopwise.learn.optim.probe import probe
 from loopwise.learn.progress import Tell

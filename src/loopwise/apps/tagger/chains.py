@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.tagger.text import Integers, equal_parts
-from loopwise.inference.threads import in_threads
+from loopwise.kernels.threads import in_threads
 from loopwise.notices import ImpossibleError
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from loopwise.apps.tagger.extraction import KeyRows
 from loopwise.apps.tagger.feature_index import FeatureIndex
 from loopwise.apps.tagger.text import Integers, equal_parts
-from loopwise.inference.threads import in_threads
+from loopwise.kernels.threads import in_threads
 from loopwise.potentials.features import Features
 from loopwise.potentials.hashing import Keys
 

@@ -26,7 +26,7 @@ from loopwise.apps.tagger.text import Integers, Sentences, Text, tag_lists, tag_
 from loopwise.formats.columns import TaggedText, read_tagged, read_words, write_tagged
 from loopwise.formats.files import PathLike
 from loopwise.formats.iob import OUTSIDE, TagSet, find_spans
-from loopwise.inference.threads import available_threads
+from loopwise.kernels.threads import available_threads
 from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar

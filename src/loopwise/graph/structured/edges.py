@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
+from loopwise.kernels.threads import available_threads, in_threads
 from loopwise.notices import GradientError
 
 Floats = NDArray[np.float64]
@@ -230,12 +230,7 @@ def _checked_edges(edges: ArrayLike, tokens: int) -> Integers:
     return array
 
 
-def in_threads(run: Callable[[int, int], object], examples: int) -> None:
-    """Calls ``run(chunk, chunks)`` for every chunk of a batch, each in a thread: kernels let go of the interpreter."""
-    chunks = max(1, min(examples // LEAST_CHUNK, torch.get_num_threads()))
-    if chunks == 1:
-        run(0, 1)
-        return
-    with ThreadPoolExecutor(chunks) as pool:
-        for done in [pool.submit(run, chunk, chunks) for chunk in range(chunks)]:
-            done.result()
+def in_chunks(run: Callable[[int, int], object], examples: int) -> None:
+    """Calls ``run(chunk, chunks)`` for every chunk of a batch, each in a thread."""
+    chunks = max(1, min(examples // LEAST_CHUNK, available_threads()))
+    in_threads(chunks, lambda chunk: run(chunk, chunks))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
-from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_threads
+from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks
 
 LARGEST_CHARTS = 64 * 2**20  # bytes: charts of larger batches are filled again by the backward
 
@@ -83,7 +83,7 @@ class _ProjectiveRun:
                 self.messages.reshape(-1),
             )  # fmt: skip
 
-        in_threads(run, examples)
+        in_chunks(run, examples)
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
         from loopwise.kernels.eisner import backward_batch
@@ -98,5 +98,5 @@ class _ProjectiveRun:
                 logit_adjoint.reshape(-1), np.empty(self.room), adjoint.reshape(-1),
             )  # fmt: skip
 
-        in_threads(run, len(self.scores))
+        in_chunks(run, len(self.scores))
         return adjoint

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
-from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_threads
+from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks
 
 
 class Tree(EdgeFactor):
@@ -69,7 +69,7 @@ class _TreeRun:
                 self.messages.reshape(-1),
             )  # fmt: skip
 
-        in_threads(run, examples)
+        in_chunks(run, examples)
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
         from loopwise.kernels.matrix_tree import spanning_backward_batch
@@ -83,5 +83,5 @@ class _TreeRun:
                 logit_adjoint.reshape(-1), adjoint.reshape(-1),
             )  # fmt: skip
 
-        in_threads(run, len(self.scores))
+        in_chunks(run, len(self.scores))
         return adjoint

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from loopwise.apps.tagger.chains import Floats
-from loopwise.inference.threads import in_threads
+from loopwise.kernels.threads import in_threads
 
 Function = Callable[[Floats], tuple[float, Floats]]
 Told = Callable[[int, float], bool]

@@ -1,7 +1,8 @@
 """Running the parts of one kernel call on threads of their own.
 
-In: a function of the part's number. Out: the parts' results. Stage: inference. Kernels release the interpreter's lock,
-so ordinary threads suffice; all parts run at once, as parts that meet at a barrier must.
+In: a function of the part's number. Out: the parts' results. Stage: kernels. They release the interpreter's lock, so
+ordinary threads suffice; all parts run at once, as parts that meet at a barrier must. Numba's own loops over threads
+are not used: they change the number of threads that torch has.
 """
 
 from __future__ import annotations
