@@ -109,7 +109,7 @@ def reproduce(
             results.put(cell)
         figure1.draw(curves, folder / figure1.PICTURE)
     results.claim(*claims(results))
-    _write(results, protocol, len(jobs) - done, len(jobs))
+    _write(results, study, jobs)
     return results, done == len(jobs) and (curves is not None or not figure)
 
 
@@ -134,7 +134,8 @@ def reproduce_practice(
     for cell in practical.cells(runs, practice):
         results.put(cell)
     practical.draw(runs, practice, folder / practical.PICTURE)
-    _write(results, PUBLISHED if mode == FULL else SHORTENED, 0, 0)
+    study = Study(runs, PUBLISHED if mode == FULL else SHORTENED, seed)
+    _write(results, study, [job for job in jobs_of(study.protocol) if job.path(runs).exists()])
     return results, done == len(todo)
 
 
@@ -181,8 +182,8 @@ def _identity(protocol: Protocol, seed: int) -> dict[str, Any]:
     return {"seed": seed, "protocol": asdict(protocol), "gains": gains}
 
 
-def _write(results: Results, protocol: Protocol, left: int, of: int) -> None:
-    pictures = {}
+def _write(results: Results, study: Study, jobs: Sequence[Job]) -> None:
+    protocol, pictures = study.protocol, {}
     if draw_tables(results, results.folder / TABLES_PICTURE):
         pictures[TABLES_PICTURE] = TABLES_CAPTION
     if (results.folder / practical.PICTURE).exists():
@@ -192,10 +193,18 @@ def _write(results: Results, protocol: Protocol, left: int, of: int) -> None:
             f"Figure 1: losses of the training examples along lines through the true parameters (model "
             f"{protocol.landscape.name})."
         )
-    write_pages(Page(TITLE, _introduction(results.mode, protocol, left, of), pictures, _units()), results)
+    texts = _introduction(results.mode, protocol)
+    done = [run for job in jobs if (run := study.run(job.size, job.train, job.condition)) is not None]
+    if done:
+        texts.append(
+            f"The runs of tables and figure took {sum(run.seconds for run in done) / 3600:.1f} hours of a core."
+        )
+    if len(done) < len(jobs):
+        texts.append(f"Not finished: {len(done)} of {len(jobs)} runs are done.")
+    write_pages(Page(TITLE, texts, pictures, _units()), results)
 
 
-def _introduction(mode: str, protocol: Protocol, left: int, of: int) -> list[str]:
+def _introduction(mode: str, protocol: Protocol) -> list[str]:
     sampling = protocol.sampling
     texts = [
         "Numbers are differences of the mean test loss to that of the true parameters (true structure, BP to "
@@ -217,8 +226,6 @@ def _introduction(mode: str, protocol: Protocol, left: int, of: int) -> list[str
             "This is the quick version: few small models, few examples, epochs and restarts. It shows what the study "
             "is, and its numbers are not those of the paper."
         )
-    if left:
-        texts.append(f"Not finished: {of - left} of {of} runs are done.")
     return texts
 
 

@@ -118,7 +118,7 @@ def draw(found: Curves, path: Path) -> None:
     """Four panels; the likelihood on an axis of its own, soft decoders dashed."""
     figure = Figure(figsize=(10.0, 7.4), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, title in zip(figure.subplots(2, 2).flat, DIRECTIONS, strict=True):
+    for panel, (axes, title) in enumerate(zip(figure.subplots(2, 2).flat, DIRECTIONS, strict=True)):
         plain(axes)
         right = axes.twinx()
         lines = []
@@ -133,6 +133,7 @@ def draw(found: Curves, path: Path) -> None:
         axes.set_ylabel("loss")
         right.set_ylabel("negative log-likelihood")
         right.spines[["top"]].set_visible(False)
-        axes.legend(handles=lines, frameon=False, fontsize=7)
+        if panel == 0:  # the lines of all
+            axes.legend(handles=lines, frameon=False, fontsize=8)
     with atomic_write_bytes(path) as stream:
         figure.savefig(stream, format="png")

@@ -76,7 +76,7 @@ def verdict(claim: Claim) -> str:
 
 
 def _facts(results: Results) -> str:
-    return f"Mode {results.mode}, seed {results.seed}, {results.seconds:.0f} seconds of computing."
+    return f"Mode {results.mode}, seed {results.seed}; commands on this folder took {results.seconds:.0f} seconds."
 
 
 def _html(page: Page, results: Results) -> str:
