@@ -40,9 +40,10 @@ lint: $(READY)
 	@echo "== import-linter: data flows one way"
 	$(BIN)/lint-imports
 
+# Two processes, a core for each: torch's threads would only wait for one another.
 test: lint
 	@echo "== pytest: tests, and the examples in README, docs and docstrings"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # a core for each of the two processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 docs: $(READY)
 	@echo "== mkdocs"

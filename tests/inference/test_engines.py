@@ -115,6 +115,20 @@ def test_pair_kernels_of_every_kind(states: int, literal_sizes: range) -> None:
     assert_same(TRW, graph, normal_tables(graph, 6), iterations=3, rho=0.5)
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("schedule", [Flooding(), Sequential()], ids=lambda schedule: type(schedule).__name__)
+def test_grids_with_rho_of_a_half_agree(schedule: object, zeros: bool) -> None:
+    """Variables in four factors share one root and one division, unless a message is zero."""
+    graph = grid(4, 5)
+    tables = normal_tables(graph, 9)
+    if zeros:
+        tables["pair"][::3, 0, 1] = -torch.inf
+        tables["pair"][::3, 0, 0] = -torch.inf  # a variable that cannot be 0 tells its neighbours so
+    assert_same(TRW, graph, tables, iterations=4, rho=0.5, schedule=schedule)
+    run = TRW(iterations=4, tolerance=0, rho=0.5, schedule=schedule, engine=Compiled(threads=1))(graph, tables)  # type: ignore[arg-type]
+    assert run.status.domain == "probability"  # nothing was lost and had to be repaired
+
+
 @pytest.mark.parametrize("schedule", [Flooding(), Sequential()], ids=lambda schedule: type(schedule).__name__)
 def test_max_product_agrees(schedule: object) -> None:
     graph = mixed_graph()
