@@ -12,6 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
+from loopwise.kernels.prefetch import AHEAD, prefetch
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def shrunk(weight, scale, times, l1, l2):
@@ -27,6 +29,8 @@ def shrunk(weight, scale, times, l1, l2):
 def step_rows(weights, squares, last, rows, gradients, step, rate, delta, l1, l2):
     """Update number ``step`` of the distinct ``rows`` with their ``gradients`` ``[len(rows), width]``."""
     for place in range(len(rows)):
+        if place + AHEAD < len(rows):
+            prefetch(last, rows[place + AHEAD])
         row = rows[place]
         skipped = step - 1 - last[row]
         for column in range(weights.shape[1]):

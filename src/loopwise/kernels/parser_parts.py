@@ -23,6 +23,7 @@ from loopwise.kernels.parser_features import (
     arc_features,
     pair_features,
 )
+from loopwise.kernels.prefetch import AHEAD, prefetch
 
 # Which pairs there are, and which are possible, as bits of `structure`.
 GRANDPARENTS, SIBLINGS, PROJECTIVE, SINGLE_ROOT = 1, 2, 4, 8
@@ -202,6 +203,8 @@ def find_rows(index, low, high, offset, table, steps, rate, delta, l2, found, co
     """
     weights, squares, last, marks = table
     for place in range(len(index)):
+        if place + AHEAD < len(index):
+            prefetch(marks, index[place + AHEAD])
         row = np.int64(index[place])
         if row < low or row >= high:
             continue
