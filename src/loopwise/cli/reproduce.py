@@ -192,6 +192,7 @@ def parser(
         Path | None,
         typer.Option(help="Folder of the data collection.", show_default="LOOPWISE_DATA or ../shared/data"),
     ] = None,
+    jobs: Jobs = None,
     as_json: Json = False,
     seed: Annotated[int, typer.Option(help="For the draw of sentences and the order of training.")] = 0,
 ) -> None:
@@ -200,7 +201,7 @@ def parser(
         _check_mode(quick, full)
         folder, runs = _folders("parser", full, out)
         items = _parser_items(figure or [], table or [])
-        results, complete = _parser(items, folder, runs, full, seed, minutes, _data(data))
+        results, complete = _parser(items, folder, runs, full, seed, minutes, _data(data), _checked_jobs(jobs))
         _tell(results, complete, as_json)
 
 
@@ -342,13 +343,20 @@ def _parser_items(figures: list[int], tables: list[int]) -> list[str]:
 
 
 def _parser(
-    items: list[str], folder: Path, runs: Path, full: bool, seed: int, minutes: float | None, data: Path | None
+    items: list[str],
+    folder: Path,
+    runs: Path,
+    full: bool,
+    seed: int,
+    minutes: float | None,
+    data: Path | None,
+    jobs: int | None,
 ) -> tuple[Results, bool]:
     from loopwise.reproduce.parser import reproduce, steps
 
     mode = _mode(full)
     with _watched(steps(mode, items, data), full) as watch:
-        return reproduce(folder, mode, seed, minutes, watch.at, items, data, runs)
+        return reproduce(folder, mode, seed, minutes, watch.at, items, data, runs, workers=jobs)
 
 
 def _tell(results: Results, complete: bool, as_json: bool) -> None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from loopwise.apps.parser.options import Pruning
+from loopwise.kernels.threads import available_threads
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.parser_claims import claims
 from loopwise.reproduce.parser_data import find_treebanks
-from loopwise.reproduce.parser_jobs import ITEMS, Protocol, chosen_treebanks, jobs
+from loopwise.reproduce.parser_jobs import ITEMS, Preparation, Protocol, chosen_treebanks, jobs
 from loopwise.reproduce.parser_picture import draw
-from loopwise.reproduce.parser_runs import Bench
+from loopwise.reproduce.parser_runs import run_job
 from loopwise.reproduce.parser_study import Study
 from loopwise.reproduce.parser_tables import UNITS, cells
 from loopwise.reproduce.queue import Tell, work_off
@@ -59,6 +61,7 @@ def reproduce(
     data: Path | None = None,
     runs: Path | None = None,
     protocol: Protocol | None = None,
+    workers: int | None = None,
 ) -> tuple[Results, bool]:
     """Runs what is left of some tables and figures, at most for ``minutes``; writes all there is; whether complete.
 
@@ -70,9 +73,11 @@ def reproduce(
         raise ValueError(f"there is no folder UD_{protocol.english} with a training set among the treebanks")
     results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), runs or folder / RUNS
     check_runs(runs, {"seed": seed, "protocol": asdict(protocol)}, keep=mode == FULL)
-    todo = jobs(protocol, items, list(found))
-    bench = Bench(protocol, runs, seed, found)
-    done = work_off(todo, runs, bench.run, deadline, tell, cost=lambda job: job.cost)
+    todo, workers = jobs(protocol, items, list(found)), workers or available_threads()
+    run = partial(run_job, protocol=protocol, folder=runs, seed=seed, data=data)
+    # Treebanks are pruned first: parsers of one treebank that are trained side by side all read what that leaves.
+    for some in ([job for job in todo if isinstance(job, Preparation)], todo):
+        done = work_off(some, runs, run, deadline, tell, cost=lambda job: job.cost, workers=workers)
     study = Study(runs, protocol, chosen_treebanks(protocol, list(found)))
     for item in results.items():
         results.clear(item)

@@ -6,7 +6,7 @@ In: a :class:`Protocol`. Out: jobs, each of which leaves one file. A parser that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopwise.apps.parser.options import Pruning
@@ -121,7 +121,6 @@ def trainings(item: str, protocol: Protocol, treebanks: Sequence[str]) -> list[T
         return [
             Training(english, BOTH, count, loss)
             for count in protocol.iterations
-            # L2 before it goes on to annealed risk is what L2 alone gives, so the longer run comes first.
             for loss in (CLL, *((L2_AR, AR) if count in protocol.risk_iterations else ()), L2)
         ]
     if item == FIGURE4:
@@ -153,7 +152,10 @@ def jobs(protocol: Protocol, items: Iterable[str], known: Sequence[str]) -> list
     wanted = list(dict.fromkeys(wanted))
     found: list[Job] = []
     for name in sorted(dict.fromkeys(job.treebank for job in wanted), key=lambda name: name != protocol.english):
-        found += [Preparation(name), *(job for job in wanted if job.treebank == name)]
+        mine = [job for job in wanted if job.treebank == name]
+        # L2 that goes on to annealed risk is what L2 alone gives: the longer run comes first, and writes both files.
+        mine.sort(key=lambda job: job.loss == L2 and replace(job, loss=L2_AR) in wanted)
+        found += [Preparation(name), *mine]
     return found
 
 

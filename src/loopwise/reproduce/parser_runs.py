@@ -1,7 +1,8 @@
 """The runs of the parsing study: one parser on one treebank each, kept in a file of its own.
 
 In: jobs. Out: JSON files with what each parser did on every test sentence. Arcs are pruned once for all runs of a
-treebank; the models that do so are kept beside the runs.
+treebank; the models that do so are kept beside the runs. Everything runs on one thread where there are several
+processes: parsers, not sentences, are spread over cores.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from loopwise.formats.conllu import Sentence
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
 from loopwise.loss.calibration import reliability
-from loopwise.reproduce.parser_data import Treebank, read_treebank
+from loopwise.reproduce.parser_data import Treebank, find_treebanks, read_treebank
 from loopwise.reproduce.parser_jobs import (
     AR,
     CLL,
@@ -119,6 +121,17 @@ class Bench:
 
     def _save(self, job: Job, found: dict[str, Any]) -> None:
         write_run(job.path(self.folder), found)
+
+
+@lru_cache(maxsize=1)
+def bench_of(protocol: Protocol, folder: Path, seed: int, data: Path | None) -> Bench:
+    """The bench of a process: what the jobs of a treebank share is made once in each."""
+    return Bench(protocol, folder, seed, find_treebanks(data))
+
+
+def run_job(job: Job, protocol: Protocol, folder: Path, seed: int, data: Path | None) -> None:
+    """Runs one job in whichever process this is. ``data``: the folder of treebanks."""
+    bench_of(protocol, folder, seed, data).run(job)
 
 
 def measured(parser: Parser, treebank: Treebank) -> dict[str, Any]:
