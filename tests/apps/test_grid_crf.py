@@ -224,6 +224,17 @@ def test_perturbation_and_unrolled_gradients_train_to_the_same_loss() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
+def test_curvature_of_a_few_images_leads_to_the_same_weights_in_fewer_steps() -> None:
+    noisy, clean = pictures([(8, 8)] * 6, seed=5)
+    losses, steps = [], []
+    for curvature in (0, 2):
+        model = GridCRF(iterations=60, tolerance=1e-9, curvature=curvature).fit(noisy, clean, progress=False)
+        losses.append(model.history_.epochs[-1].loss)
+        steps.append(len(model.history_.epochs))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert steps[1] < steps[0]
+
+
 def test_the_design_example() -> None:
     clean = np.stack(pictures([(8, 8)] * 6, seed=3)[1])
     noisy = clean + np.random.default_rng(0).normal(0, 0.5, clean.shape)
@@ -366,6 +377,7 @@ def test_bad_data(images: Any, labels: Any, masks: Any, words: str) -> None:
         ({"iterations": 0}, "iterations"),
         ({"batch": 0}, "batch"),
         ({"tolerance": -1.0}, "tolerance"),
+        ({"curvature": -1}, "curvature"),
         ({"loss": "error"}, "no loss"),
         ({"loss": []}, "empty list"),
         ({"pair": TiedPair(2, directions=4)}, "the neighbourhood has 2"),

@@ -11,6 +11,7 @@ from loopwise.graph.evidence import Evidence, Role
 from loopwise.inference.message_passing import BP
 from loopwise.inference.reference import Reference
 from loopwise.learn.optim import LBFGS
+from loopwise.learn.optim.lbfgs import measured_curvature
 from loopwise.loss import TruncatedLikelihood
 from loopwise.potentials import TiedTables
 from loopwise.potentials.priors import L2
@@ -144,3 +145,49 @@ def test_single_precision_and_unused_parameters() -> None:
     LBFGS([x, unused, frozen]).step(lambda: (x - 1).square().sum())
     torch.testing.assert_close(x.detach(), torch.ones(2))
     assert unused.item() == 7.0
+
+
+# --- Curvature -------------------------------------------------------------------------------------------------------
+
+TURN = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
+BENDS = TURN @ torch.diag(torch.tensor([1e3, 80.0, 9.0, 1.0, 0.4, 0.2], dtype=torch.float64)) @ TURN.T
+
+
+def valley(x: torch.Tensor) -> torch.Tensor:
+    """Badly conditioned, and not quite quadratic."""
+    return (x - 1) @ BENDS @ (x - 1) / 2 + 0.02 * ((x - 1) ** 4).sum()
+
+
+def test_curvature_measured_and_exact() -> None:
+    x = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+    found = measured_curvature([x], lambda: valley(x), step=1e-5)
+    exact = torch.autograd.functional.hessian(valley, torch.zeros(6, dtype=torch.float64))
+    np.testing.assert_allclose(found, exact.numpy(), rtol=1e-5, atol=1e-4)
+    assert x.detach().tolist() == [0.0] * 6
+
+
+def test_a_known_curvature_makes_steps_few_and_the_minimum_the_same() -> None:
+    evaluations = []
+    for known in (False, True):
+        x = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+        curvature = measured_curvature([x], lambda x=x: valley(x)) if known else None
+        optimizer = LBFGS([x], 200, curvature=curvature)
+        optimizer.step(lambda x=x: valley(x))
+        np.testing.assert_allclose(x.detach().numpy(), 1.0, atol=1e-4)
+        assert optimizer.report is not None and x.grad is not None
+        evaluations.append(optimizer.report.evaluations)
+        torch.testing.assert_close(x.grad, torch.autograd.grad(valley(x), [x])[0])
+    assert evaluations[1] <= 10 < evaluations[0]
+
+
+def test_curvature_of_the_wrong_sign_still_leads_down() -> None:
+    x = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+    LBFGS([x], 200, curvature=-BENDS.numpy()).step(lambda: valley(x))
+    np.testing.assert_allclose(x.detach().numpy(), 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("curvature", [np.eye(5), np.full((6, 6), np.nan), np.zeros((6, 6))])
+def test_curvature_that_is_none(curvature: np.ndarray) -> None:
+    x = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="curvature must"):
+        LBFGS([x], curvature=curvature).step(lambda: valley(x))

@@ -76,6 +76,9 @@ class GridCRF(Estimator):
         Of L-BFGS, or epochs; for each loss that is trained.
     tolerance:
         L-BFGS stops when two iterations in a row change the loss by less than this part of it.
+    curvature:
+        So many images on which L-BFGS first measures how the loss bends, one evaluation a weight; 0: none. Worth it for
+        models of few weights on many images: the steps on all images are then few.
     batch:
         Images that go through inference at once; None: 32 small ones, or 4 large ones.
     prior:
@@ -115,6 +118,7 @@ class GridCRF(Estimator):
         optimizer: MakeOptimizer | None = None,
         iterations: int = 100,
         tolerance: float = 1e-6,
+        curvature: int = 0,
         batch: int | None = None,
         prior: Prior | None = None,
         warm_start: bool = False,
@@ -125,6 +129,7 @@ class GridCRF(Estimator):
         self.unary, self.pair = unary, pair
         self.inference, self.loss = inference, loss
         self.optimizer, self.iterations, self.tolerance = optimizer, iterations, tolerance
+        self.curvature = curvature
         self.batch, self.prior, self.warm_start, self.seed = batch, prior, warm_start, seed
         self.class_weight = class_weight
 
@@ -151,7 +156,9 @@ class GridCRF(Estimator):
         Cost: an evaluation of a loss is one inference call and one backward an image; L-BFGS takes a little more than
         one an iteration.
         """
-        options = Options(self.optimizer, self.iterations, self.tolerance, self.batch, self.prior, self.seed)
+        options = Options(
+            self.optimizer, self.iterations, self.tolerance, self.batch, self.prior, self.seed, self.curvature
+        )
         goals = self._goals(self.loss if loss is None else loss)
         pictures = as_images(images, self.channels_ if self._continues else None)
         blocks = by_size(pictures, as_labels(labels, pictures, self.states, masks))

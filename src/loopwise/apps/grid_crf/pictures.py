@@ -106,6 +106,16 @@ def parts(blocks: Sequence[Block], batch: int | None) -> Iterator[Block]:
             yield block.take(slice(start, start + size))
 
 
+def take(blocks: Sequence[Block], count: int) -> list[Block]:
+    """The first ``count`` images."""
+    first = []
+    for block in blocks:
+        if count > 0:
+            first.append(block.take(slice(0, count)))
+            count -= len(first[-1])
+    return first
+
+
 # Up to this many pixels, images stand side by side in the 32 lanes of a kernel; larger ones run one after another, a
 # few in a call, so that their messages stay near the processor (half the time at 64 x 64).
 SMALL = 32 * 32

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from loopwise.apps.grid_crf.pictures import Block, images_at_once, parts
+from loopwise.apps.grid_crf.pictures import Block, images_at_once, parts, take
 from loopwise.apps.grid_crf.potentials import GridPotentials
 from loopwise.apps.grid_crf.risk import Piece, Risk
 from loopwise.inference.base import Inference
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.history import Epoch, History
-from loopwise.learn.optim.lbfgs import LBFGS
+from loopwise.learn.optim.lbfgs import LBFGS, Vector, measured_curvature
 from loopwise.learn.optim.steps import finish, take_step
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.progress import Tell
@@ -66,12 +66,15 @@ class Options:
     batch: int | None
     prior: Prior | None
     seed: int
+    curvature: int = 0  # images to measure it on
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
             raise ValueError(f"iterations must be at least 1, not {self.iterations}")
         if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch must be at least 1, or None, not {self.batch}")
+        if self.curvature < 0:
+            raise ValueError(f"curvature must be a number of images, 0 for none, not {self.curvature}")
         if not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance must be at least 0 and below 1, not {self.tolerance}")
 
@@ -133,6 +136,7 @@ class _Run:
             self.options.iterations,
             gradient_tolerance=FLAT,
             loss_tolerance=FLAT,
+            curvature=self._curvature() if self.options.curvature else None,
             callback=lambda iteration, loss: self._note(iteration, loss) or self._settled(),
         )
         optimizer.step(self.risk)
@@ -143,6 +147,12 @@ class _Run:
         else:
             reason = "converged" if report.converged or self._settled() else report.message.lower()
         self.history.ended = f"{reason} after {report.iterations} iterations of {type(self.risk.goal).__name__}"
+
+    def _curvature(self) -> Vector:
+        """Of the present loss, on the first images."""
+        risk, few = self.risk, list(parts(take(self.blocks, self.options.curvature), self.options.batch))
+        risk = Risk(self.potentials, self.inference, risk.goal, [self._piece(part) for part in few], risk.prior)
+        return measured_curvature(risk.weights, risk)
 
     def _settled(self) -> bool:
         """Whether the last two iterations of this stage changed the loss by less than the tolerance, relatively.

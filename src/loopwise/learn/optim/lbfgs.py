@@ -22,6 +22,8 @@ Vector = NDArray[np.float64]
 # What a point without a finite loss is given: this many times the size of the last finite loss above it. Large enough
 # for any line search to turn back, small enough that its interpolation keeps its digits.
 _WALL = 1e3
+# Curvatures below this share of the largest are noise, or of directions that change nothing.
+_FLOOR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class LBFGS(torch.optim.Optimizer):
         Pairs of differences kept: that many times two vectors of memory.
     gradient_tolerance, loss_tolerance:
         Stop when the largest gradient entry, or the relative change of the loss, is below.
+    curvature:
+        About what the matrix of second derivatives at the start is, all parameters in a row: the first step is then
+        Newton's, and directions along which the loss hardly bends are as near as others. It need not be positive:
+        directions count by the size of their curvature, those below a ten-thousandth of the largest as that.
     callback:
         Called as ``callback(iteration, loss)`` after each iteration; True stops.
 
@@ -72,6 +78,7 @@ class LBFGS(torch.optim.Optimizer):
         *,
         gradient_tolerance: float = 1e-6,
         loss_tolerance: float = 1e-12,
+        curvature: Vector | None = None,
         callback: Callable[[int, float], bool | None] | None = None,
     ) -> None:
         for name, number in {"iterations": iterations, "memory": memory}.items():
@@ -82,6 +89,7 @@ class LBFGS(torch.optim.Optimizer):
             raise ValueError("LBFGS minimises over all parameters alike: give one list, not groups with options")
         self.iterations, self.memory, self.callback = iterations, memory, callback
         self.gradient_tolerance, self.loss_tolerance = gradient_tolerance, loss_tolerance
+        self.curvature = curvature
         self.report: Report | None = None
 
     @torch.no_grad()
@@ -97,7 +105,9 @@ class LBFGS(torch.optim.Optimizer):
         from scipy.optimize import minimize
 
         params = [param for param in self.param_groups[0]["params"] if param.requires_grad]
-        walk = _Walk(params, loss, self.callback)
+        origin = _flat(params)
+        stretch = None if self.curvature is None else _stretch(self.curvature, len(origin))
+        walk = _Walk(params, loss, self.callback, origin, stretch)
         options = {
             "maxiter": self.iterations,
             "maxcor": self.memory,
@@ -105,66 +115,115 @@ class LBFGS(torch.optim.Optimizer):
             "gtol": self.gradient_tolerance,
             "ftol": self.loss_tolerance,
         }
-        start = _flat(params)
-        first = walk.first(start)
+        start, first = walk.start()
         try:
             found = minimize(walk, start, jac=True, method="L-BFGS-B", callback=walk.after_iteration, options=options)
         except BaseException:
-            _write(params, walk.best)  # an interrupted run keeps what it has found
+            _write(params, walk.place(walk.best))  # an interrupted run keeps what it has found
             raise
-        _write(params, walk.best)
+        _write(params, walk.place(walk.best))
         _write_gradient(params, walk.best_gradient)
         # A callback that stops is no failure to converge, but no convergence either.
         self.report = Report(walk.best_loss, int(found.nit), walk.evaluations, bool(found.success), str(found.message))
         return torch.tensor(first, dtype=torch.float64)
 
 
+@torch.no_grad()
+def measured_curvature(params: Iterable[Tensor], loss: Callable[[], Tensor], step: float = 0.01) -> Vector:
+    """Second derivatives of ``loss`` where the parameters are, by differences of its gradient: one evaluation a weight.
+
+    ``step``: how far each weight is moved, times its size where that is above 1. The parameters are left as they were.
+    """
+    moved = [param for param in params if param.requires_grad]
+    origin = _flat(moved)
+    walk = _Walk(moved, loss, None, origin, None)
+    rows = []
+    try:
+        walk.start()
+        for place, size in enumerate(step * np.maximum(1.0, np.abs(origin))):
+            point = origin.copy()
+            point[place] += size
+            rows.append((walk.evaluate(point)[1] - walk.best_gradient) / size)
+    finally:
+        _write(moved, origin)
+    return np.array(rows)
+
+
+def _stretch(curvature: Vector, count: int) -> Vector:
+    """Steps for which the loss bends alike in all directions: the inverse root of the curvature, floored."""
+    if curvature.shape != (count, count) or not np.isfinite(curvature).all():
+        raise ValueError(f"curvature must be a finite matrix of {count} x {count}, one row a weight")
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    sizes = np.abs(values)
+    if not sizes.max() > 0:
+        raise ValueError("curvature must not be 0 everywhere")
+    return np.asarray(vectors / np.sqrt(np.maximum(sizes, _FLOOR * sizes.max())))
+
+
 class _Walk:
-    """The loss as a function of one flat vector; remembers the best point."""
+    """The loss as a function of one flat vector; remembers the best point.
+
+    With a ``stretch`` the vector says how far to go from ``origin`` along each of its columns.
+    """
 
     def __init__(
         self,
         params: list[Tensor],
         loss: Callable[[], Tensor],
         callback: Callable[[int, float], bool | None] | None,
+        origin: Vector,
+        stretch: Vector | None,
     ) -> None:
         self.params, self.loss, self.callback = params, loss, callback
+        self.origin, self.stretch = origin, stretch
         self.evaluations = self.iterations = 0
         self.best_loss = math.inf
         self.best: Vector = np.zeros(0)
         self.best_gradient: Vector = np.zeros(0)
         self._known: tuple[float, Vector] | None = None  # the start, evaluated before SciPy asks for it
 
-    def first(self, start: Vector) -> float:
-        loss, gradient = self._evaluate(start)
+    def start(self) -> tuple[Vector, float]:
+        """Where to begin, and the loss there."""
+        start = self.origin if self.stretch is None else np.zeros_like(self.origin)
+        loss, gradient = self.evaluate(start)
         if not (math.isfinite(loss) and np.isfinite(gradient).all()):
             raise ValueError(
                 f"L-BFGS cannot start where the loss is {loss} or its gradient is not finite; "
                 "start at other weights, such as 0"
             )
         self.best_loss, self.best, self.best_gradient = loss, start.copy(), gradient
+        if self.stretch is not None and (size := np.linalg.norm(self.stretch.T @ gradient)) > 0:
+            self.stretch = self.stretch * size  # SciPy's first step has length 1: this makes it Newton's
         self._known = (loss, gradient)
-        return loss
+        return start, loss
+
+    def place(self, point: Vector) -> Vector:
+        """The parameters that a point means."""
+        return point if self.stretch is None else self.origin + self.stretch @ point
+
+    def _along(self, gradient: Vector) -> Vector:
+        return gradient.copy() if self.stretch is None else self.stretch.T @ gradient
 
     def __call__(self, point: Vector) -> tuple[float, Vector]:
         if self._known is not None and np.array_equal(point, self.best):
             (loss, gradient), self._known = self._known, None
-            return loss, gradient.copy()
-        loss, gradient = self._evaluate(point)
+            return loss, self._along(gradient)
+        loss, gradient = self.evaluate(point)
         if not (math.isfinite(loss) and np.isfinite(gradient).all()):
             return self.best_loss + _WALL * (1.0 + abs(self.best_loss)), np.zeros_like(point)
         if loss < self.best_loss:
             self.best_loss, self.best, self.best_gradient = loss, point.copy(), gradient
-        return loss, gradient
+        return loss, self._along(gradient)
 
     def after_iteration(self, intermediate_result: Any) -> None:
         self.iterations += 1
         if self.callback is not None and self.callback(self.iterations, float(intermediate_result.fun)):
             raise StopIteration
 
-    def _evaluate(self, point: Vector) -> tuple[float, Vector]:
+    def evaluate(self, point: Vector) -> tuple[float, Vector]:
+        """The loss at a point, its gradient in the parameters."""
         self.evaluations += 1
-        _write(self.params, point)
+        _write(self.params, self.place(point))
         for param in self.params:
             param.grad = None
         with torch.enable_grad():
