@@ -19,7 +19,7 @@ WORD_BITS, TAG_BITS = 18, 14
 # What is extracted, as bits of `flags`.
 FULL, COARSE_COPIES, RICH = 1, 2, 4
 PAIR_FEATURES, RICH_PAIR_FEATURES = 10, 20
-FIXED = 60  # at least as many templates as an arc has, those of the tags between left out
+FIXED = 80  # at least as many templates as an arc has, those of the tags between left out
 
 _W, _T, _TWO_T, _BOTH = np.uint64(WORD_BITS), np.uint64(TAG_BITS), np.uint64(2 * TAG_BITS), np.uint64(32)
 _THREE_T, _TWO_W = np.uint64(3 * TAG_BITS), np.uint64(2 * WORD_BITS)
@@ -108,6 +108,29 @@ def add_between(packed, names, at, name, tags, h, m, seen):
 
 
 @njit(cache=True, nogil=True)
+def add_neighbours(packed, names, at, name, words, tags, h, m):
+    """Both tags with a word beside head or modifier: what a tag alone does not tell, such as which conjunction."""
+    ends = (tags[h] << _T) | tags[m]
+    packed[at], packed[at + 1] = (ends << _W) | words[h - 1], (ends << _W) | words[h + 1]
+    packed[at + 2], packed[at + 3] = (ends << _W) | words[m - 1], (ends << _W) | words[m + 1]
+    return number_names(names, at, at + 4, name)
+
+
+@njit(cache=True, nogil=True)
+def add_wider(packed, names, at, name, tags, h, m):
+    """Both tags with two more before, after or around head or modifier. Beyond a sentence's border is a border."""
+    ends, last = ((tags[h] << _T) | tags[m]) << _TWO_T, len(tags) - 1
+    for end in range(2):
+        place = m if end else h
+        before, after = tags[place - 1], tags[place + 1]
+        packed[at] = ends | (tags[max(place - 2, 0)] << _T) | before
+        packed[at + 1] = ends | (tags[min(place + 2, last)] << _T) | after
+        packed[at + 2] = ends | (before << _T) | after
+        at = number_names(names, at, at + 3, name + 3 * end)
+    return at
+
+
+@njit(cache=True, nogil=True)
 def list_arc(tokens, h, m, flags, seen, packed, names):
     """Keys of the arc from column ``h`` to column ``m``, without direction and distance; how many."""
     words, prefix = tokens[WORD], tokens[PREFIX]
@@ -125,12 +148,18 @@ def list_arc(tokens, h, m, flags, seen, packed, names):
         if flags & FULL:
             at = add_surrounding(packed, names, at, 24 + 9 * level, tags, h, m)
             at = add_between(packed, names, at, 32 + 9 * level, tags, h, m, seen[level])
+        if flags & RICH:
+            at = add_neighbours(packed, names, at, 60 + 10 * level, words, tags, h, m)
+            at = add_wider(packed, names, at, 64 + 10 * level, tags, h, m)
     return at
 
 
 @njit(cache=True, nogil=True)
 def arc_features(tokens, h, m, flags, size, seen, packed, names, out):
-    """Places of the features of an arc: each template alone, and with direction and distance. O(templates + length)."""
+    """Places of the features of an arc: each template alone, and with direction and distance. O(templates + length).
+
+    McDonald, Crammer & Pereira (2005); ``RICH`` adds words beside head and modifier, and tags further off.
+    """
     count = list_arc(tokens, h, m, flags, seen, packed, names)
     turn = np.uint64(1 + distance_bin(abs(h - m)) + (7 if h < m else 0)) * _TURN
     for number in range(count):

@@ -44,7 +44,7 @@ def bin_of(distance: int) -> int:
 
 
 def reference_arc(named: Named, h: int, m: int, templates: Templates) -> list[tuple]:
-    """McDonald, Crammer & Pereira (2005), A to F, plain and with direction and distance."""
+    """McDonald, Crammer & Pereira (2005), A to F, and the richer set, plain and with direction and distance."""
     found: list[tuple] = [("bias",)]
 
     def words(kind: str, text: dict[int, str]) -> None:
@@ -79,6 +79,13 @@ def reference_arc(named: Named, h: int, m: int, templates: Templates) -> list[tu
             found.extend((f"C{level}", h1, name, m1) for name in between)
             if named.long[h] or named.long[m]:
                 tagged(f"E{level}", named.prefix, tag, False)
+        if templates.rich:
+            for number, place in enumerate((h - 1, h + 1, m - 1, m + 1)):
+                found.append((f"N{level}", number, tag[h], tag[m], named.word[place]))
+            for end in (h, m):
+                around = [tag.get(place, BORDER) for place in range(end - 2, end + 3)]
+                for number, (one, two) in enumerate(((0, 1), (4, 3), (1, 3))):
+                    found.append((f"F{level}", end == h, number, tag[h], tag[m], around[one], around[two]))
     if templates.full and (named.long[h] or named.long[m]):
         words("E", named.prefix)
     turn = (bin_of(abs(h - m)), h < m)
@@ -90,7 +97,7 @@ def test_arc_features_are_the_templates() -> None:
     vocabulary = Vocabulary.learn(SENTENCES, cutoff=1)
     corpus = encode(SENTENCES, vocabulary)
     seen, packed, names, out = scratch(vocabulary.tags)
-    for templates in (Templates(), Templates(coarse=False), Templates(full=False, coarse=False)):
+    for templates in (Templates(), Templates(coarse=False), Templates(rich=False), Templates(full=False, coarse=False)):
         arcs_of_key: dict[int, set] = defaultdict(set)
         arcs_of_feature: dict[tuple, set] = defaultdict(set)
         for number, sentence in enumerate(SENTENCES):

@@ -23,8 +23,9 @@ class Templates:
     """Which features arcs and pairs have (kernels/parser_features.py lists them), and how many weights they share.
 
     full: tags between and around head and modifier, and 5-letter prefixes, beside words and tags (McDonald, Crammer &
-    Pereira 2005). coarse: every template with tags once more with coarse ones. rich: pairs of arcs (Carreras 2007) have
-    trigrams of words and fine tags, and distances. size: of the hashed table. cutoff: rarer words are unknown.
+    Pereira 2005). coarse: every template with tags once more with coarse ones. rich: arcs have the words beside head
+    and modifier, and tags two words off; pairs of arcs (Carreras 2007) have trigrams of words and fine tags, and
+    distances. size: of the hashed table. cutoff: rarer words are unknown.
     """
 
     full: bool = True
