@@ -188,6 +188,8 @@ def check_tree(sentence: Sentence, *, single_root: bool = False) -> None:
         if head == NO_HEAD:
             _fail(sentence.where, sentence.line_of(word), f"word {word} has no head; column 7 must be a number here")
     found = find_cycle(heads)
+    if len(found) == 1:
+        _fail(sentence.where, sentence.line_of(found[0]), f"word {found[0]} is its own head")
     if found:
         words = " -> ".join(str(word) for word in (*found, found[0]))
         _fail(sentence.where, sentence.line_of(found[0]), f"heads form a cycle: {words}")
@@ -259,8 +261,6 @@ def _head(word: tuple[str, ...], count: int, where: str, line: int) -> int:
     head = int(text)
     if head > count:
         _fail(where, line, f"the head {head} is out of range; the sentence has {count} words")
-    if head == int(word[0]):
-        _fail(where, line, f"word {head} is its own head")
     return head
 
 
