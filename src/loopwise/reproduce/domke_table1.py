@@ -4,9 +4,9 @@ In: a :class:`Protocol`. Out: cells of :class:`Results`, a row a training loss, 
 weights in :data:`MODELS`, from which an interrupted run goes on.
 
 The model (eq. 27) has eight weights; inference is TRW-S with edge probabilities of .5 to a tolerance of 1e-5, gradients
-are by two-sided perturbation, training is by L-BFGS over a few images, then, with the curvature measured on these, over
-all at once. The surrogate likelihood starts at 0 and is where the univariate and clique likelihoods start; the
-univariate likelihood is where the smooth error starts.
+are by two-sided perturbation, training is by L-BFGS over a few images, then over all at once, both times with the
+curvature that the few have at the start. The surrogate likelihood starts at 0 and is where the univariate and clique
+likelihoods start; the univariate likelihood is where the smooth error starts.
 """
 
 from __future__ import annotations
@@ -241,9 +241,7 @@ def _train(
             set_weights(model, weights)
         course = Course(models, data.name, training.row, model, few)
         left = max(1, protocol.iterations - len(course.losses))
-        model.set_params(
-            warm_start=True, iterations=left, tolerance=protocol.tolerance, curvature=0 if few else protocol.few
-        )
+        model.set_params(warm_start=True, iterations=left, tolerance=protocol.tolerance, curvature=protocol.few)
 
         def after(epoch: Epoch, course: Course = course) -> bool:
             course.went_on(epoch.loss)
