@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def test_gradients_of_the_published_model(name: str) -> None:
     _, found = value_and_gradient(risk)
     assert len(found) == 3 + 3 + 9
     torch.testing.assert_close(found, differences(risk), rtol=1e-5, atol=1e-7)
-    assert risk.doubtful == 0
+    assert not risk.doubts
 
 
 @pytest.mark.parametrize("gradient", [lw.Perturbation(), lw.Unroll(), lw.FixedPoint(tolerance=1e-10)])
@@ -276,6 +277,27 @@ def test_a_stochastic_optimiser_and_warm_starts() -> None:
     model.set_params(warm_start=True).fit(images, labels)
     assert model.history_.losses[0] < 1.05 * model.history_.losses[-1] + 1  # it went on
     assert not all(torch.equal(value, weights[name]) for name, value in model.potentials_.state_dict().items())
+
+
+def test_a_warm_start_may_change_inference_but_not_the_structure() -> None:
+    images, labels = pictures([(5, 5)] * 2, seed=4)
+    model = GridCRF(inference=PLAIN, iterations=3, warm_start=True, prior=lw.prior.L2(0.1)).fit(images, labels)
+    other = replace(PLAIN, iterations=4, tolerance=0.0)
+    assert model.set_params(inference=other).fit(images, labels).inference_ is other
+    with pytest.raises(ValueError, match="trained for 4 neighbours, and a warm start cannot change that to 8"):
+        model.set_params(neighbours=8).fit(images, labels)
+
+
+def test_a_start_that_cannot_be_improved() -> None:
+    """L-BFGS ends without an iteration where noise of the gradient is all that is left."""
+    images, labels = pictures([(6, 6)] * 3, seed=4)
+    loose = lw.TRW(rho=0.5, tolerance=1e-3, iterations=50, gradient=lw.Perturbation(), engine=lw.Reference())
+    model = GridCRF(inference=loose, warm_start=True, tolerance=0.0, prior=lw.prior.L2(1e-2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lw.LoopwiseWarning)
+        for _ in range(2):
+            model.fit(images, labels, loss=[lw.loss.UnivariateLikelihood()])
+    assert model.history_.ended
 
 
 def test_a_callback_ends_training() -> None:

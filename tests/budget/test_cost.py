@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,12 @@ def test_calibrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == pytest.approx(rates, rel=1e-3)
     monkeypatch.setattr(calibration, "_seconds", lambda *_: pytest.fail("measured again"))
     assert budget.calibrate(path) == model
+    assert budget.calibrate(path, batch=64, sliced=False).sliced is False
+    with pytest.raises(ValueError, match="batches of 64, not 1;"):
+        budget.calibrate(path, batch=1)
+    replace(model, machine="another").save(path)
+    with pytest.raises(ValueError, match="the machine another, not"):
+        budget.calibrate(path)
     path.write_text("{}")
     with pytest.raises(FormatError, match="no file of run times"):
         budget.calibrate(path)

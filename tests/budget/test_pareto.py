@@ -124,3 +124,10 @@ def test_mistakes(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
     exact = lw.System(system.potentials, lw.Exact())
     with pytest.raises(ValueError, match=r"must be lw\.BP or lw\.TRW"):
         budget.pareto(exact, train, lw.loss.MSE(), (0.1,))
+
+
+def test_a_loss_that_is_no_number_is_no_corner() -> None:
+    good = [budget.Point("a", 0, 1.0, 0.1), budget.Point("a", 1, 10.0, 0.3)]
+    lost = budget.Point("b", 0, 5.0, math.nan)
+    for points in ((lost, *good), (*good, lost)):
+        assert budget.Frontier(points).hypervolume("a") == pytest.approx(0.2)

@@ -351,3 +351,11 @@ def test_mistakes() -> None:
     with pytest.raises(ValueError, match="hold variables only"):
         graph = ring()
         settling().every_sweep(graph, tables_of(graph, 2)).beliefs.factor("pair")
+
+
+def test_nothing_to_infer() -> None:
+    """All variables are seen: a policy has no changes to look at."""
+    graph = lw.chain(3)
+    tables = lw.TablePotentials.random(graph, seed=0)()
+    beliefs = budget.Stopping(lw.BP(iterations=3), budget.Policy())(graph, tables, lw.Evidence.of([[0, 1, 0]], 0))
+    np.testing.assert_array_equal(beliefs.states.detach().numpy().reshape(3, 2), [[1, 0], [0, 1], [1, 0]])

@@ -86,6 +86,7 @@ def test_every_kind_of_model(folders: Path, options: list[object]) -> None:
         (["train", "noisy", "clean", "--label-values", "0,1,255"], "3 numbers for --states 2"),
         (["train", "noisy", "nowhere"], "no such file"),
         (["train", "noisy", "clean", "--label-values", "0,255", "--neighbours", "5"], "neighbours must be 4 or 8"),
+        (["train", "noisy", "clean", "--label-values", "0,255", "--neighbours", "0"], "neighbours must be 4 or 8"),
         (["predict", "noisy/0.png", "noisy", "out"], "no file that loopwise saved"),
     ],
 )

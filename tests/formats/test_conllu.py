@@ -126,6 +126,13 @@ def test_what_breaks_the_format_is_said_with_its_line(tmp_path: Path, lines: lis
     assert caught.value.line == line + 2 and words in str(caught.value) and str(path) in str(caught.value)
 
 
+def test_a_note_takes_the_place_of_one_of_its_key() -> None:
+    sentence = make_sentence(["a", "b"], ["X", "X"], heads=[0, 1])
+    once = sentence.with_tree([0, 1], notes=["Arc=0.9", "Arc=0.8"])
+    twice = once.with_tree([0, 1], notes=["Arc=0.5", "Other=1"])
+    assert [word[-1] for word in twice.words] == ["Arc=0.5", "Arc=0.8|Other=1"]
+
+
 def test_cycles_and_second_roots_are_said_or_skipped(tmp_path: Path) -> None:
     path = tmp_path / "bad.conllu"
     good, cycle, roots = [row(1)], [row(1, 0), row(2, 3), row(3, 2)], [row(1), row(2, 0)]

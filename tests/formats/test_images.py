@@ -41,7 +41,7 @@ def test_formats_and_pairs(tmp_path: Path) -> None:
     assert found.names == ["a", "b", "c"] and found.labels is not None and found.masks is not None
     np.testing.assert_array_equal(found.images[0], GREY / 255)
     for place in range(3):
-        np.testing.assert_array_equal(found.labels[place], LABELS)
+        np.testing.assert_array_equal(found.labels[place], np.where(mask, LABELS, -1))
         np.testing.assert_array_equal(found.masks[place], mask)
     Image.fromarray(np.dstack([colour, GREY])).save(tmp_path / "clear.png")  # how opaque it is does not count
     np.testing.assert_array_equal(read_pictures(tmp_path / "clear.png").images[0], colour)
@@ -161,6 +161,57 @@ def test_what_does_not_fit_is_named(tmp_path: Path, case: str, file: str, words:
         read_pictures(images, **options)
     message = str(caught.value)
     assert file in message and words in message and "\n" not in message
+
+
+def test_what_a_mask_hides_may_be_any_number(tmp_path: Path) -> None:
+    images = folder(tmp_path / "images", a_png=GREY)
+    labels = folder(tmp_path / "labels", a_npy=np.where(LABELS > 0, LABELS, 255))
+    with pytest.raises(FormatError, match="has the label 255"):
+        read_pictures(images, labels, states=3)
+    masks = folder(tmp_path / "masks", a_npy=LABELS > 0)
+    found = read_pictures(images, labels, masks, states=3)
+    np.testing.assert_array_equal(found.labels[0], np.where(LABELS > 0, LABELS, -1))
+
+
+def test_minus_one_may_stand_for_a_label(tmp_path: Path) -> None:
+    images, signs = folder(tmp_path / "images", a_png=GREY), np.where(LABELS > 0, 1, -1)
+    labels = folder(tmp_path / "labels", a_npy=signs)
+    found = read_pictures(images, labels, values=(-1, 1))
+    np.testing.assert_array_equal(found.labels[0], LABELS > 0)
+    with pytest.raises(ValueError, match="one twice"):
+        read_pictures(images, labels, values=(5, 5))
+
+
+def test_palettes_are_colours_of_images_and_numbers_of_labels(tmp_path: Path) -> None:
+    ramp = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    for name, palette in {"grey": [16 * k for k in range(16) for _ in "rgb"], "red": [16, 0, 0] * 16}.items():
+        picture = Image.fromarray(ramp).convert("L")
+        picture.putpalette(palette)
+        picture.save(tmp_path / f"{name}.png")
+    np.testing.assert_array_equal(read_pictures(tmp_path / "grey.png").images[0], 16 * ramp)
+    np.testing.assert_array_equal(read_pictures(tmp_path / "red.png").images[0], np.full((4, 4, 3), (16, 0, 0)))
+    labels = read_pictures(tmp_path / "grey.png", tmp_path / "grey.png").labels
+    assert labels is not None
+    np.testing.assert_array_equal(labels[0], ramp)
+
+
+@pytest.mark.parametrize("kind", ["png", "npy", "npz"])
+def test_damaged_files_are_one_sentence(tmp_path: Path, kind: str) -> None:
+    """Random bytes of a file changed: it is read, or refused with its name; nothing else is raised."""
+    rng = np.random.default_rng(0)
+    whole = (folder(tmp_path / "images", **{f"a_{kind}": GREY}) / f"a.{kind}").read_bytes()
+    path, refused = tmp_path / f"bad.{kind}", 0
+    for _ in range(60):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 3).tolist():
+            data[place] = int(rng.integers(256))
+        path.write_bytes(data)
+        try:
+            read_pictures(path)
+        except FormatError as problem:
+            assert str(path) in str(problem)
+            refused += 1
+    assert refused
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -180,6 +180,14 @@ def test_a_known_curvature_makes_steps_few_and_the_minimum_the_same() -> None:
     assert evaluations[1] <= 10 < evaluations[0]
 
 
+def test_curvature_beside_a_wall() -> None:
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    walled = measured_curvature([x], lambda: 3 * (x**2).sum() if x <= 1 else x.sum() * torch.inf)
+    np.testing.assert_allclose(walled, [[6.0]])
+    with pytest.raises(ValueError, match="on either side"):
+        measured_curvature([x], lambda: x.sum() if x == 1 else x.sum() * torch.inf)
+
+
 def test_curvature_of_the_wrong_sign_still_leads_down() -> None:
     x = torch.zeros(6, dtype=torch.float64, requires_grad=True)
     LBFGS([x], 200, curvature=-BENDS.numpy()).step(lambda: valley(x))

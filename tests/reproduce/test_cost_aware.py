@@ -136,6 +136,8 @@ def test_mixtures_at_equal_cost() -> None:
     assert interpolated(points, 200.0, "messages") == pytest.approx(0.15)
     assert interpolated(points, 50.0, "messages") == math.inf
     assert interpolated(points, 1e6, "messages") == pytest.approx(0.1)
+    bent = line((1, 1.0), (5, 0.9), (6, 0.0))  # the second is worse than a mixture of the others
+    assert interpolated(bent, 5.0, "messages") == pytest.approx(0.2)
 
 
 def everything(folder: Path, better: bool) -> Study:
@@ -176,6 +178,23 @@ def test_claims_follow_the_numbers(tmp_path: Path, better: bool) -> None:
     found = {claim.id: claim for claim in claims(everything(tmp_path, better))}
     wrong = {name: claim.evidence for name, claim in found.items() if claim.holds is not better}
     assert not wrong
+
+
+def test_levels_that_one_curve_did_not_reach_decide_nothing(tmp_path: Path) -> None:
+    """L1 has nothing below the dense model, and ours is worse wherever both are: that is no win."""
+    study = everything(tmp_path, True)
+    put(tmp_path, FIGURE1, L1_NAME, line((8 * 7, 0.16)))
+    put(tmp_path, FIGURE1, OURS, line((1.0, 0.2), (8 * 7, 0.2)))
+    found = {claim.id: claim for claim in claims(Study(tmp_path, study.protocol))}
+    assert found["figure1-l1"].holds is None and "reached by 1 and 0 of 1" in found["figure1-l1"].evidence
+
+
+def test_truths_that_one_curve_lacks_are_left_out(tmp_path: Path) -> None:
+    study = everything(tmp_path, True)
+    hard = line(*[(share * 8 * 7, 0.9) for share in (0.01, 0.1, 0.5, 1.0)])
+    put(tmp_path, FIGURE1, OURS, line(*[(share * 8 * 7, 0.19) for share in (0.01, 0.1, 0.5, 1.0)]), hard)
+    found = {claim.id: claim for claim in claims(Study(tmp_path, replace(study.protocol, truths=2)))}
+    assert found["figure1-l1"].holds is True  # the second truth has no L1 yet
 
 
 def test_nothing_is_claimed_of_nothing(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ def put(folder: Path, job: Training, score: float) -> None:
     calibration = {"brier": 0.1, "error": 0.01, "parse_error": 0.02, "parse_brier": 0.1, "mean_confidence": 0.9,
                    "accuracy": 0.9, "confidence": bins, "frequency": bins, "count": [0] * 9 + [5]}  # fmt: skip
     run = {
-        "uas_dev": score / 100, "best": 1, "right": right.tolist(), "heads": [0, 1], "epoch_seconds": 1.0,
-        "parse_seconds": 1.0, "weights": 5, "calibration": calibration,
+        "uas_dev": score / 100, "best": 1, "right": right.tolist(), "heads": [0, 1],
+        "calibration": calibration,
         "test": {f"{name}as{rule}": score / 100 for name in "ul" for rule in ("", "_no_punctuation")},
         "lengths": [{"length": "1", "recall": 0.9, "precision": 0.8, "gold": 3, "system": 4}],
     }  # fmt: skip

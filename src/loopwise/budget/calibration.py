@@ -11,7 +11,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -83,19 +83,29 @@ class Nanoseconds(Cost):
 
 
 def calibrate(
-    path: PathLike | None = None, *, batch: int = 256, engine: Engine | None = None, sliced: bool = True
+    path: PathLike | None = None, *, batch: int | None = None, engine: Engine | None = None, sliced: bool = True
 ) -> Nanoseconds:
     """Times of this machine for batches of ``batch`` examples; read from ``path`` if it is there, else put there.
+
+    ``batch``: 256, or what the file has; a file for another size or another machine is refused.
 
     BP is timed on random graphs with pairs of 2, 3 and 5 values and triples of 2, few and many factors, few and many
     sweeps; the four numbers are the non-negative least squares of the relative errors. About two seconds, after the
     kernels are compiled. Times of shared machines vary: compare orders, not digits.
     """
-    if batch < 1:
+    if batch is not None and batch < 1:
         raise ValueError(f"batch must be at least 1, not {batch}")
+    machine = f"{platform.machine()} {platform.processor() or platform.system()}, {torch.__version__}".strip()
     if path is not None and Path(path).exists():
-        return Nanoseconds.load(path)
-    engine = engine or Compiled()
+        known = Nanoseconds.load(path)
+        for what, stored, asked in (("batches of", known.batch, batch), ("the machine", known.machine, machine)):
+            if asked is not None and stored != asked:
+                raise ValueError(
+                    f"{path}: these times are for {what} {stored}, not {asked}; give another path, or remove the file "
+                    "to calibrate anew"
+                )
+        return replace(known, sliced=sliced)
+    engine, batch = engine or Compiled(), 256 if batch is None else batch
     rows, seconds = [], []
     for graph in _graphs():
         layout = graph.layout
@@ -104,9 +114,8 @@ def calibrate(
             rows.append([sweeps * layout.edges, sweeps * cells, sweeps, 1.0])
             seconds.append(_seconds(graph, sweeps, batch, engine))
     found = _fit(np.array(rows, dtype=np.float64), np.array(seconds) * 1e9 / batch)
-    machine = f"{platform.machine()} {platform.processor() or platform.system()}, {torch.__version__}"
     message, cell, sweep, run = (float(f"{value:.4g}") for value in found)
-    model = Nanoseconds(sliced, message, cell, sweep, run, machine.strip(), batch)
+    model = Nanoseconds(sliced, message, cell, sweep, run, machine, batch)
     if path is not None:
         model.save(path)
     return model

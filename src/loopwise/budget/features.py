@@ -72,7 +72,9 @@ class Course:
     @cached_property
     def largest(self) -> Tensor:
         """The largest of them, ``[sweeps, *batch]``."""
-        return self.changes.amax(-1) if self.known is None else self.known
+        if self.known is not None:
+            return self.known
+        return self.changes.amax(-1) if self.changes.shape[-1] else self.changes.sum(-1)  # 0 where nothing is free
 
 
 class Feature(ABC):

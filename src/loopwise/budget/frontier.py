@@ -107,8 +107,9 @@ class Frontier:
         return best_points(self.points if method is None else self.of(method))
 
     def reference(self) -> tuple[float, float]:
-        """The worst corner: the largest cost and the largest loss there are."""
-        return max(point.cost for point in self.points), max(point.loss for point in self.points)
+        """The worst corner: the largest cost and the largest loss there are (NaN is none)."""
+        losses = [point.loss for point in self.points if not math.isnan(point.loss)]
+        return max(point.cost for point in self.points), max(losses, default=math.nan)
 
     def hypervolume(self, method: str, reference: tuple[float, float] | None = None) -> float:
         """The area between a method's points and ``reference``, cost in powers of ten as the picture has it.

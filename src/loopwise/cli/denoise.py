@@ -243,10 +243,12 @@ def _loss(name: LossName) -> Any:
 def _inference(
     name: MethodName, gradient: GradientName | None, neighbours: int, tolerance: float, sweeps: int
 ) -> Inference:
+    from loopwise.apps.grid_crf.lattice import check_neighbours
     from loopwise.inference.mean_field import MeanField
     from loopwise.inference.message_passing import BP, TRW
     from loopwise.inference.schedules import Sequential
 
+    check_neighbours(neighbours)
     options: dict[str, Any] = {"tolerance": tolerance, "iterations": sweeps}
     if name is MethodName.MEAN_FIELD:
         return MeanField(**options, gradient=_gradient(gradient or GradientName.UNROLL))
@@ -303,5 +305,6 @@ def _report(as_json: bool, model: GridCRF, data: Pictures, target: Path) -> None
         typer.echo(json.dumps({"model": str(target), **sizes, "history": history.to_json()}, allow_nan=False))
         return
     typer.echo(", ".join(f"{name} {count}" for name, count in sizes.items()))
-    typer.echo(f"loss {history.losses[-1]:.4g} ({history.ended}, {history.seconds:.1f} s)")
+    reached = f"loss {history.losses[-1]:.4g} " if history.losses else ""  # none: the start was the optimum
+    typer.echo(f"{reached}({history.ended}, {history.seconds:.1f} s)")
     typer.echo(f"saved {target}")

@@ -105,6 +105,8 @@ def train(
             pruning=Pruning() if prune else None,
         )
         target = Path(_stem(sentences) + SUFFIX) if out is None else out
+        if dev is not None and str(sentences) == str(dev) == STANDARD_STREAM:
+            raise ValueError("training and development data cannot both come from standard input; give one as a file")
         known = _read(sentences, tagger, fine_tagger)
         held_out = None if dev is None else _read(dev, tagger, fine_tagger)
         history = new.fit(
@@ -289,7 +291,7 @@ def _report_training(
 ) -> None:
     """``judged``: the development sentences, or those of training if there are none."""
     scores = new.evaluate(judged, skip_bad=True) if history.best is not None else None
-    pruned = new.pruning_report(judged)
+    pruned = new.pruning_report(judged, skip_bad=True)
     if as_json:
         report: dict[str, Any] = {"train": str(train), "parser": str(target), "history": history.to_json()}
         report["pruning"] = pruned

@@ -64,7 +64,7 @@ class Sentence:
     def with_tree(
         self, heads: Sequence[int], relations: Sequence[str] | None = None, notes: Sequence[str] | None = None
     ) -> Sentence:
-        """The same with other heads and relations; ``notes`` (``Key=value``) are added to the last column.
+        """The same with other heads and relations; ``notes`` (``Key=value``) are put in the last column.
 
         Every other column, comment, multiword token and empty node is left as it is.
         """
@@ -77,7 +77,7 @@ class Sentence:
             if relations is not None:
                 columns[RELATION] = relations[number]
             if notes is not None:
-                columns[MISC] = notes[number] if columns[MISC] == EMPTY else f"{columns[MISC]}|{notes[number]}"
+                columns[MISC] = _noted(columns[MISC], notes[number])
             words.append(tuple(columns))
             lines[place] = "\t".join(columns)
         return dataclasses.replace(
@@ -179,6 +179,13 @@ def make_sentence(
     ]  # fmt: skip
     lines = ["\t".join(columns) for columns in zip(*texts, strict=True)]
     return _sentence(lines, "<given>", 1)
+
+
+def _noted(column: str, note: str) -> str:
+    """The last column with a note, which takes the place of one of the same key."""
+    key = note.partition("=")[0] + "="
+    others = [] if column == EMPTY else [other for other in column.split("|") if not other.startswith(key)]
+    return "|".join([*others, note])
 
 
 def check_tree(sentence: Sentence, *, single_root: bool = False) -> None:

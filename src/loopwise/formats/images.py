@@ -7,7 +7,10 @@ arrays by name, and back. A name is that of the file without its ending: ``noisy
 from __future__ import annotations
 
 import io
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,11 @@ Array = NDArray[Any]
 
 SUFFIXES = (".png", ".npy", ".npz")
 UNLABELLED = -1  # the label of a pixel that does not count
+# What NumPy and the modules below it raise for files that are damaged.
+DAMAGED = (
+    ValueError, EOFError, KeyError, SyntaxError, NotImplementedError, RuntimeError, OverflowError, MemoryError,
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError, struct.error,
+)  # fmt: skip
 SHOWN = 5  # names that a message lists at most
 
 # Colours of labels in written pictures: black, white, then Okabe & Ito's, told apart with any colour vision.
@@ -70,15 +78,17 @@ def read_pictures(
     default the labels themselves; ``(0, 255)`` for black and white). ``void``: numbers of pixels without a label. A
     mask is not 0 where a label counts.
     """
-    pictures = _read_folder(Path(images))
-    found = None
-    if labels is not None:
-        answers = _partners(pictures, Path(labels), "labels")
-        found = [_as_labels(answer, states, values, void) for answer in answers]
+    if values is not None and len(set(values)) < len(values):
+        raise ValueError(f"each label needs a number of its own; {', '.join(map(str, values))} has one twice")
+    pictures = _read_folder(Path(images), colours=True)
     marks = None
     if masks is not None:
         marks = [_as_mask(mask) for mask in _partners(pictures, Path(masks), "mask")]
-    if found is not None:
+    found = None
+    if labels is not None:
+        answers = _partners(pictures, Path(labels), "labels")
+        counted = [None] * len(answers) if marks is None else marks
+        found = [_as_labels(*pair, states, values, void) for pair in zip(answers, counted, strict=True)]
         _check_labelled(pictures, found, marks)
     return Pictures([image.name for image in pictures], [image.pixels for image in pictures], found, marks)
 
@@ -118,12 +128,15 @@ def _colours() -> list[tuple[int, int, int]]:
 # --- Folders ---------------------------------------------------------------------------------------------------------
 
 
-def _read_folder(folder: Path) -> list[Stored]:
-    """The images of a folder, or of one ``.npz`` file, by name."""
+def _read_folder(folder: Path, colours: bool = False) -> list[Stored]:
+    """The images of a folder, or of one ``.npz`` file, by name.
+
+    ``colours``: of a picture with a palette its colours are wanted, not the numbers that stand for them.
+    """
     if folder.is_file():
         if folder.suffix.lower() == ".npz":
             return [Stored(name, f"{folder}[{name}]", pixels) for name, pixels in sorted(_read_npz(folder).items())]
-        return [Stored(folder.stem, str(folder), _read_image(folder))]
+        return [Stored(folder.stem, str(folder), _read_image(folder, colours))]
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
     if not files:
         raise FormatError(str(folder), None, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
@@ -136,7 +149,7 @@ def _read_folder(folder: Path) -> list[Stored]:
                 f"there is also {Path(found[path.stem].file).name}; files are told apart by name only; "
                 "rename or remove one",
             )
-        found[path.stem] = Stored(path.stem, str(path), _read_image(path))
+        found[path.stem] = Stored(path.stem, str(path), _read_image(path, colours))
     return list(found.values())
 
 
@@ -173,9 +186,9 @@ def _listed(names: Mapping[str, object]) -> str:
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 
-def _read_image(path: Path) -> Array:
+def _read_image(path: Path, colours: bool) -> Array:
     if path.suffix.lower() == ".png":
-        return _read_png(path)
+        return _read_png(path, colours)
     if path.suffix.lower() == ".npz":
         arrays = _read_npz(path)
         if len(arrays) != 1:
@@ -189,16 +202,19 @@ def _read_image(path: Path) -> Array:
     raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files; convert it to one of these")
 
 
-def _read_png(path: Path) -> Array:
+def _read_png(path: Path, colours: bool) -> Array:
     from PIL import Image
 
     data = path.read_bytes()
     try:
         with Image.open(io.BytesIO(data)) as picture:
             picture.load()
+            shown = picture.convert("RGBA") if colours and picture.mode in ("P", "PA") else picture
             # How opaque a pixel is says nothing of what it shows.
-            opaque = picture.convert(picture.mode[:-1]) if picture.mode in ("LA", "RGBA") else picture
+            opaque = shown.convert(shown.mode[:-1]) if shown.mode in ("LA", "RGBA") else shown
             pixels = np.asarray(opaque)
+            if shown is not picture and (pixels == pixels[..., :1]).all():  # a palette of greys
+                pixels = pixels[..., 0]
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         reason = "is no image" if "cannot identify" in str(problem) else f"cannot be read ({problem})"
         raise FormatError(str(path), None, f"the file {reason}; save it again as PNG") from None
@@ -214,7 +230,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
     with loaded as archive:
         try:
             found = {name: _checked(f"{path}[{name}]", archive[name]) for name in archive.files}
-        except (ValueError, zipfile.BadZipFile, OSError) as problem:
+        except (*DAMAGED, OSError) as problem:
             if isinstance(problem, FormatError):
                 raise
             raise FormatError(
@@ -228,7 +244,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
 def _load(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile) as problem:
+    except DAMAGED as problem:
         raise FormatError(str(path), None, f"the file is no NumPy array ({problem}); save it again") from None
 
 
@@ -250,12 +266,22 @@ def _checked(where: str, pixels: Array) -> Array:
 # --- Labels and masks ------------------------------------------------------------------------------------------------
 
 
-def _as_labels(stored: Stored, states: int | None, values: Sequence[int] | None, void: Sequence[int]) -> Any:
+def _as_labels(
+    stored: Stored,
+    mask: NDArray[np.bool_] | None,
+    states: int | None,
+    values: Sequence[int] | None,
+    void: Sequence[int],
+) -> Any:
     numbers = _flat(stored, "labels")
     if not (np.issubdtype(numbers.dtype, np.integer) or numbers.dtype == np.bool_):
         raise FormatError(stored.file, None, f"labels must be whole numbers, not {numbers.dtype}")
     numbers = numbers.astype(np.int64)
-    unlabelled = np.isin(numbers, [UNLABELLED, *void])
+    unlabelled = np.isin(numbers, void)
+    if values is None or UNLABELLED not in values:
+        unlabelled |= numbers == UNLABELLED
+    if mask is not None:
+        unlabelled |= ~mask
     listed = list(range(states)) if values is None and states is not None else values
     if listed is None:
         return np.where(unlabelled, UNLABELLED, numbers)
@@ -269,9 +295,9 @@ def _as_labels(stored: Stored, states: int | None, values: Sequence[int] | None,
             f"the pixel at row {row}, column {column} has the label {numbers[row, column]}; labels are {allowed}: give "
             "more states, or say which numbers stand for labels, or for no label",
         )
-    places = np.zeros(max(int(numbers.max(initial=0)), *listed) + 1, dtype=np.int64)
-    places[np.asarray(listed)] = np.arange(len(listed))
-    return np.where(unlabelled, UNLABELLED, places[np.where(unlabelled, listed[0], numbers)])
+    order = np.argsort(listed)
+    places = np.searchsorted(np.asarray(listed)[order], np.where(unlabelled, listed[0], numbers))
+    return np.where(unlabelled, UNLABELLED, order[places])
 
 
 def _as_mask(stored: Stored) -> NDArray[np.bool_]:

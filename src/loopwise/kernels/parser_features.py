@@ -16,6 +16,7 @@ WORD, PREFIX, FINE, COARSE, LONG = 0, 1, 2, 3, 4  # rows of `tokens`; LONG: the 
 FIELDS = 5
 WORD_BITS, TAG_BITS = 18, 14
 
+VERSION = 2  # of the templates: with others, weights and unfinished runs mean something else
 # What is extracted, as bits of `flags`.
 FULL, COARSE_COPIES, RICH = 1, 2, 4
 PAIR_FEATURES, RICH_PAIR_FEATURES = 10, 20

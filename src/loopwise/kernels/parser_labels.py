@@ -17,8 +17,9 @@ from loopwise.kernels.parser_parts import scratch
 
 
 @njit(cache=True, nogil=True)
-def allowed_range(tokens, h, m, allowed_start, tags):
-    """Where the relations of an arc's pair of tags are listed."""
+def allowed_range(tokens, h, m, allowed_start):
+    """Where the relations of an arc's pair of coarse tags are listed: the lists are a square."""
+    tags = np.int64(math.sqrt(len(allowed_start) - 1) + 0.5)
     pair = np.int64(tokens[COARSE, h]) * tags + np.int64(tokens[COARSE, m])
     return allowed_start[pair], allowed_start[pair + 1]
 
@@ -35,7 +36,7 @@ def build_labels(tokens, token_start, chosen, heads, allowed_start, allowed, fla
         column, end = token_start[chosen[j]] + 1, token_start[chosen[j] + 1] - 1
         for m in range(column + 1, end):
             if heads[m] >= 0:
-                begin, stop = allowed_range(tokens, column + heads[m], m, allowed_start, tags)
+                begin, stop = allowed_range(tokens, column + heads[m], m, allowed_start)
                 arcs += 1
                 parts += stop - begin
         base[j + 1] = parts
@@ -50,7 +51,7 @@ def build_labels(tokens, token_start, chosen, heads, allowed_start, allowed, fla
                 continue
             h = column + heads[m]
             count = arc_features(tokens, h, m, flags, 0, seen, packed, names, keys)
-            begin, stop = allowed_range(tokens, h, m, allowed_start, tags)
+            begin, stop = allowed_range(tokens, h, m, allowed_start)
             if at + count * (stop - begin) > len(index):
                 larger = np.empty(2 * len(index) + count * (stop - begin), np.int32)
                 larger[:at] = index[:at]
@@ -83,7 +84,7 @@ def train_labels(token_start, chosen, heads, relations, tokens, allowed_start, a
         while begin >= base[j + 1]:
             j += 1
         top, total, gold = -np.inf, 0.0, -1
-        first, _ = allowed_range(tokens, token_start[chosen[j]] + 1 + heads[m], m, allowed_start, tags)
+        first, _ = allowed_range(tokens, token_start[chosen[j]] + 1 + heads[m], m, allowed_start)
         for part in range(begin, end):
             value = 0.0
             for place in range(start[part], start[part + 1]):
@@ -112,7 +113,7 @@ def best_labels(tokens, token_start, chosen, heads, allowed_start, allowed, flag
             if heads[m] < 0:
                 continue
             h = column + heads[m]
-            begin, stop = allowed_range(tokens, h, m, allowed_start, tags)
+            begin, stop = allowed_range(tokens, h, m, allowed_start)
             labels[m] = allowed[begin]
             if stop - begin > 1:
                 count, top = arc_features(tokens, h, m, flags, 0, seen, packed, names, keys), -np.inf

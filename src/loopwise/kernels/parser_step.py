@@ -85,7 +85,7 @@ def beliefs_of(n, heads, mods, unary, first, second, scores, iterations, toleran
         n, heads, mods, unary, first, second, scores, iterations, tolerance, structure
     )
     arrived, on, off, sent, _, _ = tape
-    belief, moved = np.exp(on[used - 1]), 0.0
+    belief, moved = np.exp(on[used - 1]), 0.0 if len(first) == 0 else np.inf  # one iteration shows no movement
     if used > 1:
         moved = np.abs(belief - np.exp(on[used - 2])).max()
     bethe_value(

@@ -36,6 +36,7 @@ from loopwise.reproduce.cost_aware_tables import (
     dense_messages,
     interpolated,
 )
+from loopwise.reproduce.erma_statistics import mean_and_error
 from loopwise.reproduce.results import Claim
 
 SPARSER = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6)  # shares of the dense model's messages that count as pruned
@@ -67,20 +68,20 @@ def claims(study: Study) -> list[Claim]:
 
 
 def _against(study: Study, which: str, other: str, text: str) -> Claim:
-    """Mean losses over truths at equal messages. Where a level was not reached by our prices, nothing is decided, so
-    the claim may fail but not hold."""
+    """Mean losses at equal messages over the truths that both have. Levels that one of them did not reach decide
+    nothing."""
     name = f"{which}-{other.replace(' ', '-').lower()}"
     costs = [share * dense_messages(study) for share in SPARSER]
     ours, theirs = at_equal_cost(study, which, OURS, costs), at_equal_cost(study, which, other, costs)
-    if not ours or not theirs:
+    shared = [truth for truth in ours if truth in theirs]
+    if not shared:
         return Claim(name, text, None, "")
     holds, evidence = [], []
     for place, share in enumerate(SPARSER):
-        one, two = _mean([row[place] for row in ours]), _mean([row[place] for row in theirs])
-        holds.append(one < two if math.isfinite(one) else None)
-        evidence.append(f"{share:.0%} of the messages: {_number(one)} against {_number(two)}")
-    decided = False if False in holds else None if None in holds else True
-    return Claim(name, text, decided, "; ".join(evidence))
+        one, two = ([rows[truth][place] for truth in shared] for rows in (ours, theirs))
+        holds.append(_below(one, two))
+        evidence.append(f"{share:.0%} of the messages: {_compared(one, two)}")
+    return Claim(name, text, _all(holds), "; ".join(evidence))
 
 
 def _fewer(study: Study, which: str) -> Claim:
@@ -89,11 +90,12 @@ def _fewer(study: Study, which: str) -> Claim:
         "An order of magnitude fewer messages at a modest loss (here: a tenth of them for at most a quarter of what "
         f"the dense model gains over chance{', strong truth' if which == STRONG else ''})."
     )
-    dense = averaged(study, which, DENSE)
+    dense = {truth: points[0]["loss"] for truth, points in study.points(which, DENSE).items()}
     rows = at_equal_cost(study, which, OURS, [0.1 * dense_messages(study)])
-    if not dense or not rows:
+    shared = [truth for truth in rows if truth in dense and math.isfinite(rows[truth][0])]
+    if not shared:
         return Claim(name, text, None, "")
-    pruned, whole = _mean([row[0] for row in rows]), dense[0].loss
+    pruned, whole = _mean([rows[truth][0] for truth in shared]), _mean([dense[truth] for truth in shared])
     best = min(whole, min((mean.loss for mean in averaged(study, which, OURS)), default=whole))
     holds = pruned - whole <= MODEST * (CHANCE - whole)
     evidence = f"MSE {_number(pruned)} with a tenth of the messages, {_number(whole)} dense, {_number(best)} at best"
@@ -135,10 +137,10 @@ def _stopping(study: Study, name: str, other: str, what: str) -> Claim:
         key = COST[STOPPING]
         mine = [ours[truth][place] for truth in shared]
         others = [interpolated(theirs[truth], row[key], key) for truth, row in zip(shared, mine, strict=True)]
-        one, two = _mean([row["loss"] for row in mine]), _mean(others)
-        holds.append(one < two)
-        evidence.append(f"{mean.cost:.2f} sweeps: {_number(one)} against {_number(two)}")
-    return Claim(name, text, all(holds), "; ".join(evidence))
+        losses = [row["loss"] for row in mine]
+        holds.append(_below(losses, others))
+        evidence.append(f"{mean.cost:.2f} sweeps: {_compared(losses, others)}")
+    return Claim(name, text, _all(holds), "; ".join(evidence))
 
 
 def _easy(study: Study) -> Claim:
@@ -150,17 +152,18 @@ def _easy(study: Study) -> Claim:
     holds, evidence = [], []
     for place in range(min(len(points) for points in runs)):
         easy, hard = (_mean([points[place][f"sweeps {kind}"] for points in runs]) for kind in (0, kinds - 1))
-        holds.append(easy <= hard)
+        holds.append(easy < hard)
         evidence.append(f"{easy:.2f} and {hard:.2f}")
     return Claim("stopping-easy", text, all(holds), "sweeps of easy and hard ones, by price: " + "; ".join(evidence))
 
 
 def _together(study: Study) -> Claim:
     text = "Stopping and sparsity together dominate a larger area than either alone."
-    found = {curve: list(areas(study, BOTH, curve).values()) for curve in (SPARSE, LEARNED, TOGETHER)}
-    if not all(found.values()):
+    found = {curve: areas(study, BOTH, curve) for curve in (SPARSE, LEARNED, TOGETHER)}
+    shared = set.intersection(*(set(values) for values in found.values()))
+    if not shared:
         return Claim("both-area", text, None, "")
-    means = {curve: _mean([value for value in values if value is not None]) for curve, values in found.items()}
+    means = {curve: _mean([values[truth] for truth in shared]) for curve, values in found.items()}
     evidence = "; ".join(f"{curve} {value:.4g}" for curve, value in means.items())
     return Claim("both-area", text, means[TOGETHER] > max(means[SPARSE], means[LEARNED]), evidence)
 
@@ -178,11 +181,36 @@ def _clock(study: Study) -> Claim:
 
 
 def _agreement(one: Sequence[float], other: Sequence[float]) -> float:
-    """Spearman's rank correlation; 1 where nothing varies."""
+    """Spearman's rank correlation; 1 where nothing varies, 0 where only one of them does."""
     from scipy.stats import spearmanr
 
-    value = float(spearmanr(one, other).statistic)
-    return value if math.isfinite(value) else 1.0
+    varying = [len(set(values)) > 1 for values in (one, other)]
+    return float(spearmanr(one, other).statistic) if all(varying) else float(not any(varying))
+
+
+def _below(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
+    """Whether the mean of the first is lower; None if some are infinite: a level that was not reached."""
+    if not all(map(math.isfinite, (*ours, *theirs))):
+        return None
+    return _mean(ours) < _mean(theirs)
+
+
+def _compared(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Both means, and the gap with its standard error over truths."""
+    if _below(ours, theirs) is None:
+        reached = [sum(map(math.isfinite, values)) for values in (ours, theirs)]
+        return f"reached by {reached[0]} and {reached[1]} of {len(ours)}"
+    gap, error = mean_and_error([one - two for one, two in zip(ours, theirs, strict=True)])
+    spread = "" if error is None else f" ({gap:+.4f} ± {error:.4f})"
+    return f"{_mean(ours):.4f} against {_mean(theirs):.4f}{spread}"
+
+
+def _all(holds: Sequence[bool | None]) -> bool | None:
+    """False if one fails; True if those that are decided hold, and at least half are decided."""
+    decided = [each for each in holds if each is not None]
+    if not all(decided):
+        return False
+    return True if 2 * len(decided) >= len(holds) else None
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -190,4 +218,4 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _number(value: float) -> str:
-    return "nothing so sparse" if math.isinf(value) else f"{value:.4f}"
+    return f"{value:.4f}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.budget.frontier import Point, best_points, hypervolume
+from loopwise.budget.frontier import Point, hypervolume, lower_hull
 from loopwise.reproduce.cost_aware_runs import (
     BOTH,
     DENSE,
@@ -104,15 +104,16 @@ def interpolated(points: Points, cost: float, key: str) -> float:
 
     Beyond the dearest it stays: nobody has to spend all there is.
     """
-    best = best_points(Point("", 0.0, row[key], row["loss"]) for row in points)
+    best = lower_hull(Point("", 0.0, row[key], row["loss"]) for row in points)
     if not best or cost < best[0].cost:
         return math.inf
     return float(np.interp(cost, [point.cost for point in best], [point.loss for point in best]))
 
 
-def at_equal_cost(study: Study, name: str, curve: str, costs: Sequence[float]) -> list[list[float]]:
+def at_equal_cost(study: Study, name: str, curve: str, costs: Sequence[float]) -> dict[int, list[float]]:
     """Losses of each truth at each of ``costs``."""
-    return [[interpolated(points, cost, COST[name]) for cost in costs] for points in study.points(name, curve).values()]
+    found = study.points(name, curve).items()
+    return {truth: [interpolated(points, cost, COST[name]) for cost in costs] for truth, points in found}
 
 
 def cells(study: Study) -> Iterator[Cell]:
@@ -147,7 +148,7 @@ def _equal(study: Study, name: str) -> Iterator[Cell]:
     """Figure 1 at equal numbers of messages."""
     whole = dense_messages(study)
     for curve in study.curves(name):
-        rows = at_equal_cost(study, name, curve, [share * whole for share in SHARES])
+        rows = list(at_equal_cost(study, name, curve, [share * whole for share in SHARES]).values())
         for place, share in enumerate(SHARES):
             known = [row[place] for row in rows if math.isfinite(row[place])]
             if known and len(known) == len(rows):
@@ -164,16 +165,16 @@ def dense_messages(study: Study) -> float:
 def _areas(study: Study, name: str) -> Iterator[Cell]:
     curves = study.curves(name)
     for curve in curves:
-        values = [area for area in areas(study, name, curve).values() if area is not None]
+        values = list(areas(study, name, curve).values())
         if values:
             mean, error = mean_and_error(values)
             yield Cell(ITEMS[name] + AREA, curve, "area", mean, error, len(values))
 
 
-def areas(study: Study, name: str, curve: str) -> dict[int, float | None]:
+def areas(study: Study, name: str, curve: str) -> dict[int, float]:
     """For each truth the area between a curve and the worst corner of all curves, cost in powers of ten."""
     everything = {other: study.points(name, other) for other in study.curves(name)}
-    found: dict[int, float | None] = {}
+    found: dict[int, float] = {}
     for truth, points in everything[curve].items():
         rows = [row for other in everything.values() for row in other.get(truth, [])]
         corner = (_log(max(row[COST[name]] for row in rows)), max(row["loss"] for row in rows))

@@ -26,9 +26,10 @@ from loopwise.reproduce.domke_figure2 import (
     problems,
     run_figure2,
 )
-from loopwise.reproduce.domke_table1 import Models, count_steps, run_table1
+from loopwise.reproduce.domke_table1 import STANDING_IN, Models, count_steps, run_table1
 from loopwise.reproduce.domke_table1 import Protocol as TableProtocol
 from loopwise.reproduce.domke_table1_claims import table1_claims
+from loopwise.reproduce.domke_table1_data import FIELDS
 from loopwise.reproduce.domke_table1_page import protocol_of, table1_introduction
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.results import FULL, Cell, Deadline, Results
@@ -110,14 +111,16 @@ def _write_pages(results: Results, notes: tuple[str, ...]) -> None:
         introduction += table1_introduction(results)
     if any(item.startswith("Figure 2") for item in items):
         introduction += INTRODUCTION
-    units = {
-        item: "seconds, mean and standard error over seeds"
-        if item.startswith("Figure 2")
-        else "losses by the pixel, mean and standard error over images; rows are what was trained for"
-        for item in items
-    }
+    units = {item: _unit(item) for item in items}
     pictures = {name: caption for name, caption in CAPTIONS.items() if (results.folder / name).exists()}
     write_pages(Page(TITLE, (*introduction, *notes), pictures, units), results)
+
+
+def _unit(item: str) -> str:
+    if item.startswith("Figure 2"):
+        return "seconds, mean and standard error over seeds"
+    over = "noisy copies of four images" if item.endswith(STANDING_IN) and FIELDS not in item else "images"
+    return f"losses by the pixel, mean and standard error over {over}; rows are what was trained for"
 
 
 def _protocol(mode: str) -> Protocol:

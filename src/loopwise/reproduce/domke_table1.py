@@ -64,6 +64,7 @@ from loopwise.reproduce.results import Cell, Deadline, Results
 
 MODELS = "table1_models.json"
 FIRST = "iterations_on_few"  # of a cell: how many L-BFGS iterations were on a few images only, before those on all
+STANDING_IN = " (stand-in images)"  # of the items whose originals were not at hand
 RHO, TOLERANCE, SWEEPS = 0.5, 1e-5, 1000
 
 
@@ -113,7 +114,7 @@ def trainings(name: str) -> list[Training]:
 
 def item_name(name: str) -> str:
     """What the results call the part of the table for one set of images."""
-    extra = " (stand-in images)" if name in (BIMODAL_NAME, GAUSSIAN_NAME, FIELDS) else ""
+    extra = STANDING_IN if name in (BIMODAL_NAME, GAUSSIAN_NAME, FIELDS) else ""
     return f"Table 1, {name}{extra}"
 
 
@@ -128,12 +129,14 @@ class Models:
     """Trained weights and what they scored, in one JSON file that is saved after every iteration."""
 
     def __init__(self, folder: Path, protocol: Protocol, seed: int) -> None:
-        self.path = folder / MODELS
+        self.path, self.protocol = folder / MODELS, protocol
         self.identity = {**asdict(protocol), "seed": seed}
         self.entries: dict[str, dict[str, Any]] = {}
+        self.others = False  # whether the file has weights of another protocol or seed
         if self.path.exists():
             stored = json.loads(self.path.read_text(encoding="utf-8"))
-            if stored.get("identity") == json.loads(json.dumps(self.identity)):
+            self.others = stored.get("identity") != json.loads(json.dumps(self.identity))
+            if not self.others:
                 self.entries = stored["models"]
 
     def get(self, name: str, row: str) -> dict[str, Any]:
@@ -143,6 +146,9 @@ class Models:
     def put(self, name: str, row: str, entry: dict[str, Any]) -> None:
         self.entries[f"{name}/{row}"] = entry
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.others:
+            self.path.replace(self.path.with_suffix(".old.json"))
+            self.others = False
         with atomic_write(self.path) as stream:
             json.dump({"identity": self.identity, "models": self.entries}, stream, indent=1)
             stream.write("\n")

@@ -18,7 +18,7 @@ def table1_introduction(results: Results) -> list[str]:
     """How the table was made."""
     protocol = protocol_of(results.mode)
     amounts = protocol.amounts
-    standing_in = item_name(FIELDS) in results.items()
+    standing_in = item_name(BERKELEY) not in results.items()
     cells = results.of_item(item_name(FIELDS if standing_in else BERKELEY))
     whole = list(dict.fromkeys(cell.row for cell in cells if cell.more.get(FIRST) == 0))
     natural = (

@@ -56,7 +56,7 @@ MOST_DECIMALS = 6
 def _number(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    ours = "none" if cell.ours is None else f"{cell.ours:.3g}"
+    ours = "none" if cell.ours is None else f"{cell.ours:.4g}"
     if cell.ours is not None and cell.stderr is not None:
         ours = _with_error(cell.ours, cell.stderr)
     return ours if cell.published is None else f"{ours} (published {cell.published:.4g})"

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from loopwise.apps.parser.options import Pruning
+from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.kernels.threads import available_threads
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.parser_claims import claims
@@ -72,7 +72,8 @@ def reproduce(
     if protocol.english not in found:
         raise ValueError(f"there is no folder UD_{protocol.english} with a training set among the treebanks")
     results, deadline, runs = Results.open(folder, PAPER, mode, seed), Deadline(minutes), runs or folder / RUNS
-    check_runs(runs, {"seed": seed, "protocol": asdict(protocol)}, keep=mode == FULL)
+    identity = {"seed": seed, "protocol": asdict(protocol), "templates": Templates().version}
+    check_runs(runs, identity, keep=mode == FULL)
     todo, workers = jobs(protocol, items, list(found)), workers or available_threads()
     run = partial(run_job, protocol=protocol, folder=runs, seed=seed, data=data)
     # Treebanks are pruned first: parsers of one treebank that are trained side by side all read what that leaves.

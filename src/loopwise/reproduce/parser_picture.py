@@ -110,7 +110,7 @@ def _draw_gains(panels: Any, study: Study) -> bool:
 
 
 def _dots(axes: Axes, study: Study, place: float, factors: str, count: int) -> None:
-    names = study.finished(factors, count)
+    names = study.finished
     for number, name in enumerate(names):
         ours, theirs = (Training(name, factors, count, loss) for loss in (L2, CLL))
         gap = study.compare(ours, theirs)

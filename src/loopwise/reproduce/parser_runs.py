@@ -7,7 +7,6 @@ processes: parsers, not sentences, are spread over cores.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -135,10 +134,8 @@ def run_job(job: Job, protocol: Protocol, folder: Path, seed: int, data: Path | 
 
 
 def measured(parser: Parser, treebank: Treebank) -> dict[str, Any]:
-    """What is kept of a trained parser: heads of the test words, scores, calibration, times."""
-    since = time.perf_counter()
+    """What is kept of a trained parser: heads of the test words, scores, calibration."""
     trees = parser.parse(treebank.test)
-    seconds = time.perf_counter() - since
     parsed, history = [tree.sentence for tree in trees], parser.history
     dev, test = score(treebank.dev, parser.predict(treebank.dev)), score(treebank.test, parsed)
     return {
@@ -146,9 +143,6 @@ def measured(parser: Parser, treebank: Treebank) -> dict[str, Any]:
         "test": test.to_json(),
         "dev_by_epoch": history.dev,
         "best": history.best,
-        "epoch_seconds": float(np.median([epoch.seconds for epoch in history])),
-        "parse_seconds": seconds,
-        "weights": int(np.count_nonzero(parser.model.weights)),
         "right": sentence_counts(treebank.test, parsed)[0].tolist(),
         "heads": [head for tree in trees for head in tree.heads],
         "lengths": by_length(treebank.test, parsed),

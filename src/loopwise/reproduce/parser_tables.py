@@ -39,7 +39,7 @@ LOSSES = (CLL, L2, L2_AR, AR)
 MODELS = {UNARY: 1, GRAND: BUDGET, SIB: BUDGET, BOTH: BUDGET}  # of Figure 4, with their iterations
 GAIN = ", gain over CLL"
 CALIBRATION, ERRORS, CORRECTED = "Calibration", "Errors by length", "Second order against first"
-TREEBANKS, TIME = "Treebanks", "Time"
+TREEBANKS = "Treebanks"
 AVERAGE = "average"
 CALIBRATED = (1, 2, 4)  # iterations at which calibration is looked at
 UNITS = {
@@ -62,9 +62,6 @@ UNITS = {
     "arc, L2; punctuation left out",
     TREEBANKS: "sentences for training, development and test; percent of test words whose gold arc the best tree of "
     "the arcs left has; heads left a word",
-    TIME: "on English: how long an epoch of training takes, development data parsed once included, and how long the "
-    "test sentences take, both over the first-order parser's time with the same loss; share of the hashed weights in "
-    "use",
 }
 
 
@@ -82,7 +79,6 @@ def cells(study: Study) -> list[Cell]:
         _errors,
         _corrected,
         _treebanks,
-        _time,
     )
     return [cell for part in parts for cell in part(study)]
 
@@ -160,7 +156,7 @@ def _averages(study: Study) -> Iterator[Cell]:
         base, gap = study.average_uas(factors, count, CLL), study.average(factors, count)
         if base is None or gap is None:
             continue
-        languages = [published.language_of(name) for name in study.finished(factors, count)]
+        languages = [published.language_of(name) for name in study.finished]
         known = [entry for entry in (_printed(language, title) for language in languages) if entry is not None]
         means = [sum(entry[part] for entry in known) / len(known) if known else None for part in (0, 1)]
         whole = _printed_average(title)
@@ -279,25 +275,3 @@ def _treebanks(study: Study) -> Iterator[Cell]:
             row = f"{name} ({found['train']} + {found['dev']} + {found['test']})"
             yield Cell(TREEBANKS, row, "oracle", 100 * found["oracle"], n=found["test"], more=sizes)
             yield Cell(TREEBANKS, row, "heads a word", found["arcs_per_word"], n=found["test"])
-
-
-def _time(study: Study) -> Iterator[Cell]:
-    english, gold = study.protocol.english, study.treebank(study.protocol.english)
-    rows = {
-        "1st order": [first_order(english, loss) for loss in (CLL, L2)],
-        "grand., exact": [Training(english, GRAND, EXACT, loss) for loss in (CLL, L2)],
-        f"grand., {BUDGET} iterations": [Training(english, GRAND, BUDGET, loss) for loss in (CLL, L2)],
-    }
-    for count in study.protocol.iterations:
-        rows[f"{BOTH}, {count} iterations"] = [second_order(study, count, loss) for loss in (CLL, L2)]
-    for row, jobs in rows.items():
-        for job in jobs:
-            run, first = study.run(job), study.run(first_order(english, job.loss))
-            if run is None or first is None or gold is None:
-                continue
-            longer = run["epoch_seconds"] / first["epoch_seconds"]
-            yield Cell(TIME, row, f"{job.loss}: an epoch", longer, None, gold["train"])
-            if job.loss == L2:
-                longer = run["parse_seconds"] / first["parse_seconds"]
-                yield Cell(TIME, row, "parsing", longer, None, gold["test"])
-                yield Cell(TIME, row, "weights in use", run["weights"] / study.protocol.size)

@@ -119,3 +119,9 @@ def test_errors_by_length_add_up() -> None:
     assert table["root"]["recall"] == table["root"]["precision"] == 1
     assert table["1"]["gold"] == 1 and table["1"]["system"] == 29 and table["1"]["precision"] == pytest.approx(1 / 29)
     assert table["20+"]["gold"] == 10 and table["20+"]["recall"] == 0
+
+
+def test_lengths_need_the_same_words() -> None:
+    one, other = (make_sentence(forms, ["X"] * len(forms), heads=range(len(forms))) for forms in (["a", "b"], ["ab"]))
+    with pytest.raises(ValueError, match="need the same words"):
+        by_length([one], [other])

@@ -219,7 +219,7 @@ def test_perturbation_agrees_where_it_is_valid_and_refuses_elsewhere() -> None:
     assert perturbed[0] == pytest.approx(unrolled[0])
     np.testing.assert_allclose(perturbed[1], unrolled[1], atol=1e-7)
     loopy = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=2, scale=0.3)
-    assert np.isinf(loopy.step(SQUARED, 2, PERTURBED)[0])
+    assert np.isinf(loopy.step(SQUARED, 1, PERTURBED)[0]) and np.isinf(loopy.step(SQUARED, 2, PERTURBED)[0])
     settled = loopy.step(SQUARED, 200, PERTURBED)
     np.testing.assert_allclose(settled[1], loopy.step(SQUARED, 200)[1], atol=1e-5)
     np.testing.assert_allclose(settled[2], loopy.step(SQUARED, 200)[2], atol=1e-5)

@@ -19,7 +19,7 @@ from loopwise.inference.exact import Exact
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP
 from loopwise.learn.container import read_container, write_container
-from loopwise.notices import LoopwiseWarning
+from loopwise.notices import DataWarning, LoopwiseWarning
 
 SMALL = Templates(size=50_000, cutoff=1)
 PRUNING = Pruning(size=20_000, epochs=2, rate=0.1)
@@ -80,6 +80,7 @@ def test_damaged_and_foreign_files_are_refused(trained: Parser, tmp_path: Path) 
     description.pop("loopwise")
     for change, words in [
         ({"kind": "checkpoint"}, "this is no parser"),
+        ({"template_version": 1}, "features of another version of loopwise; train it again"),
         ({"structure": {"factors": ["cousin"], "projective": True, "single_root": True}}, "no factor 'cousin'"),
         ({"vocabulary": {**description["vocabulary"], "words": 3}}, "words of the vocabulary are no list"),
         ({"vocabulary": {**description["vocabulary"], "coarse": []}}, "damaged"),
@@ -124,7 +125,9 @@ def test_given_heads_are_kept_and_the_rest_fits_them(trained: Parser) -> None:
 def test_sentences_of_all_sizes(trained: Parser) -> None:
     words = [make_sentence([], []), make_sentence(["Ω"], ["SYM"]), make_sentence(["!"] * 40, ["PUNCT"] * 40)]
     long = make_sentence([f"w{k % 7}" for k in range(150)], [("NOUN", "VERB", "X")[k % 3] for k in range(150)])
-    for given, done in zip([*words, long], trained.predict([*words, long]), strict=True):
+    with pytest.warns(DataWarning, match="tags"):  # nearly all unknown
+        parsed = trained.predict([*words, long])
+    for given, done in zip([*words, long], parsed, strict=True):
         assert len(given) == len(done)
         check_tree(done, single_root=True)
     assert trained.predict([]) == []
@@ -273,6 +276,41 @@ def test_training_goes_on_from_another_parser() -> None:
         staged.fit(data, start=small())
 
 
+def test_a_prior_is_gentle_to_the_weights_training_starts_from() -> None:
+    """At a rate at which nothing is learnt, one epoch shrinks them by what the prior asks for, no more."""
+    data = small().prepare(TRAIN[:30])
+    first, second = (small(("sibling",), BP(iterations=1)) for _ in range(2))
+    first.fit(data, loss=L2(), epochs=1, rate=0.1, labels=False)
+    second.fit(data, loss=L2(), epochs=1, rate=1e-6, l2=10.0, start=first, labels=False)
+    before, after = first.model.weights, second.model.weights
+    np.testing.assert_allclose(after[before != 0], before[before != 0], atol=1e-4)
+
+
+def test_patience_means_nothing_without_development_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwise.apps.parser import phases
+
+    written, left = phases.write_checkpoint, [4]  # two of the pruning model, two of the trees
+
+    def interrupted(*arguments: object) -> None:
+        written(*arguments)  # type: ignore[arg-type]
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    options = {"epochs": 5, "patience": 1, "rate": 0.1, "labels": False, "checkpoint": tmp_path / "run.checkpoint"}
+    monkeypatch.setattr(phases, "write_checkpoint", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small(()).fit(TRAIN[:10], **options)
+    assert len(small(()).fit(TRAIN[:10], **options)) == 5
+
+
+def test_tags_of_another_kind_are_told(trained: Parser) -> None:
+    for names, kind in (("coarse_tags", "fine tags .XPOS."), ("fine_tags", "coarse tags .UPOS.")):
+        given = [make_sentence(s.forms, getattr(s, names), getattr(s, names)) for s in DEV[:5]]
+        with pytest.warns(DataWarning, match=f"100% of the {kind} do not occur in the training data"):
+            trained.parse(given)
+
+
 def test_patience_and_the_search_for_a_rate() -> None:
     parser = small((), BP(iterations=1))
     history = parser.fit(TRAIN, dev=TRAIN[:5], epochs=30, patience=2, rate=None, labels=False)
@@ -290,6 +328,8 @@ def test_bad_sentences_stop_training_or_are_left_out() -> None:
     assert "left out" in str(caught[0].message) and "cycle: 1 -> 2 -> 1" in str(caught[0].message)
     with pytest.raises(ValueError, match="no sentence with words to train on"):
         small().fit([make_sentence([], [])])
+    with pytest.raises(ValueError, match="no sentence with words in the development data"):
+        small().fit(TRAIN[:5], dev=[])
     with pytest.raises(ValueError, match="not trained"):
         small().parse(DEV)
 

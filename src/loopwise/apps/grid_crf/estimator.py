@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from loopwise.apps.class_weights import class_weights, weighted
 from loopwise.apps.estimator import Estimator, not_fitted
-from loopwise.apps.grid_crf.lattice import DIRECTIONS
+from loopwise.apps.grid_crf.lattice import check_neighbours
 from loopwise.apps.grid_crf.pair import TiedPair
 from loopwise.apps.grid_crf.pictures import Block, as_images, as_labels, by_size, parts
 from loopwise.apps.grid_crf.potentials import GridPotentials
@@ -84,7 +84,8 @@ class GridCRF(Estimator):
     prior:
         A penalty on the weights, such as ``lw.prior.L2(1e-4)``.
     warm_start:
-        Whether :meth:`fit` goes on from the weights of the last fit.
+        Whether :meth:`fit` goes on from the weights of the last fit. Inference, loss and optimiser may be others than
+        before; unary and pair parts stay as they were trained.
     seed:
         For the order of images under a stochastic optimiser.
     class_weight:
@@ -164,7 +165,10 @@ class GridCRF(Estimator):
         blocks = by_size(pictures, as_labels(labels, pictures, self.states, masks))
         if self.class_weight is not None:
             goals = (*goals[:-1], self._weighted(goals[-1], blocks))
-        if not self._continues:
+        if self._continues:
+            self._check_structure()
+            self.inference_ = default_inference(self.neighbours) if self.inference is None else self.inference
+        else:
             self.begin(pictures[0].shape[2])
             self.potentials_.prepare(block.images for block in blocks)
         with progress_bar(progress, len(goals) * self.iterations) as tell:
@@ -173,8 +177,7 @@ class GridCRF(Estimator):
 
     def begin(self, channels: int) -> GridPotentials:
         """Makes the model anew, untrained, for images of so many channels: what :meth:`fit` does first."""
-        if self.neighbours not in DIRECTIONS:
-            raise ValueError(f"neighbours must be 4 or 8, not {self.neighbours}")
+        check_neighbours(self.neighbours)
         if self.states < 2:
             raise ValueError(f"states must be at least 2, not {self.states}")
         unary = AffineUnary(self.states, channels) if self.unary is None else copy.deepcopy(self.unary)
@@ -183,6 +186,16 @@ class GridCRF(Estimator):
         self.inference_ = default_inference(self.neighbours) if self.inference is None else self.inference
         self.channels_ = channels
         return self.potentials_
+
+    def _check_structure(self) -> None:
+        """Weights are for one structure; everything else may change before a warm start."""
+        for name in ("states", "neighbours"):
+            before, now = getattr(self.potentials_, name), getattr(self, name)
+            if before != now:
+                raise ValueError(
+                    f"the weights were trained for {before} {name}, and a warm start cannot change that to {now}; set "
+                    "warm_start=False"
+                )
 
     @property
     def _continues(self) -> bool:

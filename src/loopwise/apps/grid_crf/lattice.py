@@ -18,6 +18,12 @@ from loopwise.graph.factor_graph import FactorGraph
 DIRECTIONS = {4: ("right", "down"), 8: ("right", "down", "down right", "down left")}
 
 
+def check_neighbours(neighbours: int) -> None:
+    """Refuses what is no neighbourhood."""
+    if neighbours not in DIRECTIONS:
+        raise ValueError(f"neighbours must be 4 or 8, not {neighbours}")
+
+
 @dataclass(frozen=True, eq=False)
 class Lattice:
     """Pixels of an image in the order of rows, and their neighbours; ``graph`` is that of :func:`loopwise.grid`."""

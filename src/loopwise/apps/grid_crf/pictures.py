@@ -68,7 +68,7 @@ def as_labels(given: Any, images: Sequence[Floats], states: int, masks: Any = No
     ``given``: integers 0 ... states - 1, or -1 for a pixel without a label, in the sizes of the images. ``masks``:
     truth values in the same sizes, True where the label counts.
     """
-    labels = [_as_label(number, label, states) for number, label in enumerate(_listed("labels", given, (3,)))]
+    labels = [_as_label(number, label) for number, label in enumerate(_listed("labels", given, (3,)))]
     _check_sizes("labels", [label.shape for label in labels], images)
     if masks is not None:
         marks = [np.asarray(mask) for mask in _listed("masks", masks, (3,))]
@@ -78,6 +78,7 @@ def as_labels(given: Any, images: Sequence[Floats], states: int, masks: Any = No
                 raise ValueError(f"mask {number} must hold True where a label counts, not {mask.dtype}")
         labels = [np.where(mask, label, UNLABELLED) for mask, label in zip(marks, labels, strict=True)]
     for number, label in enumerate(labels):
+        _check_range(number, label, states)
         if (label == UNLABELLED).all():
             raise ValueError(f"image {number} has no labelled pixel: all are masked or -1; leave the image out")
     return labels
@@ -167,21 +168,24 @@ def _as_image(number: int, given: Any) -> Floats:
     return values
 
 
-def _as_label(number: int, given: Any, states: int) -> Integers:
+def _as_label(number: int, given: Any) -> Integers:
     label = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
     if label.ndim != 2:
         raise ValueError(f"labels of image {number} have shape {label.shape}; they must be [rows, columns]")
     if not (np.issubdtype(label.dtype, np.integer) or label.dtype == bool):
         raise ValueError(f"labels of image {number} must be integers, not {label.dtype}")
     values: Integers = label.astype(np.int64)
-    wrong = np.argwhere((values < UNLABELLED) | (values >= states))
+    return values
+
+
+def _check_range(number: int, label: Integers, states: int) -> None:
+    wrong = np.argwhere((label < UNLABELLED) | (label >= states))
     if wrong.size:
         row, column = wrong[0].tolist()
         raise ValueError(
-            f"the label of image {number} at row {row}, column {column} is {values[row, column]}; labels are 0 to "
+            f"the label of image {number} at row {row}, column {column} is {label[row, column]}; labels are 0 to "
             f"{states - 1}, and -1 where there is none"
         )
-    return values
 
 
 def _check_sizes(what: str, shapes: Sequence[tuple[int, ...]], images: Sequence[Floats]) -> None:

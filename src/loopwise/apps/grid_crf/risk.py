@@ -98,7 +98,7 @@ class Risk:
     """The loss of all images as a function of the weights, as :class:`~loopwise.optim.LBFGS` minimises it.
 
     Calling it leaves the gradient in the weights and returns the value. ``doubts``: what inference and its gradient
-    warned of in the last call; ``doubtful`` counts the calls with any.
+    warned of in the last call.
     """
 
     def __init__(
@@ -112,20 +112,20 @@ class Risk:
         self.potentials, self.inference, self.goal = potentials, inference, check_goal(goal)
         self.pieces, self.prior = pieces, prior
         self.weights = weights_of(potentials)
-        self.evaluations = self.doubtful = 0
+        self.begun = False
         self.doubts: list[str] = []
-        self.first_doubt = ""
 
     def __call__(self) -> Tensor:
         """Value and gradient; infinite where inference has no gradient, so that a line search turns back."""
-        self.evaluations += 1
         with self._noting():
             try:
-                return self._evaluated()
+                value = self._evaluated()
             except GradientError:
-                if self.evaluations == 1:
+                if not self.begun:
                     raise
                 return torch.tensor(torch.inf, dtype=torch.float64)
+        self.begun = True
+        return value
 
     def step(self, piece: Piece) -> Tensor:
         """The loss of one piece, with its graph: what a stochastic step minimises."""
@@ -191,8 +191,6 @@ class Risk:
         with noted_warnings() as doubts:
             yield
         self.doubts = doubts
-        self.doubtful += bool(doubts)
-        self.first_doubt = self.first_doubt or (doubts[0] if doubts else "")
 
 
 class _Uniform(Distributions):

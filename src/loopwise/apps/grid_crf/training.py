@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 Callback = Callable[[Epoch], "bool | None"]
 
 FLAT = 1e-12  # gradients and changes that are rounding
-SOME = 0.1  # the share of doubtful evaluations that is worth a word
+SOME = 0.1  # the share of doubtful steps that is worth a word
 
 
 def published_chain(goal: Goal) -> tuple[Goal, ...]:
@@ -120,14 +120,22 @@ class _Run:
         self.pieces = [self._piece(part) for part in parts(blocks, options.batch)]
         self.stopped = False
         self.risk: Risk
-        self.stage = 0
+        self.stage = self.steps = 0
+        self.doubts: list[tuple[int, str]] = []  # at which step of the stage, and what
         self.since = time.perf_counter()
 
     def begin(self, stage: int, goal: Goal) -> None:
         self.stage = stage
         logger.info("stage %d: %s", stage + 1, type(goal).__name__)
         self.risk = Risk(self.potentials, self.inference, goal, self.pieces, self.options.prior)
+        self.steps, self.doubts = 0, []
         self.since = time.perf_counter()
+
+    def stepped(self) -> None:
+        """Counts a step, and what inference warned of at it."""
+        self.steps += 1
+        if self.risk.doubts:
+            self.doubts.append((self.steps, self.risk.doubts[0]))
 
     def minimise(self) -> None:
         """All images at once, by L-BFGS."""
@@ -137,7 +145,7 @@ class _Run:
             gradient_tolerance=FLAT,
             loss_tolerance=FLAT,
             curvature=self._curvature() if self.options.curvature else None,
-            callback=lambda iteration, loss: self._note(iteration, loss) or self._settled(),
+            callback=self._after_iteration,
         )
         optimizer.step(self.risk)
         assert optimizer.report is not None
@@ -147,6 +155,10 @@ class _Run:
         else:
             reason = "converged" if report.converged or self._settled() else report.message.lower()
         self.history.ended = f"{reason} after {report.iterations} iterations of {type(self.risk.goal).__name__}"
+
+    def _after_iteration(self, iteration: int, loss: float) -> bool:
+        self.stepped()
+        return self._note(iteration, loss) or self._settled()
 
     def _curvature(self) -> Vector:
         """Of the present loss, on the first images."""
@@ -160,8 +172,10 @@ class _Run:
         SciPy's own rule is absolute for losses below 1, as those of pixels are.
         """
         losses = [epoch.loss for epoch in self.history.epochs if epoch.stage == self.stage][-3:]
+        if len(losses) < 3:
+            return False
         small = self.options.tolerance * abs(losses[-1])
-        return len(losses) == 3 and losses[0] - losses[1] <= small and losses[1] - losses[2] <= small
+        return losses[0] - losses[1] <= small and losses[1] - losses[2] <= small
 
     def descend(self, make: MakeOptimizer) -> None:
         """Some images of one size a step, in random order."""
@@ -181,12 +195,11 @@ class _Run:
         self.history.ended = f"{self.history.epochs[-1].number} epochs"
 
     def warn(self) -> None:
-        """One warning for all that inference warned of in this stage; points that a line search left may be bad."""
-        risk = self.risk
-        if risk.doubts or risk.doubtful > SOME * risk.evaluations:
+        """One warning for all that inference warned of in this stage, points that a line search has left apart."""
+        if self.doubts and (self.doubts[-1][0] == self.steps or len(self.doubts) > SOME * self.steps):
             warnings.warn(
-                f"in {risk.doubtful} of {risk.evaluations} evaluations of {type(risk.goal).__name__} inference gave a "
-                f"doubtful answer (more sweeps or damping may help), first: {risk.first_doubt}",
+                f"in {len(self.doubts)} of {self.steps} steps for {type(self.risk.goal).__name__} inference gave a "
+                f"doubtful answer (more sweeps or damping may help), first: {self.doubts[0][1]}",
                 GradientWarning,
                 stacklevel=callers_level(),
             )
@@ -201,8 +214,8 @@ class _Run:
         total = 0.0
         for place in generator.permutation(len(pieces)).tolist():
             piece = self._piece(pieces[place])
-            self.risk.evaluations += 1
             value = float(take_step(optimizer, lambda piece=piece: self.risk.step(piece)))  # type: ignore[misc]
+            self.stepped()
             if not math.isfinite(value):
                 raise TrainingError(f"the loss became {value}; try a lower rate, or damp inference")
             total += value * len(piece.block)

@@ -118,8 +118,11 @@ LENGTHS = ((1, 1), (2, 2), (3, 4), (5, 9), (10, 19), (20, 10**6))  # of arcs, as
 def by_length(gold: Sequence[Sentence], system: Sequence[Sentence]) -> list[dict[str, Any]]:
     """Recall and precision of arcs by their length, punctuation left out; arcs of the root by themselves.
 
-    A row each: ``length`` (``"root"``, ``"1"``, ``"3-4"``, ...), ``recall``, ``precision``, ``gold``, ``system``.
+    A row each: ``length`` (``"root"``, ``"1"``, ``"3-4"``, ...), ``recall``, ``precision``, ``gold``, ``system``. Both
+    must have the same words.
     """
+    if [s.forms for s in gold] != [s.forms for s in system]:
+        raise ValueError("scores by length need the same words in both; other texts have only scores of the whole")
     right: dict[str, int] = {}
     of_gold: dict[str, int] = {}
     of_system: dict[str, int] = {}

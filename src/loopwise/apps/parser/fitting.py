@@ -64,7 +64,7 @@ class Plan:
             **self.data.identity(),
             "structure": identify(self.structure),
             "inference": identify(self.run),
-            "templates": identify(self.templates),
+            "templates": f"{identify(self.templates)}, version {self.templates.version}",
             "pruning": identify(self.pruning),
             "objectives": identify(list(self.objectives)),
             "settings": identify(settings),

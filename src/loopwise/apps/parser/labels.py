@@ -34,7 +34,7 @@ class Labeller:
     @staticmethod
     def learn(corpus: Corpus, vocabulary: Vocabulary, templates: Templates) -> Labeller:
         """The relations that each pair of tags has; the weights are still to come."""
-        size = vocabulary.tags
+        size = vocabulary.coarse_tags
         words = corpus.word_columns[corpus.heads[corpus.word_columns] >= 0]
         first = np.repeat(corpus.start[:-1] + 1, corpus.lengths)[corpus.heads[corpus.word_columns] >= 0]
         coarse = corpus.tokens[3].astype(np.int64)

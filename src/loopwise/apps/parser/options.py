@@ -41,6 +41,13 @@ class Templates:
             raise ValueError(f"cutoff must be at least 1, which keeps all words, not {self.cutoff}")
 
     @property
+    def version(self) -> int:
+        """Of the lists of templates, which weights belong to."""
+        from loopwise.kernels.parser_features import VERSION
+
+        return VERSION
+
+    @property
     def flags(self) -> int:
         """As kernels read them."""
         from loopwise.kernels.parser_features import COARSE_COPIES, FULL, RICH

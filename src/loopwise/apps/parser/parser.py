@@ -5,6 +5,7 @@ In: CoNLL-U or CoNLL-X files, or their sentences. Out: trees with relations and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from loopwise.apps.parser.phases import Counted, Record
 from loopwise.apps.parser.preparing import Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
 from loopwise.apps.parser.table import Floats
 from loopwise.apps.parser.training import RATE, Settings
-from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
+from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike
@@ -33,8 +34,10 @@ from loopwise.kernels.threads import available_threads
 from loopwise.learn.checkpoint import identify
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
+from loopwise.notices import DataWarning, callers_level
 
 Given = PathLike | Sequence[Sentence]
+MOSTLY = 0.5  # the share of unknown tags that is worth a word
 CONFIDENCE = "ArcConfidence"  # how the last column calls an arc's belief
 
 
@@ -265,9 +268,10 @@ class Parser:
         words = corpus.word_columns
         return parses.confidence(corpus)[words], parses.heads[words] == corpus.heads[words]
 
-    def pruning_report(self, gold: Given, *, threads: int | None = None) -> dict[str, float]:
-        """What pruning leaves of gold trees: :func:`loopwise.apps.parser.arcs.oracle`."""
-        corpus = encode(self._read(gold), self.vocabulary)
+    def pruning_report(self, gold: Given, *, threads: int | None = None, skip_bad: bool = False) -> dict[str, float]:
+        """What pruning leaves of gold trees: :func:`loopwise.apps.parser.arcs.oracle`; ``skip_bad`` as in
+        :meth:`fit`."""
+        corpus = encode(with_trees(self._read(gold), False, skip_bad), self.vocabulary)
         arcs = self._arcs(corpus, None, threads or available_threads())
         return oracle(corpus, arcs, self.structure)
 
@@ -289,6 +293,7 @@ class Parser:
     ) -> tuple[Corpus, Parses, Small | None]:
         pieces, cores = self._trained(), threads or available_threads()
         corpus = encode(sentences, self.vocabulary)
+        self._check_tags(corpus)
         arcs = self._arcs(corpus, corpus.heads if partial else None, cores)
         parses = pieces.model.parse(corpus, arcs, self.vocabulary.tags, cores, by_odds)
         if parses.failed.any():
@@ -303,6 +308,19 @@ class Parser:
         if pieces.labeller is not None:
             labels = pieces.labeller.relations(corpus, parses.heads, self.vocabulary, cores)
         return corpus, parses, labels
+
+    def _check_tags(self, corpus: Corpus) -> None:
+        """A warning where most tags are not those of training: the parser then hardly sees anything."""
+        for row, kind, column in ((2, "fine", "XPOS"), (3, "coarse", "UPOS")):
+            unknown = corpus.tokens[row, corpus.word_columns] == UNKNOWN
+            if unknown.size and unknown.mean() > MOSTLY:
+                warnings.warn(
+                    DataWarning(
+                        f"{unknown.mean():.0%} of the {kind} tags ({column}) do not occur in the training data; give "
+                        "tags of the same kind, or train on tags like these"
+                    ),
+                    stacklevel=callers_level(),
+                )
 
     def _arcs(self, corpus: Corpus, given: Small | None, threads: int) -> Arcs:
         return self.pruner.arcs(corpus, self.structure, self.vocabulary.tags, given, threads)

@@ -80,7 +80,7 @@ def run_phase(
             progress, best, settings = _resume(record.current, table, settings)
         else:
             if start is not None:
-                table.set_weights(start)
+                table.start_from(start, settings.l2 > 0)
                 if evaluate is not None:
                     progress, best = Progress([], 0, evaluate(start)), start
             if probe:

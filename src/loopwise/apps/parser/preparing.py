@@ -79,8 +79,12 @@ def encode_data(
     if not sentences:
         raise ValueError("there is no sentence with words to train on; give at least one")
     vocabulary = Vocabulary.learn(sentences, cutoff)
-    held_out = None if dev is None else encode(with_trees(dev, single_root, skip_bad), vocabulary)
-    return Data(encode(sentences, vocabulary), held_out, vocabulary, cutoff)
+    if dev is None:
+        return Data(encode(sentences, vocabulary), None, vocabulary, cutoff)
+    held_out = with_trees(dev, single_root, skip_bad)
+    if not held_out:
+        raise ValueError("there is no sentence with words in the development data; give at least one, or no such data")
+    return Data(encode(sentences, vocabulary), encode(held_out, vocabulary), vocabulary, cutoff)
 
 
 def with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool) -> list[Sentence]:

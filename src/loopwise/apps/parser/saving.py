@@ -47,6 +47,7 @@ def save(parser: Parser, path: PathLike) -> None:
         "structure": dataclasses.asdict(parser.structure),
         "inference": _inference_json(parser.inference),
         "templates": dataclasses.asdict(model.templates),
+        "template_version": model.templates.version,
         "pruning": None if parser.pruning is None else dataclasses.asdict(parser.pruning),
         "relations": None if labeller is None else dataclasses.asdict(labeller.templates),
         "vocabulary": parser.vocabulary.to_json(),
@@ -60,6 +61,10 @@ def load(path: PathLike) -> Parser:
     tensors, description = read_container(path)
     if description.get("kind") != KIND:
         raise FormatError(display_name(path), None, "this is no parser but another file of loopwise")
+    if description.get("template_version") != Templates().version:
+        raise FormatError(
+            display_name(path), None, "this parser has features of another version of loopwise; train it again"
+        )
     try:
         return _build(tensors, description)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as problem:
@@ -94,14 +99,12 @@ def _build(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Par
 
 def _check(vocabulary: Vocabulary, pruner: Pruner, labeller: Labeller | None) -> None:
     """Sizes that kernels rely on."""
-    from loopwise.apps.parser.vocabulary import RESERVED
-
-    size = RESERVED + len(vocabulary.coarse)
+    size = vocabulary.coarse_tags
     if pruner.longest.shape != (size, size, 2):
         raise ValueError(f"lengths of arcs are of shape {pruner.longest.shape}, not {(size, size, 2)}")
     if labeller is not None:
         start, allowed = labeller.allowed_start, labeller.allowed
-        sizes = start.shape == (vocabulary.tags**2 + 1,) and start[0] == 0 and start[-1] == len(allowed)
+        sizes = start.shape == (size**2 + 1,) and start[0] == 0 and start[-1] == len(allowed)
         if not (sizes and (start[1:] > start[:-1]).all()):
             raise ValueError("relations of tags are not listed as they should be")
         if allowed.min() < 0 or allowed.max() >= len(vocabulary.relations):

@@ -60,6 +60,13 @@ class Table:
         """Other weights; what the optimiser remembers stays."""
         self.cells[:, 0] = weights
 
+    def start_from(self, weights: Floats, regularised: bool) -> None:
+        """Begins at trained weights. A prior would send those without any gradient yet to 0 at once: an unknown scale
+        counts as 1."""
+        self.set_weights(weights)
+        if regularised:
+            self.cells[:, 1] = weights != 0
+
     def forget(self) -> None:
         """A fresh optimiser; the weights stay."""
         self.cells[:, 1:] = 0.0

@@ -115,6 +115,8 @@ def find_weights(table: Table, indices: list[Small], rate: float, l2: float, thr
     from loopwise.kernels.parser_parts import find_rows
 
     total = sum(len(index) for index in indices)
+    if total * threads > np.iinfo(np.int32).max:
+        raise ValueError(f"a batch reads {total} weights, which is too many; prune, or take smaller batches")
     positions = [np.empty(len(index), np.int32) for index in indices]
     offsets = [total * part for part in range(threads)]
     weights = np.empty(total * threads, np.float32)
@@ -171,7 +173,7 @@ def train_table(
     now = Progress([]) if progress is None else progress
     count = len(task.corpus)
     l2 = settings.l2 / max(1, count)
-    stale = len(now.epochs) - (now.best or 0) if now.epochs else 0
+    stale = 0 if now.best is None else len(now.epochs) - now.best
     while not now.ended:
         begin, number = time.perf_counter(), len(now.epochs) + 1
         loss = run_epoch(task, table, settings, number, l2, tell)

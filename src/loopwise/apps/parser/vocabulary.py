@@ -72,6 +72,11 @@ class Vocabulary:
         """One more than the largest number of a tag."""
         return RESERVED + max(len(self.fine), len(self.coarse))
 
+    @property
+    def coarse_tags(self) -> int:
+        """The same of coarse ones alone."""
+        return RESERVED + len(self.coarse)
+
     @cached_property
     def numbers(self) -> dict[str, dict[str, int]]:
         """Numbers by name, for each kind of name."""

@@ -141,9 +141,15 @@ def measured_curvature(params: Iterable[Tensor], loss: Callable[[], Tensor], ste
     try:
         walk.start()
         for place, size in enumerate(step * np.maximum(1.0, np.abs(origin))):
-            point = origin.copy()
-            point[place] += size
-            rows.append((walk.evaluate(point)[1] - walk.best_gradient) / size)
+            for moved_by in (size, -size):  # forward, or back where the loss is not finite there
+                point = origin.copy()
+                point[place] += moved_by
+                value, gradient = walk.evaluate(point)
+                if math.isfinite(value) and np.isfinite(gradient).all():
+                    rows.append((gradient - walk.best_gradient) / moved_by)
+                    break
+            else:
+                raise ValueError("the curvature cannot be measured where the loss is not finite on either side")
     finally:
         _write(moved, origin)
     return np.array(rows)
