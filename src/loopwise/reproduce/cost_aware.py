@@ -173,7 +173,9 @@ def _introduction(mode: str, protocol: Protocol, done: int, of: int) -> list[str
         "first made stronger, so that gates leave the dense model as it is. Gradients do not go through the features "
         "of policies: where beliefs hardly change, their logarithms have slopes that drown the loss's.",
         "At equal cost: a mixture of a curve's best systems with that mean cost. Areas: between a curve and the worst "
-        "corner of all curves of its figure, cost in powers of ten.",
+        "corner of all curves of its figure, cost in powers of ten. Where one of two curves did not reach a level on "
+        "every truth, that level decides nothing; a claim about levels holds if at least half of them are decided and "
+        "all of these hold.",
     ]
     if mode != FULL:
         texts.append(

@@ -92,9 +92,10 @@ def _fewer(study: Study, which: str) -> Claim:
     )
     dense = {truth: points[0]["loss"] for truth, points in study.points(which, DENSE).items()}
     rows = at_equal_cost(study, which, OURS, [0.1 * dense_messages(study)])
-    shared = [truth for truth in rows if truth in dense and math.isfinite(rows[truth][0])]
-    if not shared:
-        return Claim(name, text, None, "")
+    shared = [truth for truth in rows if truth in dense]
+    reached = sum(math.isfinite(rows[truth][0]) for truth in shared)
+    if not shared or reached < len(shared):
+        return Claim(name, text, None, f"a tenth was reached on {reached} of {len(shared)} truths" if shared else "")
     pruned, whole = _mean([rows[truth][0] for truth in shared]), _mean([dense[truth] for truth in shared])
     best = min(whole, min((mean.loss for mean in averaged(study, which, OURS)), default=whole))
     holds = pruned - whole <= MODEST * (CHANCE - whole)
