@@ -1,7 +1,7 @@
 """Optimisers, as torch optimisers are, and what goes with them."""
 
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
-from loopwise.learn.optim.lbfgs import LBFGS
+from loopwise.learn.optim.lbfgs import LBFGS, measured_curvature
 from loopwise.learn.optim.probe import Probe, probe
 from loopwise.learn.optim.smd import SMD
 from loopwise.learn.optim.steps import clip_gradients, finish, inverse_square_root, take_step
@@ -14,6 +14,7 @@ __all__ = [
     "clip_gradients",
     "finish",
     "inverse_square_root",
+    "measured_curvature",
     "probe",
     "take_step",
 ]

@@ -57,7 +57,8 @@ class LBFGS(torch.optim.Optimizer):
     gradient_tolerance, loss_tolerance:
         Stop when the largest gradient entry, or the relative change of the loss, is below.
     curvature:
-        About what the matrix of second derivatives at the start is, all parameters in a row: the first step is then
+        About what the matrix of second derivatives at the start is, all parameters in a row, such as
+        :func:`measured_curvature` finds on a part of the data: the first step is then
         Newton's, and directions along which the loss hardly bends are as near as others. It need not be positive:
         directions count by the size of their curvature, those below a ten-thousandth of the largest as that.
     callback:
