@@ -35,16 +35,20 @@ from loopwise.kernels.eisner_charts import (
     outside_tangent,
 )
 from loopwise.kernels.eisner_log import inside_log, inside_log_tangent, outside_log, outside_log_tangent
+from loopwise.kernels.elementary import exp_all, log_all
 from loopwise.kernels.tree_columns import (
     LEAST_OFF,
     LEAST_ON,
     column_seeds,
+    find_tops,
     finish_adjoint,
+    leave_out,
     read_columns,
     relative_direction,
 )
 
-GROWTH = 6.75  # there are about 6.75^n projective trees: a column of more equal weights is scaled down by so much
+GROWTH = 6.75  # there are about 6.75^n projective trees: a column of more weights is scaled down by so many of them
+TRIALS = 2  # in the probability domain, the second with columns scaled by what Z came to
 RANGE = 1e140  # charts within this and its inverse are trusted: products of two of them stay in float64
 
 
@@ -59,36 +63,49 @@ def load_weights(scores, n, in_log, charts):
     """Scaled weights (or their logs) into the first matrix; the log of what was divided out, -inf if no tree is left.
 
     Every tree has one edge in each column, so columns may be scaled freely. Charts then hold numbers of the order of 1
-    both for flat scores (S equal weights in a column, 6.75^n trees) and for peaked ones (one weight of 1)."""
-    width, shift = n + 1, 0.0
-    for place in range(width * width):
-        charts[WEIGHT * width * width + place] = -np.inf if in_log else 0.0
+    both for flat scores (S equal weights in a column, 6.75^n trees) and for peaked ones (one weight of 1); between the
+    two, a tree is worth as much as if each column had its mean weight throughout."""
+    width, size, shift = n + 1, (n + 1) * (n + 1), 0.0
+    weights, best, top = charts[WEIGHT * size : (WEIGHT + 1) * size], np.empty(width, np.int64), np.empty(width)
+    weights[:] = scores
+    leave_out(weights, width, -np.inf)
+    find_tops(weights, width, best, top)
+    top[0] = 0.0
     for column in range(1, width):
-        top, forced = -np.inf, 0
-        for head in range(width):
-            if head != column:
-                top = max(top, scores[head * width + column])
-                forced += scores[head * width + column] == np.inf
-        if top == -np.inf or forced > 1:
+        if top[column] == -np.inf or (top[column] == np.inf and not _keep_forced(weights, width, column)):
             return -np.inf
-        total = 0.0
-        for head in range(width):
-            at = head * width + column
-            if head == column:
-                continue
-            value = scores[at] - top
-            if forced:
-                value = 0.0 if scores[at] == np.inf else -np.inf
-            charts[WEIGHT * width * width + at] = value if in_log else np.exp(value)
-            total += charts[WEIGHT * width * width + at]
-        shift += 0.0 if forced else top
-        if not in_log and not forced:
-            scale = min(total, GROWTH)
-            shift += np.log(scale)
-            for head in range(width):
-                if head != column:
-                    charts[WEIGHT * width * width + head * width + column] /= scale
+        top[column] = 0.0 if top[column] == np.inf else top[column]
+        shift += top[column]
+    for head in range(width):
+        for column in range(width):
+            weights[np.uint64(head * width + column)] -= top[column]
+    if in_log:
+        return shift
+    exp_all(weights)
+    total, count = np.zeros(width), np.zeros(width)
+    for head in range(width):
+        for column in range(width):
+            total[column] += weights[np.uint64(head * width + column)]
+            count[column] += 1.0 if weights[np.uint64(head * width + column)] > 0.0 else 0.0
+    for column in range(1, width):
+        total[column] = max(1.0, total[column] * min(1.0, GROWTH / count[column]))
+        shift += np.log(total[column])
+    total[0] = 1.0
+    for head in range(width):
+        for column in range(width):
+            weights[np.uint64(head * width + column)] /= total[column]
     return shift
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _keep_forced(weights, width, column):
+    """Leaves a column its edge that must be there, with log weight 0; False if there are several."""
+    forced = 0
+    for head in range(width):
+        at = head * width + column
+        forced += weights[at] == np.inf
+        weights[at] = 0.0 if weights[at] == np.inf else -np.inf
+    return forced == 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -114,13 +131,19 @@ def inside_outside(scores, n, single_root, charts, log_gradient):
     shift = load_weights(scores, n, False, charts)
     if shift == -np.inf:
         return -np.inf, False
-    total = inside(charts, n, single_root)
-    if 1.0 / RANGE < total < RANGE:
-        outside(charts, n, single_root)
-        if _trusted(charts, scores, n, total):
-            for at in range(size):
-                log_gradient[at] = np.log(charts[GRADIENT * size + at])
-            return shift + np.log(total), False
+    for _ in range(TRIALS):
+        total = inside(charts, n, single_root)
+        if 1.0 / RANGE < total < RANGE:
+            outside(charts, n, single_root)
+            if _trusted(charts, scores, n, total):
+                log_gradient[:] = charts[GRADIENT * size : (GRADIENT + 1) * size]
+                log_all(log_gradient)
+                return shift + np.log(total), False
+        if not 0.0 < total < np.inf:
+            break
+        scale = total ** (1.0 / n)  # columns that bring Z to 1, and with it the charts on the way
+        charts[WEIGHT * size : (WEIGHT + 1) * size] /= scale
+        shift += n * np.log(scale)
     shift = load_weights(scores, n, True, charts)
     log_total = inside_log(charts, n, single_root)
     if log_total == -np.inf:

@@ -41,21 +41,30 @@ def _add(charts, target, scale, source, count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _dot(charts, first, second, count):
-    one, two, end = np.uint64(first), np.uint64(second), np.uint64(first + count)
-    a = b = c = d = 0.0
-    while one + _FOUR <= end:
-        a += charts[one] * charts[two]
-        b += charts[one + _ONE] * charts[two + _ONE]
-        c += charts[one + _TWO] * charts[two + _TWO]
-        d += charts[one + _THREE] * charts[two + _THREE]
+def _share(charts, given, factor, target, scale, count):
+    """What the adjoint of :func:`_add` leaves: the products of a row ``given`` with ``factor``, summed, and the row
+    times ``scale``, added to ``target``. One pass: the row is read once."""
+    by, one, to, end = np.uint64(given), np.uint64(factor), np.uint64(target), np.uint64(given + count)
+    p = q = r = s = 0.0
+    while by + _FOUR <= end:
+        a, b, c, d = charts[by], charts[by + _ONE], charts[by + _TWO], charts[by + _THREE]
+        p += a * charts[one]
+        q += b * charts[one + _ONE]
+        r += c * charts[one + _TWO]
+        s += d * charts[one + _THREE]
+        a, b = charts[to] + scale * a, charts[to + _ONE] + scale * b
+        c, d = charts[to + _TWO] + scale * c, charts[to + _THREE] + scale * d
+        charts[to], charts[to + _ONE], charts[to + _TWO], charts[to + _THREE] = a, b, c, d
+        by += _FOUR
         one += _FOUR
-        two += _FOUR
-    total = (a + b) + (c + d)
-    while one < end:
-        total += charts[one] * charts[two]
+        to += _FOUR
+    total = (p + q) + (r + s)
+    while by < end:
+        total += charts[by] * charts[one]
+        charts[to] += scale * charts[by]
+        by += _ONE
         one += _ONE
-        two += _ONE
+        to += _ONE
     return total
 
 
@@ -79,21 +88,31 @@ def _add_tangent(charts, tangents, target, scale, source, count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _dot_tangent(charts, tangents, first, second, count):
-    one, two, end = np.uint64(first), np.uint64(second), np.uint64(first + count)
-    a = b = c = d = 0.0
-    while one + _FOUR <= end:
-        a += tangents[one] * charts[two] + charts[one] * tangents[two]
-        b += tangents[one + _ONE] * charts[two + _ONE] + charts[one + _ONE] * tangents[two + _ONE]
-        c += tangents[one + _TWO] * charts[two + _TWO] + charts[one + _TWO] * tangents[two + _TWO]
-        d += tangents[one + _THREE] * charts[two + _THREE] + charts[one + _THREE] * tangents[two + _THREE]
+def _share_tangent(charts, tangents, given, factor, target, scale, count):
+    """The derivative of :func:`_share`; ``scale`` is the place of the scalar."""
+    value, moved = charts[scale], tangents[scale]
+    by, one, to, end = np.uint64(given), np.uint64(factor), np.uint64(target), np.uint64(given + count)
+    p = q = r = s = 0.0
+    while by + _FOUR <= end:
+        a, b, c, d = charts[by], charts[by + _ONE], charts[by + _TWO], charts[by + _THREE]
+        e, f, g, h = tangents[by], tangents[by + _ONE], tangents[by + _TWO], tangents[by + _THREE]
+        p += e * charts[one] + a * tangents[one]
+        q += f * charts[one + _ONE] + b * tangents[one + _ONE]
+        r += g * charts[one + _TWO] + c * tangents[one + _TWO]
+        s += h * charts[one + _THREE] + d * tangents[one + _THREE]
+        a, b = tangents[to] + (moved * a + value * e), tangents[to + _ONE] + (moved * b + value * f)
+        c, d = tangents[to + _TWO] + (moved * c + value * g), tangents[to + _THREE] + (moved * d + value * h)
+        tangents[to], tangents[to + _ONE], tangents[to + _TWO], tangents[to + _THREE] = a, b, c, d
+        by += _FOUR
         one += _FOUR
-        two += _FOUR
-    total = (a + b) + (c + d)
-    while one < end:
-        total += tangents[one] * charts[two] + charts[one] * tangents[two]
+        to += _FOUR
+    total = (p + q) + (r + s)
+    while by < end:
+        total += tangents[by] * charts[one] + charts[by] * tangents[one]
+        tangents[to] += moved * charts[by] + value * tangents[by]
+        by += _ONE
         one += _ONE
-        two += _ONE
+        to += _ONE
     return total
 
 
@@ -149,12 +168,16 @@ def outside(charts, n, single_root):
         if i > 0:
             for r in range(n - 1, i - 1, -1):
                 out, into = OUT_LEFT * size + row + r, r * m + r + 1
-                charts[out] += _dot(charts, out + 1, INTO_LEFT * size + into, n - r)
-                _add(charts, OUT_INTO_LEFT * size + into, charts[LEFT * size + row + r], out + 1, n - r)
+                left = charts[LEFT * size + row + r]
+                charts[out] += _share(
+                    charts, out + 1, INTO_LEFT * size + into, OUT_INTO_LEFT * size + into, left, n - r
+                )
         for k in range(n - 1, i - 1, -1):
             below, at, mirrored = (k + 1) * m + k + 1, row + k + 1, (k + 1) * m + i
-            to_right = _dot(charts, OUT_RIGHT * size + at, RIGHT * size + below, n - k)
-            _add(charts, OUT_RIGHT * size + below, charts[INTO_RIGHT * size + at], OUT_RIGHT * size + at, n - k)
+            into_right, right = charts[INTO_RIGHT * size + at], charts[RIGHT * size + at - 1]
+            to_right = _share(
+                charts, OUT_RIGHT * size + at, RIGHT * size + below, OUT_RIGHT * size + below, into_right, n - k
+            )
             to_left, split = charts[OUT_INTO_LEFT * size + at], charts[SPLIT * size + at]
             charts[OUT_INTO_RIGHT * size + at] = to_right
             charts[GRADIENT * size + at] = to_right * split
@@ -162,8 +185,9 @@ def outside(charts, n, single_root):
             if i > 0:
                 charts[GRADIENT * size + mirrored] = to_left * split
                 charts[OUT_SPLIT * size + at] += to_left * charts[WEIGHT * size + mirrored]
-            charts[OUT_RIGHT * size + at - 1] += _dot(charts, OUT_SPLIT * size + at, LEFT * size + below, n - k)
-            _add(charts, OUT_LEFT * size + below, charts[RIGHT * size + at - 1], OUT_SPLIT * size + at, n - k)
+            charts[OUT_RIGHT * size + at - 1] += _share(
+                charts, OUT_SPLIT * size + at, LEFT * size + below, OUT_LEFT * size + below, right, n - k
+            )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -209,13 +233,16 @@ def outside_tangent(charts, tangents, n, single_root):
         if i > 0:
             for r in range(n - 1, i - 1, -1):
                 out, into = OUT_LEFT * size + row + r, r * m + r + 1
-                tangents[out] += _dot_tangent(charts, tangents, out + 1, INTO_LEFT * size + into, n - r)
-                _add_tangent(charts, tangents, OUT_INTO_LEFT * size + into, LEFT * size + row + r, out + 1, n - r)
+                left, to_left = LEFT * size + row + r, OUT_INTO_LEFT * size + into
+                tangents[out] += _share_tangent(
+                    charts, tangents, out + 1, INTO_LEFT * size + into, to_left, left, n - r
+                )
         for k in range(n - 1, i - 1, -1):
             below, at, mirrored = (k + 1) * m + k + 1, row + k + 1, (k + 1) * m + i
             out, split = OUT_RIGHT * size + at, OUT_SPLIT * size + at
-            to_right = _dot_tangent(charts, tangents, out, RIGHT * size + below, n - k)
-            _add_tangent(charts, tangents, OUT_RIGHT * size + below, INTO_RIGHT * size + at, out, n - k)
+            to_right = _share_tangent(
+                charts, tangents, out, RIGHT * size + below, OUT_RIGHT * size + below, INTO_RIGHT * size + at, n - k
+            )
             old, weight, inner = OUT_INTO_RIGHT * size + at, WEIGHT * size + at, SPLIT * size + at
             tangents[old] = to_right
             tangents[GRADIENT * size + at] = to_right * charts[inner] + charts[old] * tangents[inner]
@@ -224,5 +251,6 @@ def outside_tangent(charts, tangents, n, single_root):
                 old, weight = OUT_INTO_LEFT * size + at, WEIGHT * size + mirrored
                 tangents[GRADIENT * size + mirrored] = tangents[old] * charts[inner] + charts[old] * tangents[inner]
                 tangents[split] += tangents[old] * charts[weight] + charts[old] * tangents[weight]
-            tangents[out - 1] += _dot_tangent(charts, tangents, split, LEFT * size + below, n - k)
-            _add_tangent(charts, tangents, OUT_LEFT * size + below, RIGHT * size + at - 1, split, n - k)
+            tangents[out - 1] += _share_tangent(
+                charts, tangents, split, LEFT * size + below, OUT_LEFT * size + below, RIGHT * size + at - 1, n - k
+            )

@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from loopwise.kernels.elementary import exp_all, log_all
+
 LEAST_ON, LEAST_OFF = -600.0, -500.0  # nats: adjoints of log-odds beyond are 0; their weights would leave float64
 SMALLEST = 1e-262  # exp(LEAST_ON), rounded
 
@@ -34,13 +36,22 @@ def _sum_of_others(scores, log_gradient, column, width, left_out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _best_head(scores, log_gradient, column, width):
-    best, top = -1, -np.inf
+def leave_out(values, width, value):
+    """Sets the cells that are no edge: into 0, and from a token to itself."""
     for head in range(width):
-        value = scores[head * width + column] + log_gradient[head * width + column]
-        if head != column and value > top:
-            best, top = head, value
-    return best, top
+        values[head * width] = values[head * width + head] = value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_tops(values, width, best, top):
+    """The first head of the largest value of each column, and that value."""
+    for column in range(width):
+        best[column], top[column] = 0, -np.inf
+    for head in range(width):
+        for column in range(width):
+            value = values[np.uint64(head * width + column)]
+            if value > top[column]:
+                best[column], top[column] = head, value
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -48,42 +59,63 @@ def read_columns(scores, log_gradient, n, log_on, log_off, messages):
     """log p, log(1 - p) and the log-odds that the tree sends each edge, log G - log sum over other heads of w G.
 
     A score of +inf is an edge that must be there, -inf one that must not; both are sent the right message. Cells that
-    are no edge (into 0, into themselves) get 0, 0, 0 for ``log_off`` and ``messages`` and -inf for ``log_on``."""
+    are no edge (into 0, into themselves) get 0, 0, 0 for ``log_off`` and ``messages`` and -inf for ``log_on``. All
+    columns at once, row by row; those without a second head to speak of, one by one."""
     width = n + 1
+    best, top = np.empty(width, np.int64), np.empty(width)
+    for at in range(np.uint64(width * width)):
+        log_on[at] = scores[at] + log_gradient[at]
+    leave_out(log_on, width, -np.inf)
+    find_tops(log_on, width, best, top)
+    top[0] = 0.0
     for head in range(width):
-        for column in (0, head):
-            at = head * width + column
-            log_on[at], log_off[at], messages[at] = -np.inf, 0.0, 0.0
+        for column in range(width):
+            messages[np.uint64(head * width + column)] = log_on[np.uint64(head * width + column)] - top[column]
+    exp_all(messages)
+    small, around, total = np.zeros(width), np.zeros(width), np.empty(width)
+    for head in range(width):  # sums over the heads before: those of the heads after are added on the way back
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            log_off[at] = around[column]
+            around[column] += messages[at]
+            small[column] += 0.0 if head == best[column] else messages[at]
+    around[:] = 0.0
+    for head in range(width - 1, -1, -1):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            others = log_off[at] + around[column]
+            around[column] += messages[at]
+            log_off[at] = small[column] if head == best[column] else others
+    log_all(log_off)
+    for column in range(width):
+        total[column] = np.log1p(small[column])
+    for head in range(width):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            messages[at] = log_gradient[at] - top[column] - log_off[at]
+            log_on[at] -= top[column] + total[column]
+            log_off[at] = min(log_off[at] - total[column], 0.0)
     for column in range(1, width):
-        best, top = _best_head(scores, log_gradient, column, width)
-        forced = top == np.inf
-        prefix = small = 0.0
-        for head in range(width):  # sums over the heads before: those of the heads after are added on the way back
-            at = head * width + column
-            if head != column and not forced:
-                log_on[at] = np.exp(scores[at] + log_gradient[at] - top)
-                log_off[at] = prefix
-                prefix += log_on[at]
-                small += log_on[at] if head != best else 0.0
-        rest, total = top + np.log(small), top + np.log1p(small)
-        if not small > SMALLEST:  # of what the others weigh, little or nothing is left in units of the best
-            rest, total = _sum_of_others(scores, log_gradient, column, width, best), top
-        suffix = 0.0
-        for head in range(width - 1, -1, -1):
-            at = head * width + column
-            if head == column:
-                continue
-            others = top
-            if head == best:
-                others = rest
-            elif not forced:
-                others = top + np.log(log_off[at] + suffix)
-            messages[at] = log_gradient[at] - others if log_gradient[at] > -np.inf else -np.inf
-            if forced:
-                log_on[at], log_off[at] = (0.0, -np.inf) if head == best else (-np.inf, 0.0)
-            else:
-                suffix += log_on[at]
-                log_on[at], log_off[at] = scores[at] + log_gradient[at] - total, min(others - total, 0.0)
+        if not small[column] > SMALLEST:
+            _read_column(scores, log_gradient, column, width, best[column], top[column], log_on, log_off, messages)
+    leave_out(log_on, width, -np.inf)
+    leave_out(log_off, width, 0.0)
+    leave_out(messages, width, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _read_column(scores, log_gradient, column, width, best, top, log_on, log_off, messages):
+    """A column whose best head must be there, or leaves the others little or nothing in units of its own weight."""
+    forced = top == np.inf
+    rest = _sum_of_others(scores, log_gradient, column, width, best)
+    for head in range(width):
+        at = head * width + column
+        others = rest if head == best else top
+        messages[at] = log_gradient[at] - others if log_gradient[at] > -np.inf else -np.inf
+        if forced:
+            log_on[at], log_off[at] = (0.0, -np.inf) if head == best else (-np.inf, 0.0)
+        else:
+            log_on[at], log_off[at] = scores[at] + log_gradient[at] - top, min(others - top, 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -95,39 +127,60 @@ def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, le
     cancel nothing. Adjoints of log-odds below ``least_on`` or above ``-least_off`` nats are left out. ``p`` is filled
     besides. O(n^2)."""
     width = n + 1
-    for place in range(width * width):
-        seeds[place] = p[place] = 0.0
-    for column in range(1, width):
-        best, top = -1, -np.inf
-        for head in range(width):
-            if head != column and log_on[head * width + column] > top:
-                best, top = head, log_on[head * width + column]
-        chief = best * width + column
-        mean = others = 0.0
-        for head in range(width):
-            at = head * width + column
-            if head == column:
-                continue
-            p[at] = np.exp(log_on[at])
-            if not np.isfinite(scores[at]):
-                continue
-            mean += p[at] * (marginal_adjoint[at] - marginal_adjoint[chief])
-            if logit_adjoint[at] != 0.0 and log_on[at] > least_on and log_off[at] > least_off:
-                seeds[at] = logit_adjoint[at]
-                if head != best:  # of probability at most 1/2: nothing is large
-                    others += logit_adjoint[at] * np.exp(-log_off[at])
-        first = seeds[chief]
-        for head in range(width):
-            at = head * width + column
-            if head == column or not np.isfinite(scores[at]):
-                continue
-            around = others
-            if head != best:
-                if seeds[at] != 0.0:
-                    around -= seeds[at] * np.exp(-log_off[at])
-                if first != 0.0:
-                    seeds[at] -= first * np.exp(log_on[at] - log_off[chief])
-            seeds[at] += p[at] * (marginal_adjoint[at] - marginal_adjoint[chief] - mean - around)
+    best, chief, mean = np.empty(width, np.int64), np.empty(width), np.zeros(width)
+    find_tops(log_on, width, best, chief)
+    for column in range(width):
+        chief[column] = marginal_adjoint[best[column] * width + column]
+    for at in range(np.uint64(width * width)):
+        p[at] = log_on[at]
+    exp_all(p)
+    for head in range(width):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            mean[column] += p[at] * (marginal_adjoint[at] - chief[column]) if np.isfinite(scores[at]) else 0.0
+    for head in range(width):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            seed = p[at] * (marginal_adjoint[at] - chief[column] - mean[column])
+            seeds[at] = seed if np.isfinite(scores[at]) else 0.0
+    for at in range(width * width):
+        if logit_adjoint[at] != 0.0:
+            _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds)
+            break
+    leave_out(seeds, width, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds):
+    given, odds, ratio = np.empty(width * width), np.empty(width * width), np.empty(width * width)
+    others, first, off = np.zeros(width), np.empty(width), np.empty(width)
+    for head in range(width):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            used = np.isfinite(scores[at]) and log_on[at] > least_on and log_off[at] > least_off
+            given[at] = logit_adjoint[at] if used else 0.0
+            odds[at] = -log_off[at] if used and head != best[column] else 0.0  # 1 / (1 - p) where p is at most 1/2
+    leave_out(given, width, 0.0)
+    for column in range(width):
+        chief = best[column] * width + column
+        first[column], off[column] = given[chief], log_off[chief] if given[chief] != 0.0 else 0.0
+    for head in range(width):
+        for column in range(width):
+            ratio[np.uint64(head * width + column)] = log_on[np.uint64(head * width + column)] - off[column]
+    exp_all(odds)
+    exp_all(ratio)
+    for head in range(width):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            others[column] += 0.0 if head == best[column] else given[at] * odds[at]
+    for head in range(width):
+        for column in range(width):
+            at = np.uint64(head * width + column)
+            around, seed = others[column], given[at]
+            if head != best[column]:
+                around -= given[at] * odds[at]
+                seed -= first[column] * ratio[at]
+            seeds[at] += seed - p[at] * around if np.isfinite(scores[at]) else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
