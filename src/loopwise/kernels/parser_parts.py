@@ -193,21 +193,47 @@ def score_parts(tokens, column, heads, mods, first, second, grandparents, flags,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_rows(index, low, high, offset, table, steps, rate, delta, l2, found, count, position, out):
-    """Rows of ``index`` in ``[low, high)`` that are not among ``found[:count]`` are added; ``position[k]`` says where
-    ``index[k]`` stands, plus ``offset``, and ``out`` holds its weight there, regularisation paid. The new count.
+def split_rows(index, start, size, ranges):
+    """The features of each range of the table, in their order: ``rows``, range after range, from ``first[r]`` on; and
+    where those of each part begin among them, ``starts[r, part]``. A range is dealt with by one thread alone."""
+    share, counts, first = ranges / size, np.zeros(ranges, np.int64), np.zeros(ranges + 1, np.int64)
+    for place in range(len(index)):
+        counts[np.int64(index[place] * share)] += 1
+    first[1:] = np.cumsum(counts)
+    rows, starts, at = np.empty(len(index), np.int32), np.zeros((ranges, len(start)), np.int64), first[:-1].copy()
+    for part in range(len(start) - 1):
+        for place in range(start[part], start[part + 1]):
+            of = np.int64(index[place] * share)
+            rows[at[of]] = index[place]
+            at[of] += 1
+        starts[:, part + 1] = at - first[:-1]
+    return rows, first, starts
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def join_positions(index, size, positions, first):
+    """Positions of the features in their own order, from those that stand range after range."""
+    share, at, joined = (len(first) - 1) / size, first[:-1].copy(), np.empty(len(index), np.int32)
+    for place in range(len(index)):
+        of = np.int64(index[place] * share)
+        joined[place] = positions[at[of]]
+        at[of] += 1
+    return joined
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_rows(index, offset, table, steps, rate, delta, l2, found, count, position, out):
+    """Rows of ``index`` that are not among ``found[:count]`` are added; ``position[k]`` says where ``index[k]`` stands,
+    plus ``offset``, and ``out`` holds its weight there, regularisation paid. The new count.
 
     ``table``: weights, squares, steps of the last update, marks. A mark says where among ``found`` a row may be;
-    whether it is there is seen from ``found`` itself (a sparse set: nothing has to be cleared). Threads may take a
-    range each.
+    whether it is there is seen from ``found`` itself (a sparse set: nothing has to be cleared).
     """
     weights, squares, last, marks = table
     for place in range(len(index)):
         if place + AHEAD < len(index):
             prefetch(marks, index[place + AHEAD])
         row = np.int64(index[place])
-        if row < low or row >= high:
-            continue
         slot = np.int64(marks[row])
         if slot >= count or found[slot] != row:
             slot = np.int64(count)
@@ -220,12 +246,10 @@ def find_rows(index, low, high, offset, table, steps, rate, delta, l2, found, co
 
 
 @njit(cache=True, nogil=True)
-def scatter_parts(adjoint, start, position, low, high, sums):
-    """Adds each part's adjoint to the sums of its weights, for positions in ``[low, high)``."""
+def scatter_parts(adjoint, start, position, offset, sums):
+    """Adds each part's adjoint to the sums of its weights, the first of which stands at ``offset``."""
     for part in range(len(adjoint)):
         value = adjoint[part]
         if value != 0.0:
             for place in range(start[part], start[part + 1]):
-                where = position[place] - low
-                if where >= 0 and where < high - low:
-                    sums[where, 0] += value
+                sums[position[place] - offset, 0] += value

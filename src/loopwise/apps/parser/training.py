@@ -83,19 +83,42 @@ def batch_step(
     costs = task.corpus.lengths[chosen].astype(np.float64) ** 2
     chunks = split_by_cost(chosen, costs, threads)
     parts = in_threads(len(chunks), lambda place: task.build(chunks[place], table.size))
-    found = find_weights(table, [part[-1] for part in parts], rate, l2, threads)
+    found = find_weights(table, [(part[-1], part[-2]) for part in parts], rate, l2, threads)
     steps = in_threads(
         len(chunks),
         lambda place: task.step(
-            chunks[place], parts[place], found.positions[place], found.weights, 1.0 / len(chosen), share
+            chunks[place], parts[place], found.positions(place), found.weights, 1.0 / len(chosen), share
         ),
     )
     losses: Any = np.concatenate([loss for _, loss in steps])
     if not np.isfinite(losses).all():
         _complain(task, np.concatenate(chunks), losses)
     if update:
-        update_weights(table, found, [part[-2] for part in parts], [adjoint for adjoint, _ in steps], rate, l2)
+        update_weights(table, found, [adjoint for adjoint, _ in steps], rate, l2)
     return cast("Floats", losses)
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """The features of one chunk of sentences, those of each range of the table apart: ``rows`` of range r from
+    ``first[r]`` to ``first[r + 1]``; those of a part from ``starts[r, part]`` on, counted from there."""
+
+    rows: Small
+    first: Integers
+    starts: Integers
+    positions: Small  # of the rows, in the weights found
+
+    @classmethod
+    def of(cls, index: Small, start: Integers, size: int, ranges: int) -> Portion:
+        from loopwise.kernels.parser_parts import split_rows
+
+        rows, first, starts = index, np.array([0, len(index)]), start[None]
+        if ranges > 1:
+            rows, first, starts = split_rows(index, start, size, ranges)
+        return cls(rows, first, starts, np.empty(len(index), np.int32))
+
+    def part(self, place: int) -> slice:
+        return slice(self.first[place], self.first[place + 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,50 +127,66 @@ class Found:
     ``weights``.
     """
 
+    indices: list[Small]
+    portions: list[Portion]
     rows: list[Integers]
-    offsets: list[int]
-    positions: list[Small]  # of each feature of each chunk, in `weights`
+    offsets: Integers
     weights: Floats
+    size: int  # of the table
+
+    def positions(self, chunk: int) -> Small:
+        """Where the weights of a chunk's features stand, as its sentences list them."""
+        from loopwise.kernels.parser_parts import join_positions
+
+        portion = self.portions[chunk]
+        if len(self.rows) == 1:
+            return portion.positions
+        joined: Small = join_positions(self.indices[chunk], self.size, portion.positions, portion.first)
+        return joined
 
 
-def find_weights(table: Table, indices: list[Small], rate: float, l2: float, threads: int) -> Found:
-    """Gathers what a batch reads, regularisation paid, so that random access to the table happens once a weight."""
+def find_weights(table: Table, features: list[tuple[Small, Integers]], rate: float, l2: float, threads: int) -> Found:
+    """Gathers what a batch reads, regularisation paid, so that random access to the table happens once a weight.
+
+    ``features``: of each chunk, with where those of each part begin. A range of the table belongs to one thread, and so
+    does every array that is written meanwhile: threads never wait for each other's cache lines."""
     from loopwise.kernels.parser_parts import find_rows
 
-    total = sum(len(index) for index in indices)
-    if total * threads > np.iinfo(np.int32).max:
+    total = sum(len(index) for index, _ in features)
+    if total > np.iinfo(np.int32).max:
         raise ValueError(f"a batch reads {total} weights, which is too many; prune, or take smaller batches")
-    positions = [np.empty(len(index), np.int32) for index in indices]
-    offsets = [total * part for part in range(threads)]
-    weights = np.empty(total * threads, np.float32)
+    portions = in_threads(len(features), lambda place: Portion.of(*features[place], table.size, threads))
+    sizes = np.sum([np.diff(portion.first) for portion in portions], axis=0)
+    offsets = np.cumsum(sizes) - sizes
+    weights = np.empty(total, np.float32)
     views = (table.weights, table.squares, table.last, table.marks)
 
-    def find(part: int) -> Integers:
-        low, high = table.size * part // threads, table.size * (part + 1) // threads
-        rows, count = np.empty(total, np.int64), 0
-        for index, position in zip(indices, positions, strict=True):
+    def find(place: int) -> Integers:
+        rows, count = np.empty(sizes[place], np.int64), 0
+        for portion in portions:
+            here = portion.part(place)
             count = find_rows(
-                index, low, high, offsets[part], views, table.steps, rate, DELTA, l2, rows, count, position, weights
-            )
+                portion.rows[here], offsets[place], views, table.steps, rate, DELTA, l2, rows, count,
+                portion.positions[here], weights,
+            )  # fmt: skip
         return rows[:count]
 
-    return Found(in_threads(threads, find), offsets, positions, weights)
+    return Found([index for index, _ in features], portions, in_threads(threads, find), offsets, weights, table.size)
 
 
-def update_weights(
-    table: Table, found: Found, starts: list[Integers], adjoints: list[Any], rate: float, l2: float
-) -> None:
+def update_weights(table: Table, found: Found, adjoints: list[Any], rate: float, l2: float) -> None:
     """AdaGrad with composite mirror descent on the weights of a batch."""
     from loopwise.kernels.comid import step_rows
     from loopwise.kernels.parser_parts import scatter_parts
 
     table.steps += 1
 
-    def update(part: int) -> None:
-        rows, low = found.rows[part], found.offsets[part]
+    def update(place: int) -> None:
+        rows = found.rows[place]
         sums = np.zeros((len(rows), 1))
-        for adjoint, start, position in zip(adjoints, starts, found.positions, strict=True):
-            scatter_parts(adjoint, start, position, low, low + len(rows), sums)
+        for adjoint, portion in zip(adjoints, found.portions, strict=True):
+            positions = portion.positions[portion.part(place)]
+            scatter_parts(adjoint, portion.starts[place], positions, found.offsets[place], sums)
         step_rows(table.weights, table.squares, table.last, rows, sums, table.steps, rate, DELTA, 0.0, l2)
 
     in_threads(len(found.rows), update)
