@@ -49,7 +49,9 @@ from loopwise.kernels.tree_columns import (
 
 GROWTH = 6.75  # there are about 6.75^n projective trees: a column of more weights is scaled down by so many of them
 TRIALS = 2  # in the probability domain, the second with columns scaled by what Z came to
-RANGE = 1e140  # charts within this and its inverse are trusted: products of two of them stay in float64
+RANGE = 1e140  # Z and dZ/dw within this and its inverse are trusted: products of two such numbers stay in float64
+LOST = 1e-292  # what underflows is below 1e-308, and must be below the rounding of what is trusted
+LEAST_WEIGHT = -660.0  # nats below the largest of its column: a smaller weight would not be a normal number
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -59,12 +61,9 @@ def charts_size(n):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def load_weights(scores, n, in_log, charts):
-    """Scaled weights (or their logs) into the first matrix; the log of what was divided out, -inf if no tree is left.
-
-    Every tree has one edge in each column, so columns may be scaled freely. Charts then hold numbers of the order of 1
-    both for flat scores (S equal weights in a column, 6.75^n trees) and for peaked ones (one weight of 1); between the
-    two, a tree is worth as much as if each column had its mean weight throughout."""
+def load_weights(scores, n, charts):
+    """Log weights into the first matrix, the largest of each column 0; what they are short of the scores, in all, or
+    -inf if no tree is left. Every tree has one edge in each column, so columns may be scaled freely."""
     width, size, shift = n + 1, (n + 1) * (n + 1), 0.0
     weights, best, top = charts[WEIGHT * size : (WEIGHT + 1) * size], np.empty(width, np.int64), np.empty(width)
     weights[:] = scores
@@ -79,10 +78,22 @@ def load_weights(scores, n, in_log, charts):
     for head in range(width):
         for column in range(width):
             weights[np.uint64(head * width + column)] -= top[column]
-    if in_log:
-        return shift
+    return shift
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _leave_logs(charts, n):
+    """Log weights into weights of a scale at which charts hold numbers of the order of 1; the log of what was divided
+    out, or -inf if a weight is too small for that (the charts are then spoilt).
+
+    There are S equal weights in a column of flat scores, and 6.75^n trees; one weight of 1 in a peaked one, and one
+    tree; between the two, a tree is worth as much as if each column had its mean weight throughout."""
+    width, size, shift = n + 1, (n + 1) * (n + 1), 0.0
+    weights, total, count = charts[WEIGHT * size : (WEIGHT + 1) * size], np.zeros(width), np.zeros(width)
+    for at in range(size):
+        if -np.inf < weights[at] < LEAST_WEIGHT:
+            return -np.inf
     exp_all(weights)
-    total, count = np.zeros(width), np.zeros(width)
     for head in range(width):
         for column in range(width):
             total[column] += weights[np.uint64(head * width + column)]
@@ -109,48 +120,64 @@ def _keep_forced(weights, width, column):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _trusted(charts, scores, n, total):
-    """Whether the charts in the probability domain lost nothing: Z and dZ/dw of every edge are well within range."""
+def _trusted(charts, scores, n, least):
+    """Whether what was lost on the way in the probability domain is nothing beside dZ/dw of any edge that may be."""
     size = (n + 1) * (n + 1)
-    if not 1.0 / RANGE < total < RANGE:
-        return False
     for column in range(1, n + 1):
         for head in range(n + 1):
             at = head * (n + 1) + column
             value = charts[GRADIENT * size + at]
-            if head != column and scores[at] > -np.inf and not 1.0 / RANGE < value < RANGE:
+            if head != column and scores[at] > -np.inf and not least < value < RANGE:
                 return False
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def inside_outside(scores, n, single_root, charts, log_gradient):
-    """log Z (-inf: no tree), whether the charts hold logs, and into ``log_gradient`` log dZ/dw of every edge, also of
-    pruned ones, up to one constant a column (which :func:`read_columns` cancels)."""
-    size = (n + 1) * (n + 1)
-    shift = load_weights(scores, n, False, charts)
+def _in_probabilities(scores, n, single_root, charts):
+    """Charts of log weights that become those of weights; log Z short of the shift of the log weights, or -inf if they
+    do not fit float64.
+
+    The second trial has columns scaled so that Z is 1. What had underflowed by then is a product below 1e-308 times one
+    of at most the inverse of the first Z."""
+    size, least = (n + 1) * (n + 1), 1.0 / RANGE
+    shift = _leave_logs(charts, n)
     if shift == -np.inf:
-        return -np.inf, False
+        return -np.inf
     for _ in range(TRIALS):
         total = inside(charts, n, single_root)
-        if 1.0 / RANGE < total < RANGE:
+        if least < total < RANGE:
             outside(charts, n, single_root)
-            if _trusted(charts, scores, n, total):
-                log_gradient[:] = charts[GRADIENT * size : (GRADIENT + 1) * size]
-                log_all(log_gradient)
-                return shift + np.log(total), False
+            if _trusted(charts, scores, n, least):
+                return shift + np.log(total)
         if not 0.0 < total < np.inf:
-            break
-        scale = total ** (1.0 / n)  # columns that bring Z to 1, and with it the charts on the way
+            return -np.inf
+        least = max(least, LOST / total)
+        scale = total ** (1.0 / n)
         charts[WEIGHT * size : (WEIGHT + 1) * size] /= scale
         shift += n * np.log(scale)
-    shift = load_weights(scores, n, True, charts)
+    return -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def inside_outside(scores, n, single_root, charts, log_gradient):
+    """log Z (-inf: no tree), whether the charts hold logs, and into ``log_gradient`` log dZ/dw of every edge up to one
+    constant a column (which :func:`read_columns` cancels). For a pruned edge of less than 1e-140 it may be -inf."""
+    size = (n + 1) * (n + 1)
+    gradient = charts[GRADIENT * size : (GRADIENT + 1) * size]
+    shift = load_weights(scores, n, charts)
+    if shift == -np.inf:
+        return -np.inf, False
+    log_total = _in_probabilities(scores, n, single_root, charts)
+    if log_total > -np.inf:
+        log_gradient[:] = gradient
+        log_all(log_gradient)
+        return shift + log_total, False
+    load_weights(scores, n, charts)
     log_total = inside_log(charts, n, single_root)
     if log_total == -np.inf:
         return -np.inf, True
     outside_log(charts, n, single_root)
-    for at in range(size):
-        log_gradient[at] = charts[GRADIENT * size + at]
+    log_gradient[:] = gradient
     return shift + log_total, True
 
 

@@ -125,7 +125,7 @@ def _descend(charts, n, single_root, uniforms, heads):
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_projective(scores, n, single_root, charts, heads):
     """The tree of largest total score by Eisner's algorithm; its score, or -inf if there is none. O(n^3)."""
-    shift = load_weights(scores, n, True, charts)
+    shift = load_weights(scores, n, charts)
     if shift == -np.inf:
         return -np.inf
     best = _inside_max(charts, n, single_root)
@@ -140,7 +140,7 @@ def draw_projective(scores, n, single_root, uniforms, charts, heads):
     """Trees drawn from the distribution of ``scores``: ``heads[samples, n + 1]`` from ``uniforms[samples, 2 n + 1]``.
 
     log Z, or -inf if there is no tree. O(n^3) once, O(n^2) a tree."""
-    shift = load_weights(scores, n, True, charts)
+    shift = load_weights(scores, n, charts)
     if shift == -np.inf:
         return -np.inf
     total = inside_log(charts, n, single_root)

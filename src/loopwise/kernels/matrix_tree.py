@@ -232,7 +232,7 @@ def spanning_outside(scores, n, single_root, weights, log_gradient):
     """log Z (-inf: no tree), the penalty of root edges, and into ``log_gradient`` log dZ/dw up to a constant a column.
 
     ``weights`` (flat, n + 1 squared) is kept for :func:`spanning_pull_back`."""
-    shift = load_weights(scores, n, True, weights)
+    shift = load_weights(scores, n, weights)
     if shift == -np.inf:
         return -np.inf, 0.0
     penalty, least, nothing = 0.0, np.zeros(n + 1), np.empty(0)

@@ -192,18 +192,24 @@ def score_parts(tokens, column, heads, mods, first, second, grandparents, flags,
         pairs[pair] = total
 
 
+@njit(nogil=True, error_model="numpy", inline="always")
+def range_of(row, size, ranges):
+    """Which of ``ranges`` equal parts of a table a row is in."""
+    return np.int64(row * (ranges / size))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def split_rows(index, start, size, ranges):
     """The features of each range of the table, in their order: ``rows``, range after range, from ``first[r]`` on; and
     where those of each part begin among them, ``starts[r, part]``. A range is dealt with by one thread alone."""
-    share, counts, first = ranges / size, np.zeros(ranges, np.int64), np.zeros(ranges + 1, np.int64)
+    counts, first = np.zeros(ranges, np.int64), np.zeros(ranges + 1, np.int64)
     for place in range(len(index)):
-        counts[np.int64(index[place] * share)] += 1
+        counts[range_of(index[place], size, ranges)] += 1
     first[1:] = np.cumsum(counts)
     rows, starts, at = np.empty(len(index), np.int32), np.zeros((ranges, len(start)), np.int64), first[:-1].copy()
     for part in range(len(start) - 1):
         for place in range(start[part], start[part + 1]):
-            of = np.int64(index[place] * share)
+            of = range_of(index[place], size, ranges)
             rows[at[of]] = index[place]
             at[of] += 1
         starts[:, part + 1] = at - first[:-1]
@@ -213,9 +219,9 @@ def split_rows(index, start, size, ranges):
 @njit(cache=True, nogil=True, error_model="numpy")
 def join_positions(index, size, positions, first):
     """Positions of the features in their own order, from those that stand range after range."""
-    share, at, joined = (len(first) - 1) / size, first[:-1].copy(), np.empty(len(index), np.int32)
+    at, joined = first[:-1].copy(), np.empty(len(index), np.int32)
     for place in range(len(index)):
-        of = np.int64(index[place] * share)
+        of = range_of(index[place], size, len(first) - 1)
         joined[place] = positions[at[of]]
         at[of] += 1
     return joined

@@ -82,7 +82,7 @@ def best_spanning(scores, n, single_root, heads):
     (Stanojevic & Cohen 2021). O(n^2) a contraction, O(n^3) in all."""
     width, size = n + 1, (n + 1) * (n + 1)
     weights = np.empty(size)
-    shift = load_weights(scores, n, True, weights)
+    shift = load_weights(scores, n, weights)
     if shift == -np.inf:
         return -np.inf
     paid = 0.0

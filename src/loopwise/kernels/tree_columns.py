@@ -16,7 +16,7 @@ from numba import njit
 from loopwise.kernels.elementary import exp_all, log_all
 
 LEAST_ON, LEAST_OFF = -600.0, -500.0  # nats: adjoints of log-odds beyond are 0; their weights would leave float64
-SMALLEST = 1e-262  # exp(LEAST_ON), rounded
+SMALLEST = 1e-262  # below exp(LEAST_ON)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -59,7 +59,7 @@ def read_columns(scores, log_gradient, n, log_on, log_off, messages):
     """log p, log(1 - p) and the log-odds that the tree sends each edge, log G - log sum over other heads of w G.
 
     A score of +inf is an edge that must be there, -inf one that must not; both are sent the right message. Cells that
-    are no edge (into 0, into themselves) get 0, 0, 0 for ``log_off`` and ``messages`` and -inf for ``log_on``. All
+    are no edge (into 0, into themselves) get 0 for ``log_off`` and ``messages`` and -inf for ``log_on``. All
     columns at once, row by row; those without a second head to speak of, one by one."""
     width = n + 1
     best, top = np.empty(width, np.int64), np.empty(width)
@@ -137,12 +137,13 @@ def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, le
     for head in range(width):
         for column in range(width):
             at = np.uint64(head * width + column)
-            mean[column] += p[at] * (marginal_adjoint[at] - chief[column]) if np.isfinite(scores[at]) else 0.0
+            used = np.isfinite(scores[at]) and p[at] > 0.0
+            mean[column] += p[at] * (marginal_adjoint[at] - chief[column]) if used else 0.0
     for head in range(width):
         for column in range(width):
             at = np.uint64(head * width + column)
             seed = p[at] * (marginal_adjoint[at] - chief[column] - mean[column])
-            seeds[at] = seed if np.isfinite(scores[at]) else 0.0
+            seeds[at] = seed if np.isfinite(scores[at]) and p[at] > 0.0 else 0.0
     for at in range(width * width):
         if logit_adjoint[at] != 0.0:
             _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds)

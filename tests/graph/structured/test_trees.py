@@ -152,18 +152,20 @@ def test_covariances(kind: type[EdgeFactor], single_root: bool) -> None:
 
 
 @pytest.mark.parametrize("single_root", [False, True])
-def test_both_domains_agree(single_root: bool) -> None:
-    """On a sentence too long to enumerate: values and pull-backs from probabilities and from logarithms."""
+@pytest.mark.parametrize(("n", "scale"), [(15, 2.0), (80, 6.0)])
+def test_both_domains_agree(single_root: bool, n: int, scale: float) -> None:
+    """On sentences too long to enumerate: values and pull-backs from probabilities (the longer one takes the second
+    trial) and from logarithms."""
     from loopwise.kernels import eisner, eisner_log
     from loopwise.kernels.tree_columns import read_columns
 
-    n, size = 15, 16 * 16
-    scores = random_scores(n, 2.0, seed=1).reshape(-1)
+    size = (n + 1) ** 2
+    scores = random_scores(n, scale, seed=1).reshape(-1)
     charts, gradient = np.empty(eisner.charts_size(n)), np.empty(size)
     log_z, in_log = eisner.inside_outside(scores, n, single_root, charts, gradient)
     logs, log_gradient = np.empty(eisner.charts_size(n)), np.empty(size)
-    shift = eisner.load_weights(scores, n, True, logs)
-    assert shift + eisner_log.inside_log(logs, n, single_root) == pytest.approx(log_z, abs=1e-11)
+    shift = eisner.load_weights(scores, n, logs)
+    assert shift + eisner_log.inside_log(logs, n, single_root) == pytest.approx(log_z, rel=1e-14, abs=1e-11)
     assert not in_log
     eisner_log.outside_log(logs, n, single_root)
     log_gradient[:] = logs[-size:]
@@ -178,6 +180,32 @@ def test_both_domains_agree(single_root: bool) -> None:
         results.append((np.exp(log_on), np.exp(log_off), messages, adjoint))
     for mine, theirs in zip(*results, strict=True):
         assert mine == pytest.approx(theirs, abs=1e-10)
+
+
+@pytest.mark.parametrize("least", [-600.0, -700.0, -744.0, -750.0])
+def test_scores_that_leave_the_range_of_probabilities(least: float) -> None:
+    """Weights that would be subnormal or 0 beside the best of their column still count where those are out."""
+    spread = {(2, 1): 0, (0, 1): -345, (4, 1): -300, (1, 2): 0, (0, 2): -345, (4, 3): 0, (0, 3): -345, (3, 4): 0}
+    spread |= {(2, 4): -345, (0, 4): least, (5, 4): -425, (4, 5): 0, (0, 5): -425}
+    factor = ProjectiveTree(5, edges=list(spread))
+    scores = np.full((6, 6), -np.inf)
+    for edge, value in spread.items():
+        scores[edge] = value
+    expected = by_enumeration(factor, scores)[2]
+    assert log_odds(factor.messages(incoming_of(factor, scores)))[0].numpy() == pytest.approx(expected, abs=1e-10)
+    trees = trees_of(factor)
+    there = torch.tensor(edge_indicators(trees)[:, factor.edges[:, 0], factor.edges[:, 1]] > 0)
+    possible = torch.tensor(np.isfinite(tree_scores(trees, scores)))
+    for edge in range(factor.arity):
+        odds = odds_of(factor, scores).requires_grad_()
+        if abs(expected[edge] + odds[edge].item()) > 480:
+            continue  # adjoints of log-odds beyond 500 are 0
+        total = (there[possible] * odds).sum(1)
+        on, off = (torch.logsumexp(total[there[possible, edge] == side], 0) for side in (True, False))
+        (right,) = torch.autograd.grad(on - off, odds)
+        sent = factor.messages(torch.stack([torch.zeros_like(odds), odds], -1).flatten()).reshape(-1, 2)
+        (found,) = torch.autograd.grad(sent[edge, 1] - sent[edge, 0] + odds[edge], odds)
+        assert found.numpy() == pytest.approx(right.numpy(), abs=1e-9)
 
 
 @by_kind
