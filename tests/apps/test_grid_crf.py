@@ -400,6 +400,7 @@ def test_bad_data(images: Any, labels: Any, masks: Any, words: str) -> None:
         ({"batch": 0}, "batch"),
         ({"tolerance": -1.0}, "tolerance"),
         ({"curvature": -1}, "curvature"),
+        ({"curvature": 1, "optimizer": lambda params: torch.optim.SGD(params, lr=0.1)}, "for L-BFGS"),
         ({"loss": "error"}, "no loss"),
         ({"loss": []}, "empty list"),
         ({"pair": TiedPair(2, directions=4)}, "the neighbourhood has 2"),

@@ -190,6 +190,10 @@ def test_palettes_are_colours_of_images_and_numbers_of_labels(tmp_path: Path) ->
         picture.save(tmp_path / f"{name}.png")
     np.testing.assert_array_equal(read_pictures(tmp_path / "grey.png").images[0], 16 * ramp)
     np.testing.assert_array_equal(read_pictures(tmp_path / "red.png").images[0], np.full((4, 4, 3), (16, 0, 0)))
+    picture = Image.fromarray(0 * ramp).convert("L")
+    picture.putpalette([0, 0, 0, 200, 0, 0])
+    picture.save(tmp_path / "black.png")  # of a palette with red: as many channels as its neighbours in a folder
+    np.testing.assert_array_equal(read_pictures(tmp_path / "black.png").images[0], np.zeros((4, 4, 3)))
     labels = read_pictures(tmp_path / "grey.png", tmp_path / "grey.png").labels
     assert labels is not None
     np.testing.assert_array_equal(labels[0], ramp)

@@ -199,3 +199,18 @@ def test_curvature_that_is_none(curvature: np.ndarray) -> None:
     x = torch.zeros(6, dtype=torch.float64, requires_grad=True)
     with pytest.raises(ValueError, match="curvature must"):
         LBFGS([x], curvature=curvature).step(lambda: valley(x))
+
+
+def test_with_a_curvature_the_tolerance_is_still_that_of_the_gradient() -> None:
+    """Near the minimum SciPy would see a stretched gradient, which is the square of the true one."""
+    x = torch.tensor([5e-4, 5e-4], dtype=torch.float64, requires_grad=True)
+    optimizer = LBFGS([x], curvature=np.eye(2))
+    optimizer.step(lambda: (x**2).sum() / 2 + 1e-3)
+    assert optimizer.report is not None and optimizer.report.converged
+    assert x.abs().max() <= 1e-6 and x.grad is not None
+
+
+def test_measuring_leaves_no_gradient_behind() -> None:
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    measured_curvature([x], lambda: (x**2).sum())
+    assert x.grad is None and x.tolist() == [1.0, 1.0]

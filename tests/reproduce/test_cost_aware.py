@@ -197,6 +197,29 @@ def test_truths_that_one_curve_lacks_are_left_out(tmp_path: Path) -> None:
     assert found["figure1-l1"].holds is True  # the second truth has no L1 yet
 
 
+def test_a_policy_without_a_choice_decides_nothing(tmp_path: Path) -> None:
+    """Every example stops after the first sweep, as with a fixed number of one."""
+    study = everything(tmp_path, True)
+    learned = line((1.0, 0.3), (2.0, 0.1), (4.0, 0.05), key="sweeps")
+    for point in learned:
+        point["sweeps 0"], point["sweeps 1"] = (1.0, 1.0) if point["sweeps"] == 1 else (1.0, 3.0)
+    put(tmp_path, STOPPING, LEARNED, learned)
+    put(tmp_path, STOPPING, FIXED, line((1.0, 0.3), (2.0, 0.2), (4.0, 0.1), key="sweeps"))
+    found = {claim.id: claim for claim in claims(Study(tmp_path, study.protocol))}
+    assert found["stopping-fixed"].holds and found["stopping-easy"].holds
+    assert "no choice is left" in found["stopping-fixed"].evidence
+
+
+def test_likelihood_is_compared_limit_by_limit(tmp_path: Path) -> None:
+    """The first limit is missing on one side: the others must not move up."""
+    study = everything(tmp_path, True)
+    put(tmp_path, SWEEPS, ERM, [row(1, 0.5), row(2, 0.3), row(3, 0.1)])
+    put(tmp_path, SWEEPS, LIKELIHOOD, [row(2, 0.4), row(3, 0.2)])
+    found = {claim.id: claim for claim in claims(Study(tmp_path, study.protocol))}
+    assert found["sweeps-likelihood"].holds
+    assert "2 sweeps 0.3000 against 0.4000" in found["sweeps-likelihood"].evidence
+
+
 def test_nothing_is_claimed_of_nothing(tmp_path: Path) -> None:
     found = claims(Study(tmp_path, Protocol(truths=1)))
     assert all(claim.holds is None for claim in found)

@@ -270,6 +270,9 @@ def test_weights_of_another_run_are_kept(tmp_path: Path) -> None:
     Models(tmp_path, TINY, 1).put(BERKELEY, SURROGATE, {"weights": {"a": 2}})
     assert Models(tmp_path, TINY, 1).get(BERKELEY, SURROGATE) == {"weights": {"a": 2}}
     assert '"a": 1' in (tmp_path / "table1_models.old.json").read_text()
+    Models(tmp_path, TINY, 2).put(BERKELEY, SURROGATE, {"weights": {"a": 3}})
+    assert '"a": 1' in (tmp_path / "table1_models.old.json").read_text()
+    assert '"a": 2' in (tmp_path / "table1_models.old1.json").read_text()
 
 
 def test_command_line_errors(tmp_path: Path) -> None:

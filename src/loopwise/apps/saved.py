@@ -13,7 +13,7 @@ from torch import Tensor
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
-from loopwise.learn.container import read_container
+from loopwise.learn.container import read_container, refuse_kind
 
 T = TypeVar("T")
 Build = Callable[[dict[str, Tensor], dict[str, Any]], T]
@@ -24,11 +24,7 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
     tensors, description = read_container(path)
     where = display_name(path)
     if description.get("app") != app:
-        raise FormatError(
-            where,
-            None,
-            f"the file is of {description.get('app', 'a system')!r}, not of {app}; load it with its own class",
-        )
+        raise refuse_kind(path, description, app)
     try:
         return build(tensors, description)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as problem:

@@ -66,6 +66,7 @@ def fit(
     ],
     outputs: Annotated[str, typer.Option(help="Columns to predict, separated by commas.")],
     hidden: Annotated[str | None, typer.Option(help="Columns never observed; they may be empty.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
     structure: Annotated[
         str | None, typer.Option(help=f"Without a file: {SHAPES}, over the columns.", show_default="complete")
     ] = None,
@@ -99,7 +100,7 @@ def fit(
     """Train a Markov random field on a table: for the loss you measure, under the inference you can afford."""
     with one_line_each():
         model, train = _files(files)
-        graph, table = read_training(model, train, structure, named(hidden))
+        graph, table = read_training(model, train, structure, named(hidden), named(ignore))
         examples = _examples(graph, table, named(outputs), named(hidden))
         goal, decoder = _goal(loss, positive_values(table.vocabulary, named(outputs), positive))
         system = _system(examples, table, _inference(inference, iterations, seed), decoder)
@@ -111,7 +112,7 @@ def fit(
             "checkpoint": checkpoint,
         }
         if dev is not None:
-            options["dev"] = read_examples(system, dev)
+            options["dev"] = read_examples(system, dev, named(ignore))
         history = _train(system, examples, goal, staged, hybrid, _optimizer(optimizer, rate), l2, patience, options)
         target = Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX) if out is None else out
         system.save(target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -39,6 +39,7 @@ app = typer.Typer(
     help="Discrete graphical models: inference you can trust, and what it costs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -102,6 +103,16 @@ app.command("demo")(demo)
 app.add_typer(reproduce, name="reproduce")
 
 
+def _usage_problem(problem: Any) -> int:
+    """One sentence, and where the help on it is. A group of commands without one has shown its help by now."""
+    message = problem.format_message().replace("Value error, ", "")
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        return 0
+    command = "loopwise" if problem.ctx is None else problem.ctx.command_path
+    complain(f"{message} (see {command} --help)")
+    return FAILURE
+
+
 def run() -> None:
     """The entry point: every expected failure is one sentence on standard error and exit code 2."""
     if len(sys.argv) == 1:
@@ -109,8 +120,7 @@ def run() -> None:
     try:
         code = app(standalone_mode=False)
     except _UsageError as problem:
-        complain(f"{problem.format_message()} (see loopwise --help)")  # type: ignore[attr-defined]
-        code = FAILURE
+        code = _usage_problem(problem)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:

@@ -179,8 +179,16 @@ def evaluate(
 
         if str(gold) == str(system) == STANDARD_STREAM:
             raise ValueError("gold and system cannot both come from standard input; give one of them as a file")
+        for path in (gold, system):
+            if path.suffix == SUFFIX:
+                raise ValueError(
+                    f"{path} is a parser; parse the text with it (loopwise parser predict), then compare two files of "
+                    "trees"
+                )
         right, found = read_conllu(str(gold), trees=True), read_conllu(str(system), trees=True)
         scores = score(right, found)
+        if not scores.words:
+            raise ValueError(f"{gold} has no words, so there is nothing to score")
         rows = by_length(right, found) if lengths else None
         if as_json:
             report: dict[str, Any] = scores.to_json()

@@ -13,7 +13,7 @@ import typer
 
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.problem import STANDARD_STREAM
-from loopwise.cli.tables import output_names, read_examples, read_saved
+from loopwise.cli.tables import named, output_names, read_examples, read_saved
 
 if TYPE_CHECKING:
     from loopwise.learn import Examples, System
@@ -25,6 +25,7 @@ def predict(
         Path,
         typer.Argument(help="A .csv table; columns go by their names, and those to predict may be absent or empty."),
     ],
+    ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the probability of each label.")] = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; prediction draws nothing.")] = 0,
@@ -36,7 +37,7 @@ def predict(
 
         trained = read_saved(system)
         assert trained.vocabulary is not None
-        examples = read_examples(trained, data)
+        examples = read_examples(trained, data, named(ignore))
         target = STANDARD_STREAM if out is None else str(out)
         if as_json:
             with atomic_write(target) as stream:

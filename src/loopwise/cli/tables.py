@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from loopwise.learn import Examples, System
 
 MODELS = (".uai", ".fg", ".uai.gz", ".fg.gz")
+FEW = 20  # rows, in which it is no wonder if all differ
 SHAPES = "complete, chain, tree or grid:ROWSxCOLUMNS"
 
 
 def read_training(
-    structure: Path | None, train: Path, shape: str | None, hidden: Sequence[str]
+    structure: Path | None, train: Path, shape: str | None, hidden: Sequence[str], ignore: Sequence[str]
 ) -> tuple[FactorGraph, DataTable]:
     """The table, and the graph of its columns: that of a model file, or one of a given shape."""
     from loopwise.formats import read_model
@@ -29,14 +30,34 @@ def read_training(
     from loopwise.graph.factor_graph import FactorGraph
 
     if structure is None:
-        table = read_table(train, may_be_empty=hidden)
+        table = read_table(train, may_be_empty=hidden, ignore=ignore)
+        _warn_of_names(table)
         return FactorGraph.from_scopes(*_shaped(table, shape or "complete")), table
     if shape is not None:
         raise ValueError(f"the structure is that of {structure}; leave out --structure {shape}, or the file")
     model = read_model(structure)
-    table = read_table(train, cardinalities=model.cardinalities.tolist(), may_be_empty=hidden)
+    table = read_table(train, cardinalities=model.cardinalities.tolist(), may_be_empty=hidden, ignore=ignore)
     scopes = list(dict.fromkeys(model.scopes))  # two factors of one scope are one table to learn
     return FactorGraph.from_scopes(model.cardinalities, scopes), table
+
+
+def _warn_of_names(table: DataTable) -> None:
+    """Columns of which nearly every row has a value of its own: numbers of rows, names, measurements."""
+    import warnings
+
+    import numpy as np
+
+    from loopwise.notices import DataWarning, callers_level
+
+    for name, column in zip(table.vocabulary.names, table.values.T, strict=True):
+        known = column[column >= 0]
+        if len(known) >= FEW and 2 * len(np.unique(known)) > len(known):
+            warnings.warn(
+                f"column {name!r} has {len(np.unique(known))} different values in {len(known)} rows, so that little "
+                "can be learnt of it; --ignore leaves it out, and numbers should be cut into a few ranges",
+                DataWarning,
+                stacklevel=callers_level(),
+            )
 
 
 def _shaped(table: DataTable, shape: str) -> tuple[Sequence[int], list[tuple[int, ...]]]:
@@ -69,12 +90,12 @@ def read_saved(path: Path) -> System:
     return system
 
 
-def read_examples(system: System, data: Path) -> Examples:
+def read_examples(system: System, data: Path, ignore: Sequence[str] = ()) -> Examples:
     """The rows of a table for a saved system, columns found by their names."""
     from loopwise.formats.table import read_table
     from loopwise.learn import Examples
 
-    table = read_table(data, vocabulary=system.vocabulary)
+    table = read_table(data, vocabulary=system.vocabulary, ignore=ignore)
     assert system.roles is not None
     return Examples.of(system.graph, table.values, system.roles)
 

@@ -243,10 +243,13 @@ def _tell_training(as_json: bool, model: Tagger, text: TaggedText, target: Path,
         )
         return
     typer.echo(", ".join(f"{name} {count}" for name, count in sizes.items()))
-    typer.echo(
-        f"loss {history.losses[0]:.4g} in the first round, {history.losses[-1]:.4g} in the last of {len(history)} "
-        f"({history.seconds:.1f} s)"
-    )
+    if len(history):
+        typer.echo(
+            f"loss {history.losses[0]:.4g} in the first round, {history.losses[-1]:.4g} in the last of {len(history)} "
+            f"({history.seconds:.1f} s)"
+        )
+    else:
+        typer.echo(f"nothing to learn: the weights fit as they were ({history.ended or 'no round was needed'})")
     for name, score in scores.items():
         best = "" if history.best is None else f", best epoch {history.best}"
         typer.echo(f"{name}: accuracy {score['accuracy']:.4f}{_entity_words(score)}{best}")

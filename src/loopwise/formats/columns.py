@@ -164,7 +164,7 @@ def _tokens(
     words: list[str] = []
     tags: list[str] = []
     lines: list[int] = []
-    start = [0]
+    start, width = [0], 0
     for number, row in enumerate(rows, start=1):
         if not row.strip() or row.startswith(DOCUMENT_START):
             if len(words) > start[-1]:
@@ -177,6 +177,14 @@ def _tokens(
             if cells[0].replace("-", "").replace(".", "").isdigit():
                 continue  # a multiword token or an empty node stands beside the tokens
             raise FormatError(where, number, f"the line begins with {cells[0]!r} where the token's number should be")
+        width = width or len(cells)
+        if layout.tag < 0 and len(cells) != width:  # the last column is another one here
+            raise FormatError(
+                where,
+                number,
+                f"the line has {len(cells)} columns, the first token has {width}; write one token a line, each with "
+                "the same columns",
+            )
         word, tag = _cell(cells, layout.word), _cell(cells, layout.tag)
         if not word:
             raise FormatError(where, number, f"there is no word in column {layout.word + 1} of this line")

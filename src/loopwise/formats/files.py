@@ -98,7 +98,11 @@ def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
     temporary = f"{target}.{secrets.token_hex(6)}.tmp"
     try:
         # Not tempfile: its files are private to the user, these get the permissions any new file would get.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        except OSError as problem:
+            problem.filename = os.fspath(path)  # the name that the user knows
+            raise
         with os.fdopen(descriptor, "wb") as stream:
             with _compressing(path, stream) as out:
                 yield out

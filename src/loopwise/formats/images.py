@@ -213,7 +213,7 @@ def _read_png(path: Path, colours: bool) -> Array:
             # How opaque a pixel is says nothing of what it shows.
             opaque = shown.convert(shown.mode[:-1]) if shown.mode in ("LA", "RGBA") else shown
             pixels = np.asarray(opaque)
-            if shown is not picture and (pixels == pixels[..., :1]).all():  # a palette of greys
+            if shown is not picture and _is_grey(picture.getpalette("RGB")):
                 pixels = pixels[..., 0]
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         reason = "is no image" if "cannot identify" in str(problem) else f"cannot be read ({problem})"
@@ -221,6 +221,12 @@ def _read_png(path: Path, colours: bool) -> Array:
     if pixels.dtype == np.int32:  # 16 bits, as some versions of the library give them
         pixels = pixels.astype(np.uint16)
     return _checked(str(path), pixels)
+
+
+def _is_grey(palette: list[int] | None) -> bool:
+    """Whether all its colours are, those that no pixel has included: the images of a folder then come out alike."""
+    colours = np.array(palette or [0, 0, 0]).reshape(-1, 3)
+    return bool((colours == colours[:, :1]).all())
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
@@ -293,7 +299,7 @@ def _as_labels(
             stored.file,
             None,
             f"the pixel at row {row}, column {column} has the label {numbers[row, column]}; labels are {allowed}: give "
-            "more states, or say which numbers stand for labels, or for no label",
+            "more states, or say which numbers stand for labels (--label-values 0,255, or values=), or for no label",
         )
     order = np.argsort(listed)
     places = np.searchsorted(np.asarray(listed)[order], np.where(unlabelled, listed[0], numbers))

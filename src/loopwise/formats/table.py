@@ -76,6 +76,7 @@ def read_table(
     vocabulary: Vocabulary | None = None,
     cardinalities: Sequence[int] | None = None,
     may_be_empty: Collection[str] = (),
+    ignore: Collection[str] = (),
     delimiter: str = ",",
 ) -> DataTable:
     """The table of a CSV file whose first line names the variables. Blank lines are skipped, spaces around cells too.
@@ -85,13 +86,18 @@ def read_table(
     column are its vocabulary, in numerical order if all are numbers, else in that of the alphabet; labels 0 and 1 have
     these values even if only one occurs. ``cardinalities``, one a column (those of a structure file): a column of whole
     numbers below its own has them as values, any other at most so many labels. A column without any value is an error
-    unless it is named in ``may_be_empty`` (a hidden variable).
+    unless it is named in ``may_be_empty`` (a hidden variable). ``ignore``: columns that are not variables.
 
     Time: O(cells).
     """
     where = display_name(path)
     header, rows, lines = _cells(path, where, delimiter)
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in header]
+    for name in ignore:
+        if name not in header:
+            raise FormatError(where, 1, f"there is no column {name!r} to ignore; {_known('columns', header, name)}")
+    kept = [place for place, name in enumerate(header) if name not in ignore]
+    header, columns = [header[place] for place in kept], [columns[place] for place in kept]
     if vocabulary is not None:
         return _with_vocabulary(where, header, columns, lines, vocabulary)
     if cardinalities is not None and len(cardinalities) != len(header):
@@ -143,6 +149,9 @@ def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[
     line, header = next(records, (None, []))
     if not header:
         raise FormatError(where, None, "the file is empty; its first line must name the variables, one a column")
+    for other in ";\t":
+        if len(header) == 1 and other in header[0] and other != delimiter:
+            raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {delimiter!r}")
     for place, name in enumerate(header):
         if not name:
             raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
@@ -210,7 +219,8 @@ def _with_vocabulary(
     values = np.full((len(lines), len(vocabulary.names)), MISSING_VALUE, dtype=np.int64)
     for name, column in zip(header, columns, strict=True):
         if name not in vocabulary.names:
-            raise FormatError(where, 1, f"there is no variable {name!r}; {_known('variables', vocabulary.names, name)}")
+            known = _known("variables", vocabulary.names, name)
+            raise FormatError(where, 1, f"there is no variable {name!r}; {known} (or ignore the column)")
         place = vocabulary.variable(name)
         codes = {label: value for value, label in enumerate(vocabulary.labels[place])} | {"": MISSING_VALUE}
         try:

@@ -208,8 +208,8 @@ def pull_back(
 ):
     """Adjoints of the scores from those of the marginals p and of logit p: one Hessian-vector product.
 
-    Near-certain edges and temperature 1e-4 are fine; adjoints of log-odds beyond +-500 are 0 (what they could move is
-    below the smallest float64)."""
+    Near-certain edges and temperature 1e-4 are fine; adjoints of log-odds above 500 or below -600 are 0 (what they
+    could move is below the smallest float64)."""
     size = (n + 1) * (n + 1)
     seeds, direction, p = np.empty(size), np.empty(size), np.empty(size)
     column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, LEAST_ON, LEAST_OFF, p, seeds)

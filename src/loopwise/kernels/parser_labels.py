@@ -70,7 +70,7 @@ def build_labels(tokens, token_start, chosen, heads, allowed_start, allowed, fla
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def train_labels(token_start, chosen, heads, relations, tokens, allowed_start, allowed, tags, parts, position, weights,
+def train_labels(token_start, chosen, heads, relations, tokens, allowed_start, allowed, parts, position, weights,
                  scale, adjoint, losses):  # fmt: skip
     """Log loss of each sentence's relations (a softmax an arc), and ``scale`` times the adjoints of all parts.
 

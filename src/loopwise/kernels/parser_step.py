@@ -80,11 +80,13 @@ def likelihood_step(value, on, joint, unary, first, second, scores, gold, of_una
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def beliefs_of(n, heads, mods, unary, first, second, scores, iterations, tolerance, structure, joint):
-    """Beliefs of arcs, ``joint`` ones of pairs, and how far the last iteration moved them."""
+    """Beliefs of arcs, ``joint`` ones of pairs, and how far the last iteration moved them; NaN if there is no tree."""
     used, log_partition, tape = propagate(
         n, heads, mods, unary, first, second, scores, iterations, tolerance, structure
     )
     arrived, on, off, sent, _, _ = tape
+    if log_partition == -np.inf:
+        return np.empty(len(heads)), np.nan
     belief, moved = np.exp(on[used - 1]), 0.0 if len(first) == 0 else np.inf  # one iteration shows no movement
     if used > 1:
         moved = np.abs(belief - np.exp(on[used - 2])).max()
@@ -103,8 +105,8 @@ def perturbed_step(
     """Gradient by two-sided perturbation (Domke 2010): beliefs at scores moved along the loss's adjoint."""
     joint, below = np.empty(len(first)), np.empty(len(first))
     belief, moved = beliefs_of(n, heads, mods, unary, first, second, scores, iterations, tolerance, structure, joint)
-    if len(first) and moved > UNSETTLED:
-        return np.inf
+    if not moved <= UNSETTLED:
+        return np.nan if np.isnan(moved) else np.inf
     adjoint = np.empty(len(heads))
     loss = loss_of_beliefs(objective, temperature, n, heads, mods, belief, gold, missing, structure, adjoint)
     of_unary[:] = 0.0

@@ -49,6 +49,14 @@ def read_container(path: PathLike) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise FormatError(where, None, f"the tensors in the file are damaged ({problem}); save it again") from None
 
 
+def refuse_kind(path: PathLike, description: Mapping[str, Any], wanted: str) -> FormatError:
+    """The error of a file that holds something else than ``wanted``, both by the names of their classes."""
+    kind = str(description.get("app") or description.get("kind", "System"))
+    kind = kind[:1].upper() + kind[1:]
+    problem = f"the file holds a {kind}, not a {wanted}; use {kind}.load, or the command that saved it"
+    return FormatError(display_name(path), None, problem)
+
+
 def _header(where: str, data: bytes) -> dict[str, Any]:
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     end = _LENGTH_BYTES + length

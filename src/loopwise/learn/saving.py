@@ -16,7 +16,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.container import read_container, refuse_kind, write_container
 from loopwise.learn.describe import Builder, Describer
 from loopwise.learn.system import System
 
@@ -37,6 +37,8 @@ def save(system: System, path: PathLike) -> None:
 def load(path: PathLike) -> System:
     """The system of a file, on the CPU. Nothing in the file is run: it can only name classes that loopwise knows."""
     tensors, description = read_container(path)
+    if "graph" not in description and ("app" in description or "kind" in description):
+        raise refuse_kind(path, description, "System")
     try:
         return build_system(tensors, description)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as problem:

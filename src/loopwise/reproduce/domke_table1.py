@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,8 @@ class Models:
         self.entries[f"{name}/{row}"] = entry
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.others:
-            self.path.replace(self.path.with_suffix(".old.json"))
+            kept = (self.path.with_suffix(f".old{number or ''}.json") for number in count())
+            self.path.replace(next(path for path in kept if not path.exists()))
             self.others = False
         with atomic_write(self.path) as stream:
             json.dump({"identity": self.identity, "models": self.entries}, stream, indent=1)

@@ -28,8 +28,9 @@ def table1_introduction(results: Results) -> list[str]:
     )
     size = "200x300" if amounts.crop is None else f"{amounts.crop[0]}x{amounts.crop[1]} (cut from the middle)"
     natural += (
-        f"{amounts.train} training and {amounts.test} test images of {size} pixels, drawn at random from 200; a pixel "
-        f"is 1 above its image's mean; noise t^{EXPONENT:g} as published, drawn here. Training begins with "
+        f"{amounts.train} training and {amounts.test} test images of {size} pixels"
+        + ("" if standing_in else ", drawn at random from 200")
+        + f"; a pixel is 1 above its image's mean; noise t^{EXPONENT:g} as published, drawn here. Training begins with "
         f"{protocol.few} of the images and goes on with all"
         + (f" (with all from the start: {', '.join(whole)})." if whole else ".")
     )
@@ -45,7 +46,8 @@ def table1_introduction(results: Results) -> list[str]:
     )
     return [
         "Table 1: binary denoising with the eight-weight grid model of eq. 27, TRW-S with edge probabilities of .5 to "
-        f"a tolerance of {TOLERANCE:g}, two-sided perturbation, L-BFGS. "
+        f"a tolerance of {TOLERANCE:g}, two-sided perturbation, L-BFGS (its steps scaled by the "
+        "curvature that is measured on a few of the images first). "
         "The surrogate likelihood starts at 0, univariate and clique likelihood where it ends, the smooth error "
         "(sharpness 50) where the univariate likelihood ends. Rows beyond the paper's four: training through five "
         "sweeps only, used with five sweeps; the smooth error of cliques; the univariate likelihood trained through "

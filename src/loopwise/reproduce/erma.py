@@ -109,7 +109,7 @@ def reproduce(
             results.put(cell)
         figure1.draw(curves, folder / figure1.PICTURE)
     results.claim(*claims(results))
-    _write(results, study, jobs)
+    _write(results, study, jobs_of(protocol))
     return results, done == len(jobs) and (curves is not None or not figure)
 
 
@@ -135,7 +135,7 @@ def reproduce_practice(
         results.put(cell)
     practical.draw(runs, practice, folder / practical.PICTURE)
     study = Study(runs, PUBLISHED if mode == FULL else SHORTENED, seed)
-    _write(results, study, [job for job in jobs_of(study.protocol) if job.path(runs).exists()])
+    _write(results, study, jobs_of(study.protocol))
     return results, done == len(todo)
 
 

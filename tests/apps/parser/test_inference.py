@@ -259,3 +259,29 @@ def test_arcs_without_a_tree_are_said_to_be() -> None:
     case.heads, case.mods = np.array([2, 1, 1], np.int32), np.array([1, 2, 3], np.int32)
     case.unary, case.gold = np.zeros(3), np.zeros(3, np.int64)
     assert np.isnan(case.step(SQUARED, 1)[0])
+
+
+def test_perturbation_tells_arcs_without_a_tree_from_runs_that_have_not_settled() -> None:
+    from loopwise.kernels.parser_step import SQUARED, perturbed_step
+
+    heads, mods, nothing = np.array([2, 1], np.int32), np.array([1, 2], np.int32), np.empty(0)  # a cycle
+    none, gold = np.empty(0, np.int64), np.ones(2, np.int64)
+    loss = perturbed_step(
+        SQUARED,
+        1.0,
+        2,
+        heads,
+        mods,
+        np.zeros(2),
+        none,
+        none,
+        nothing,
+        gold,
+        0,
+        3,
+        0.0,
+        PROJECTIVE,
+        np.zeros(2),
+        nothing,
+    )
+    assert np.isnan(loss)

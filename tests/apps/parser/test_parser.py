@@ -12,6 +12,7 @@ from apps.parser.toy import toy_sentences
 from loopwise.apps import Parser
 from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
 from loopwise.apps.parser.options import Pruning, Templates
+from loopwise.apps.parser.table import Table
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, make_sentence, read_conllu, write_conllu
 from loopwise.gradient.perturbation import Perturbation
@@ -284,6 +285,16 @@ def test_a_prior_is_gentle_to_the_weights_training_starts_from() -> None:
     second.fit(data, loss=L2(), epochs=1, rate=1e-6, l2=10.0, start=first, labels=False)
     before, after = first.model.weights, second.model.weights
     np.testing.assert_allclose(after[before != 0], before[before != 0], atol=1e-4)
+
+
+def test_looking_for_a_rate_does_not_undo_that() -> None:
+    """Each trial begins with a fresh optimiser, at the same weights."""
+    table, weights = Table(5), np.array([0, 1, -2, 0, 3], np.float32)
+    table.start_from(weights, regularised=True)
+    table.squares[:] = 7.0
+    table.forget()
+    assert table.squares[:, 0].tolist() == [0, 1, 1, 0, 1]
+    np.testing.assert_array_equal(table.copy_weights(), weights)
 
 
 def test_patience_means_nothing_without_development_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,8 @@ class Options:
             raise ValueError(f"batch must be at least 1, or None, not {self.batch}")
         if self.curvature < 0:
             raise ValueError(f"curvature must be a number of images, 0 for none, not {self.curvature}")
+        if self.curvature and self.optimizer is not None:
+            raise ValueError("curvature is for L-BFGS; leave out curvature, or the optimizer")
         if not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance must be at least 0 and below 1, not {self.tolerance}")
 
@@ -148,6 +150,8 @@ class _Run:
             callback=self._after_iteration,
         )
         optimizer.step(self.risk)
+        if self.steps == 0:  # no iteration: what inference warned of at the start
+            self.stepped()
         assert optimizer.report is not None
         report = optimizer.report
         if self.stopped:
@@ -164,7 +168,10 @@ class _Run:
         """Of the present loss, on the first images."""
         risk, few = self.risk, list(parts(take(self.blocks, self.options.curvature), self.options.batch))
         risk = Risk(self.potentials, self.inference, risk.goal, [self._piece(part) for part in few], risk.prior)
-        return measured_curvature(risk.weights, risk)
+        try:
+            return measured_curvature(risk.weights, risk)
+        except ValueError as problem:
+            raise TrainingError(f"{problem}; do without it (curvature=0), or start at other weights") from None
 
     def _settled(self) -> bool:
         """Whether the last two iterations of this stage changed the loss by less than the tolerance, relatively.

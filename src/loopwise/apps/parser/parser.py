@@ -99,10 +99,11 @@ class Parser:
         as in :meth:`fit`; from a ``checkpoint`` that is finished nothing is trained again.
         """
         data = self._data(train, dev, skip_bad)
-        settings = Settings(batch=batch, seed=seed, threads=threads or available_threads())
+        settings = Settings(batch=batch, seed=seed, threads=_threads(threads))
         run = {
             **data.identity(),
             "trees": identify(replace(self.structure, factors=())),
+            "templates": f"version {Templates().version}",
             "pruning": identify(self.pruning),
             "settings": identify(replace(settings, threads=1)),
         }
@@ -147,7 +148,13 @@ class Parser:
         else:
             data = self._data(train, dev, skip_bad)
         settings = Settings(
-            epochs, batch, RATE if rate is None else rate, l2, patience, seed, threads or available_threads()
+            epochs,
+            batch,
+            RATE if rate is None else rate,
+            l2,
+            patience,
+            seed,
+            _threads(threads),
         )
         templates = self._fitting_templates(data.train)
         plan = Plan(
@@ -272,7 +279,7 @@ class Parser:
         """What pruning leaves of gold trees: :func:`loopwise.apps.parser.arcs.oracle`; ``skip_bad`` as in
         :meth:`fit`."""
         corpus = encode(with_trees(self._read(gold), False, skip_bad), self.vocabulary)
-        arcs = self._arcs(corpus, None, threads or available_threads())
+        arcs = self._arcs(corpus, None, _threads(threads))
         return oracle(corpus, arcs, self.structure)
 
     def save(self, path: PathLike) -> None:
@@ -291,7 +298,7 @@ class Parser:
     def _parse(
         self, sentences: Sequence[Sentence], partial: bool, by_odds: bool, threads: int | None
     ) -> tuple[Corpus, Parses, Small | None]:
-        pieces, cores = self._trained(), threads or available_threads()
+        pieces, cores = self._trained(), _threads(threads)
         corpus = encode(sentences, self.vocabulary)
         self._check_tags(corpus)
         arcs = self._arcs(corpus, corpus.heads if partial else None, cores)
@@ -367,3 +374,7 @@ def _named(sentence: Sentence, heads: Sequence[int], numbers: Any, names: Sequen
         mine if head != NO_HEAD and mine != "_" else new
         for mine, new, head in zip(sentence.relations, found, sentence.heads, strict=True)
     ]
+
+
+def _threads(wanted: int | None) -> int:
+    return available_threads() if wanted is None else wanted

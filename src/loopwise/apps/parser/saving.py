@@ -25,7 +25,7 @@ from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.container import read_container, refuse_kind, write_container
 from loopwise.learn.history import History
 
 KIND = "parser"
@@ -60,7 +60,7 @@ def load(path: PathLike) -> Parser:
     """The parser of a file. The file can only hold numbers and names: nothing in it is run."""
     tensors, description = read_container(path)
     if description.get("kind") != KIND:
-        raise FormatError(display_name(path), None, "this is no parser but another file of loopwise")
+        raise refuse_kind(path, description, "Parser")
     if description.get("template_version") != Templates().version:
         raise FormatError(
             display_name(path), None, "this parser has features of another version of loopwise; train it again"

@@ -28,6 +28,7 @@ class Table:
     size: int
     steps: int = 0
     cells: Floats = field(init=False)
+    started: bool = field(default=False, init=False)  # at trained weights that a prior is to spare
 
     def __post_init__(self) -> None:
         self.cells = np.zeros((self.size, 4), dtype=np.float32)
@@ -62,14 +63,16 @@ class Table:
 
     def start_from(self, weights: Floats, regularised: bool) -> None:
         """Begins at trained weights. A prior would send those without any gradient yet to 0 at once: an unknown scale
-        counts as 1."""
+        counts as 1, with which they also move less than without a prior."""
         self.set_weights(weights)
-        if regularised:
-            self.cells[:, 1] = weights != 0
+        self.started = regularised
+        self.forget()
 
     def forget(self) -> None:
         """A fresh optimiser; the weights stay."""
         self.cells[:, 1:] = 0.0
+        if self.started:
+            self.cells[:, 1] = self.cells[:, 0] != 0
         self.steps = 0
 
     def flush(self, rate: float, l2: float) -> None:

@@ -108,6 +108,6 @@ class LabelTask:
         adjoint, losses = np.empty(len(parts[-2]) - 1), np.empty(len(chosen))
         train_labels(
             corpus.start, chosen, corpus.heads, corpus.relations, corpus.tokens, self.allowed_start, self.allowed,
-            self.tags, parts, position, weights, scale, adjoint, losses,
+            parts, position, weights, scale, adjoint, losses,
         )  # fmt: skip
         return adjoint, losses

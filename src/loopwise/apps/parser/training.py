@@ -54,7 +54,8 @@ class Settings:
             ("threads", self.threads, self.threads >= 1),
         ]:
             if not right:
-                raise ValueError(f"{name} must be {'at least 1' if name in COUNTS else 'positive'}, not {value}")
+                least = "at least 1" if name in COUNTS else "positive" if name == "rate" else "at least 0, and finite"
+                raise ValueError(f"{name} must be {least}, not {value}")
 
 
 COUNTS = ("epochs", "batch", "patience", "threads")

@@ -108,12 +108,12 @@ class LBFGS(torch.optim.Optimizer):
         params = [param for param in self.param_groups[0]["params"] if param.requires_grad]
         origin = _flat(params)
         stretch = None if self.curvature is None else _stretch(self.curvature, len(origin))
-        walk = _Walk(params, loss, self.callback, origin, stretch)
+        walk = _Walk(params, loss, self.callback, origin, stretch, self.gradient_tolerance)
         options = {
             "maxiter": self.iterations,
             "maxcor": self.memory,
             "maxfun": 20 * self.iterations,
-            "gtol": self.gradient_tolerance,
+            "gtol": self.gradient_tolerance if stretch is None else 0.0,  # the walk itself looks at the parameters
             "ftol": self.loss_tolerance,
         }
         start, first = walk.start()
@@ -125,7 +125,9 @@ class LBFGS(torch.optim.Optimizer):
         _write(params, walk.place(walk.best))
         _write_gradient(params, walk.best_gradient)
         # A callback that stops is no failure to converge, but no convergence either.
-        self.report = Report(walk.best_loss, int(found.nit), walk.evaluations, bool(found.success), str(found.message))
+        converged = bool(found.success) or walk.flat
+        message = "the gradient is within its tolerance" if walk.flat else str(found.message)
+        self.report = Report(walk.best_loss, int(found.nit), walk.evaluations, converged, message)
         return torch.tensor(first, dtype=torch.float64)
 
 
@@ -137,7 +139,7 @@ def measured_curvature(params: Iterable[Tensor], loss: Callable[[], Tensor], ste
     """
     moved = [param for param in params if param.requires_grad]
     origin = _flat(moved)
-    walk = _Walk(moved, loss, None, origin, None)
+    walk = _Walk(moved, loss)
     rows = []
     try:
         walk.start()
@@ -153,6 +155,8 @@ def measured_curvature(params: Iterable[Tensor], loss: Callable[[], Tensor], ste
                 raise ValueError("the curvature cannot be measured where the loss is not finite on either side")
     finally:
         _write(moved, origin)
+        for param in moved:
+            param.grad = None
     return np.array(rows)
 
 
@@ -170,19 +174,22 @@ def _stretch(curvature: Vector, count: int) -> Vector:
 class _Walk:
     """The loss as a function of one flat vector; remembers the best point.
 
-    With a ``stretch`` the vector says how far to go from ``origin`` along each of its columns.
+    With a ``stretch`` the vector says how far to go from ``origin`` along each of its columns, and iterations end once
+    the gradient of the parameters is within ``tolerance``.
     """
 
     def __init__(
         self,
         params: list[Tensor],
         loss: Callable[[], Tensor],
-        callback: Callable[[int, float], bool | None] | None,
-        origin: Vector,
-        stretch: Vector | None,
+        callback: Callable[[int, float], bool | None] | None = None,
+        origin: Vector | None = None,
+        stretch: Vector | None = None,
+        tolerance: float = 0.0,
     ) -> None:
         self.params, self.loss, self.callback = params, loss, callback
-        self.origin, self.stretch = origin, stretch
+        self.origin, self.stretch = _flat(params) if origin is None else origin, stretch
+        self.tolerance, self.flat = tolerance, False
         self.evaluations = self.iterations = 0
         self.best_loss = math.inf
         self.best: Vector = np.zeros(0)
@@ -225,6 +232,9 @@ class _Walk:
     def after_iteration(self, intermediate_result: Any) -> None:
         self.iterations += 1
         if self.callback is not None and self.callback(self.iterations, float(intermediate_result.fun)):
+            raise StopIteration
+        self.flat = self.stretch is not None and bool(np.abs(self.best_gradient).max() <= self.tolerance)
+        if self.flat:
             raise StopIteration
 
     def evaluate(self, point: Vector) -> tuple[float, Vector]:
