@@ -7,10 +7,9 @@ of BP), then parse its test set, features, pruning, inference, decoding and rela
 anything is timed: both must beat attaching every word to the one before it, and one thread must give the trees and the
 weights of two. Cost against length is measured on sentences of random arcs, ten heads a word, as pruning leaves them.
 Last line of output: JSON with `sentences_per_second` (second order, one thread), `second_over_first` (time),
-`threads_gain` (of an epoch of training), `cost_exponent` (from 20 to 80 words; 160 of these random ones took thirty
-times as long as 80, and why was not looked into), `gradient_over_beliefs` (a training step against inference alone,
-the paper: about 2; also with all arcs of 20 words), `exact_over_bp_by_length` (grandparents only, step against step)
-and more.
+`threads_gain` (of an epoch of training), `cost_exponent` (from 20 words on), `gradient_over_beliefs` (a training step
+against inference alone, the paper: about 2; also with all arcs of 20 words), `exact_over_bp_by_length` (grandparents
+only, step against step) and more.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def main() -> None:
     costs = {n: found["gradient"] for n, found in pruned.items()}
     whole = medians(Arcs.draw(UNPRUNED, GRANDPARENTS | SIBLINGS, UNPRUNED).runs(), repeats)
     exact = {n: medians(Arcs.draw(n, GRANDPARENTS, 10).runs(), repeats) for n in LENGTHS[:-1]}
-    exponent = np.polyfit(np.log(LENGTHS[1:-1]), np.log([costs[n] for n in LENGTHS[1:-1]]), 1)[0]
+    exponent = np.polyfit(np.log(LENGTHS[1:]), np.log([costs[n] for n in LENGTHS[1:]]), 1)[0]
     print_summary(
         {
             "sentences_per_second": round(len(data.test) / seconds["second"], 1),

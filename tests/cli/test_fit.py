@@ -224,3 +224,21 @@ def test_bad_system_files_are_one_sentence(train: Path, trained: Path, tmp_path:
     bad.write_bytes(data.replace(b'\\"loopwise\\": 1', b'\\"loopwise\\": 9'))
     assert_one_sentence(invoke("predict", bad, train), "newer loopwise", "upgrade")
     assert_one_sentence(invoke("predict", tmp_path / "absent", train), "absent", "no such file")
+
+
+def test_columns_that_are_no_variables(train: Path, tmp_path: Path) -> None:
+    """A number for each row: warned of, left out on demand, in training and in use."""
+    rows = train.read_text().splitlines()
+    train.write_text("\n".join(f"{place or 'id'},{row}" for place, row in enumerate(rows)) + "\n")
+    options = ("--outputs", "rain", "--hidden", "mood", "--out", tmp_path / "s.loopwise", *FAST)
+    assert "column 'id' has 64 different values in 64 rows" in succeed("fit", train, *options).stderr
+    assert "'id'" not in succeed("fit", train, "--ignore", "id", *options).stderr
+    assert_one_sentence(invoke("predict", tmp_path / "s.loopwise", train), "there is no variable 'id'", "ignore")
+    assert succeed("predict", tmp_path / "s.loopwise", train, "--ignore", "id").stdout.count("\n") == 65
+    assert "rows" in succeed("evaluate", tmp_path / "s.loopwise", train, "--ignore", "id", "--json").stdout
+    assert_one_sentence(invoke("fit", train, "--ignore", "name", *options), "no column 'name' to ignore")
+
+
+def test_another_separator(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a;b\n0;1\n")
+    assert_one_sentence(invoke("fit", tmp_path / "t.csv", "--outputs", "a"), "separated by ';'")

@@ -230,3 +230,10 @@ def test_the_real_command_fails_in_one_sentence(arguments: list[str]) -> None:
     done = command(*arguments)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+
+
+def test_the_real_command_says_where_its_help_is() -> None:
+    assert command("infer").stderr.rstrip().endswith("loopwise infer --help)")
+    alone = command("parser")
+    assert alone.returncode == 0 and "train" in alone.stdout and alone.stderr == ""
+    assert command("infer", "-h").returncode == 0

@@ -133,3 +133,15 @@ def test_bad_sentences_can_be_skipped(folder: Path, tmp_path: Path) -> None:
     mixed.write_text(good + row.format(1, 0) + "\n" + row.format(2, 0) + "\n\n", encoding="utf-8")
     done = succeed("train", mixed, "--out", tmp_path / "p.loopwise", "--skip-bad", "--factors", "none", *FAST)
     assert "warning: left out" in done.stderr and "both have the head 0" in done.stderr
+
+
+def test_models_and_empty_files_are_nothing_to_score(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.conllu").write_text("")
+    empty = tmp_path / "empty.conllu"
+    assert_one_sentence(invoke("evaluate", folder / "p.loopwise", empty), "is a parser", "two files of trees")
+    assert_one_sentence(invoke("evaluate", empty, empty), "no words")
+
+
+def test_threads_are_at_least_one(tmp_path: Path) -> None:
+    write_conllu(tmp_path / "t.conllu", toy_sentences(4, seed=0))
+    assert_one_sentence(invoke("train", tmp_path / "t.conllu", "--threads", 0), "threads must be at least 1, not 0")

@@ -108,3 +108,27 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     assert_one_sentence(invoke("train", tmp_path / "absent", "--out", out), "absent", "no such file")
     assert_one_sentence(invoke("predict", folder / "dev.conll", folder / "dev.conll"), "no file that loopwise saved")
     assert not out.exists()
+
+
+def test_lines_of_other_columns_are_named(folder: Path, tmp_path: Path) -> None:
+    """A missing tag would make the column before it one."""
+    (tmp_path / "f.conll").write_text("EU NNP B-NP B-ORG\nrejects VBZ B-VP\n")
+    assert_one_sentence(invoke("train", tmp_path / "f.conll"), "line 2", "3 columns, the first token has 4")
+    (tmp_path / "f.txt").write_text("Eva left Bonn\nHe stayed\n")
+    assert_one_sentence(invoke("predict", folder / "t.loopwise", tmp_path / "f.txt"), "line 2", "one token a line")
+
+
+def test_one_tag_is_nothing_to_learn(tmp_path: Path) -> None:
+    (tmp_path / "f.conll").write_text("a\tO\nb\tO\n\nc\tO\n")
+    told = succeed("train", tmp_path / "f.conll", "--out", tmp_path / "m.loopwise").stdout
+    assert "nothing to learn" in told and (tmp_path / "m.loopwise").exists()
+
+
+def test_a_file_of_another_kind(folder: Path) -> None:
+    from loopwise.cli.main import app as whole
+    from loopwise.cli.parser import parser
+
+    everything, _ = command(whole)
+    words = ("holds a Tagger, not a", "command that saved it")
+    assert_one_sentence(everything("predict", folder / "t.loopwise", folder / "test.conll"), *words)
+    assert_one_sentence(command(parser)[0]("predict", folder / "t.loopwise", folder / "test.conll"), *words)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.messages import one_line_each
+from loopwise.cli.messages import one_line_each, say
 from loopwise.cli.problem import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
     dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
-    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.SAMPLE_RANK,
+    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.MIRA,
     rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 4,
     steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 4000,
     decode_steps: Annotated[
@@ -112,6 +112,8 @@ def predict(
         from loopwise.formats.files import atomic_write
 
         trained, documents = _load(model, seed), read_coref(data)
+        if not any(document.mentions for document in documents):
+            say(f"warning: {data} marks no mention (Entity= in the last column), and mentions are not looked for")
         answers = [answer.tolist() for answer in trained.predict(documents)]
         target = STANDARD_STREAM if out is None else str(out)
         if not as_json:

@@ -122,6 +122,8 @@ class Choice:
         return {"schedule": schedule, **self._given("iterations", "tolerance", "damping")}
 
     def _memory(self) -> dict[str, Any]:
+        if self.memory_limit is not None and not self.memory_limit > 0:
+            raise ValueError(f"--memory-limit must be a positive number of GiB, not {self.memory_limit:g}")
         return {} if self.memory_limit is None else {"memory_limit": self.memory_limit * GIB}
 
     def _given(self, *names: str) -> dict[str, Any]:

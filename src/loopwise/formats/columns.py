@@ -238,7 +238,7 @@ def _report_broken(where: str, tags: Sequence[str], lines: Integers, broken: Int
         raise TagError(
             first,
             f"the tag {tags[first]!r} continues an entity that no tag before it began; "
-            "mend it, or read with repair=True",
+            "mend it, or have it read as the beginning of one (repair=True, or without --strict)",
         )
     kinds = Counter(tags[place] for place in broken.tolist())
     most = ", ".join(f"{tag} ({count})" for tag, count in kinds.most_common(3))

@@ -35,6 +35,7 @@ from loopwise.notices import ImpossibleError
 
 logger = logging.getLogger(__name__)
 
+GIB = 2.0**30
 WORTH_PRUNING = 2.0**22  # clique cells: below, inference takes less time than looking for impossible values
 
 
@@ -57,7 +58,7 @@ class Exact(Inference):
 
     gradients: ClassVar[tuple[type[Gradient], ...]] = (Covariance, Perturbation)
 
-    memory_limit: float = 2 * 2**30
+    memory_limit: float = 2 * GIB
     temperature: float = 1.0
     cell_limit: float = 2.0**35
     gradient: Gradient = field(default_factory=Covariance)
@@ -132,8 +133,8 @@ class Exact(Inference):
         width = f"the induced width of the best elimination order found is {tree.induced_width}"
         if needed > self.memory_limit:
             raise TooLargeError(
-                f"exact inference on {graph!r} needs {needed:.3g} bytes for {examples} example(s), over "
-                f"the limit of {self.memory_limit:.3g} ({width}): raise memory_limit, or {remedy}"
+                f"exact inference on {graph!r} needs {needed / GIB:.3g} GiB for {examples} example(s), over the limit "
+                f"of {self.memory_limit / GIB:.3g} ({width}): raise memory_limit (--memory-limit), or {remedy}"
             )
         if tree.total_cells > self.cell_limit:
             raise TooLargeError(

@@ -59,7 +59,7 @@ class Plan:
         check_budget(stages, epochs)
         if dev is None and (measure is not None or patience is not None):
             option = "measure" if measure is not None else "patience"
-            raise ValueError(f"{option} is about development data: give dev, examples that are not trained on")
+            raise ValueError(f"{option} is about development data: give dev (--dev), examples that are not trained on")
         measure = target(stages) if measure is None else measure
         plan = Plan(stages, optimizer, epochs, batch, dev, measure, patience, seed, *others)
         plan._check()

@@ -175,7 +175,8 @@ def _introduction(mode: str, protocol: Protocol, done: int, of: int) -> list[str
         "At equal cost: a mixture of a curve's best systems with that mean cost. Areas: between a curve and the worst "
         "corner of all curves of its figure, cost in powers of ten. Where one of two curves did not reach a level on "
         "every truth, that level decides nothing; a claim about levels holds if at least half of them are decided and "
-        "all of these hold.",
+        "all of these hold. A policy that stops every example after one sweep is a fixed number of sweeps, and decides "
+        "nothing either (a rule that was added once the first run at full size had shown the case).",
     ]
     if mode != FULL:
         texts.append(

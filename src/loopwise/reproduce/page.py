@@ -76,7 +76,7 @@ def verdict(claim: Claim) -> str:
 
 
 def _facts(results: Results) -> str:
-    return f"Mode {results.mode}, seed {results.seed}; commands on this folder took {results.seconds:.0f} seconds."
+    return f"Mode {results.mode}, seed {results.seed}."
 
 
 def _html(page: Page, results: Results) -> str:
