@@ -242,3 +242,9 @@ def test_columns_that_are_no_variables(train: Path, tmp_path: Path) -> None:
 def test_another_separator(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a;b\n0;1\n")
     assert_one_sentence(invoke("fit", tmp_path / "t.csv", "--outputs", "a"), "separated by ';'")
+
+
+def test_options_without_effect_are_refused(train: Path) -> None:
+    options = ("fit", train, "--outputs", "rain", "--hidden", "mood")
+    assert_one_sentence(invoke(*options, "--inference", "exact", "--iterations", 5), "--iterations is for bp, trw")
+    assert_one_sentence(invoke(*options, "--positive", "yes"), "--positive is for f1; loglik does not use it")

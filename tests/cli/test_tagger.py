@@ -132,3 +132,8 @@ def test_a_file_of_another_kind(folder: Path) -> None:
     words = ("holds a Tagger, not a", "command that saved it")
     assert_one_sentence(everything("predict", folder / "t.loopwise", folder / "test.conll"), *words)
     assert_one_sentence(command(parser)[0]("predict", folder / "t.loopwise", folder / "test.conll"), *words)
+
+
+def test_options_of_other_learners_are_refused(folder: Path) -> None:
+    result = invoke("train", folder / "train.conll.gz", "--learner", "perceptron", "--l2", 3)
+    assert_one_sentence(result, "--l2 is for likelihood, erm", "perceptron does not use it")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
+from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.tables import MODELS, SHAPES, named, positive_values, read_examples, read_training
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class OptimizerName(str, Enum):
 
 
 def fit(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -99,6 +101,8 @@ def fit(
 ) -> None:
     """Train a Markov random field on a table: for the loss you measure, under the inference you can afford."""
     with one_line_each():
+        refuse_idle(context, inference.value, {"iterations": ("bp", "trw", "meanfield")})
+        refuse_idle(context, loss.value, {"positive": ("f1",)})
         model, train = _files(files)
         graph, table = read_training(model, train, structure, named(hidden), named(ignore))
         examples = _examples(graph, table, named(outputs), named(hidden))

@@ -15,6 +15,7 @@ import typer
 
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.problem import STANDARD_STREAM
+from loopwise.cli.relevant import refuse_idle
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel import Decoder, LabelledData, Learner, MultiLabel, Report
@@ -67,12 +68,23 @@ class DecoderName(str, Enum):
     BP = "bp"
 
 
+_RANKED = ("samplerank", "samplerank-svm", "samplerank-svm-1", "hybrid")
+_USERS = {  # of the options that are not for every learner
+    "sweeps": (*_RANKED, "cd", "pcd"),
+    "proposal": (*_RANKED, "cd", "pcd"),
+    "cap": _RANKED,
+    "rate": ("cd", "pcd"),
+    "strength": ("pegasos",),
+    "l2": ("likelihood", "erm"),
+    "loss": ("erm",),
+}
 _FILE = "An ARFF file, dense or sparse (.gz may follow)."
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
 @multilabel.command("train")
 def train(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
     labels: Annotated[
         Path | None,
@@ -108,6 +120,7 @@ def train(
         from loopwise.apps.multilabel import MultiLabel, read_labelled
         from loopwise.apps.multilabel.data import read_for
 
+        refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, epochs, sweeps, proposal, cap, rate, strength, l2, iterations, loss)
         examples = read_labelled(data, labels)
         held = None if dev is None else read_for(dev, examples.columns, wants_labels=True)

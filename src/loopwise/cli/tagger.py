@@ -14,6 +14,7 @@ import typer
 
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.problem import STANDARD_STREAM
+from loopwise.cli.relevant import refuse_idle
 
 if TYPE_CHECKING:
     from loopwise.apps.tagger import Decoder, Learner, Report, Tagger
@@ -61,6 +62,13 @@ class CodingName(str, Enum):
     PLAIN = "plain"
 
 
+_USERS = {  # of the options that are not for every learner
+    "l2": ("likelihood", "erm"),
+    "iterations": ("likelihood", "erm"),
+    "epochs": ("perceptron", "svm", "samplerank"),
+    "c": ("svm",),
+    "loss": ("erm",),
+}
 _FILE = (
     "A column file (.gz may follow): CoNLL-2003, word TAB tag, word tag, or UNER; an empty line after each sentence."
 )
@@ -72,6 +80,7 @@ _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 @tagger.command("train")
 def train(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
     dev: Annotated[
         Path | None, typer.Option(help="Development data: the best epoch is kept, and its score shown.")
@@ -105,6 +114,7 @@ def train(
 ) -> None:
     """Train a tagger on a column file."""
     with one_line_each():
+        refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, l2, iterations, epochs, c, loss)
         text = _read(data, coding, strict, outside)
         model = _model(start, templates, step_templates, minimum_count, hashing)
