@@ -340,7 +340,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     assert not (tmp_path / "own.loopwise").exists()
     system = lw.System(lw.TablePotentials(lw.chain(2)), lw.BP(), lw.decode.Max())
     system.save(tmp_path / "system.loopwise")
-    with pytest.raises(ValueError, match="not of GridCRF"):
+    with pytest.raises(ValueError, match="not a GridCRF"):
         GridCRF.load(tmp_path / "system.loopwise")
     (tmp_path / "text.loopwise").write_text("this is no model at all")
     with pytest.raises(ValueError, match="no file that loopwise saved"):

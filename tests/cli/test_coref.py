@@ -70,7 +70,7 @@ def test_options_and_default_names(folder: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     options = ("--rounds", 1, "--steps", 300, "--pairs-only", "--no-types", "--jobs", 2, "--seed", 4)
     said = succeed("train", folder / "train.conllu.gz", *options).stdout
-    assert "saved train.loopwise" in said and said.startswith("SampleRank: documents 8")
+    assert "saved train.loopwise" in said and said.startswith("SampleRank (MIRA): documents 8")
     first = succeed("predict", "train.loopwise", folder / "test.conllu").stdout
     assert succeed("predict", "train.loopwise", folder / "test.conllu", "--seed", 4).stdout == first
 

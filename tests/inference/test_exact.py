@@ -298,7 +298,7 @@ def test_evidence_conditions_beliefs_samples_and_entropy() -> None:
 def test_refuses_what_does_not_fit_and_says_what_would_help() -> None:
     graph = grid(8, 8)
     tables = normal_tables(graph, 9)
-    with pytest.raises(TooLargeError, match=r"bytes.*over the limit.*induced width.*raise memory_limit"):
+    with pytest.raises(TooLargeError, match=r"GiB.*over the limit.*induced width.*raise memory_limit"):
         Exact(memory_limit=1000)(graph, tables)
     with pytest.raises(TooLargeError, match="raise cell_limit"):
         Exact(cell_limit=100)(graph, tables)

@@ -177,6 +177,11 @@ def _tokens(
             if cells[0].replace("-", "").replace(".", "").isdigit():
                 continue  # a multiword token or an empty node stands beside the tokens
             raise FormatError(where, number, f"the line begins with {cells[0]!r} where the token's number should be")
+        word, tag = _cell(cells, layout.word), _cell(cells, layout.tag)
+        if not word:
+            raise FormatError(where, number, f"there is no word in column {layout.word + 1} of this line")
+        if with_tags and (not tag or len(cells) < 2):
+            raise FormatError(where, number, f"the token {word!r} has no tag; each line needs a word and a tag")
         width = width or len(cells)
         if layout.tag < 0 and len(cells) != width:  # the last column is another one here
             raise FormatError(
@@ -185,11 +190,6 @@ def _tokens(
                 f"the line has {len(cells)} columns, the first token has {width}; write one token a line, each with "
                 "the same columns",
             )
-        word, tag = _cell(cells, layout.word), _cell(cells, layout.tag)
-        if not word:
-            raise FormatError(where, number, f"there is no word in column {layout.word + 1} of this line")
-        if with_tags and (not tag or len(cells) < 2):
-            raise FormatError(where, number, f"the token {word!r} has no tag; each line needs a word and a tag")
         words.append(word)
         tags.append(tag)
         lines.append(number)

@@ -263,7 +263,7 @@ def test_one_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="single sequence give"):
         again.predict(x[0])
     lw.System(lw.TablePotentials(lw.chain(2)), lw.BP()).save(tmp_path / "system.loopwise")
-    with pytest.raises(ValueError, match="not of ChainCRF"):
+    with pytest.raises(ValueError, match="not a ChainCRF"):
         ChainCRF.load(tmp_path / "system.loopwise")
 
     class Own:

@@ -89,7 +89,7 @@ def test_saved_and_loaded(fitted: Coref, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="train it again"):
         Coref.load(tmp_path / "old")
     write_container(tmp_path / "other", tensors, {**description, "app": "Tagger"})
-    with pytest.raises(FormatError, match="'Tagger'"):
+    with pytest.raises(FormatError, match="holds a Tagger, not a Coref"):
         Coref.load(tmp_path / "other")
 
 

@@ -247,7 +247,7 @@ def test_one_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="3 features"):
         again.predict(x[:, :2])
     lw.System(lw.TablePotentials(lw.chain(2)), lw.BP()).save(tmp_path / "system.loopwise")
-    with pytest.raises(ValueError, match="not of MRFClassifier"):
+    with pytest.raises(ValueError, match="not a MRFClassifier"):
         MRFClassifier.load(tmp_path / "system.loopwise")
 
 

@@ -155,7 +155,7 @@ def test_damaged_files(fitted: MultiLabel, tmp_path: Path) -> None:
     fitted.save(tmp_path / "m")
     tensors, description = read_container(tmp_path / "m")
     damages: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-        ("not of MultiLabel", {}, {"app": "Tagger"}),
+        ("not a MultiLabel", {}, {"app": "Tagger"}),
         ("does not know", {}, {"decoder": {"class": "os.system", "options": {}}}),
         ("scales do not fit", {"spread": torch.zeros(4)}, {}),
         ("do not fit 4 labels", {"unary": torch.zeros(3)}, {}),

@@ -138,7 +138,7 @@ def test_files_keep_everything(fitted: Tagger, tmp_path: Path) -> None:
         assert (tmp_path / "t.loopwise").read_bytes() == first
     data = bytearray(first)
     (tmp_path / "bad").write_bytes(bytes(data).replace(b"Tagger", b"Larger"))
-    with pytest.raises(FormatError, match="not of Tagger"):
+    with pytest.raises(FormatError, match="not a Tagger"):
         Tagger.load(tmp_path / "bad")
     (tmp_path / "bad").write_bytes(bytes(data).replace(b'\\"B-LOC\\", ', b"           "))
     with pytest.raises(FormatError, match="damaged"):
