@@ -15,7 +15,7 @@ from loopwise.kernels.threads import available_threads
 from loopwise.reproduce.page import Page, write_pages
 from loopwise.reproduce.parser_claims import claims
 from loopwise.reproduce.parser_data import find_treebanks
-from loopwise.reproduce.parser_jobs import ITEMS, Preparation, Protocol, chosen_treebanks, jobs
+from loopwise.reproduce.parser_jobs import ITEMS, Protocol, chosen_treebanks, in_stages, jobs
 from loopwise.reproduce.parser_picture import draw
 from loopwise.reproduce.parser_runs import run_job
 from loopwise.reproduce.parser_study import Study
@@ -76,8 +76,7 @@ def reproduce(
     check_runs(runs, identity, keep=mode == FULL)
     todo, workers = jobs(protocol, items, list(found)), workers or available_threads()
     run = partial(run_job, protocol=protocol, folder=runs, seed=seed, data=data)
-    # Treebanks are pruned first: parsers of one treebank that are trained side by side all read what that leaves.
-    for some in ([job for job in todo if isinstance(job, Preparation)], todo):
+    for some in in_stages(todo):
         done = work_off(some, runs, run, deadline, tell, cost=lambda job: job.cost, workers=workers)
     study = Study(runs, protocol, chosen_treebanks(protocol, list(found)))
     for item in results.items():
@@ -134,6 +133,8 @@ def _introduction(mode: str, protocol: Protocol, study: Study) -> list[str]:
         "±: standard errors of the bootstrap over test sentences, paired for differences; p is two-sided. A seed is "
         "one order of the training sentences: no average over seeds is taken. Averages of Table 2 stand beside the "
         "printed numbers of the same languages. The paper's figures carry no numbers.",
+        "A claim holds here if differences have the sign that it says, significant or not (p tells); that of doing as "
+        "well holds if the difference is not significantly below 0 (p < .05).",
     ]
     if mode != FULL:
         texts.append(

@@ -152,11 +152,17 @@ def jobs(protocol: Protocol, items: Iterable[str], known: Sequence[str]) -> list
     wanted = list(dict.fromkeys(wanted))
     found: list[Job] = []
     for name in sorted(dict.fromkeys(job.treebank for job in wanted), key=lambda name: name != protocol.english):
-        mine = [job for job in wanted if job.treebank == name]
-        # L2 that goes on to annealed risk is what L2 alone gives: the longer run comes first, and writes both files.
-        mine.sort(key=lambda job: job.loss == L2 and replace(job, loss=L2_AR) in wanted)
-        found += [Preparation(name), *mine]
+        found += [Preparation(name), *(job for job in wanted if job.treebank == name)]
     return found
+
+
+def in_stages(todo: Sequence[Job]) -> list[list[Job]]:
+    """Jobs that may run side by side, stage after stage; the last has all, to make up for what is missing.
+
+    Treebanks are pruned first: parsers of one treebank all read what that leaves. L2 that goes on to annealed risk is
+    what L2 alone gives, and writes both files, so the shorter runs wait for the longer ones."""
+    covered = {replace(job, loss=L2) for job in todo if isinstance(job, Training) and job.loss == L2_AR}
+    return [[job for job in todo if isinstance(job, Preparation)], [job for job in todo if job not in covered], [*todo]]
 
 
 def chosen_treebanks(protocol: Protocol, known: Sequence[str]) -> list[str]:
