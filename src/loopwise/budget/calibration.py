@@ -5,6 +5,7 @@ In: nothing, or a file. Out: :class:`Nanoseconds`, a cost model. Stage: budget.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import platform
@@ -17,11 +18,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from loopwise.budget.cost import Cost, Floats
+from loopwise.budget.cost import Cells, Cost, Floats, Messages
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.graph.builders import random_mrf
+from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP, Engine
@@ -34,18 +37,19 @@ SHORT, LONG = 4, 24  # sweeps: their difference is what sweeps cost, the rest wh
 
 @dataclass(frozen=True)
 class Nanoseconds(Cost):
-    """A message, a table cell, a variable's share of a sweep and a run, in nanoseconds; by :func:`calibrate`."""
+    """A message, a table cell, a sweep, a run and a factor that evidence cuts, in nanoseconds; by :func:`calibrate`."""
 
     message: float = 1.0
     cell: float = 0.0
     sweep_start: float = 0.0
     run_start: float = 0.0
+    slice: float = 0.0
     machine: str = ""
     batch: int = 1
     unit: ClassVar[str] = "nanoseconds"
 
     def __post_init__(self) -> None:
-        for name in ("message", "cell", "sweep_start", "run_start"):
+        for name in ("message", "cell", "sweep_start", "run_start", "slice"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be a number of nanoseconds, at least 0, not {getattr(self, name)}")
 
@@ -59,6 +63,10 @@ class Nanoseconds(Cost):
     @property
     def each_run(self) -> float:
         return self.run_start
+
+    @property
+    def each_slice(self) -> float:
+        return self.slice
 
     def save(self, path: PathLike) -> None:
         """Writes the numbers as JSON; the file appears whole or not at all."""
@@ -90,8 +98,9 @@ def calibrate(
     ``batch``: 256, or what the file has; a file for another size or another machine is refused.
 
     BP is timed on random graphs with pairs of 2, 3 and 5 values and triples of 2, few and many factors, few and many
-    sweeps; the four numbers are the non-negative least squares of the relative errors. About two seconds, after the
-    kernels are compiled. Times of shared machines vary: compare orders, not digits.
+    sweeps, all variables free or a third of them observed; the five numbers are the non-negative least squares of the
+    relative errors. About four seconds, after the kernels are compiled. Times of shared machines vary: compare orders,
+    not digits.
     """
     if batch is not None and batch < 1:
         raise ValueError(f"batch must be at least 1, not {batch}")
@@ -107,15 +116,16 @@ def calibrate(
         return replace(known, sliced=sliced)
     engine, batch = engine or Compiled(), 256 if batch is None else batch
     rows, seconds = [], []
-    for graph in _graphs():
-        layout = graph.layout
-        cells = sum(member.group.count * member.group.arity * member.group.cells for member in layout.message_groups)
+    for graph, share in itertools.product(_graphs(), (0, 3)):
+        observed = np.arange(graph.variables) % share == 0 if share else np.zeros(graph.variables, dtype=bool)
+        parts = [float(part.sweep(graph, None, observed)) for part in (Messages(), Cells())]
+        cut = float(Nanoseconds(slice=1.0).slicing(graph, None, observed))
         for sweeps in (SHORT, LONG):
-            rows.append([sweeps * layout.edges, sweeps * cells, sweeps, 1.0])
-            seconds.append(_seconds(graph, sweeps, batch, engine))
+            rows.append([sweeps * parts[0], sweeps * parts[1], sweeps, 1.0, cut])
+            seconds.append(_seconds(graph, observed, sweeps, batch, engine))
     found = _fit(np.array(rows, dtype=np.float64), np.array(seconds) * 1e9 / batch)
-    message, cell, sweep, run = (float(f"{value:.4g}") for value in found)
-    model = Nanoseconds(sliced, message, cell, sweep, run, machine, batch)
+    message, cell, sweep, run, cut = (float(f"{value:.4g}") for value in found)
+    model = Nanoseconds(sliced, message, cell, sweep, run, cut, machine, batch)
     if path is not None:
         model.save(path)
     return model
@@ -131,11 +141,11 @@ def _graphs() -> list[FactorGraph]:
     ]
 
 
-def _seconds(graph: FactorGraph, sweeps: int, batch: int, engine: Engine) -> float:
+def _seconds(graph: FactorGraph, observed: NDArray[np.bool_], sweeps: int, batch: int, engine: Engine) -> float:
     """The median time of a call."""
     potentials = TablePotentials.random(graph, seed=0, scale=0.3)()
     tables = {name: table.detach() for name, table in potentials.items()}
-    values = np.full((batch, graph.variables), -1)
+    values = np.where(observed, np.random.default_rng(0).integers(0, 2, (batch, graph.variables)), FREE)
     method = BP(iterations=sweeps, tolerance=0.0, engine=engine)
     return median_seconds(lambda: method(graph, tables, values), REPEATS)
 

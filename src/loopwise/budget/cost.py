@@ -3,7 +3,10 @@ r"""What a run of message passing costs: a price for each factor and sweep, adde
 In: a graph, how much of each factor is there, which variables are observed. Out: numbers, differentiable in the
 presence of factors. Stage: budget (cost-aware spec, section 1).
 
-.. math:: t_{run} = \sum_t\Big(c + \sum_\alpha\tau_\alpha\,\kappa_\alpha\Big) + c_0
+.. math::
+    t_{run} = \sum_t\Big(c + \sum_\alpha\tau_\alpha\,\kappa_\alpha\Big) + c_0 + s\sum_{\alpha\text{ cut}}\tau_\alpha
+
+(a factor is cut that has observed variables: their values are sliced out of its table before the first sweep).
 """
 
 from __future__ import annotations
@@ -51,6 +54,11 @@ class Cost(ABC):
         """The price of an example, whatever the sweeps."""
         return 0.0
 
+    @property
+    def each_slice(self) -> float:
+        """The price of slicing observed values out of a factor's table, in an example."""
+        return 0.0
+
     def factors(self, graph: FactorGraph, observed: NDArray[np.bool_] | None = None) -> dict[str, Floats]:
         """The price of each factor in one sweep, ``[factors]`` by group. ``observed``: bool ``[variables]``."""
         hidden = np.zeros(graph.variables, dtype=bool) if observed is None or not self.sliced else observed
@@ -63,15 +71,19 @@ class Cost(ABC):
 
         A scalar, or ``[*batch]`` where presences have a batch; groups without a presence are wholly there. O(factors).
         """
-        total = torch.tensor(self.each_sweep, dtype=torch.float64)
-        for name, prices in self.factors(graph, observed).items():
-            if present is None or name not in present:
-                total = total + float(prices.sum())
-                continue
-            share = present[name]
-            kappa = torch.from_numpy(prices).to(share)
-            total = total + (share.expand(*share.shape[:-1], len(kappa)) * kappa).sum(-1)
-        return total
+        return self.each_sweep + _added(self.factors(graph, observed), present)
+
+    def slicing(
+        self, graph: FactorGraph, present: Presence | None = None, observed: NDArray[np.bool_] | None = None
+    ) -> Tensor:
+        """The price of slicing in one example: of its factors of two variables or more with one that is observed."""
+        hidden = np.zeros(graph.variables, dtype=bool) if observed is None or not self.sliced else observed
+        cut = {
+            group.name: np.where(hidden[group.scopes].any(axis=1), self.each_slice, 0.0)
+            for group in graph.groups
+            if group.arity >= 2
+        }
+        return _added(cut, present)
 
     def run(
         self,
@@ -81,7 +93,8 @@ class Cost(ABC):
         observed: NDArray[np.bool_] | None = None,
     ) -> Tensor:
         """The price of runs of so many ``sweeps`` ``[*batch]``."""
-        return self.sweep(graph, present, observed) * sweeps + self.each_run
+        once = self.each_run + (self.slicing(graph, present, observed) if self.each_slice else 0.0)
+        return self.sweep(graph, present, observed) * sweeps + once
 
     def of(self, beliefs: Beliefs, evidence: EvidenceLike = None) -> Tensor:
         """What each example of these beliefs cost, ``[*batch]``: its own sweeps, on the graph that was run.
@@ -147,6 +160,19 @@ def always_observed(graph: FactorGraph, evidence: EvidenceLike) -> NDArray[np.bo
     seen = clamped_values(graph, evidence).reshape(-1, graph.variables) != FREE
     found: NDArray[np.bool_] = seen.all(axis=0) if len(seen) else np.zeros(graph.variables, dtype=bool)
     return found
+
+
+def _added(prices: Mapping[str, Floats], present: Presence | None) -> Tensor:
+    """The prices of factors, by group, as far as they are there."""
+    total = torch.tensor(0.0, dtype=torch.float64)
+    for name, each in prices.items():
+        if present is None or name not in present:
+            total = total + float(each.sum())
+            continue
+        share = present[name]
+        kappa = torch.from_numpy(each).to(share)
+        total = total + (share.expand(*share.shape[:-1], len(kappa)) * kappa).sum(-1)
+    return total
 
 
 def _sizes(group: Group, observed: NDArray[np.bool_]) -> tuple[Floats, Floats]:
