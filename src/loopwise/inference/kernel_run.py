@@ -21,8 +21,10 @@ from loopwise.kernels.threads import in_threads
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
 
-# Below this many messages a sweep, starting a second thread costs more than it gains.
-WORTH_A_THREAD = 2000
+# Below this many messages in all sweeps, starting a second thread (a tenth of a millisecond, and Python's lock is
+# contended) costs more than it gains. Runs that stop by themselves count as so many sweeps at most.
+WORTH_A_THREAD = 80_000
+LIKELY_SWEEPS = 20
 
 
 class Options(NamedTuple):
@@ -102,12 +104,14 @@ class KernelRun:
     ) -> None:
         self.storage, self.plan, self.numbers = storage, plan, numbers
         self.examples, self.threads, self.semiring = examples, threads, semiring
+        self.sweeps = 1  # that are likely
         self.blocks = storage.blocks(examples)
         self.block_size = storage.slots * storage.lanes
         self.neutral = 0.0 if self.in_log_domain else 1.0
 
     def start(self, options: Options, m: np.ndarray, record: Record) -> Journey:
         """Runs from the packed messages ``m``, which are overwritten."""
+        self.sweeps = max(1, options.iterations if options.tolerance == 0 else min(options.iterations, LIKELY_SWEEPS))
         journey = self._departure(options, m, record, self.blocks)
         if isinstance(options.schedule, Residual):
             self._by_residual(options, journey)
@@ -157,6 +161,7 @@ class KernelRun:
                 self._flood_graph(options._replace(iterations=1), journey, 1)
                 trace[sweep + 1], moved[sweep] = beliefs, journey.residual[0]
             return trace, moved
+        self.sweeps = count
         parts = min(self.parts(len(blocks) * self.storage.lanes * self.storage.layout.edges), max(len(blocks), 1))
 
         def work(part: int) -> None:
@@ -242,8 +247,8 @@ class KernelRun:
         return n
 
     def parts(self, work: int) -> int:
-        """Threads worth starting for this many factors or messages a sweep."""
-        return self.threads if work >= WORTH_A_THREAD else 1
+        """Threads worth starting for this many messages a sweep."""
+        return self.threads if work * self.sweeps >= WORTH_A_THREAD else 1
 
     @property
     def in_log_domain(self) -> bool:
@@ -322,7 +327,7 @@ class KernelRun:
     def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> None:
         from loopwise.kernels.schedules import flood_graph
 
-        parts = self.parts(self.storage.layout.message_factors)
+        parts = self.parts(self.storage.layout.edges)
         barrier, change = np.zeros(2, dtype=np.int64), np.zeros(parts, dtype=journey.m.dtype)
         results = in_threads(
             parts,

@@ -230,7 +230,7 @@ class Book:
         alone = storage.arrangement is Arrangement.FACTORS
         # Threads share the blocks; a block whose factors stand in the lanes is undone by all of them together.
         self.parts = 1 if alone else min(run.parts(work), max(run.blocks, 1))
-        self.kernel_parts = run.parts(storage.layout.message_factors) if alone else 1
+        self.kernel_parts = run.parts(storage.layout.edges) if alone else 1
         lanes = storage.lanes
         self.places: list[tuple[int, int, bool]] = []  # start, size of a block or thread, whether examples share it
         start = 0
