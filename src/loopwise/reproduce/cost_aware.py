@@ -176,8 +176,9 @@ def _introduction(mode: str, protocol: Protocol, done: int, of: int) -> list[str
         "corner of all curves of its figure, cost in powers of ten. Where one of two curves did not reach a level on "
         "every truth, that level decides nothing; a claim about levels holds if at least half of them are decided and "
         "all of these hold. A policy that stops every example after one sweep is a fixed number of sweeps, and decides "
-        "nothing either. Both rules were set after numbers had been seen, the first those of one truth, the second those "
-        "of the first run at full size. Times are measured within the runs and mean little if other work went on beside.",
+        "nothing either. Both rules were set after numbers had been seen, the first those of one truth, the second "
+        "those of the first run at full size. Times are measured within the runs and mean little if other work went on "
+        "beside.",
     ]
     if mode != FULL:
         texts.append(
