@@ -249,3 +249,13 @@ def test_options_without_effect_are_refused(train: Path) -> None:
     options = ("fit", train, "--outputs", "rain", "--hidden", "mood")
     assert_one_sentence(invoke(*options, "--inference", "exact", "--iterations", 5), "--iterations is for bp, trw")
     assert_one_sentence(invoke(*options, "--positive", "yes"), "--positive is for f1; loglik does not use it")
+
+
+def test_a_target_that_cannot_be_is_noticed_before_training(
+    train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopwise.cli.fit._train", lambda *_: pytest.fail("trained for nothing"))
+    fit = ("fit", train, "--outputs", "rain", "--hidden", "mood", "--out")
+    missing = tmp_path / "missing" / "s.loopwise"
+    assert_one_sentence(invoke(*fit, missing), str(missing), "folder to write to does not exist")
+    assert_one_sentence(invoke(*fit, tmp_path), str(tmp_path), "is a folder")

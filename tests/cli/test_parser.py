@@ -145,3 +145,11 @@ def test_models_and_empty_files_are_nothing_to_score(folder: Path, tmp_path: Pat
 def test_threads_are_at_least_one(tmp_path: Path) -> None:
     write_conllu(tmp_path / "t.conllu", toy_sentences(4, seed=0))
     assert_one_sentence(invoke("train", tmp_path / "t.conllu", "--threads", 0), "threads must be at least 1, not 0")
+
+
+def test_a_target_that_cannot_be_is_noticed_before_training(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopwise.apps.parser.parser.Parser.fit", lambda *_, **__: pytest.fail("trained for nothing"))
+    missing = tmp_path / "missing" / "p.loopwise"
+    assert_one_sentence(invoke("train", folder / "train.conllu", "--out", missing), str(missing), "does not exist")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each, say
-from loopwise.cli.problem import STANDARD_STREAM
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.coref import Coref, Report, Way
@@ -79,6 +79,7 @@ def train(
 
         if jobs < 1:
             raise ValueError(f"--jobs must be at least 1, not {jobs}")
+        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
         documents = read_coref(data)
         held_out = None if dev is None else read_coref(dev)
         model = Coref(
@@ -92,7 +93,6 @@ def train(
             jobs=jobs,
             seed=seed,
         ).fit(documents, checkpoint=checkpoint)
-        target = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX) if out is None else out
         model.save(target)
         report = None if held_out is None else model.evaluate(held_out)
         _tell_training(as_json, model, target, report)
@@ -111,11 +111,11 @@ def predict(
         from loopwise.formats.coref import read_coref, write_coref
         from loopwise.formats.files import atomic_write
 
+        target = target_of(out)
         trained, documents = _load(model, seed), read_coref(data)
         if not any(document.mentions for document in documents):
             say(f"warning: {data} marks no mention (Entity= in the last column), and mentions are not looked for")
         answers = [answer.tolist() for answer in trained.predict(documents)]
-        target = STANDARD_STREAM if out is None else str(out)
         if not as_json:
             write_coref(target, [one.with_entities(said) for one, said in zip(documents, answers, strict=True)])
             return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.grid_crf import GridCRF
@@ -118,6 +119,8 @@ def train(
         from loopwise.formats.images import read_pictures
         from loopwise.potentials.priors import L2
 
+        folder = images.resolve()
+        target = target_of(out, folder.parent / (folder.stem + SUFFIX))
         values, empty = _numbers("--label-values", label_values), _numbers("--void", void) or ()
         if values is not None and len(values) != states:
             raise ValueError(f"--label-values lists {len(values)} numbers for --states {states}; give one for each")
@@ -134,8 +137,6 @@ def train(
             seed=seed,
         )
         model.fit(data.images, data.labels, masks=data.masks, loss=_loss(loss), progress=is_interactive())
-        folder = images.resolve()
-        target = folder.parent / (folder.stem + SUFFIX) if out is None else out
         model.save(target, {"label_values": values, "void": list(empty)})
         _report(as_json, model, data, target)
 

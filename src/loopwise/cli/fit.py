@@ -15,6 +15,7 @@ import typer
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.tables import MODELS, SHAPES, named, positive_values, read_examples, read_training
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.formats.table import DataTable
@@ -104,6 +105,7 @@ def fit(
         refuse_idle(context, inference.value, {"iterations": ("bp", "trw", "meanfield")})
         refuse_idle(context, loss.value, {"positive": ("f1",)})
         model, train = _files(files)
+        target = target_of(out, Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX))
         graph, table = read_training(model, train, structure, named(hidden), named(ignore))
         examples = _examples(graph, table, named(outputs), named(hidden))
         goal, decoder = _goal(loss, positive_values(table.vocabulary, named(outputs), positive))
@@ -118,7 +120,6 @@ def fit(
         if dev is not None:
             options["dev"] = read_examples(system, dev, named(ignore))
         history = _train(system, examples, goal, staged, hybrid, _optimizer(optimizer, rate), l2, patience, options)
-        target = Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX) if out is None else out
         system.save(target)
         _report(as_json, train, target, examples, history)
 

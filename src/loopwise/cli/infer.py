@@ -15,12 +15,11 @@ import typer
 
 from loopwise.cli.messages import one_line_each, say
 from loopwise.cli.methods import Choice, Method, ScheduleName, Task
+from loopwise.cli.problem import read_problem
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.formats import TableModel
     from loopwise.inference.beliefs import Beliefs, Status
-
-STANDARD_STREAM = "-"
 
 
 def infer(
@@ -57,38 +56,14 @@ def infer(
     """Marginals, partition function or most probable configuration of a model file."""
     with one_line_each():
         choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit)
-        beliefs, problem = _solve(choice, model, evidence)
+        target = target_of(out)
+        graph, potentials, observed, problem = read_problem(model, evidence)
+        beliefs = choice.inference()(graph, potentials, observed)
         say(str(beliefs.status))
-        target = STANDARD_STREAM if out is None else str(out)
         if as_json:
             _write_json(target, {"model": problem, **_report(choice, beliefs)})
         else:
             _write_solution(target, choice.task, beliefs)
-
-
-def _solve(choice: Choice, model: Path, evidence: Path | None) -> tuple[Beliefs, dict[str, Any]]:
-    from loopwise.formats import read_evidence
-    from loopwise.graph.factor_graph import FactorGraph
-
-    if str(model) == STANDARD_STREAM and evidence is not None and str(evidence) == STANDARD_STREAM:
-        raise ValueError("model and evidence cannot both come from standard input; give one of them as a file")
-    tables = _read_model(model)
-    observed = {} if evidence is None else read_evidence(evidence, tables.cardinalities)
-    graph, potentials = FactorGraph.from_factors(tables.cardinalities, tables.log_factors())
-    beliefs = choice.inference()(graph, potentials, observed)
-    sizes = {
-        "file": str(model),
-        "variables": graph.variables,
-        "factors": graph.factors,
-        "observed": len(observed),
-    }
-    return beliefs, sizes
-
-
-def _read_model(path: Path) -> TableModel:
-    from loopwise.formats import read_model, read_uai
-
-    return read_uai(STANDARD_STREAM) if str(path) == STANDARD_STREAM else read_model(path)
 
 
 def _marginals(beliefs: Beliefs) -> list[list[float]]:
@@ -100,7 +75,7 @@ def _log10(beliefs: Beliefs) -> float:
     return float(beliefs.log_partition.detach()) / math.log(10)
 
 
-def _write_solution(target: str, task: Task, beliefs: Beliefs) -> None:
+def _write_solution(target: Path, task: Task, beliefs: Beliefs) -> None:
     from loopwise.formats import write_map, write_mar, write_pr
 
     if task is Task.MAR:
@@ -147,7 +122,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _write_json(target: str, report: dict[str, Any]) -> None:
+def _write_json(target: Path, report: dict[str, Any]) -> None:
     from loopwise.formats import atomic_write
 
     with atomic_write(target) as stream:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.problem import STANDARD_STREAM
 from loopwise.cli.relevant import refuse_idle
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel import Decoder, LabelledData, Learner, MultiLabel, Report
@@ -122,14 +122,13 @@ def train(
 
         refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, epochs, sweeps, proposal, cap, rate, strength, l2, iterations, loss)
+        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
         examples = read_labelled(data, labels)
         held = None if dev is None else read_for(dev, examples.columns, wants_labels=True)
         model = MultiLabel(way, _decoder(decoder, iterations), standardize, seed=seed)
         known = None if held is None else (held.inputs, held.labels)
         model.fit(examples.inputs, examples.labels, dev=known, checkpoint=checkpoint)
         model.label_names_ = examples.columns.labels
-        stem = data.name.removesuffix(".gz")
-        target = Path(stem).with_suffix(SUFFIX) if out is None else out
         model.save(target, {_COLUMNS: examples.columns.to_json()})
         reports = {} if held is None else {"dev": model.evaluate(held.inputs, held.labels)}
         _tell_training(as_json, model, examples, target, reports)
@@ -153,9 +152,9 @@ def predict(
         from loopwise.apps.multilabel.data import read_for
         from loopwise.formats.files import atomic_write
 
+        target = target_of(out)
         trained, columns = _load(model)
         examples = read_for(data, columns, wants_labels=False)
-        target = STANDARD_STREAM if out is None else str(out)
         shares = trained.predict_marginals(examples.inputs) if probabilities or as_json else None
         said = None if probabilities else trained.predict(examples.inputs)
         with atomic_write(target) as stream:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each, say
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.parser.evaluation import Scores
@@ -104,7 +105,7 @@ def train(
             templates=Templates(size=size, cutoff=cutoff),
             pruning=Pruning() if prune else None,
         )
-        target = Path(_stem(sentences) + SUFFIX) if out is None else out
+        target = target_of(out, Path(_stem(sentences) + SUFFIX))
         if dev is not None and str(sentences) == str(dev) == STANDARD_STREAM:
             raise ValueError("training and development data cannot both come from standard input; give one as a file")
         known = _read(sentences, tagger, fine_tagger)
@@ -145,7 +146,7 @@ def predict(
 
         trained = _load(system, iterations)
         read = _read(sentences, tagger, fine_tagger)
-        target = STANDARD_STREAM if out is None else str(out)
+        target = target_of(out)
         if as_json:
             trees = trained.parse(read, partial=partial, threads=threads)
             with atomic_write(target) as stream:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.problem import STANDARD_STREAM
 from loopwise.cli.tables import named, output_names, read_examples, read_saved
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.learn import Examples, System
@@ -35,10 +35,10 @@ def predict(
         from loopwise.formats import atomic_write
         from loopwise.formats.table import write_table
 
+        target = target_of(out)
         trained = read_saved(system)
         assert trained.vocabulary is not None
         examples = read_examples(trained, data, named(ignore))
-        target = STANDARD_STREAM if out is None else str(out)
         if as_json:
             with atomic_write(target) as stream:
                 stream.write(json.dumps(_rows(trained, examples), allow_nan=False) + "\n")

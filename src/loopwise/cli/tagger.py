@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.problem import STANDARD_STREAM
 from loopwise.cli.relevant import refuse_idle
+from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.tagger import Decoder, Learner, Report, Tagger
@@ -116,12 +116,12 @@ def train(
     with one_line_each():
         refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, l2, iterations, epochs, c, loss)
+        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
         text = _read(data, coding, strict, outside)
         model = _model(start, templates, step_templates, minimum_count, hashing)
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
         held_out = None if dev is None else _read(dev, coding, strict, outside)
         model.fit(text, dev=held_out, checkpoint=checkpoint)
-        target = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX) if out is None else out
         model.save(target)
         scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}
         _tell_training(as_json, model, text, target, scores)
@@ -141,8 +141,8 @@ def predict(
         from loopwise.formats.columns import read_words, write_tagged
         from loopwise.formats.files import atomic_write
 
+        target = target_of(out)
         trained, text = Tagger.load(model), read_words(data)
-        target = STANDARD_STREAM if out is None else str(out)
         if not as_json:
             write_tagged(target, text.sentences(), trained.predict(text))
             return

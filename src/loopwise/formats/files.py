@@ -75,6 +75,20 @@ def read_text(path: PathLike) -> str:
         ) from None
 
 
+def check_target(path: PathLike) -> None:
+    """An :class:`OSError` if a file cannot be written at ``path``: before hours of work, not after."""
+    if os.fspath(path) == STANDARD_STREAM:
+        return
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file to write", os.fspath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", os.fspath(path))
+    if not os.access(target if os.path.exists(target) and not os.path.isfile(target) else folder, os.W_OK):
+        raise PermissionError(errno.EACCES, "permission denied", os.fspath(path))
+
+
 @contextmanager
 def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
     """A binary stream whose content appears at ``path`` only if the block ends without an exception.
@@ -88,13 +102,12 @@ def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    check_target(path)
     target = os.path.realpath(path)  # a symbolic link stays one
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream, _compressing(path, stream) as out:
             yield out
         return
-    if not os.path.isdir(os.path.dirname(target)):
-        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", os.fspath(path))
     temporary = f"{target}.{secrets.token_hex(6)}.tmp"
     try:
         # Not tempfile: its files are private to the user, these get the permissions any new file would get.
