@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from loopwise.inference.base import Inference
 
-GIB = 2.0**30
-
 
 class Method(str, Enum):
     """Inference methods by name."""
@@ -124,6 +122,8 @@ class Choice:
     def _memory(self) -> dict[str, Any]:
         if self.memory_limit is not None and not self.memory_limit > 0:
             raise ValueError(f"--memory-limit must be a positive number of GiB, not {self.memory_limit:g}")
+        from loopwise.inference.exact import GIB
+
         return {} if self.memory_limit is None else {"memory_limit": self.memory_limit * GIB}
 
     def _given(self, *names: str) -> dict[str, Any]:

@@ -144,9 +144,9 @@ def predict(
         from loopwise.formats import atomic_write
         from loopwise.formats.conllu import write_conllu
 
+        target = target_of(out)
         trained = _load(system, iterations)
         read = _read(sentences, tagger, fine_tagger)
-        target = target_of(out)
         if as_json:
             trees = trained.parse(read, partial=partial, threads=threads)
             with atomic_write(target) as stream:

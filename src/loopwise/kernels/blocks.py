@@ -28,8 +28,6 @@ class Workspace(NamedTuple):
 
     cells: Any  # [block]
     tangents: Any  # [block]
-    powers: Any  # [block] of the exponential
-    bits: Any  # the same memory as integers
     sums: Any  # [block]
     tops: Any  # [block]
     axes: Any  # [axes]: block axes, slowest first
@@ -112,9 +110,8 @@ def workspace_sizes(ports):
 @njit(cache=True, nogil=True)
 def workspace(sizes):
     block, axes, ports, maps = sizes
-    powers = np.empty(block)
     return Workspace(
-        np.empty(block), np.empty(block), powers, powers.view(np.int64), np.empty(block), np.empty(block),
+        np.empty(block), np.empty(block), np.empty(block), np.empty(block),
         np.empty(axes, dtype=np.int64), np.empty(axes, dtype=np.int64), np.zeros(axes, dtype=np.int64),
         np.empty(ports, dtype=np.int64), np.empty(block), np.empty(block), np.empty(ports, dtype=np.int64),
         np.empty(ports, dtype=np.int64), np.empty(ports, dtype=np.int64), np.empty(ports + 1, dtype=np.int64),
@@ -292,39 +289,3 @@ def write_whole(target, work, first, begin, end, block):
     for slot in range(begin - first, end - first):
         if work.place[slot] == INNER:
             write(work.whole, target, work, slot, block)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def exponential(cells, powers, bits, count):
-    """exp in place, for arguments of at most about 700; below -708 the result is 0. Relative error below
-    4e-16.
-
-    x = k log 2 + r with |r| <= log(2) / 2; the polynomial is Taylor's to r^13 (remainder 4e-18), and 2^k is
-    put together in the exponent bits. Adding 1.5 * 2^52 leaves round(x / log 2) in the low bits."""
-    magic = 6755399441055744.0
-    for index in range(count):
-        powers[index] = max(cells[index], -708.0) * 1.4426950408889634 + magic
-    for index in range(count):
-        x = cells[index]
-        whole = powers[index] - magic
-        r = max(x, -708.0) - whole * 0.693147180369123816490
-        r -= whole * 1.90821492927058770002e-10
-        p = 1.0 / 6227020800.0
-        p = p * r + 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        cells[index] = p if x >= -708.0 else 0.0
-    for index in range(count):
-        bits[index] = (bits[index] + 1023) << 52
-    for index in range(count):
-        cells[index] *= powers[index]

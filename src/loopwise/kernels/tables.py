@@ -16,7 +16,6 @@ from numba import njit
 from loopwise.kernels.blocks import (
     FAST,
     advance,
-    exponential,
     prepare,
     read,
     read_fixed,
@@ -28,6 +27,7 @@ from loopwise.kernels.blocks import (
     write_block,
     write_whole,
 )
+from loopwise.kernels.elementary import exp_all
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -60,7 +60,7 @@ def _row_sums(cells, work, tops, sums, kept, gone, wide):
             part = cells[index * gone : (index + 1) * gone]
             for inner in range(gone):
                 part[inner] -= top
-    exponential(cells, work.powers, work.bits, kept * gone)
+    exp_all(cells[: kept * gone])
     if wide:
         for row in range(gone):
             part = cells[row * kept : (row + 1) * kept]
@@ -157,7 +157,7 @@ def _belief(work, cells, block, first, factors, own, theta, up, down):
     read_mixed(cells, theta, work, first, first, factors, block)
     read_mixed(cells, up, work, first, factors, own, block)
     read_mixed(cells, down, work, first, own, own + 1, block)
-    exponential(cells, work.powers, work.bits, block)
+    exp_all(cells[:block])
 
 
 @njit(cache=True, nogil=True)
