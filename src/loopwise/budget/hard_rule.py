@@ -39,7 +39,7 @@ class Stopped(NamedTuple):
 
     states: Tensor  # [*batch, states]
     sweeps: Tensor  # int64 [*batch]
-    residual: Tensor  # [*batch], the change of the last sweep
+    change: Tensor  # [*batch], of beliefs in the last sweep
     engine: str
     domain: str
 
@@ -122,7 +122,7 @@ class _Run:
     def __init__(self, problem: Problem, start: CompiledSolution, policy: Policy, limit: int, watched: Tensor) -> None:
         self.problem, self.policy, self.limit, self.domain = problem, policy, limit, start.domain
         graph, options = problem.graph, start.session.options
-        self.none, self.one = options, Options(options.schedule, 1, 0.0, options.damping)
+        self.none, self.one = options, options._replace(iterations=1, enough=None)
         flat = watched.expand(*problem.batch, graph.variables).reshape(-1, graph.variables)
         same = bool((flat == flat[:1]).all())
         self.watched = flat[0] if same else flat
@@ -130,7 +130,7 @@ class _Run:
         self.room = Room()
         self.states = start.states.new_empty(len(flat), graph.layout.states)
         self.sweeps = torch.zeros(len(flat), dtype=torch.int64)
-        self.residual = self.states.new_zeros(len(flat))
+        self.change = self.states.new_zeros(len(flat))
 
     def to_the_end(self) -> Stopped | None:
         while self.teams:
@@ -145,7 +145,7 @@ class _Run:
         return Stopped(
             self.states.reshape(*batch, -1),
             self.sweeps.reshape(batch),
-            self.residual.reshape(batch),
+            self.change.reshape(batch),
             "compiled",
             self.domain,
         )
@@ -183,7 +183,7 @@ class _Run:
         rows = team.rows[done]
         self.states[rows] = course.now[first, block, lane]
         self.sweeps[rows] = first + course.first
-        self.residual[rows] = course.largest[first, block, lane]
+        self.change[rows] = course.largest[first, block, lane]
         team.live &= ~done
 
     def _gathered(self, team: _Team) -> _Team:

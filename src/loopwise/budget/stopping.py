@@ -132,18 +132,22 @@ def _chosen(beliefs: Beliefs, scores: Tensor) -> Stopped:
     place = row[None, ..., None].expand(1, *row.shape, trace.shape[-1])
     states = trace[1:].gather(0, place)[0]
     before = trace[:-1].detach().gather(0, place)[0]
-    residual = (states.detach() - before).abs().amax(-1) if trace.shape[-1] else states.new_zeros(row.shape)
-    return Stopped(states, row + 1, residual, beliefs.status.engine, beliefs.status.domain)
+    change = (states.detach() - before).abs().amax(-1) if trace.shape[-1] else states.new_zeros(row.shape)
+    return Stopped(states, row + 1, change, beliefs.status.engine, beliefs.status.domain)
 
 
 def _beliefs(problem: Problem, method: MessagePassing, stopped: Stopped) -> Beliefs:
     edges = problem.graph.layout.edges
+    residual = stopped.change
+    if edges and method.has_converged(residual):  # beliefs stand still: whether messages do is for a full run to say
+        with torch.no_grad():
+            residual = _read_again(problem, method, stopped.sweeps, lambda beliefs: beliefs.status.residual)
     status = Status(
         method=f"{type(method).__name__} until a policy stops",
         exact=edges == 0,
-        converged=edges == 0 or method.has_converged(stopped.residual),
+        converged=edges == 0 or method.has_converged(residual),
         sweeps=stopped.sweeps,
-        residual=stopped.residual,
+        residual=residual,
         messages=int(stopped.sweeps.sum()) * edges,
         engine=stopped.engine,
         domain=stopped.domain,

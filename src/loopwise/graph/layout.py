@@ -180,11 +180,7 @@ class Layout:
     @cached_property
     def sequential(self) -> SequentialOrder:
         """The tree-solving visiting order."""
-        from loopwise.kernels.order import breadth_first
-
-        order = breadth_first(self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges())[
-            ::-1
-        ].copy()
+        order = self._breadth_first()[::-1].copy()
         edge_rank, lowest, highest = self._ranks(order)
         if not self.is_forest:
             as_numbered = np.arange(len(order))
@@ -192,6 +188,24 @@ class Layout:
             if (ranks[2] - ranks[1]).sum() <= (highest - lowest).sum():
                 order, (edge_rank, lowest, highest) = as_numbered, ranks
         return SequentialOrder(order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor])
+
+    @cached_property
+    def depth(self) -> int:
+        """Factors on the longest path of a forest: after so many flooding sweeps no message of BP can change any more,
+        whatever they began as."""
+        from loopwise.kernels.order import longest_path
+
+        starts = self._factor_edges()[0]
+        order = self._breadth_first()
+        return int(longest_path(order, self.variable_edge_start, self.variable_edges, self.edge_factor, starts))
+
+    def _breadth_first(self) -> Integers:
+        from loopwise.kernels.order import breadth_first
+
+        found: Integers = breadth_first(
+            self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges()
+        )
+        return found
 
     def _ranks(self, order: Integers) -> tuple[Integers, Integers, Integers]:
         """When each edge's variable is visited, and each factor's first and last member."""
@@ -222,6 +236,8 @@ class Layout:
         from scipy.sparse.csgraph import connected_components
 
         nodes = self.graph.variables + self.message_factors
+        if self.edges >= nodes > 0:
+            return False  # too many links for a forest: no need to look for a cycle
         ends = (self.edge_variable, self.graph.variables + self.edge_factor)
         links = coo_matrix((np.ones(self.edges), ends), (nodes, nodes))
         components = connected_components(links, directed=False, return_labels=False) if nodes else 0

@@ -22,8 +22,9 @@ from loopwise.graph.factor_graph import FactorGraph, variable_range
 class Status:
     """How far the result of one inference call can be trusted.
 
-    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
-    of any variable belief in the last sweep (with the residual schedule: the largest message change still pending).
+    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change in the
+    last sweep, of a variable belief or of what a normalised log message can move one by (a quarter of its change in
+    nats); with the residual schedule, the largest such change still pending; 0 where no message can change any more.
     """
 
     method: str

@@ -57,7 +57,14 @@ class Compiled:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
         given = _scaled(problem, method, numbers)
         damping = method.damping if isinstance(method.damping, Tensor) else given.unary.new_tensor(method.damping)
-        options = Options(method.schedule, int(method.iterations), float(method.tolerance), float(damping.detach()))
+        options = Options(
+            method.schedule,
+            int(method.iterations),
+            float(method.tolerance),
+            float(damping.detach()),
+            method.threshold(problem.like.dtype),
+            method.enough(problem.graph),
+        )
         trained = given.exponents.requires_grad or damping.requires_grad
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
         if given.examples == 0 and (wanted or method.trace):

@@ -15,6 +15,7 @@ import numpy as np
 from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.kernels import arithmetic
+from loopwise.kernels.convergence import StopRule
 from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Flow, Numbers, Plan, Steps
 from loopwise.kernels.threads import in_threads
 
@@ -34,6 +35,8 @@ class Options(NamedTuple):
     iterations: int
     tolerance: float
     damping: float
+    threshold: float  # what counts as converged: the tolerance, or rounding where there is none
+    enough: int | None = None  # sweeps after which no message can change any more
 
     @property
     def steps(self) -> int:
@@ -129,6 +132,8 @@ class KernelRun:
             journey.sent = int(journey.sweeps[: self.examples].sum()) * each
         if options.iterations == 0 and not isinstance(options.schedule, Residual):
             journey.residual[:] = np.inf  # no sweep was made, so nothing is known of it
+        if options.enough is not None:
+            journey.residual[journey.sweeps >= options.enough] = 0.0
         journey.sweeps = journey.sweeps[: self.examples]
         journey.residual = journey.residual[: self.examples]
         journey.lowest = journey.lowest[: self.examples]
@@ -158,8 +163,8 @@ class KernelRun:
         trace[0] = beliefs
         if self.storage.arrangement is Arrangement.FACTORS:
             for sweep in range(count):
-                self._flood_graph(options._replace(iterations=1), journey, 1)
-                trace[sweep + 1], moved[sweep] = beliefs, journey.residual[0]
+                moved[sweep] = self._flood_graph(options._replace(iterations=1), journey, 1)
+                trace[sweep + 1] = beliefs
             return trace, moved
         self.sweeps = count
         parts = min(self.parts(len(blocks) * self.storage.lanes * self.storage.layout.edges), max(len(blocks), 1))
@@ -324,11 +329,18 @@ class KernelRun:
         plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
         return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
 
-    def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> None:
+    def rule(self, options: Options) -> StopRule:
+        """When kernels stop. A nat of a log message moves a belief by a quarter at most (both values at 1/2), by less
+        where messages enter their variables with smaller powers."""
+        reach = 0.25 * float(self.plan.exponents.max(initial=0.0))
+        return StopRule(options.iterations, options.tolerance, options.threshold, reach)
+
+    def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> float:
+        """Returns the last change of a belief."""
         from loopwise.kernels.schedules import flood_graph
 
-        parts = self.parts(self.storage.layout.edges)
-        barrier, change = np.zeros(2, dtype=np.int64), np.zeros(parts, dtype=journey.m.dtype)
+        parts, rule, before = self.parts(self.storage.layout.edges), self.rule(options), np.empty_like(journey.flow.m)
+        barrier, change = np.zeros(2, dtype=np.int64), np.zeros((2, parts), dtype=journey.m.dtype)
         results = in_threads(
             parts,
             lambda part: flood_graph(
@@ -336,13 +348,13 @@ class KernelRun:
                 self.numbers,
                 journey.flow,
                 journey.tape,
+                before,
                 part,
                 parts,
                 barrier,
                 change,
                 first_sweep,
-                options.iterations,
-                options.tolerance,
+                rule,
                 options.damping,
                 self.literal,
                 self.general,
@@ -353,10 +365,11 @@ class KernelRun:
             ),
         )
         journey.sweeps[:], journey.residual[:] = results[0][:2]
-        journey.lowest[:] = min(lowest for _, _, lowest in results)
+        journey.lowest[:] = min(lowest for *_, lowest in results)
         journey.sent = int(journey.sweeps[0]) * self.storage.layout.edges
         last = int(journey.sweeps[0]) * int(journey.tape.n_step)
         journey.n = journey.flow.n[last : last + self.block_size]
+        return float(results[0][2])
 
     def _run_blocks(
         self,
@@ -384,8 +397,7 @@ class KernelRun:
             first,
             last,
             first_sweep,
-            options.iterations,
-            options.tolerance,
+            self.rule(options),
             options.damping,
             journey.sweeps,
             journey.residual,
@@ -419,7 +431,7 @@ class KernelRun:
                 self.examples * part // parts,
                 self.examples * (part + 1) // parts,
                 options.iterations * layout.edges,
-                options.tolerance,
+                self.rule(options),
                 options.damping,
                 made,
                 journey.residual,

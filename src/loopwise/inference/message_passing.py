@@ -10,7 +10,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 import torch
@@ -42,6 +42,8 @@ from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientErro
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
 ARRIVED = {torch.float64: 1e-6, torch.float32: 1e-5}
+
+ESTIMATE = "log-partition is an estimate, since no fixed point was reached"
 
 
 class Solution(Protocol):
@@ -89,8 +91,9 @@ class Engine(Protocol):
 class MessagePassing(Inference):
     """Options that BP and TRW share.
 
-    iterations: sweeps at most. tolerance: stop when no variable belief changes by more in a sweep (0: never stop
-    early, and do not warn). damping: share of the old message kept, in the log domain. schedule: order of messages.
+    iterations: sweeps at most. tolerance: stop when a sweep moves no variable belief by more, nor any normalised log
+    message by what could move one so far, which is four times as many nats (0: never stop early, and do not warn). On
+    a forest, undamped BP stops as soon as it is exact. damping: share of the old message kept, in the log domain. schedule: order of messages.
     temperature: 1 is sum-product, 0 is max-product; in between, marginals of p^(1/t). engine: None chooses the compiled
     one on the CPU and the reference one elsewhere. gradient: how the backward is computed. trace: keep the variable
     beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
@@ -150,10 +153,10 @@ class MessagePassing(Inference):
         engine = self.engine or default_engine(problem.like.device)
         if problem.graph.structured:
             engine = _structured_engine(engine)
-        solution = engine.solve(problem, self, numbers)
+        solution = engine.solve(problem, self._no_longer_than_needed(problem.graph), numbers)
         status = self._status(problem, solution, engine)
         if self.tolerance > 0 and not status.converged:
-            _warn(status, self.tolerance)
+            _warn(status, self.tolerance, self._unclaimed())
         if self.temperature == 0:
             return Beliefs(
                 problem.graph,
@@ -184,11 +187,26 @@ class MessagePassing(Inference):
         own += numbers.trained or ()
         return problem.differentiable or (torch.is_grad_enabled() and any(value.requires_grad for value in own))
 
+    def threshold(self, dtype: torch.dtype) -> float:
+        """The residual that counts as converged: the tolerance; without one, rounding."""
+        return self.tolerance if self.tolerance > 0 else 100 * torch.finfo(dtype).eps
+
     def has_converged(self, residual: Tensor) -> bool:
-        """Whether the last sweep of every example changed no belief by more than the tolerance; without a tolerance,
-        by more than rounding."""
-        threshold = self.tolerance if self.tolerance > 0 else 100 * torch.finfo(residual.dtype).eps
-        return bool((residual <= threshold).all())
+        """Whether the residual of every example is at most the :meth:`threshold`."""
+        return bool((residual <= self.threshold(residual.dtype)).all())
+
+    def enough(self, graph: FactorGraph) -> int | None:
+        """Sweeps after which no message can change any more, whatever they began as: every one has then been sent after
+        those it depends on. None where there is no such number."""
+        if isinstance(self.damping, Tensor) or self.damping > 0 or isinstance(self.schedule, Residual):
+            return None
+        if not self._exact_on(graph):
+            return None
+        return max(graph.layout.depth, 1) if isinstance(self.schedule, Flooding) else 1
+
+    def _no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
+        enough = self.enough(graph) if self.tolerance > 0 else None
+        return self if enough is None or enough >= self.iterations else replace(self, iterations=enough)
 
     def _status(self, problem: Problem, solution: Solution, engine: Engine) -> Status:
         # A graph without a message has nothing to iterate: its beliefs are exact at once.
@@ -201,10 +219,9 @@ class MessagePassing(Inference):
             else 0.0
         )
         arrived = converged and left <= ARRIVED.get(solution.states.dtype, 1e-5)
-        exact = settled or (arrived and self._exact_on(problem.graph))
         return Status(
             method=type(self).__name__,
-            exact=exact,
+            exact=settled or self._is_exact(problem.graph, solution, arrived),
             converged=converged,
             sweeps=solution.sweeps,
             residual=solution.residual,
@@ -214,11 +231,23 @@ class MessagePassing(Inference):
             notes=(*self._notes(problem.graph, arrived), *_structured_notes(problem.graph)),
         )
 
+    def _is_exact(self, graph: FactorGraph, solution: Solution, arrived: bool) -> bool:
+        """Whether every message was sent after those it depends on; by residuals, whether none has news to send."""
+        enough = self.enough(graph)
+        if enough is not None:
+            return bool((solution.sweeps >= enough).all())
+        return isinstance(self.schedule, Residual) and arrived and self._exact_on(graph)
+
     def _exact_on(self, graph: FactorGraph) -> bool:
+        """Whether the one fixed point of this method on ``graph`` is the exact answer, reached without loops."""
         return False
 
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
         return ()
+
+    def _unclaimed(self) -> str:
+        """What a run that did not converge leaves open, for the warning."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -247,7 +276,8 @@ class TRW(MessagePassing):
 
     ``rho``: appearance probabilities :math:`\rho_\alpha`: one number (0.5 on a 4-neighbour grid), numbers by group, a
     :class:`~loopwise.inference.counting.Counting` rule, or None for those of spanning trees. If they are valid, the
-    log-partition estimate of a converged run is an upper bound. With ``schedule=Sequential()`` it is TRW-S.
+    log-partition at a fixed point is an upper bound, and the status says so where one was reached; short of it, the
+    status calls it an estimate. With ``schedule=Sequential()`` it is TRW-S.
     """
 
     rho: float | Mapping[str, ArrayLike] | Counting | None = None
@@ -264,9 +294,15 @@ class TRW(MessagePassing):
         return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
 
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
-        if isinstance(self._rule(), (SpanningTrees, MonotonicChains)) and arrived and self.temperature > 0:
-            return ("log-partition is an upper bound",)
-        return ()
+        if self.temperature == 0 or not self._bounds_from_above():
+            return ()
+        return ("log-partition is an upper bound" if arrived else ESTIMATE,)
+
+    def _bounds_from_above(self) -> bool:
+        return isinstance(self._rule(), (SpanningTrees, MonotonicChains))
+
+    def _unclaimed(self) -> str:
+        return "; its log-partition is an estimate, not an upper bound" if self._bounds_from_above() else ""
 
 
 def _structured_engine(engine: Engine) -> Engine:
@@ -364,12 +400,12 @@ def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:
     return solution.states[..., index]
 
 
-def _warn(status: Status, tolerance: float) -> None:
+def _warn(status: Status, tolerance: float, unclaimed: str) -> None:
     worst = float(status.residual.max())
     warnings.warn(
-        f"{status.method} did not converge: after {int(status.sweeps.max())} sweeps a belief still changed by "
-        f"{worst:.2g} (tolerance {tolerance:.2g}); more iterations, damping or another schedule may help, "
-        "tolerance=0 accepts the budget as it is",
+        f"{status.method} did not converge: after {int(status.sweeps.max())} sweeps messages still change beliefs, or "
+        f"could, by {worst:.2g} (tolerance {tolerance:.2g}){unclaimed}; more iterations, damping or another schedule "
+        "may help, tolerance=0 accepts the budget as it is",
         ConvergenceWarning,
         stacklevel=callers_level(),
     )

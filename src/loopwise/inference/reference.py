@@ -22,6 +22,7 @@ from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised
 from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.kernels.convergence import NEAR
 from loopwise.notices import ImpossibleError
 
 
@@ -48,6 +49,8 @@ class Circuit:
         exponents = numbers.exponents(layout, problem.like)
         self.exponent = exponents[self.slot_edge]
         self.plain = not exponents.requires_grad and bool((exponents == 1).all())
+        # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2.
+        self.reach = 0.25 * float(exponents.detach().max()) if layout.edges else 0.0
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
         self.tables: list[Tensor] = []
@@ -198,6 +201,12 @@ class Circuit:
         mixed = torch.where(both, (1 - damping) * safe_new + damping * safe_old, new)
         return mixed - log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
 
+    def message_change(self, new: Tensor, old: Tensor) -> Tensor:
+        """How far the largest change of a normalised log message can move a belief, ``[*batch]``."""
+        if not new.shape[-1]:
+            return new.new_zeros(new.shape[:-1]).detach()
+        return self.reach * log_change(new, old).amax(-1)
+
     def flooding_sweep(self, m: Tensor) -> Tensor:
         return self.damped(self.to_variables(self.to_factors(m)), m)
 
@@ -214,6 +223,14 @@ class Circuit:
                 sent = torch.tensor(np.isin(self.slot_edge.cpu().numpy(), edges), device=m.device)
                 n = torch.where(sent, self.to_factors(m), n)
         return m, n
+
+
+def log_change(new: Tensor, old: Tensor) -> Tensor:
+    """By how many nats each log message changed, rounding of the logarithms apart; without gradient."""
+    new, old = new.detach(), old.detach()
+    moved = torch.where(new == old, 0.0, (new - old).abs())
+    rounding = 4 * torch.finfo(new.dtype).eps * torch.maximum(new.abs(), old.abs())
+    return torch.where(moved < torch.inf, (moved - rounding).clamp(min=0.0), moved)
 
 
 @dataclass(frozen=True)
@@ -285,22 +302,32 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     n = circuit.to_factors(m)
     sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
     residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
+    previous, threshold = residual, method.threshold(states.dtype)
     running = torch.ones(batch, dtype=torch.bool, device=device)
     trace = [states]
     for _ in range(method.iterations):
         new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
+        moved = circuit.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)
         new_states = circuit.states(m)
         change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else torch.zeros_like(residual)
-        residual = torch.where(running, change, residual)
+        # As in the kernels, a sweep is judged by its messages only if the one before it came near.
+        judged = previous <= NEAR * threshold
+        left = torch.where(change > threshold, change, previous)
+        left = torch.where(judged, torch.maximum(change, moved), left)
+        residual = torch.where(running, left, residual)
+        previous = change
         states = new_states
         trace.append(states)
         sweeps = sweeps + running
         if method.tolerance > 0:
-            running = running & (change >= method.tolerance)
+            running = running & (left >= method.tolerance)
             if not bool(running.any()):
                 break
+    enough = method.enough(circuit.problem.graph)
+    if enough is not None:
+        residual = torch.where(sweeps >= enough, 0.0, residual)
     each = circuit.layout.sequential.messages if sequential else circuit.layout.edges
     kept = torch.stack(trace) if method.trace else None
     return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each, kept)
@@ -332,7 +359,7 @@ def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
         current, updates = flat[example], 0
         while True:
             fresh = single.damped(single.to_variables(single.to_factors(current)), current)
-            gap = (fresh.exp() - current.exp()).detach().abs()
+            gap = circuit.reach * log_change(fresh, current)
             largest = torch.zeros(edges, dtype=gap.dtype, device=gap.device)
             largest = largest.scatter_reduce(0, single.slot_edge, gap, "amax")
             worst = float(largest.max()) if edges else 0.0

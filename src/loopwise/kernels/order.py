@@ -1,4 +1,4 @@
-"""Traversals of the factor graph in compiled code. In: edge lists. Out: an order of variables."""
+"""Traversals of the factor graph in compiled code. In: edge lists. Out: an order of variables, the depth of a forest."""
 
 from __future__ import annotations
 
@@ -36,6 +36,34 @@ def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_
                         order[tail] = other
                         tail += 1
     return order
+
+
+@njit(cache=True, nogil=True)
+def longest_path(order, variable_edge_start, variable_edges, edge_factor, factor_edge_start):
+    """Factors on the longest path of a forest whose variables are visited in ``order``, parents before children.
+
+    From the leaves to the roots: the longest arm below each variable, and the two longest that each factor joins.
+    """
+    variables, factors = variable_edge_start.shape[0] - 1, factor_edge_start.shape[0] - 1
+    arm = np.zeros(variables, dtype=np.int64)
+    first, second = np.full(factors, -1, dtype=np.int64), np.full(factors, -1, dtype=np.int64)
+    members = np.zeros(factors, dtype=np.int64)  # that were seen: the last one to come is the parent
+    longest = 0
+    for at in range(variables - 1, -1, -1):
+        variable, begin, end = order[at], variable_edge_start[order[at]], variable_edge_start[order[at] + 1]
+        for place in range(begin, end):
+            factor = edge_factor[variable_edges[place]]
+            if members[factor] == factor_edge_start[factor + 1] - factor_edge_start[factor] - 1:
+                longest = max(longest, arm[variable] + first[factor] + 1, first[factor] + second[factor] + 1)
+                arm[variable] = max(arm[variable], first[factor] + 1)
+        for place in range(begin, end):
+            factor = edge_factor[variable_edges[place]]
+            members[factor] += 1
+            if arm[variable] > first[factor]:
+                first[factor], second[factor] = arm[variable], first[factor]
+            elif arm[variable] > second[factor]:
+                second[factor] = arm[variable]
+    return longest
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, kernel, probability
+from loopwise.kernels.arithmetic import U, kernel
+from loopwise.kernels.convergence import message_change
 from loopwise.kernels.plan import new_scratch
 from loopwise.kernels.variables import pull_message, visit_variables
 
@@ -59,7 +60,8 @@ def _renew(
     general,
     semiring,
 ):
-    """Computes the message that edge ``edge`` would send now; returns by how much it differs from the present one."""
+    """Computes the message that edge ``edge`` would send now; returns by how much it differs from the present one, in
+    nats."""
     at = edge_at[edge]
     variable = edge_variable[edge]
     states = U(plan.state_start[variable + 1] - plan.state_start[variable])
@@ -71,16 +73,13 @@ def _renew(
         theta, flow.n, base, fresh_m, base, states, damping, scratch.fresh, scratch.partial, scratch.lowest, literal,
         general, None, (), semiring,
     )  # fmt: skip
-    change = 0.0
-    for state in range(states):
-        new, old = probability(fresh_m[first + state], semiring), probability(flow.m[first + state], semiring)
-        change = max(change, abs(new - old))
-    return change
+    message_change(fresh_m, first, states, flow.m, first, scratch.change, (), semiring)
+    return scratch.change[0]
 
 
 @kernel
 def _run_example(
-    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, tolerance, damping, sent,
+    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, rule, damping, sent,
     replaced, literal, general, power, semiring,
 ):  # fmt: skip
     width = replaced.shape[0] // max(sent.shape[0], 1)
@@ -101,7 +100,7 @@ def _run_example(
         )  # fmt: skip
         sift(heap, place, key, edge)
     updates = 0
-    while edges > 0 and updates < most and key[heap[0]] > tolerance:
+    while edges > 0 and updates < most and key[heap[0]] * rule.reach > rule.tolerance:
         edge = heap[0]
         variable = edge_variable[edge]
         first = base + plan.edge_base[edge_at[edge]]
@@ -136,13 +135,13 @@ def _run_example(
         U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
         belief_base, True, damping, scratch, (), None, None, None, None, (), (), power, semiring,
     )  # fmt: skip
-    pending = key[heap[0]] if edges > 0 else 0.0
+    pending = key[heap[0]] * rule.reach if edges > 0 else 0.0
     return updates, pending, scratch.lowest[0]
 
 
 @kernel
 def residual_examples(
-    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, first, last, most, tolerance, damping,
+    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, first, last, most, rule, damping,
     updates, residual, lowest, sent, replaced, literal, general, power, semiring,
 ):  # fmt: skip
     """Examples ``first`` to ``last``, each by itself. ``edge_at``: place of each edge in the plan's per-variable order;
@@ -151,6 +150,6 @@ def residual_examples(
     there is room for."""
     for example in range(first, last):
         updates[example], residual[example], lowest[example] = _run_example(
-            plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most, tolerance,
+            plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most, rule,
             damping, sent[example], replaced[example], literal, general, power, semiring,
         )  # fmt: skip

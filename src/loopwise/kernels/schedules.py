@@ -14,6 +14,14 @@ import numpy as np
 
 from loopwise.kernels.arithmetic import U, kernel, lanes_of
 from loopwise.kernels.barrier import meet
+from loopwise.kernels.convergence import (
+    change_is_known,
+    copy_messages,
+    is_near,
+    is_watched,
+    message_change,
+    sweep_residual,
+)
 from loopwise.kernels.factors import factor_step
 from loopwise.kernels.plan import new_scratch
 from loopwise.kernels.variables import visit_variables
@@ -30,43 +38,57 @@ def keep_messages(tape, block, step, m, base, first, last):
 
 @kernel
 def flood_graph(
-    plan, numbers, flow, tape, part, parts, barrier, change, first_sweep, iterations, tolerance, damping, literal,
-    general, uniform, laned, power, semiring,
+    plan, numbers, flow, tape, before, part, parts, barrier, change, first_sweep, rule, damping, literal, general,
+    uniform, laned, power, semiring,
 ):  # fmt: skip
     """One example, its factors in lanes. ``parts`` threads call this together, each with its own ``part``; they share
-    ``barrier`` and ``change`` and meet after every half-sweep. ``first_sweep``: 0, or 1 to go on from an earlier run,
-    whose messages to factors and beliefs are in ``flow``."""
+    ``barrier``, ``before`` (room for all messages) and ``change`` ``[2, parts]``, and meet after every half-sweep.
+    ``first_sweep``: 0, or 1 to go on from an earlier run, whose messages to factors and beliefs are in ``flow``.
+
+    Returns the sweeps made, the residual, the last change of a belief and the smallest normaliser.
+    """
     size = U(flow.m.shape[0])
+    mine, rest = size * U(part) // U(parts), size * U(part + 1) // U(parts)
+    lanes = lanes_of(laned)
+    row, rows = size // lanes * U(part) // U(parts), size // lanes * U(part + 1) // U(parts)
     variables = plan.state_start.shape[0] - 1
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
     factor_scratch, variable_scratch = new_scratch(plan, flow.m, laned), new_scratch(plan, flow.m, ())
-    sweeps, residual = 0, change[0]
-    for sweep in range(first_sweep, iterations + 1):
+    sweeps, residual, moved, previous = 0, np.inf, np.inf, np.inf
+    for sweep in range(first_sweep, rule.iterations + 1):
+        judged = is_near(previous, rule)
+        if judged:
+            copy_messages(flow.m, mine, rest - mine, before, mine)
+            meet(barrier, parts)
         if sweep > 0:
             factor_step(
                 plan, U(0), U(part), U(parts), numbers.theta, flow, U(0), U(sweep - 1) * tape.n_step, damping,
                 factor_scratch, literal, general, None, laned, semiring,
             )  # fmt: skip
             meet(barrier, parts)
-        keep_messages(tape, U(0), U(sweep), flow.m, U(0), size * U(part) // U(parts), size * U(part + 1) // U(parts))
-        # Without a tolerance only the last two beliefs are needed, for an honest residual.
-        watch = tolerance > 0 or sweep >= iterations - 1
+        keep_messages(tape, U(0), U(sweep), flow.m, U(0), mine, rest)
         variable_scratch.change[0] = 0
         visit_variables(
             first, last, None, None, plan, U(0), numbers.theta, numbers.unary, U(0), flow, U(0), U(sweep) * tape.n_step,
-            U(0), watch, damping, variable_scratch, (), None, None, None, uniform, laned, (), power, semiring,
+            U(0), is_watched(sweep, rule), damping, variable_scratch, (), None, None, None, uniform, laned, (), power,
+            semiring,
         )  # fmt: skip
-        change[part] = variable_scratch.change[0]
+        change[0, part] = variable_scratch.change[0]
+        if judged:
+            start = row * lanes
+            message_change(flow.m, start, rows - row, before, start, factor_scratch.change, laned, semiring)
+            change[1, part] = factor_scratch.change.max()
         meet(barrier, parts)
-        sweeps, residual = sweep, change[0]
-        for other in range(1, parts):
-            residual = max(residual, change[other])
-        if sweep > 0 and tolerance > 0 and residual < tolerance:
+        sweeps, moved = sweep, change[0].max()
+        pending = change[1].max() if judged else np.inf
+        residual = sweep_residual(moved, previous, pending, rule)
+        previous = moved if change_is_known(sweep, first_sweep, rule) else np.inf
+        if sweep > 0 and rule.tolerance > 0 and residual < rule.tolerance:
             break
     lowest = variable_scratch.lowest[0]
     for lane in range(factor_scratch.lowest.shape[0]):
         lowest = min(lowest, factor_scratch.lowest[lane])
-    return sweeps, residual, lowest
+    return sweeps, residual, moved, lowest
 
 
 @kernel
@@ -92,8 +114,8 @@ def next_step(n, n_base, n_step):
 @kernel
 def run_blocks(
     plan, flooding, order, numbers, flow, done, apart, tape, origin, examples, first_block, last_block, first_sweep,
-    iterations, tolerance, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, uniform,
-    lane_tag, power, semiring,
+    rule, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, uniform, lane_tag, power,
+    semiring,
 ):  # fmt: skip
     """Blocks of examples on one graph, as many examples side by side as the lane tag says; each example stops by
     itself. Flooding if ``flooding`` is given, sequential if ``order`` is, the other one None: what is under a test of
@@ -106,15 +128,22 @@ def run_blocks(
     slots, states = U(plan.slots), U(plan.state_start[-1])
     variables = U(plan.state_start.shape[0] - 1)
     running = np.empty(np.int64(lanes), dtype=np.bool_)
+    before = np.empty(np.int64(slots * lanes), dtype=flow.m.dtype)
+    previous, pending = np.empty(np.int64(lanes)), np.empty(np.int64(lanes), dtype=flow.m.dtype)
     for block in range(U(first_block), U(last_block)):
         place = block - U(origin)
         base, belief_base, unary_base = place * slots * lanes, place * states * lanes, block * U(plan.unary_block)
         n_base = place * tape.n_block
         scratch = new_scratch(plan, flow.m, lane_tag)
         for lane in range(lanes):
-            running[lane] = block * lanes + lane < U(examples)
-        for sweep in range(first_sweep, iterations + 1):
-            watch = tolerance > 0 or sweep >= iterations - 1 or trace.shape[0] > 0
+            running[lane], previous[lane] = block * lanes + lane < U(examples), np.inf
+        for sweep in range(first_sweep, rule.iterations + 1):
+            watch = is_watched(sweep, rule) or trace.shape[0] > 0
+            judged = False
+            for lane in range(lanes):
+                judged = judged or (running[lane] and is_near(previous[lane], rule))
+            if judged:
+                copy_messages(flow.m, base, slots * lanes, before, U(0))
             scratch.change[:] = 0
             if flooding is not None:
                 if sweep > 0:
@@ -146,15 +175,19 @@ def run_blocks(
                     trace[kept + at] = flow.beliefs[belief_base + at]
                 for lane in range(lanes):
                     moved[sweep - 1, block * lanes + lane] = scratch.change[lane]
-            going = False
+            if judged:
+                message_change(flow.m, base, slots, before, U(0), pending, lane_tag, semiring)
+            going, known = False, change_is_known(sweep, first_sweep, rule)
             for lane in range(lanes):
                 if not running[lane]:
                     continue
                 example = block * lanes + lane
+                left = sweep_residual(scratch.change[lane], previous[lane], pending[lane], rule)
+                previous[lane] = scratch.change[lane] if known else np.inf
                 sweeps[example] = sweep
-                residual[example] = scratch.change[lane]
+                residual[example] = left
                 lowest[example] = scratch.lowest[lane]
-                if sweep == iterations or (sweep > 0 and tolerance > 0 and scratch.change[lane] < tolerance):
+                if sweep == rule.iterations or (sweep > 0 and rule.tolerance > 0 and left < rule.tolerance):
                     running[lane] = False
                     if apart:
                         retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes)
