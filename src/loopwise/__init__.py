@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from loopwise.learn import thirds as thirds
     from loopwise.loss import metric as metric
     from loopwise.notices import BudgetWarning as BudgetWarning
+    from loopwise.notices import ChangedError as ChangedError
     from loopwise.notices import ConstraintWarning as ConstraintWarning
     from loopwise.notices import ConvergenceWarning as ConvergenceWarning
     from loopwise.notices import DataWarning as DataWarning
@@ -144,8 +145,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.gradient.hvp": ("hvp",),
     "loopwise.inference.base": ("Inference", "Problem"),
     "loopwise.notices": (
-        "BudgetWarning", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError", "GradientWarning",
-        "ImpossibleError", "LoopwiseWarning",
+        "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
+        "GradientWarning", "ImpossibleError", "LoopwiseWarning",
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),

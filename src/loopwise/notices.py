@@ -41,6 +41,10 @@ class ImpossibleError(ValueError):
     """The evidence (or the zeros of the potentials) leaves no possible configuration."""
 
 
+class ChangedError(ValueError):
+    """Potentials were changed in place before everything was computed that they are needed for."""
+
+
 class GradientError(ValueError):
     """The chosen gradient estimator is not valid for this method, this run or this loss."""
 

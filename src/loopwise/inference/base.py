@@ -29,6 +29,8 @@ from loopwise.potentials.checks import broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
 
+# Below this, potentials over the temperature might leave the floating-point range; 0, the joint maximum, is apart.
+COLDEST = 1e-7
 KEPT_PLANS = 4  # slicings of evidence that a graph remembers
 
 
@@ -114,12 +116,20 @@ class Inference(ABC):
         numbers = [*tables.values(), *(value for values_of in own.values() for value in values_of if value is not None)]
         like = next((table.new_empty(0) for table in numbers), torch.empty(0, dtype=torch.float64))
         if graph.structured and not self.takes_structured:
-            return _over(graph, self(*written_out(graph, tables, own, like), evidence, initial=initial))
-        if (values == FREE).all():
+            found = _over(graph, self(*written_out(graph, tables, own, like), evidence, initial=initial))
+        elif (values == FREE).all():
             problem = Problem(graph, tables, batch, like, structured=own)
             _check_possible(problem)
-            return self.run(_started(problem, initial))
-        return self._run_conditioned(graph, tables, batch, values, like, initial, own)
+            found = self.run(_started(problem, initial))
+        else:
+            found = self._run_conditioned(graph, tables, batch, values, like, initial, own)
+        found.remember(
+            (
+                *tables.items(),
+                *((name, value) for name, each in own.items() for value in each if value is not None),
+            )
+        )
+        return found
 
     @abstractmethod
     def run(self, problem: Problem) -> Beliefs:
@@ -154,6 +164,7 @@ class Inference(ABC):
             lambda: _restore_assignment(plan, inner.assignment, clamped),
             trace=None if inner.trace is None else restore_variables(plan, inner.trace, clamped),
             gradient=inner.gradient,
+            bounds=lambda: inner.log_partition_bounds,
         )
 
 
@@ -174,6 +185,7 @@ def _over(graph: FactorGraph, found: Beliefs) -> Beliefs:
         assignment=lambda: found.assignment,
         trace=found.trace,
         gradient=found.gradient,
+        bounds=lambda: found.log_partition_bounds,
     )
 
 

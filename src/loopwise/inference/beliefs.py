@@ -6,7 +6,7 @@ function are computed when first asked for, since large graphs often need neithe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
+from loopwise.notices import ChangedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,7 @@ class Beliefs:
         *,
         trace: Tensor | None = None,
         gradient: Report | None = None,
+        bounds: Callable[[], tuple[Tensor, Tensor]] | None = None,
     ) -> None:
         self.graph = graph
         self.states = states  # [*batch, states]: the marginals of all variables, one after another
@@ -83,10 +85,24 @@ class Beliefs:
         self._log_partition_source = log_partition
         self._messages_source = messages
         self._assignment_source = assignment
+        self._bounds_source = bounds
+        self._given: tuple[tuple[str, Tensor, int], ...] = ()
         self._recording = torch.is_grad_enabled()  # at the call, not when a part is first read
 
     def __repr__(self) -> str:
         return f"Beliefs({self.graph!r}; {self.status})"
+
+    def remember(self, given: Iterable[tuple[str, Tensor]]) -> None:
+        """Notes the state of the tensors that parts not yet computed will be computed from."""
+        self._given = tuple((name, value, value._version) for name, value in given if not value.is_inference())
+
+    def _check_unchanged(self) -> None:
+        for name, value, version in self._given:
+            if value._version != version:
+                raise ChangedError(
+                    f"the potentials of group {name!r} were changed in place since inference, so this part of its "
+                    "beliefs can no longer be computed; read it before, or give inference a copy"
+                )
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -119,6 +135,7 @@ class Beliefs:
         if name not in self._factors:
             if self.graph.structured_group(name) is None:
                 self.graph.group(name)  # raises for an unknown name
+            self._check_unchanged()
             with torch.set_grad_enabled(self._recording):
                 self._factors[name] = self._factor_source(name)
         return self._factors[name]
@@ -126,8 +143,35 @@ class Beliefs:
     @cached_property
     def log_partition(self) -> Tensor:
         """Estimate of the log-partition function, ``[*batch]``: exact only if the status says so."""
+        self._check_unchanged()
         with torch.set_grad_enabled(self._recording):
             return self._log_partition_source()
+
+    @cached_property
+    def log_partition_bounds(self) -> tuple[Tensor, Tensor]:
+        """Two numbers between which the log-partition function lies, each ``[*batch]``, without gradient.
+
+        Computed when first asked for: both are ``log_partition`` where that is exact; otherwise mean field and TRW run
+        once more on the same problem. -inf or inf where no bound was found.
+
+        Returns
+        -------
+        lower, upper
+
+        >>> import loopwise as lw
+        >>> graph = lw.grid(5, 5)
+        >>> potentials = lw.TablePotentials.random(graph, seed=0)
+        >>> lower, upper = lw.BP()(graph, potentials).log_partition_bounds
+        >>> bool(lower < lw.Exact()(graph, potentials).log_partition < upper)
+        True
+        """
+        if self.status.exact:
+            value = self.log_partition.detach()
+            return value, value
+        if self._bounds_source is None:
+            raise ValueError(f"{self.status.method} has no bounds of log Z; ask the beliefs of lw.BP() or lw.infer()")
+        self._check_unchanged()
+        return self._bounds_source()
 
     @cached_property
     def messages(self) -> Tensor:
@@ -145,6 +189,7 @@ class Beliefs:
         otherwise it is each variable's most probable value (posterior marginal decoding).
         """
         if self._assignment_source is not None:
+            self._check_unchanged()
             return self._assignment_source()
         if self.graph.variables == 0:
             return torch.zeros(*self.batch_shape, 0, dtype=torch.int64, device=self.states.device)

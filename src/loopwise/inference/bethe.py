@@ -33,7 +33,7 @@ def free_energy(
     layout = problem.graph.layout
     own, factors = numbers.variable_tensor(layout, states), numbers.tensors(states)[0]
     owner = torch.tensor(layout.state_variable, device=states.device)
-    total = problem.constant() + expectation(problem.unary(), states).sum(-1)
+    total = problem.constant() + _unary_energy(problem, states)
     total = total + temperature * (own[owner] * entropy_terms(states)).sum(-1)
     first = 0
     for member in layout.message_groups:
@@ -42,7 +42,7 @@ def free_energy(
         axes = tuple(range(-group.arity, 0))
         weights = factors[first : first + group.count]
         first += group.count
-        energy = expectation(problem.table(group.name), beliefs).sum(axes)
+        energy = expected_score(problem.table(group.name), beliefs, axes)
         total = total + (energy + temperature * weights * entropy_terms(beliefs).sum(axes)).sum(-1)
     if structured is not None and layout.structured:
         total = total + (temperature * factors[first:] * structured()).sum(-1)
@@ -60,6 +60,22 @@ def expectation(log_potentials: Tensor, beliefs: Tensor) -> Tensor:
     """b * theta with 0 * (-inf) = 0."""
     finite = torch.where(torch.isneginf(log_potentials), 0.0, log_potentials)
     return beliefs * finite
+
+
+def expected_score(log_potentials: Tensor, beliefs: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Sum of b * theta over ``axes``, over which beliefs sum to one but for rounding: what all cells share is set apart,
+    since a large offset would multiply that rounding."""
+    high = log_potentials.detach().amax(axes, keepdim=True)
+    high = torch.where(torch.isneginf(high), 0.0, high)
+    return expectation(log_potentials - high, beliefs).sum(axes) + high.squeeze(axes)
+
+
+def _unary_energy(problem: Problem, states: Tensor) -> Tensor:
+    layout, unary = problem.graph.layout, problem.unary()
+    owner = torch.tensor(layout.state_variable, device=unary.device).expand(unary.shape)
+    high = unary.new_full((*unary.shape[:-1], problem.graph.variables), -torch.inf)
+    high = high.scatter_reduce(-1, owner, unary.detach(), "amax")
+    return expectation(unary - high.gather(-1, owner), states).sum(-1) + high.sum(-1)
 
 
 def score(problem: Problem, assignment: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from loopwise.gradient.perturbation import Perturbation
 from loopwise.graph.elimination import LARGEST_TOTAL, JunctionTree
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.base import Inference, Problem
+from loopwise.inference.base import COLDEST, Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import expectation
 from loopwise.inference.implicit import ImplicitBeliefs, implicit_beliefs
@@ -65,8 +65,8 @@ class Exact(Inference):
 
     def __post_init__(self) -> None:
         check_gradient_of(self, self.gradient, self.gradients)
-        if not (self.temperature >= 0 and math.isfinite(self.temperature)):
-            raise ValueError(f"temperature must be zero or a positive number, not {self.temperature}")
+        if not (self.temperature == 0 or COLDEST <= self.temperature < math.inf):
+            raise ValueError(f"temperature must be 0 or a number from {COLDEST:g} on, not {self.temperature}")
         if not self.memory_limit > 0:
             raise ValueError(f"memory_limit must be a positive number of bytes, not {self.memory_limit}")
 
@@ -196,6 +196,7 @@ class PerturbedExactBeliefs(ExactBeliefs):
         self._results, self._problem = plain._results, problem
 
     def entropy(self) -> Tensor:
+        self._check_unchanged()
         problem = self._problem
         total = self.log_partition - problem.constant() - expectation(problem.unary(), self.states).sum(-1)
         for member in problem.graph.layout.message_groups:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.inference.base import Inference, Problem
+from loopwise.inference.base import COLDEST, Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.kernels.threads import available_threads, in_threads
 from loopwise.notices import ConvergenceWarning, callers_level
@@ -369,8 +369,8 @@ def check_seed_temperature_threads(seed: int, temperature: float, threads: int |
     check_count("seed", seed, 0)
     if seed > _LARGEST_SEED:
         raise ValueError(f"seed must be at most {_LARGEST_SEED}, not {seed}")
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature must be positive and finite, not {temperature!r}")
+    if not COLDEST <= temperature < math.inf:
+        raise ValueError(f"temperature must be a number from {COLDEST:g} on, not {temperature!r}")
     if threads is not None:
         check_count("threads", threads, 1)
 

@@ -116,7 +116,14 @@ class MeanField(Inference):
         bound = torch.from_numpy(found.bounds).to(problem.like).reshape(problem.batch)
         bound = self.temperature * bound + problem.constant().detach()
         status = self._status(problem, found)
-        return Beliefs(problem.graph, states, lambda name: _product(problem, name, states), lambda: bound, status)
+        return Beliefs(
+            problem.graph,
+            states,
+            lambda name: _product(problem, name, states),
+            lambda: bound,
+            status,
+            bounds=lambda: (bound, torch.full_like(bound, torch.inf)),
+        )
 
     def _differentiable_beliefs(self, problem: Problem) -> Beliefs:
         found = self._ascend(problem)

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import ClassVar, Protocol
 
 import torch
@@ -25,9 +26,10 @@ from loopwise.gradient.once import taken_once
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.base import Inference, Problem
+from loopwise.inference.base import COLDEST, Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import free_energy, score
+from loopwise.inference.bracket import Bracket, bracket
 from loopwise.inference.counting import (
     Bethe,
     Counting,
@@ -43,6 +45,9 @@ from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientErro
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
 ARRIVED = {torch.float64: 1e-6, torch.float32: 1e-5}
 
+MANY_ZEROS = 0.05  # share of hard zeros from which an approximate answer gets a note
+
+UPPER_BOUND = "log-partition is an upper bound"
 ESTIMATE = "log-partition is an estimate, since no fixed point was reached"
 
 
@@ -114,12 +119,21 @@ class MessagePassing(Inference):
 
     def __post_init__(self) -> None:
         check_gradient_of(self, self.gradient, self.gradients)
-        if self.iterations < 0 or int(self.iterations) != self.iterations:
-            raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations}")
+        if not _is_whole(self.iterations) or self.iterations < 0:
+            raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations!r}")
+        if not isinstance(self.schedule, Schedule):
+            raise ValueError(
+                f"schedule must be lw.Flooding(), lw.Sequential() or lw.Residual(), got {self.schedule!r}"
+            )
+        if self.engine is not None and (isinstance(self.engine, type) or not hasattr(self.engine, "solve")):
+            raise ValueError(
+                "engine must be None, or an engine such as loopwise.inference.compiled.Compiled() or "
+                f"loopwise.inference.reference.Reference(), got {self.engine!r}"
+            )
         if self.trace and isinstance(self.schedule, Residual):
             raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
-        if not self.tolerance >= 0:
-            raise ValueError(f"tolerance must not be negative, got {self.tolerance}")
+        if not isinstance(self.tolerance, Real) or not self.tolerance >= 0:
+            raise ValueError(f"tolerance must be a number and must not be negative, got {self.tolerance!r}")
         self._check_trainable()
 
     def _check_trainable(self) -> None:
@@ -127,8 +141,10 @@ class MessagePassing(Inference):
         damping, temperature = _number("damping", self.damping), _number("temperature", self.temperature)
         if not 0 <= damping < 1:
             raise ValueError(f"damping must be at least 0 and below 1, got {damping}{_trained(self.damping)}")
-        if not (temperature >= 0 and math.isfinite(temperature)):
-            raise ValueError(f"temperature must not be negative, got {temperature}{_trained(self.temperature)}")
+        if not (temperature == 0 or COLDEST <= temperature < math.inf):
+            raise ValueError(
+                f"temperature must be 0 or a number from {COLDEST:g} on, got {temperature}{_trained(self.temperature)}"
+            )
 
     @abstractmethod
     def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
@@ -168,17 +184,26 @@ class MessagePassing(Inference):
                 solution.assignment,
                 trace=solution.trace,
             )
+
+        def bounds() -> Bracket:
+            known = log_partition().detach() if UPPER_BOUND in status.notes else None
+            return bracket(problem, _number("temperature", self.temperature), known)
+
+        def log_partition() -> Tensor:
+            return free_energy(
+                problem, solution.states, solution.factor, numbers, self.temperature, solution.structured
+            )
+
         return Beliefs(
             problem.graph,
             solution.states,
             lambda name: _factor(problem, solution, name),
-            lambda: free_energy(
-                problem, solution.states, solution.factor, numbers, self.temperature, solution.structured
-            ),
+            log_partition,
             status,
             solution.messages,
             trace=solution.trace,
             gradient=solution.report,
+            bounds=None if problem.graph.structured else bounds,
         )
 
     def differentiable(self, problem: Problem, numbers: CountingNumbers) -> bool:
@@ -219,16 +244,21 @@ class MessagePassing(Inference):
             else 0.0
         )
         arrived = converged and left <= ARRIVED.get(solution.states.dtype, 1e-5)
+        exact = settled or self._is_exact(problem.graph, solution, arrived)
         return Status(
             method=type(self).__name__,
-            exact=settled or self._is_exact(problem.graph, solution, arrived),
+            exact=exact,
             converged=converged,
             sweeps=solution.sweeps,
             residual=solution.residual,
             messages=solution.sent,
             engine=engine.name,
             domain=solution.domain,
-            notes=(*self._notes(problem.graph, arrived), *_structured_notes(problem.graph)),
+            notes=(
+                *self._notes(problem.graph, arrived),
+                *_structured_notes(problem.graph),
+                *(() if exact else _hard_zero_notes(problem)),
+            ),
         )
 
     def _is_exact(self, graph: FactorGraph, solution: Solution, arrived: bool) -> bool:
@@ -296,7 +326,7 @@ class TRW(MessagePassing):
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
         if self.temperature == 0 or not self._bounds_from_above():
             return ()
-        return ("log-partition is an upper bound" if arrived else ESTIMATE,)
+        return (UPPER_BOUND if arrived else ESTIMATE,)
 
     def _bounds_from_above(self) -> bool:
         return isinstance(self._rule(), (SpanningTrees, MonotonicChains))
@@ -318,6 +348,19 @@ def _structured_notes(graph: FactorGraph) -> tuple[str, ...]:
         return ()
     names = ", ".join(f"{group.name} ({group.kinds()})" for group in graph.structured)
     return (f"structured factors, which the reference engine runs: {names}",)
+
+
+def _hard_zero_notes(problem: Problem) -> tuple[str, ...]:
+    """Loops through deterministic factors are where BP is least to be trusted, converged or not."""
+    zeros = cells = 0
+    for member in problem.graph.layout.message_groups:
+        table = problem.tables[member.group.name].detach()
+        cells += table.numel()
+        if table.numel() and bool(table.min() == -torch.inf):
+            zeros += int(torch.isneginf(table).sum())
+    if zeros <= MANY_ZEROS * cells:
+        return ()
+    return (f"hard zeros in {zeros / cells:.0%} of table cells: in loops through them, beliefs and log Z can be far off",)
 
 
 def _check_structured(problem: Problem, gradient: MarginalGradient) -> None:
@@ -350,8 +393,14 @@ def _without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
     )
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and float(value).is_integer()
+
+
 def _number(name: str, value: float | Tensor) -> float:
     if not isinstance(value, Tensor):
+        if not isinstance(value, Real):
+            raise ValueError(f"{name} must be a number or a tensor of shape (), got {value!r}")
         return value
     if value.ndim:
         raise ValueError(f"{name} must be a number or a tensor of shape (), not of shape {tuple(value.shape)}")

@@ -59,8 +59,10 @@ def _batch_of(group: Group, table: Tensor) -> torch.Size:
 
 
 def _checked_table(group: Group, values: object) -> Tensor:
-    if isinstance(values, np.ndarray) and (not values.flags.writeable or min(values.strides, default=0) < 0):
-        values = values.copy()  # torch shares memory only with arrays that can be written and run forwards
+    if isinstance(values, np.ndarray):
+        values = values.copy()  # torch would share its memory, and could not tell when it is written to later
+    if isinstance(values, Tensor) and values.is_inference():
+        values = values.clone()  # the same: tensors of inference mode do not count what is written to them
     try:
         table = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as reason:
@@ -83,18 +85,29 @@ def _checked_table(group: Group, values: object) -> Tensor:
     return table
 
 
+# Sums of many potentials, and quotients by a counting number or temperature, stay within the floating-point range.
+LARGEST = {torch.float64: 1e200, torch.float32: 1e30}
+
+
 def _check_values(group: Group, table: Tensor) -> None:
+    limit = LARGEST.get(table.dtype, torch.inf)
     with torch.no_grad():
-        # One pass finds both NaN and +inf: a maximum propagates NaN, and NaN < inf is false.
-        if table.numel() == 0 or bool(table.detach().max() < torch.inf):
+        if table.numel() == 0:
             return
-        place = torch.nonzero(~(table < torch.inf))[0].tolist()
+        # One pass finds NaN, too: extremes propagate it, and no comparison with NaN is true.
+        low, high = table.detach().aminmax()
+        if bool((high < limit) & (low > -limit)):
+            return
+        wrong = ~(table < limit) | ((table < -limit) & ~torch.isneginf(table))
+        if not bool(wrong.any()):
+            return
+        place = torch.nonzero(wrong)[0].tolist()
         batch, row, cell = _split_place(group, place)
         example = f" in example {batch[0] if len(batch) == 1 else tuple(batch)}" if batch else ""
         raise ValueError(
             f"log-potential of factor {row} of group {group.name!r} (variables "
             f"{group.scopes[row].tolist()}) at {cell}{example} is "
-            f"{table[tuple(place)].item()}; it must be a number or -inf"
+            f"{table[tuple(place)].item()}; it must be a number between {-limit:g} and {limit:g}, or -inf"
         )
 
 
