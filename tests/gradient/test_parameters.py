@@ -67,7 +67,8 @@ def slope(make, value, direction, graph, tables, loss=everything, **options):
 def test_the_gradient_is_that_of_differences(engine, schedule, name) -> None:
     make, value = PARAMETERS[name]
     graph = pair_graph()
-    tables = tables_of(graph)
+    # By residuals, differences must be taken where the order of updates does not jump.
+    tables = tables_of(graph, scale=0.5 if isinstance(schedule, lw.Residual) else 1.0)
     options = {"iterations": 1 if isinstance(schedule, lw.Residual) else 3, "tolerance": 0, "schedule": schedule}
     found = parameter_gradient(make, value, graph, tables, engine=engine, **options)["parameter"]
     direction = normal(value.shape, 4)
@@ -209,7 +210,7 @@ def test_parameters_alone_can_be_trained(engine) -> None:
 def test_values_are_checked() -> None:
     with pytest.raises(ValueError, match="damping must be at least 0 and below 1"):
         lw.BP(damping=number(1.0))
-    with pytest.raises(ValueError, match="temperature must not be negative"):
+    with pytest.raises(ValueError, match="temperature must be 0 or a number"):
         lw.BP(temperature=number(-1.0))
     with pytest.raises(ValueError, match="rho must be positive"):
         lw.TRW(rho=number(-0.5).requires_grad_())(pair_graph(), tables_of(pair_graph()))

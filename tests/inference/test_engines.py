@@ -247,14 +247,17 @@ def test_a_value_that_underflows_early_can_still_win(dtype: torch.dtype, rho: fl
 
 
 def test_nothing_is_claimed_of_a_run_that_stopped_short() -> None:
-    """Damping shrinks steps, a generous tolerance accepts large ones: neither makes a chain's beliefs exact."""
+    """Damping shrinks steps, a generous tolerance accepts large ones: neither makes a chain's beliefs exact, and no
+    tolerance does before messages have gone all the way."""
     graph = chain(30)
     tables = normal_tables(graph, 13, scale=2.0)
     for options in ({"damping": 0.9, "tolerance": 1e-4, "iterations": 2000}, {"tolerance": 0.3}):
         status = BP(**options)(graph, tables).status  # type: ignore[arg-type]
         assert status.converged
         assert not status.exact
-    assert BP()(graph, tables).status.exact
+    early = BP()(graph, tables).status
+    assert early.converged and not early.exact and int(early.sweeps) < graph.layout.depth
+    assert BP(schedule=Sequential())(graph, tables).status.exact
     assert BP(engine=Reference(), schedule=Residual())(chain(2), normal_tables(chain(2), 0), {0: 0, 1: 0}).status.exact
 
 

@@ -139,7 +139,9 @@ def _chosen(beliefs: Beliefs, scores: Tensor) -> Stopped:
 def _beliefs(problem: Problem, method: MessagePassing, stopped: Stopped) -> Beliefs:
     edges = problem.graph.layout.edges
     residual = stopped.change
-    if edges and method.has_converged(residual):  # beliefs stand still: whether messages do is for a full run to say
+    if (
+        edges and residual.numel() and method.has_converged(residual)
+    ):  # beliefs stand still: whether messages do is for a full run to say
         with torch.no_grad():
             residual = _read_again(problem, method, stopped.sweeps, lambda beliefs: beliefs.status.residual)
     status = Status(

@@ -7,6 +7,7 @@ observed variables away and putting their point masses back happens here, once.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,12 +26,11 @@ from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.normalise import normalised_messages
 from loopwise.inference.structured import Own, own_batches, split_potentials, written_out
 from loopwise.notices import ImpossibleError
-from loopwise.potentials.checks import broadcast_batches, checked_tables
+from loopwise.potentials.checks import LARGEST, broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
 
-# Below this, potentials over the temperature might leave the floating-point range; 0, the joint maximum, is apart.
-COLDEST = 1e-7
+COLDEST = 1e-7  # of all temperatures but 0, the joint maximum: below, nothing but the maximum is left to see
 KEPT_PLANS = 4  # slicings of evidence that a graph remembers
 
 
@@ -194,6 +194,21 @@ def scope_marginals(graph: FactorGraph, group: StructuredGroup, states: Tensor) 
     start, sizes = graph.layout.state_start, graph.cardinalities
     places = [np.arange(start[v], start[v] + sizes[v]) for scope in group.scopes for v in scope]
     return states[..., torch.tensor(np.concatenate(places), device=states.device)]
+
+
+def check_temperature(problem: Problem, temperature: float) -> None:
+    """Raises if some potential over the temperature would leave what is allowed for potentials."""
+    limit = LARGEST.get(problem.like.dtype, math.inf)
+    if temperature == 0 or temperature >= 1:
+        return
+    for name, table in problem.tables.items():
+        finite = torch.where(torch.isneginf(table), 0.0, table.detach())
+        largest = float(finite.abs().max()) if finite.numel() else 0.0
+        if largest / temperature >= limit:
+            raise ValueError(
+                f"potentials of group {name!r} of up to {largest:.3g} over a temperature of {temperature:g} overflow; "
+                "temperature=0 asks for the joint maximum"
+            )
 
 
 def _started(problem: Problem, initial: Tensor | None) -> Problem:

@@ -23,9 +23,10 @@ from loopwise.notices import ChangedError
 class Status:
     """How far the result of one inference call can be trusted.
 
-    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change in the
-    last sweep, of a variable belief or of what a normalised log message can move one by (a quarter of its change in
-    nats); with the residual schedule, the largest such change still pending; 0 where no message can change any more.
+    ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
+    of a belief in the last sweep; where beliefs rest but normalised log messages do not, what these can move one by (a
+    quarter of their change in nats); with the residual schedule, the largest such change still pending; 0 where no
+    message can change any more.
     """
 
     method: str
@@ -46,7 +47,7 @@ class Status:
         parts = [f"{self.method}: {head}"]
         if self.sweeps.numel() and int(self.sweeps.max()) > 0:
             low, high = int(self.sweeps.min()), int(self.sweeps.max())
-            parts.append(f"{low if low == high else f'{low} to {high}'} sweeps")
+            parts.append(f"{low if low == high else f'{low} to {high}'} sweep{'' if high == 1 else 's'}")
             parts.append(f"residual {float(self.residual.max()):.2g}")
         if self.messages:
             parts.append(f"{self.messages} messages")

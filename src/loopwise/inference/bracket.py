@@ -41,6 +41,6 @@ def bracket(problem: Problem, temperature: float = 1.0, upper: Tensor | None = N
         lower = MeanField(temperature=temperature).run(problem).log_partition
         if upper is None:
             run = TRW(schedule=Sequential(), iterations=SWEEPS, temperature=temperature).run(problem)
-            arrived = run.status.residual <= ARRIVED.get(lower.dtype, 1e-5)
+            arrived = run.status.residual <= ARRIVED.get(lower.dtype, 2e-5)
             upper = torch.where(arrived, run.log_partition, torch.inf)
         return Bracket(lower.detach(), upper.detach())

@@ -24,7 +24,7 @@ from loopwise.gradient.perturbation import Perturbation
 from loopwise.graph.elimination import LARGEST_TOTAL, JunctionTree
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.base import COLDEST, Inference, Problem
+from loopwise.inference.base import COLDEST, Inference, Problem, check_temperature
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import expectation
 from loopwise.inference.implicit import ImplicitBeliefs, implicit_beliefs
@@ -90,6 +90,7 @@ class Exact(Inference):
     def run(self, problem: Problem) -> ExactBeliefs:
         if problem.differentiable and isinstance(self.gradient, MarginalGradient):
             return PerturbedExactBeliefs(problem, implicit_beliefs(self, problem, None))
+        check_temperature(problem, self.temperature)
         given, problem = problem, unfolded(problem)
         graph = problem.graph
         tables = [problem.table(group.name) for group in graph.groups if group.arity]

@@ -15,7 +15,7 @@ import numpy as np
 from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.kernels import arithmetic
-from loopwise.kernels.convergence import StopRule
+from loopwise.kernels.convergence import LEAST_REACH, StopRule
 from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Flow, Numbers, Plan, Steps
 from loopwise.kernels.threads import in_threads
 
@@ -331,9 +331,9 @@ class KernelRun:
 
     def rule(self, options: Options) -> StopRule:
         """When kernels stop. A nat of a log message moves a belief by a quarter at most (both values at 1/2), by less
-        where messages enter their variables with smaller powers."""
-        reach = 0.25 * float(self.plan.exponents.max(initial=0.0))
-        return StopRule(options.iterations, options.tolerance, options.threshold, reach)
+        where messages enter their variables with smaller powers; a damped step is part of a longer way."""
+        reach = 0.25 * float(self.plan.exponents.max(initial=0.0)) / (1 - options.damping)
+        return StopRule(options.iterations, options.tolerance, options.threshold, max(reach, LEAST_REACH))
 
     def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> float:
         """Returns the last change of a belief."""

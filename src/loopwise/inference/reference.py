@@ -22,7 +22,7 @@ from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised
 from loopwise.inference.schedules import Flooding, Residual, Sequential
-from loopwise.kernels.convergence import NEAR
+from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
 
 
@@ -49,8 +49,10 @@ class Circuit:
         exponents = numbers.exponents(layout, problem.like)
         self.exponent = exponents[self.slot_edge]
         self.plain = not exponents.requires_grad and bool((exponents == 1).all())
-        # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2.
-        self.reach = 0.25 * float(exponents.detach().max()) if layout.edges else 0.0
+        # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
+        # if that was a damped step.
+        largest = float(exponents.detach().max()) if layout.edges else 0.0
+        self.reach = max(0.25 * largest / (1 - float(method.damping)), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
         self.tables: list[Tensor] = []
@@ -229,7 +231,7 @@ def log_change(new: Tensor, old: Tensor) -> Tensor:
     """By how many nats each log message changed, rounding of the logarithms apart; without gradient."""
     new, old = new.detach(), old.detach()
     moved = torch.where(new == old, 0.0, (new - old).abs())
-    rounding = 4 * torch.finfo(new.dtype).eps * torch.maximum(new.abs(), old.abs())
+    rounding = 4 * torch.finfo(new.dtype).eps * torch.maximum(new.abs(), old.abs()).clamp(min=1.0)
     return torch.where(moved < torch.inf, (moved - rounding).clamp(min=0.0), moved)
 
 
@@ -302,7 +304,7 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     n = circuit.to_factors(m)
     sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
     residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
-    previous, threshold = residual, method.threshold(states.dtype)
+    previous, expected, threshold = residual, residual, method.threshold(states.dtype)
     running = torch.ones(batch, dtype=torch.bool, device=device)
     trace = [states]
     for _ in range(method.iterations):
@@ -312,11 +314,14 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
         n = torch.where(running[..., None], new_n, n)
         new_states = circuit.states(m)
         change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else torch.zeros_like(residual)
-        # As in the kernels, a sweep is judged by its messages only if the one before it came near.
-        judged = previous <= NEAR * threshold
+        # As in the kernels, a sweep is judged by its messages only if beliefs are expected to rest in it.
         left = torch.where(change > threshold, change, previous)
-        left = torch.where(judged, torch.maximum(change, moved), left)
+        left = torch.where(
+            expected > NEAR * threshold, left, torch.where(moved <= threshold, change, change.maximum(moved))
+        )
         residual = torch.where(running, left, residual)
+        shrinks = (change > 0) & (change < previous) & (previous < torch.inf)
+        expected = torch.where(shrinks, change * change / previous, change)
         previous = change
         states = new_states
         trace.append(states)

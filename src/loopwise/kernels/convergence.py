@@ -3,9 +3,9 @@
 In: messages before and after a sweep. Out: their largest change in nats, and the residual of the sweep. Stage: below
 inference.
 
-To compare all messages costs a quarter of a sweep, to compare beliefs little. So a sweep is *judged* only if the one
-before it came near: if it changed no belief by more than :data:`NEAR` times the threshold. Nothing stops at, and
-nothing is claimed of, a sweep that was not judged.
+To compare all messages costs part of a sweep, to compare beliefs little. So a sweep is *judged* only if beliefs are
+expected to have come to rest in it, going by how their changes shrank in the two sweeps before. Nothing stops at, and
+nothing is claimed of, a sweep that was not judged. By how much messages moved is worked out only where a run ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ import numpy as np
 
 from loopwise.kernels.arithmetic import kernel, lanes_of, scalar
 
-NEAR = 10.0
+NEAR = 1.5  # times the threshold: an expected change that is worth judging
+
+
+LEAST_REACH = 1e-12  # where messages hardly enter their variables
+LARGEST_CHANGE = 80.0  # nats: beyond this, its exponential might overflow; no tolerance is so generous
 
 
 class StopRule(NamedTuple):
@@ -26,7 +30,7 @@ class StopRule(NamedTuple):
     iterations: Any  # sweeps at most
     tolerance: Any  # of the residual; 0: never before
     threshold: Any  # what counts as converged: the tolerance, or rounding where there is none
-    reach: Any  # how far a belief can move when a log message moves by one nat
+    reach: Any  # how far a belief can move in the end, when a log message moves by one nat in a sweep
 
 
 @kernel
@@ -43,39 +47,75 @@ def message_change(m, base, count, before, start, change, lane_tag, semiring):
     Rounding of a logarithm counts as no change, nor does anything below the smallest normal probability.
     """
     lanes = lanes_of(lane_tag)
-    tiny = m.dtype.type(2.2250738585072014e-308) if m.itemsize == 8 else m.dtype.type(1.1754944e-38)
-    rounding = m.dtype.type(4 * 2.220446049250313e-16) if m.itemsize == 8 else m.dtype.type(4 * 1.1920929e-07)
+    tiny, rounding = _limits_of(m)
     change[:] = 1 if len(semiring) < 2 else 0
     for row in range(count):
         for lane in range(lanes):
             new, old = m[base + row * lanes + lane], before[start + row * lanes + lane]
             if len(semiring) < 2:
-                high, low = max(max(new, old), tiny), max(min(new, old), tiny)
-                change[lane] = max(change[lane], high / low)
-            elif new != old:
-                moved = abs(new - old)
-                if moved < np.inf:
-                    moved -= rounding * max(abs(new), abs(old))
-                change[lane] = max(change[lane], moved)
+                change[lane] = max(change[lane], max(max(new, old), tiny) / max(min(new, old), tiny))
+            else:
+                change[lane] = max(change[lane], _log_change(new, old, rounding))
     if len(semiring) < 2:
         for lane in range(lanes):
-            change[lane] = math.log(change[lane])
+            change[lane] = max(math.log(change[lane]) - rounding, 0.0)
+
+
+@kernel
+def excess_change(m, base, count, before, start, rule, excess, lane_tag, semiring):
+    """``excess[lane]`` is above 0 if a normalised log message can still move a belief by more than the threshold: what
+    :func:`message_change` tells, without a division for every number."""
+    lanes = lanes_of(lane_tag)
+    tiny, rounding = _limits_of(m)
+    limit = m.dtype.type(min(rule.threshold / rule.reach, LARGEST_CHANGE))  # nats
+    ratio = m.dtype.type(math.exp(limit))
+    excess[:] = -1
+    for row in range(count):
+        for lane in range(lanes):
+            new, old = m[base + row * lanes + lane], before[start + row * lanes + lane]
+            if len(semiring) < 2:
+                excess[lane] = max(excess[lane], max(max(new, old), tiny) - ratio * max(min(new, old), tiny))
+            else:
+                excess[lane] = max(excess[lane], _log_change(new, old, rounding) - limit)
 
 
 @scalar
-def is_near(previous, rule):
-    """Whether a sweep is to be judged, by the change of beliefs in the one before."""
-    return previous <= NEAR * rule.threshold
+def _limits_of(m):
+    """The smallest normal number, and what rounding may do to a logarithm of size one."""
+    if m.itemsize == 8:
+        return m.dtype.type(2.2250738585072014e-308), m.dtype.type(4 * 2.220446049250313e-16)
+    return m.dtype.type(1.1754944e-38), m.dtype.type(4 * 1.1920929e-07)
 
 
 @scalar
-def sweep_residual(change, previous, pending, rule):
-    """The residual of a sweep that changed beliefs by ``change`` and log messages by ``pending`` nats.
+def _log_change(new, old, rounding):
+    if new == old:
+        return rounding * 0
+    moved = abs(new - old)
+    return moved - rounding * max(1.0, abs(new), abs(old)) if moved < np.inf else moved
 
-    One that was not judged is never below the threshold: then the larger change of the sweep before stands for it.
+
+@scalar
+def expected_change(change, previous):
+    """What the next sweep will change beliefs by, if changes go on shrinking at the same rate."""
+    return change * change / previous if 0 < change < previous < np.inf else change
+
+
+@scalar
+def is_near(expected, rule):
+    """Whether a sweep is to be judged, by the change expected of it."""
+    return expected <= NEAR * rule.threshold
+
+
+@scalar
+def sweep_residual(change, previous, judged, excess, rule):
+    """The residual of a sweep that changed beliefs by ``change``: that, if it was judged and messages rest.
+
+    If they do not, it is infinite until :func:`message_change` is asked. A sweep that was not judged is never below the
+    threshold: then the larger change of the sweep before stands for it.
     """
-    if is_near(previous, rule):
-        return max(change, pending * rule.reach)
+    if judged:
+        return change if excess <= 0 else np.inf
     return change if change > rule.threshold else previous
 
 

@@ -17,6 +17,8 @@ from loopwise.kernels.barrier import meet
 from loopwise.kernels.convergence import (
     change_is_known,
     copy_messages,
+    excess_change,
+    expected_change,
     is_near,
     is_watched,
     message_change,
@@ -54,9 +56,9 @@ def flood_graph(
     variables = plan.state_start.shape[0] - 1
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
     factor_scratch, variable_scratch = new_scratch(plan, flow.m, laned), new_scratch(plan, flow.m, ())
-    sweeps, residual, moved, previous = 0, np.inf, np.inf, np.inf
+    sweeps, residual, moved, previous, expected, judged = 0, np.inf, np.inf, np.inf, np.inf, False
     for sweep in range(first_sweep, rule.iterations + 1):
-        judged = is_near(previous, rule)
+        judged = is_near(expected, rule)
         if judged:
             copy_messages(flow.m, mine, rest - mine, before, mine)
             meet(barrier, parts)
@@ -75,16 +77,20 @@ def flood_graph(
         )  # fmt: skip
         change[0, part] = variable_scratch.change[0]
         if judged:
-            start = row * lanes
-            message_change(flow.m, start, rows - row, before, start, factor_scratch.change, laned, semiring)
+            excess_change(
+                flow.m, row * lanes, rows - row, before, row * lanes, rule, factor_scratch.change, laned, semiring
+            )
             change[1, part] = factor_scratch.change.max()
         meet(barrier, parts)
         sweeps, moved = sweep, change[0].max()
-        pending = change[1].max() if judged else np.inf
-        residual = sweep_residual(moved, previous, pending, rule)
-        previous = moved if change_is_known(sweep, first_sweep, rule) else np.inf
+        residual = sweep_residual(moved, previous, judged, change[1].max(), rule)
+        if change_is_known(sweep, first_sweep, rule):
+            expected, previous = expected_change(moved, previous), moved
         if sweep > 0 and rule.tolerance > 0 and residual < rule.tolerance:
             break
+    if residual == np.inf and judged:  # the same in every thread: messages of the last sweep have not come to rest
+        message_change(flow.m, U(0), size // lanes, before, U(0), factor_scratch.change, laned, semiring)
+        residual = max(moved, factor_scratch.change.max() * rule.reach)
     lowest = variable_scratch.lowest[0]
     for lane in range(factor_scratch.lowest.shape[0]):
         lowest = min(lowest, factor_scratch.lowest[lane])
@@ -129,19 +135,20 @@ def run_blocks(
     variables = U(plan.state_start.shape[0] - 1)
     running = np.empty(np.int64(lanes), dtype=np.bool_)
     before = np.empty(np.int64(slots * lanes), dtype=flow.m.dtype)
-    previous, pending = np.empty(np.int64(lanes)), np.empty(np.int64(lanes), dtype=flow.m.dtype)
+    previous, expected = np.empty(np.int64(lanes)), np.empty(np.int64(lanes))
+    excess = np.empty(np.int64(lanes), dtype=flow.m.dtype)
     for block in range(U(first_block), U(last_block)):
         place = block - U(origin)
         base, belief_base, unary_base = place * slots * lanes, place * states * lanes, block * U(plan.unary_block)
         n_base = place * tape.n_block
         scratch = new_scratch(plan, flow.m, lane_tag)
         for lane in range(lanes):
-            running[lane], previous[lane] = block * lanes + lane < U(examples), np.inf
+            running[lane], previous[lane], expected[lane] = block * lanes + lane < U(examples), np.inf, np.inf
         for sweep in range(first_sweep, rule.iterations + 1):
             watch = is_watched(sweep, rule) or trace.shape[0] > 0
             judged = False
             for lane in range(lanes):
-                judged = judged or (running[lane] and is_near(previous[lane], rule))
+                judged = judged or (running[lane] and is_near(expected[lane], rule))
             if judged:
                 copy_messages(flow.m, base, slots * lanes, before, U(0))
             scratch.change[:] = 0
@@ -176,14 +183,17 @@ def run_blocks(
                 for lane in range(lanes):
                     moved[sweep - 1, block * lanes + lane] = scratch.change[lane]
             if judged:
-                message_change(flow.m, base, slots, before, U(0), pending, lane_tag, semiring)
-            going, known = False, change_is_known(sweep, first_sweep, rule)
+                excess_change(flow.m, base, slots, before, U(0), rule, excess, lane_tag, semiring)
+            going, known, unsettled = False, change_is_known(sweep, first_sweep, rule), False
             for lane in range(lanes):
                 if not running[lane]:
                     continue
                 example = block * lanes + lane
-                left = sweep_residual(scratch.change[lane], previous[lane], pending[lane], rule)
-                previous[lane] = scratch.change[lane] if known else np.inf
+                change = scratch.change[lane]
+                left = sweep_residual(change, previous[lane], is_near(expected[lane], rule), excess[lane], rule)
+                unsettled = unsettled or left == np.inf
+                if known:
+                    expected[lane], previous[lane] = expected_change(change, previous[lane]), change
                 sweeps[example] = sweep
                 residual[example] = left
                 lowest[example] = scratch.lowest[lane]
@@ -193,5 +203,10 @@ def run_blocks(
                         retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes)
                 else:
                     going = True
+            if judged and unsettled and sweep == rule.iterations:
+                message_change(flow.m, base, slots, before, U(0), excess, lane_tag, semiring)
+                for lane in range(lanes):
+                    if block * lanes + lane < U(examples) and residual[block * lanes + lane] == np.inf:
+                        residual[block * lanes + lane] = max(scratch.change[lane], excess[lane] * rule.reach)
             if not going:
                 break

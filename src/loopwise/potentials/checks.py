@@ -85,8 +85,8 @@ def _checked_table(group: Group, values: object) -> Tensor:
     return table
 
 
-# Sums of many potentials, and quotients by a counting number or temperature, stay within the floating-point range.
-LARGEST = {torch.float64: 1e200, torch.float32: 1e30}
+# Sums of a million potentials stay within the floating-point range.
+LARGEST = {torch.float64: 1e302, torch.float32: 1e32}
 
 
 def _check_values(group: Group, table: Tensor) -> None:
