@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from torch import Tensor
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
 
+if TYPE_CHECKING:
+    from loopwise.inference.maximum import Maximum
+
 
 @dataclass(frozen=True, eq=False)
 class Status:
@@ -24,6 +28,8 @@ class Status:
 
     ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
     of any variable belief in the last sweep (with the residual schedule: the largest message change still pending).
+    ``maximum`` (at temperature 0) has the score of the configuration found, an upper bound and the gap, each computed
+    when first asked for; printing the status shows what has been.
     """
 
     method: str
@@ -35,6 +41,7 @@ class Status:
     engine: str = ""
     domain: str = "probability"  # or "log", or "probability and log" where some examples needed it
     notes: tuple[str, ...] = field(default=())
+    maximum: Maximum | None = None
 
     def __str__(self) -> str:
         if self.exact:
@@ -50,6 +57,8 @@ class Status:
             parts.append(f"{self.messages} messages")
         if self.engine:
             parts.append(f"{self.engine} engine")
+        if self.maximum is not None and self.maximum.known:
+            parts.append(str(self.maximum))
         return ", ".join([*parts, *self.notes])
 
 
