@@ -346,12 +346,12 @@ class _Search:
             self.dual.prune(score - CLOSED * max(abs(score), abs(self.dual.bound)))
 
     def _finish_by_elimination(self) -> None:
-        """Where the dual has settled and more values have been ruled out than last time: is the rest small?"""
-        if self.over or not self.dual.settled:
+        """Where a good deal more values have been ruled out than last time: is the rest small enough?"""
+        if self.over:
             return
         self._prune()
         dead = self.dual.dead()
-        if not self.dual.settled or int(dead.sum()) <= self._tried:
+        if int(dead.sum()) <= (self._tried if self.dual.settled else 1.1 * self._tried):
             return
         self._tried = int(dead.sum())
         limit = min(CELLS_A_SECOND * self.budget.seconds_left, 2.0**31)

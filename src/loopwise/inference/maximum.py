@@ -258,7 +258,7 @@ def softened(arrays: FactorArrays) -> FactorArrays:
 
 def closed(score: float, bound: float) -> bool:
     """Whether a bound proves a score to be the largest, up to rounding."""
-    return bound - score <= CLOSED * max(abs(score), abs(bound))
+    return score > -np.inf and bound - score <= CLOSED * max(abs(score), abs(bound))
 
 
 def as_batch(problem: Problem, rows: NDArray[np.int64]) -> Tensor:

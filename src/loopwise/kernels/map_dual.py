@@ -212,16 +212,33 @@ def dual_bound(arrays, example, lam, slot_start):
 def prune_states(arrays, example, lam, slot_start, bound, target):
     """Marks states dead with which no assignment scores ``target`` or more (reduced-cost fixing); how many it marked.
 
-    ``bound`` is D at these messages. What D bounds from then on is the score of assignments of ``target`` or more.
+    ``bound`` is D at these messages. A variable that collects the max-marginals of its factors cannot raise D, and then
+    D falls short by what a value's total lacks to the largest. From here on D bounds the score of assignments of
+    ``target`` or more.
     """
-    total = _scratch(arrays)[4]
+    free, axes, digits, out, total = _scratch(arrays)
+    row = example if arrays.unary.shape[0] > 1 else 0
     marked = 0
     for variable in range(arrays.state_start.shape[0] - 1):
-        top, _ = _variable_totals(arrays, example, variable, lam, slot_start, total)
-        for value in range(arrays.state_start[variable + 1] - arrays.state_start[variable]):
+        start = arrays.state_start[variable]
+        size = arrays.state_start[variable + 1] - start
+        begin, end = arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]
+        if begin == end:
+            continue
+        for value in range(size):
+            dead = lam[slot_start[arrays.variable_edges[begin]] + value] == np.inf
+            total[value] = -np.inf if dead else arrays.unary[row, start + value]
+        for place in range(begin, end):
+            collect(arrays, example, arrays.variable_edges[place], free, lam, slot_start, axes, digits, out)
+            for value in range(size):
+                total[value] += out[value]
+        top = total[0]
+        for value in range(size):
+            top = max(top, total[value])
+        for value in range(size):
             if total[value] > -np.inf and bound - (top - total[value]) < target:
                 mark_dead(arrays, variable, value, lam, slot_start)
-                marked += arrays.variable_edge_start[variable + 1] > arrays.variable_edge_start[variable]
+                marked += 1
     return marked
 
 
