@@ -59,7 +59,7 @@ def infer(
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="For MAP: how long to look for the maximum; elimination is tried only if it should take no longer.",
+            help="For MAP: how long to search; if given, elimination is tried only if it should take no longer.",
             show_default="20",
         ),
     ] = None,
@@ -73,6 +73,7 @@ def infer(
             beliefs = choice.inference()(graph, potentials, observed)
             if beliefs.status.maximum is not None:
                 _ = beliefs.status.maximum.gap  # computed when asked for; the status then tells of it
+                _ = beliefs.log_partition  # warns of a broken zero
         say(str(beliefs.status))
         if as_json:
             _write_json(target, {"model": problem, **_report(choice, beliefs)})

@@ -122,14 +122,16 @@ class Choice:
 
     def _auto(self, temperature: float) -> Inference:
         from loopwise.inference.auto import Auto
-        from loopwise.inference.map_search import MapSearch
+        from loopwise.inference.map_search import CELLS_A_SECOND, MapSearch
         from loopwise.inference.message_passing import BP
 
         seconds = SECONDS if self.seconds is None else self.seconds
+        limits = {} if self.seconds is None else {"cell_limit": CELLS_A_SECOND * self.seconds}
         return Auto(
             temperature=temperature,
             otherwise=BP(**self._message_options()),
             search=MapSearch(seconds=seconds, seed=self.seed, watch=self.watch),
+            **limits,
             **self._memory(),
         )
 

@@ -45,8 +45,7 @@ class Auto(Inference):
 
     Asking costs a greedy elimination of the graph: milliseconds for thousands of variables, seconds for a
     million. ``temperature`` is that of the method chosen: 0 asks for a joint maximum. There, what elimination cannot
-    do is left to ``search``, which starts from decodings of ``otherwise`` and gives a bound besides; if ``search`` has
-    a number of seconds, they limit elimination too, by its cells at some 10 ns each.
+    do is left to ``search``, which starts from decodings of ``otherwise`` and gives a bound besides.
     """
 
     takes_structured: ClassVar[bool] = True
@@ -71,11 +70,10 @@ class Auto(Inference):
         if problem.graph.structured:
             return _noted(self._approximate(problem), "chosen since structured factors need message passing")
         examples = max(1, _examples(problem))
-        limited = replace(self, cell_limit=self._cells_allowed())
-        tree = limited._promising_tree(problem, examples)
+        tree = self._promising_tree(problem, examples)
         if tree is not None:
             try:
-                exact = Exact(self.memory_limit, self.temperature, limited.cell_limit / examples).run(problem)
+                exact = Exact(self.memory_limit, self.temperature, self.cell_limit / examples).run(problem)
             except TooLargeError:
                 pass  # the longer search did not bring it under the limits
             else:
@@ -84,12 +82,8 @@ class Auto(Inference):
         return _noted(
             self._approximate(problem),
             f"chosen since no junction tree was found within {self.memory_limit / 2**30:.3g} GiB "
-            f"and {limited.cell_limit:.2g} cells",
+            f"and {self.cell_limit:.2g} cells",
         )
-
-    def _cells_allowed(self) -> float:
-        seconds = self.search.seconds if self.temperature == 0 else None
-        return self.cell_limit if seconds is None else CELLS_A_SECOND * seconds
 
     def _promising_tree(self, problem: Problem, examples: int) -> JunctionTree | None:
         """A greedy tree within, or not far over, the limits: of the graph, or of what its zeros leave."""
@@ -145,7 +139,8 @@ def infer(
 
     ``status`` says which was chosen and why. Arguments as for every method (see :meth:`Inference.__call__`);
     temperature 0 asks for the most probable configuration: by elimination, else by search (:class:`MapSearch`), for
-    which ``seconds`` may be given. More options: :class:`Auto`.
+    which ``seconds`` may be given; elimination is then tried only if it should take no longer. More options:
+    :class:`Auto`.
 
     >>> import loopwise as lw
     >>> small = lw.grid(4, 4)
@@ -154,8 +149,9 @@ def infer(
     """
     if seconds is not None and temperature != 0:
         raise ValueError(f"seconds are for temperature 0, not {temperature}: leave them out")
-    search = MapSearch(seconds=seconds)
-    return Auto(memory_limit=memory_limit, temperature=temperature, search=search)(graph, potentials, evidence)
+    cell_limit = CELL_LIMIT if seconds is None else CELLS_A_SECOND * seconds
+    auto = Auto(memory_limit, cell_limit, temperature, search=MapSearch(seconds=seconds))
+    return auto(graph, potentials, evidence)
 
 
 def _examples(problem: Problem) -> int:

@@ -49,7 +49,7 @@ from loopwise.notices import ConvergenceWarning
 if TYPE_CHECKING:
     from loopwise.kernels.gibbs import FactorArrays
 
-CELLS_A_SECOND = 1e8  # of elimination, roughly
+CELLS_A_SECOND = 2e7  # of elimination: 1e6 to 1e8 as cliques have many tables or few
 EDGE_LIMIT = 200_000  # edges beyond which looking for an elimination order costs more than searching on
 KICKS = 200  # a round, where rounds are counted
 SLICES = 40  # rounds into which seconds are cut, at least
@@ -205,7 +205,7 @@ class _Budget:
     @property
     def seconds_left(self) -> float:
         """For elimination, which has no rounds: a few seconds where rounds are counted."""
-        return 2.0 if self.end is None else max(0.0, self.end - time.perf_counter())
+        return 5.0 if self.end is None else max(0.0, self.end - time.perf_counter())
 
 
 class _Search:
@@ -354,7 +354,7 @@ class _Search:
         if int(dead.sum()) <= (self._tried if self.dual.settled else 1.1 * self._tried):
             return
         self._tried = int(dead.sum())
-        limit = min(CELLS_A_SECOND * self.budget.seconds_left, 2.0**31)
+        limit = CELLS_A_SECOND * self.budget.seconds_left
         found = _eliminated(self.problem, self.example, dead, limit, self.options.memory_limit)
         if found is not None:
             self._meet(found)
