@@ -81,9 +81,9 @@ def test_the_bound_holds_after_any_number_of_sweeps(model: Model, sweeps: int) -
         dual.descend(1)
         assert dual.bound <= before
         before = dual.bound
-    assert dual.bound >= best
+    assert dual.bound >= best - 1e-12
     dual.messages[np.isfinite(dual.messages)] += np.random.default_rng(0).normal(size=np.isfinite(dual.messages).sum())
-    assert dual._evaluated() >= best  # at any messages whatever
+    assert dual._evaluated() >= best - 1e-12  # at any messages whatever
 
 
 @settings(max_examples=40, deadline=None)
@@ -98,7 +98,7 @@ def test_ruling_values_out_keeps_the_best(model: Model) -> None:
     for configuration in truth.configurations[truth.scores >= truth.best_score]:
         assert not gone[start[:-1] + configuration].any()
     dual.descend(5)
-    assert dual.bound >= best
+    assert dual.bound >= best - 1e-12
 
 
 def test_the_bound_is_tight_on_trees_and_loose_on_frustrated_loops() -> None:
@@ -155,7 +155,7 @@ def test_search_finds_the_best_of_small_models(model: Model) -> None:
     beliefs = lw.MapSearch(rounds=2)(*model)
     assert float(beliefs.log_partition) == pytest.approx(truth.best_score, abs=1e-9)
     maximum = beliefs.status.maximum
-    assert maximum is not None and float(maximum.bound) >= truth.best_score
+    assert maximum is not None and float(maximum.bound) >= truth.best_score - 1e-12
     assert beliefs.status.exact == bool(maximum.optimal)
 
 
@@ -245,9 +245,19 @@ def test_what_the_bound_leaves_is_eliminated() -> None:
     """A few frustrated loops in a field that decides most of the rest: score and bound do not meet, but what is left
     between them is small."""
     graph, tables = glass(40, seed=1)
-    found = lw.MapSearch(rounds=20)(graph, {"unary": 2 * tables["unary"], "pair": 0.6 * tables["pair"]})
+    found = lw.MapSearch(rounds=2)(graph, {"unary": 3 * tables["unary"], "pair": 0.5 * tables["pair"]})
     assert found.status.exact, str(found.status)
     assert "proved by eliminating" in str(found.status) and "optimal" in str(found.status)
+    proved = 0
+    for seed in range(8):
+        graph, tables = glass(10, seed)
+        weak = {"unary": 3 * tables["unary"], "pair": 0.8 * tables["pair"]}
+        found = lw.MapSearch(rounds=2)(graph, weak)
+        if found.status.exact:
+            proved += 1
+            best = lw.Exact(temperature=0.0)(graph, weak)
+            assert float(found.log_partition) == pytest.approx(float(best.log_partition), abs=1e-9)
+    assert proved
 
 
 def test_progress_and_seconds() -> None:

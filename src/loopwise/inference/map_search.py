@@ -358,7 +358,7 @@ class _Search:
         found = _eliminated(self.problem, self.example, dead, limit, self.options.memory_limit)
         if found is not None:
             self._meet(found)
-            self.eliminated, self.proved = True, self.score
+            self.eliminated, self.proved = True, min(self.dual.bound, self.score + self.dual.slack)
 
 
 def _spread(arrays: FactorArrays) -> float:

@@ -173,7 +173,7 @@ class Dual:
         self.arrays, self.example = arrays, example
         self.sharing = sharing(problem)
         self.messages = np.zeros(problem.graph.layout.slots)
-        self.sweeps, self.settled = 0, False
+        self.sweeps, self.settled, self.slack = 0, False, 0.0  # slack: what rounding can amount to
         mark_zeros(arrays, example, self.messages, self.sharing.slot_start)
         self.bound = self._evaluated()
 
@@ -222,6 +222,7 @@ class Dual:
         from loopwise.kernels.map_dual import dual_bound
 
         value, slack = dual_bound(self.arrays, self.example, self.messages, self.sharing.slot_start)
+        self.slack = max(self.slack, float(slack))
         return float(value + slack)
 
 
