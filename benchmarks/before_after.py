@@ -4,7 +4,7 @@
 
 Each checkout has a process of its own, which times one call when asked to; the processes take turns, and the fastest of
 several rounds counts, so that other work on the machine hits both alike. Answers are compared before anything is timed.
-Last line of output: JSON with the time of this checkout over that of the other, for every case, and the largest of them.
+Last line of output: JSON with the time of this checkout over that of the other, case by case, and the largest of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -111,18 +112,19 @@ def main() -> None:
         "after": Checkout(HERE.parents[1], options.quick),
     }
     summary: dict[str, float] = {}
+    answers_in = Path(tempfile.mkdtemp())
     for name in cases(options.quick):
         answers = {}
         for side, checkout in sides.items():
-            target = Path(f"/tmp/loopwise-{os.getpid()}-{side}.npy")
+            target = answers_in / f"{side}.npy"
             checkout.ask(f"{name} {target}")  # compiles
             answers[side] = np.load(target)
             target.unlink()
         error = float(np.abs(answers["before"] - answers["after"]).max())
         if not error <= CLOSE:
             raise SystemExit(f"{name}: the answers of the two checkouts differ by {error:.2g}: nothing was timed")
-        best = {side: min(checkout.ask(name) for _ in range(1)) for side, checkout in sides.items()}
-        for _ in range(options.rounds - 1):
+        best = dict.fromkeys(sides, float("inf"))
+        for _ in range(options.rounds):
             best = {side: min(best[side], checkout.ask(name)) for side, checkout in sides.items()}
         summary[name] = best["after"] / best["before"]
         print(

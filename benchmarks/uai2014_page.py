@@ -86,7 +86,7 @@ def page(records: Records, libdai: Records, settings: Mapping[str, Any]) -> str:
     }
     parts = [
         "# UAI 2014 instances\n",
-        "Written by `benchmarks/uai2014.py`; run it again to renew this page.\n",
+        "Written by `benchmarks/uai2014.py`; run it again to renew this page. [MAP on the same instances](map.md).\n",
         "## Reading\n",
         reading(records, libdai) + "\n",
         "## How to read the tables\n",

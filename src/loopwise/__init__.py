@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from loopwise.inference.gibbs import Gibbs as Gibbs
     from loopwise.inference.gibbs import sample as gibbs_sample
     from loopwise.inference.implicit import marginal_map as marginal_map
+    from loopwise.inference.map_search import MapSearch as MapSearch
+    from loopwise.inference.maximum import Maximum as Maximum
     from loopwise.inference.mean_field import MeanField as MeanField
     from loopwise.inference.message_passing import BP as BP
     from loopwise.inference.message_passing import TRW as TRW
@@ -161,6 +163,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.gibbs": ("Gibbs", ("gibbs_sample", "sample")),
     "loopwise.inference.implicit": ("marginal_map",),
     "loopwise.inference.exact": ("Exact", "TooLargeError"),
+    "loopwise.inference.maximum": ("Maximum",),
+    "loopwise.inference.map_search": ("MapSearch",),
     "loopwise.inference.auto": ("Auto", "infer"),
     "loopwise.learn": (
         "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
@@ -205,7 +209,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "BP", "TRW", "Flooding", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
-    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "Auto", "infer",
+    "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",
+    "infer",
     "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
     "score_examples", "thirds", "pareto", "SampleRank", "compare_gradients",
     "apps", "budget", "decode", "formats", "learn", "loss", "metric", "optim", "plot", "prior", "walk",

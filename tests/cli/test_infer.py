@@ -103,6 +103,40 @@ def test_most_probable_configuration(model_file: Path, tmp_path: Path, method: s
     assert read_map(saved(result, tmp_path)).tolist() == truth(tree_model()).best.tolist()
 
 
+def test_search_where_elimination_does_not_fit(tmp_path: Path) -> None:
+    model = loopy_model(side=4, strength=2.0)
+    write_uai(tmp_path / "grid.uai", model)
+    best = truth(model).best_score / math.log(10)
+    beyond = ("--task", "MAP", "--memory-limit", 1e-9, "--seconds", 0.3)
+    result = succeed(tmp_path / "grid.uai", *beyond, "--json")
+    report = json.loads(result.stdout)
+    assert report["status"]["method"] == "MapSearch"
+    assert report["log10_score"] <= best + 1e-9 <= report["log10_bound"] + 2e-9
+    assert report["optimal"] == report["status"]["exact"] == (report["relative_gap"] <= 1e-9)
+    assert "score" in result.stderr and "upper bound" in result.stderr and result.stderr.count("\n") == 1
+    exact = json.loads(succeed(tmp_path / "grid.uai", "--task", "MAP", "--json").stdout)
+    assert exact["optimal"] and exact["relative_gap"] == 0 and exact["log10_score"] == pytest.approx(best)
+    for method in ("bp", "trw"):
+        guess = json.loads(succeed(tmp_path / "grid.uai", "--task", "MAP", "--json", "--method", method).stdout)
+        assert guess["log10_score"] <= best + 1e-9 <= guess["log10_bound"] + 2e-9
+
+
+def test_seconds_are_for_the_search(model_file: Path) -> None:
+    assert_one_sentence(invoke(model_file, "--seconds", 1), "--seconds", "--task MAP", "MAR")
+    assert_one_sentence(invoke(model_file, "--task", "MAP", "--method", "bp", "--seconds", 1), "--seconds", "auto")
+    assert_one_sentence(invoke(model_file, "--task", "MAP", "--seconds", 0), "--seconds", "positive")
+
+
+def test_a_watched_search_shows_its_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwise.cli import infer as module
+
+    write_uai(tmp_path / "grid.uai", loopy_model(side=4, strength=3.0))
+    beyond = ("--task", "MAP", "--memory-limit", 1e-9, "--seconds", 0.2)
+    plain = succeed(tmp_path / "grid.uai", *beyond)
+    monkeypatch.setattr(module, "is_interactive", lambda: True)
+    assert succeed(tmp_path / "grid.uai", *beyond).stdout == plain.stdout  # what is shown goes to standard error
+
+
 def test_bounds_on_a_loopy_model(tmp_path: Path) -> None:
     write_uai(tmp_path / "grid.uai", loopy_model())
     value = {

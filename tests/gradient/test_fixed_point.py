@@ -50,7 +50,7 @@ def test_at_convergence_it_is_the_unrolled_gradient(engine, schedule, anderson) 
     fixed = lw.FixedPoint(tolerance=1e-13, anderson=anderson)
     expected = gradients(lw.BP(engine=engine, gradient=lw.Unroll(), schedule=schedule, **TIGHT), graph, tables)
     found = gradients(lw.BP(engine=engine, gradient=fixed, schedule=schedule, **TIGHT), graph, tables)
-    # By residuals, updates below the tolerance are never made, and what they would have done to the gradient is left out.
+    # By residuals, updates below the tolerance are never made, and their share of the gradient is left out.
     assert gap(found, expected) < (1e-6 if isinstance(schedule, lw.Residual) else 1e-9)
 
 

@@ -18,7 +18,7 @@ from loopwise.budget.features import Course
 from loopwise.budget.policy import Policy
 from loopwise.inference.base import Problem
 from loopwise.inference.compiled import Compiled, CompiledSolution
-from loopwise.inference.kernel_run import Journey, KernelRun, Options, Room
+from loopwise.inference.kernel_run import Journey, KernelRun, Room
 from loopwise.inference.message_passing import MessagePassing, default_engine
 from loopwise.inference.parts import RANGES
 from loopwise.inference.schedules import Flooding, Sequential

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.messages import one_line_each, say
-from loopwise.cli.methods import Choice, Method, ScheduleName, Task
+from loopwise.cli.messages import is_interactive, one_line_each, say
+from loopwise.cli.methods import SECONDS, Choice, Method, ScheduleName, Task
 from loopwise.cli.problem import read_problem
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.inference.beliefs import Beliefs, Status
+    from loopwise.inference.map_search import Progress
 
 
 def infer(
@@ -52,18 +56,50 @@ def infer(
     memory_limit: Annotated[
         float | None, typer.Option(help="GiB that exact inference may use.", show_default="2")
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="For MAP: how long to search; if given, elimination is tried only if it should take no longer.",
+            show_default="20",
+        ),
+    ] = None,
 ) -> None:
     """Marginals, partition function or most probable configuration of a model file."""
     with one_line_each():
-        choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit)
+        choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit, seconds)
         target = target_of(out)
         graph, potentials, observed, problem = read_problem(model, evidence)
-        beliefs = choice.inference()(graph, potentials, observed)
+        with _shown(choice) as choice:
+            beliefs = choice.inference()(graph, potentials, observed)
+            if beliefs.status.maximum is not None:
+                _ = beliefs.status.maximum.gap  # computed when asked for; the status then tells of it
+                _ = beliefs.log_partition  # warns of a broken zero
         say(str(beliefs.status))
         if as_json:
             _write_json(target, {"model": problem, **_report(choice, beliefs)})
         else:
             _write_solution(target, choice.task, beliefs)
+
+
+@contextmanager
+def _shown(choice: Choice) -> Iterator[Choice]:
+    """The choice with its search shown to whoever watches: the score and the bound as they come closer."""
+    if choice.task is not Task.MAP or not is_interactive():
+        yield choice
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    total = SECONDS if choice.seconds is None else choice.seconds
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("eliminating or passing messages", total=total)
+
+        def watch(found: Progress) -> None:
+            bar.update(task, completed=found.seconds, description=f"score {found.score:.8g}, bound {found.bound:.8g}")
+
+        yield replace(choice, watch=watch)
 
 
 def _marginals(beliefs: Beliefs) -> list[list[float]]:
@@ -100,6 +136,11 @@ def _report(choice: Choice, beliefs: Beliefs) -> dict[str, Any]:
     else:
         report["assignment"] = beliefs.assignment.tolist()
         report["log10_score"] = _finite(_log10(beliefs))
+        maximum = beliefs.status.maximum
+        assert maximum is not None, "every method that solves this task has one"
+        report["log10_bound"] = _finite(float(maximum.bound) / math.log(10))
+        report["relative_gap"] = _finite(float(maximum.gap))
+        report["optimal"] = bool(maximum.optimal)
     return report
 
 

@@ -6,12 +6,15 @@ ignored.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopwise.inference.base import Inference
+    from loopwise.inference.map_search import Progress
 
 
 class Method(str, Enum):
@@ -50,6 +53,7 @@ _OPTIONS_OF = {
     Method.MEAN_FIELD: ("iterations", "tolerance"),
     Method.GIBBS: ("iterations",),
 }
+SECONDS = 20.0  # that a search for the joint maximum may take unless told otherwise
 _TASKS_OF = {Method.MEAN_FIELD: (Task.MAR, Task.PR), Method.GIBBS: (Task.MAR,)}
 
 
@@ -65,6 +69,8 @@ class Choice:
     damping: float | None = None
     schedule: ScheduleName | None = None
     memory_limit: float | None = None  # GiB
+    seconds: float | None = None
+    watch: Callable[[Progress], None] | None = None  # of a search
 
     def __post_init__(self) -> None:
         if self.task not in _TASKS_OF.get(self.method, tuple(Task)):
@@ -79,6 +85,18 @@ class Choice:
                     f"{_flag(option)} means nothing to --method {self.method.value}, which takes "
                     f"{' '.join(map(_flag, allowed))}"
                 )
+
+        self._check_seconds()
+
+    def _check_seconds(self) -> None:
+        if self.seconds is None:
+            return
+        if self.task is not Task.MAP:
+            raise ValueError(f"--seconds is for --task MAP; {self.task.value} does not use it, so leave it out")
+        if self.method is not Method.AUTO:
+            raise ValueError(f"--seconds means nothing to --method {self.method.value}; --method auto searches so long")
+        if not (self.seconds > 0 and math.isfinite(self.seconds)):
+            raise ValueError(f"--seconds must be a positive number, not {self.seconds:g}")
 
     def inference(self) -> Inference:
         """The method itself, with the options given."""
@@ -104,9 +122,18 @@ class Choice:
 
     def _auto(self, temperature: float) -> Inference:
         from loopwise.inference.auto import Auto
+        from loopwise.inference.map_search import CELLS_A_SECOND, MapSearch
         from loopwise.inference.message_passing import BP
 
-        return Auto(temperature=temperature, otherwise=BP(**self._message_options()), **self._memory())
+        seconds = SECONDS if self.seconds is None else self.seconds
+        limits = {} if self.seconds is None else {"cell_limit": CELLS_A_SECOND * self.seconds}
+        return Auto(
+            temperature=temperature,
+            otherwise=BP(**self._message_options()),
+            search=MapSearch(seconds=seconds, seed=self.seed, watch=self.watch),
+            **limits,
+            **self._memory(),
+        )
 
     def _message_options(self) -> dict[str, Any]:
         from loopwise.inference.schedules import Flooding, Residual, Sequential

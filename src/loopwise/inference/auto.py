@@ -1,4 +1,4 @@
-"""The method that fits: exact inference where it is affordable, sequential BP elsewhere.
+"""The method that fits: exact inference where it is affordable, sequential BP (at temperature 0, search) elsewhere.
 
 In: a problem without evidence. Out: the :class:`Beliefs` of whichever method was chosen; ``status.notes``
 says why. Stage: inference. The decision is made after observed variables have been sliced away, since
@@ -23,6 +23,7 @@ from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.inference.junction_tree import Calibration
+from loopwise.inference.map_search import CELLS_A_SECOND, MapSearch
 from loopwise.inference.message_passing import BP, MessagePassing
 from loopwise.inference.pruning import Pruning
 from loopwise.inference.schedules import Sequential
@@ -43,7 +44,8 @@ class Auto(Inference):
     (over all examples), else ``otherwise``, continued with damping if it does not converge.
 
     Asking costs a greedy elimination of the graph: milliseconds for thousands of variables, seconds for a
-    million. ``temperature`` is that of the method chosen: 0 asks for a joint maximum.
+    million. ``temperature`` is that of the method chosen: 0 asks for a joint maximum. There, what elimination cannot
+    do is left to ``search``, which starts from decodings of ``otherwise`` and gives a bound besides.
     """
 
     takes_structured: ClassVar[bool] = True
@@ -52,6 +54,7 @@ class Auto(Inference):
     cell_limit: float = CELL_LIMIT
     temperature: float = 1.0
     otherwise: MessagePassing = field(default_factory=lambda: BP(schedule=Sequential()))
+    search: MapSearch = field(default_factory=MapSearch)
 
     def __post_init__(self) -> None:
         Exact(self.memory_limit, self.temperature)  # raises for values that neither method takes
@@ -103,6 +106,8 @@ class Auto(Inference):
         return tree if needed <= HOPE * self.memory_limit else None
 
     def _approximate(self, problem: Problem) -> Beliefs:
+        if self.temperature == 0 and not problem.graph.structured:
+            return replace(self.search, start=self.otherwise, memory_limit=self.memory_limit).run(problem)
         method = replace(self.otherwise, temperature=self.temperature)
         if method.damping > 0 or method.tolerance == 0:
             return method.run(problem)
@@ -128,18 +133,25 @@ def infer(
     *,
     memory_limit: float = MEMORY_LIMIT,
     temperature: float = 1.0,
+    seconds: float | None = None,
 ) -> Beliefs:
     """Beliefs by the method that fits: exact if a junction tree fits ``memory_limit`` bytes, else BP.
 
     ``status`` says which was chosen and why. Arguments as for every method (see :meth:`Inference.__call__`);
-    temperature 0 asks for the most probable configuration. More options: :class:`Auto`.
+    temperature 0 asks for the most probable configuration: by elimination, else by search (:class:`MapSearch`), for
+    which ``seconds`` may be given; elimination is then tried only if it should take no longer. More options:
+    :class:`Auto`.
 
     >>> import loopwise as lw
     >>> small = lw.grid(4, 4)
     >>> lw.infer(small, lw.TablePotentials.random(small, seed=0)).status.exact
     True
     """
-    return Auto(memory_limit=memory_limit, temperature=temperature)(graph, potentials, evidence)
+    if seconds is not None and temperature != 0:
+        raise ValueError(f"seconds are for temperature 0, not {temperature}: leave them out")
+    cell_limit = CELL_LIMIT if seconds is None else CELLS_A_SECOND * seconds
+    auto = Auto(memory_limit, cell_limit, temperature, search=MapSearch(seconds=seconds))
+    return auto(graph, potentials, evidence)
 
 
 def _examples(problem: Problem) -> int:

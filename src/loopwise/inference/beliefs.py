@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from torch import Tensor
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
 from loopwise.notices import ChangedError
+
+if TYPE_CHECKING:
+    from loopwise.inference.maximum import Maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,8 @@ class Status:
     of a belief in the last sweep; where beliefs rest but normalised log messages do not, what these can move one by (a
     quarter of their change in nats); with the residual schedule, the largest such change still pending; 0 where no
     message can change any more.
+    ``maximum`` (at temperature 0) has the score of the configuration found, an upper bound and the gap, each computed
+    when first asked for; printing the status shows what has been.
     """
 
     method: str
@@ -38,6 +44,7 @@ class Status:
     engine: str = ""
     domain: str = "probability"  # or "log", or "probability and log" where some examples needed it
     notes: tuple[str, ...] = field(default=())
+    maximum: Maximum | None = None
 
     def __str__(self) -> str:
         if self.exact:
@@ -53,6 +60,8 @@ class Status:
             parts.append(f"{self.messages} messages")
         if self.engine:
             parts.append(f"{self.engine} engine")
+        if self.maximum is not None and self.maximum.known:
+            parts.append(str(self.maximum))
         return ", ".join([*parts, *self.notes])
 
 
@@ -96,14 +105,11 @@ class Beliefs:
     def remember(self, given: Iterable[tuple[str, Tensor]]) -> None:
         """Notes the state of the tensors that parts not yet computed will be computed from."""
         self._given = tuple((name, value, value._version) for name, value in given if not value.is_inference())
+        if self.status.maximum is not None:
+            self.status.maximum.guard = partial(_check_unchanged, self._given)
 
     def _check_unchanged(self) -> None:
-        for name, value, version in self._given:
-            if value._version != version:
-                raise ChangedError(
-                    f"the potentials of group {name!r} were changed in place since inference, so this part of its "
-                    "beliefs can no longer be computed; read it before, or give inference a copy"
-                )
+        _check_unchanged(self._given)
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -195,3 +201,12 @@ class Beliefs:
         if self.graph.variables == 0:
             return torch.zeros(*self.batch_shape, 0, dtype=torch.int64, device=self.states.device)
         return self.variables.argmax(-1)
+
+
+def _check_unchanged(given: tuple[tuple[str, Tensor, int], ...]) -> None:
+    for name, value, version in given:
+        if value._version != version:
+            raise ChangedError(
+                f"the potentials of group {name!r} were changed in place since inference, so this part of its beliefs "
+                "can no longer be computed; read it before, or give inference a copy"
+            )

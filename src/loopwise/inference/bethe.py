@@ -63,8 +63,8 @@ def expectation(log_potentials: Tensor, beliefs: Tensor) -> Tensor:
 
 
 def expected_score(log_potentials: Tensor, beliefs: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Sum of b * theta over ``axes``, over which beliefs sum to one but for rounding: what all cells share is set apart,
-    since a large offset would multiply that rounding."""
+    """Sum of b * theta over ``axes``, over which beliefs sum to one but for rounding: what all cells share is set
+    apart, since a large offset would multiply that rounding."""
     high = log_potentials.detach().amax(axes, keepdim=True)
     high = torch.where(torch.isneginf(high), 0.0, high)
     return expectation(log_potentials - high, beliefs).sum(axes) + high.squeeze(axes)

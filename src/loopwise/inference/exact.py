@@ -29,6 +29,7 @@ from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import expectation
 from loopwise.inference.implicit import ImplicitBeliefs, implicit_beliefs
 from loopwise.inference.junction_tree import Calibration, Floats
+from loopwise.inference.maximum import exact_maximum
 from loopwise.inference.pruning import PrunedCalibration, Pruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
@@ -159,6 +160,7 @@ class ExactBeliefs(Beliefs):
             residual=torch.zeros(batch, dtype=torch.float64),
             engine="compiled",
             domain="log",
+            maximum=exact_maximum(results.best, results.log_partition) if results.calibration.maximise else None,
         )
         super().__init__(
             results.problem.graph,

@@ -39,6 +39,7 @@ from loopwise.inference.counting import (
     SpanningTrees,
 )
 from loopwise.inference.implicit import implicit_beliefs
+from loopwise.inference.maximum import finished
 from loopwise.inference.schedules import Flooding, Residual, Schedule
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
@@ -98,10 +99,10 @@ class MessagePassing(Inference):
 
     iterations: sweeps at most. tolerance: stop when a sweep moves no variable belief by more, nor any normalised log
     message by what could move one so far, which is four times as many nats (0: never stop early, and do not warn). On
-    a forest, undamped BP stops as soon as it is exact. damping: share of the old message kept, in the log domain. schedule: order of messages.
-    temperature: 1 is sum-product, 0 is max-product; in between, marginals of p^(1/t). engine: None chooses the compiled
-    one on the CPU and the reference one elsewhere. gradient: how the backward is computed. trace: keep the variable
-    beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
+    a forest, undamped BP stops as soon as it is exact. damping: share of the old message kept, in the log domain.
+    schedule: order of messages. temperature: 1 is sum-product, 0 is max-product; in between, marginals of p^(1/t).
+    engine: None chooses the compiled one on the CPU and the reference one elsewhere. gradient: how the backward is
+    computed. trace: keep the variable beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
     """
 
     takes_messages: ClassVar[bool] = True
@@ -161,7 +162,7 @@ class MessagePassing(Inference):
         if wanted and self.temperature == 0:
             with torch.no_grad():
                 beliefs = self.run(problem)
-            return _without_gradient(beliefs, problem)
+            return without_gradient(beliefs, problem)
         if wanted and isinstance(self.gradient, MarginalGradient):
             _check_structured(problem, self.gradient)
             return implicit_beliefs(self, problem, numbers)
@@ -173,15 +174,17 @@ class MessagePassing(Inference):
         if self.tolerance > 0 and not status.converged:
             _warn(status, self.tolerance, self._unclaimed())
         if self.temperature == 0:
+            maximum = finished(problem, solution)
             return Beliefs(
                 problem.graph,
                 solution.states,
                 lambda name: _factor(problem, solution, name),
-                lambda: _score(problem, solution.assignment()),
-                status,
+                lambda: _score(problem, maximum.assignment),
+                replace(status, maximum=maximum),
                 solution.messages,
-                solution.assignment,
+                lambda: maximum.assignment,
                 trace=solution.trace,
+                bounds=lambda: (maximum.score, maximum.bound),
             )
 
         def bounds() -> Bracket:
@@ -375,7 +378,7 @@ def _check_structured(problem: Problem, gradient: MarginalGradient) -> None:
         )
 
 
-def _without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
+def without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
     """Max-product beliefs, which refuse to be differentiated; the score of their configuration does not."""
     message = "max-product (temperature 0) has no gradient: its maxima jump; use a small positive temperature"
     sources = [*problem.tables.values(), problem.folded, problem.initial]
@@ -415,13 +418,19 @@ def _trained(value: float | Tensor) -> str:
 
 def _score(problem: Problem, assignment: Tensor) -> Tensor:
     value = score(problem, assignment)
-    if bool(torch.isneginf(value).any()):
+    warn_of_zeros(value)
+    return value
+
+
+def warn_of_zeros(score: Tensor) -> None:
+    """Where no assignment without a broken zero was found."""
+    if bool(torch.isneginf(score).any()):
         warnings.warn(
-            "the assignment that max-product found breaks a hard zero; Exact(temperature=0) finds one that does not",
+            "the best assignment found breaks a hard zero; MapSearch searches longer, Exact(temperature=0) finds one "
+            "that does not",
             ConstraintWarning,
             stacklevel=callers_level(),
         )
-    return value
 
 
 def default_engine(device: torch.device) -> Engine:

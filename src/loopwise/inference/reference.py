@@ -52,7 +52,7 @@ class Circuit:
         # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
         # if that was a damped step.
         largest = float(exponents.detach().max()) if layout.edges else 0.0
-        self.reach = max(0.25 * largest / (1 - float(method.damping)), LEAST_REACH)
+        self.reach = max(0.25 * largest / (1 - float(torch.as_tensor(method.damping).detach())), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
         self.tables: list[Tensor] = []

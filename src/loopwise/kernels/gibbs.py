@@ -127,7 +127,7 @@ def in_support(arrays, example, values):
 
 
 @njit(cache=True, nogil=True)
-def _first_cell(arrays, example, edge, values):
+def first_cell(arrays, example, edge, values):
     """Cell of the edge's factor where the edge's variable has value 0 and the others have theirs."""
     factor = arrays.edge_factor[edge]
     cell = arrays.table_start[factor] + example * arrays.table_step[factor]
@@ -142,7 +142,7 @@ def _first_cell(arrays, example, edge, values):
 
 
 @njit(cache=True, nogil=True)
-def _score_values(arrays, example, variable, values, scores):
+def score_values(arrays, example, variable, values, scores):
     """Log-score of each value given the rest; the highest of them."""
     start = arrays.state_start[variable]
     size = arrays.state_start[variable + 1] - start
@@ -151,7 +151,7 @@ def _score_values(arrays, example, variable, values, scores):
         scores[value] = arrays.unary[row, start + value]
     for place in range(arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]):
         edge = arrays.variable_edges[place]
-        cell = _first_cell(arrays, example, edge, values)
+        cell = first_cell(arrays, example, edge, values)
         stride = arrays.edge_stride[edge]
         for value in range(size):
             scores[value] += arrays.tables[cell + value * stride]
@@ -171,7 +171,7 @@ def _score_violations(arrays, example, variable, values, scores):
         scores[value] = -np.inf if arrays.unary[row, start + value] == -np.inf else 0.0
         for place in range(arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]):
             edge = arrays.variable_edges[place]
-            cell = _first_cell(arrays, example, edge, values) + value * arrays.edge_stride[edge]
+            cell = first_cell(arrays, example, edge, values) + value * arrays.edge_stride[edge]
             if arrays.tables[cell] == -np.inf:
                 scores[value] -= ESCAPE
         top = max(top, scores[value])
@@ -184,7 +184,7 @@ def sweep_chain(arrays, example, values, generator, scores, totals, accumulate):
     for variable in range(values.shape[0]):
         start = arrays.state_start[variable]
         size = arrays.state_start[variable + 1] - start
-        top = _score_values(arrays, example, variable, values, scores)
+        top = score_values(arrays, example, variable, values, scores)
         if top == -np.inf:
             top = _score_violations(arrays, example, variable, values, scores)
         total = 0.0

@@ -1,4 +1,4 @@
-"""Traversals of the factor graph in compiled code. In: edge lists. Out: an order of variables, the depth of a forest."""
+"""Traversals of the factor graph in compiled code. In: edge lists. Out: an order of variables, a forest's depth."""
 
 from __future__ import annotations
 

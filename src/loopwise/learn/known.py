@@ -45,6 +45,7 @@ from loopwise.inference.compiled import Compiled
 from loopwise.inference.counting import Bethe, Given, MonotonicChains, Reweighted, SpanningTrees
 from loopwise.inference.exact import Exact
 from loopwise.inference.gibbs import Gibbs
+from loopwise.inference.map_search import MapSearch
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.reference import Reference
@@ -102,7 +103,7 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 
 
 _DATACLASSES: tuple[type, ...] = (
-    BP, TRW, MeanField, Exact, Gibbs, Auto,
+    BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
     Flooding, Sequential, Residual,
     Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
     Reference, Compiled,

@@ -1,0 +1,287 @@
+"""The best joint assignment of a model: what is found, what bounds it, and what both share.
+
+In: a problem, assignments to start from. Out: a :class:`Maximum`, which computes its parts when first asked for.
+Stage: inference. Arithmetic is in float64 whatever the potentials are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.graph.factor_graph import Integers
+from loopwise.inference.base import Problem
+from loopwise.inference.gibbs import chunk_count, factor_arrays
+from loopwise.kernels.threads import in_threads
+from loopwise.notices import ImpossibleError
+
+if TYPE_CHECKING:
+    from loopwise.inference.message_passing import Solution
+    from loopwise.kernels.gibbs import FactorArrays
+    from loopwise.kernels.map_dual import Sharing
+
+Floats = NDArray[np.float64]
+
+#: A gap is closed when bound and score differ by this at most, relative to the larger of the two.
+CLOSED = 1e-9
+RESTARTS = 100  # random starts, and rounds of kicks, where a decoding breaks a hard zero
+SWEEPS = 200  # of the dual at most, when only the bound is asked for
+SETTLED = 1e-7  # relative: the dual has settled when so many sweeps as below lower it by less
+SWEEPS_AT_ONCE = 5
+_LARGEST_PENALTY = 1e290
+
+
+class Maximum:
+    """The best joint assignment that was found, and an upper bound on the score of any.
+
+    ``find`` gives the assignment ``[*batch, variables]`` and its score, ``bound`` the bound; each is called when first
+    asked for, at most once. Scores and bounds are float64 ``[*batch]``, natural logarithms.
+    """
+
+    def __init__(self, find: Callable[[], tuple[Tensor, Tensor]], bound: Callable[[Tensor], Tensor]) -> None:
+        self._find, self._bound = find, bound
+        self.guard: Callable[[], None] | None = None  # raises if what the rest is computed from has changed since
+
+    @cached_property
+    def _found(self) -> tuple[Tensor, Tensor]:
+        if self.guard is not None:
+            self.guard()
+        with torch.no_grad():
+            return self._find()
+
+    @property
+    def known(self) -> bool:
+        """Whether the assignment has been computed."""
+        return "_found" in self.__dict__
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the bound has been computed."""
+        return "bound" in self.__dict__
+
+    @property
+    def assignment(self) -> Tensor:
+        """The best assignment found, int64 ``[*batch, variables]``."""
+        return self._found[0]
+
+    @property
+    def score(self) -> Tensor:
+        """Its score, -inf where it breaks a hard zero."""
+        return self._found[1]
+
+    @cached_property
+    def bound(self) -> Tensor:
+        """No assignment has a higher score than this."""
+        if self.guard is not None:
+            self.guard()
+        with torch.no_grad():
+            return self._bound(self.score)
+
+    @cached_property
+    def gap(self) -> Tensor:
+        """Bound less score relative to the larger of the two: how much better another assignment could be at most."""
+        return relative_gap(self.score, self.bound)
+
+    @property
+    def optimal(self) -> Tensor:
+        """Where the gap is closed, up to rounding (:data:`CLOSED`): no assignment is better. Bool ``[*batch]``."""
+        return self.gap <= CLOSED
+
+    def __str__(self) -> str:
+        """What is known by now, on one line."""
+        if not self.known:
+            return ""
+        parts = [f"score {_range(self.score)}"]
+        if self.bounded:
+            parts.append(f"upper bound {_range(self.bound)}")
+            parts.append("optimal" if bool(self.optimal.all()) else f"relative gap {_range(self.gap)}")
+        return ", ".join(parts)
+
+
+def _range(values: Tensor) -> str:
+    if values.numel() == 0:
+        return "of nothing"
+    low, high = float(values.min()), float(values.max())
+    return f"{low:.8g}" if low == high else f"{low:.8g} to {high:.8g}"
+
+
+def relative_gap(score: Tensor, bound: Tensor) -> Tensor:
+    """``(bound - score) / max(|bound|, |score|)``; 0 where both agree, infinity where nothing possible was found."""
+    larger = torch.maximum(score.abs(), bound.abs())
+    gap = (bound - score).clamp(min=0.0) / larger.clamp(min=torch.finfo(torch.float64).tiny)
+    return torch.where(torch.isneginf(score), torch.inf, gap)
+
+
+def exact_maximum(assignment: Callable[[], Tensor], score: Callable[[], Tensor]) -> Maximum:
+    """Of a method that finds the best one: the score is its own bound."""
+    return Maximum(lambda: (assignment(), score().detach().to("cpu", torch.float64)), lambda found: found.clone())
+
+
+def finished(problem: Problem, solution: Solution) -> Maximum:
+    """What max-product found, finished by local search: no change of one variable, or two of a factor, improves it.
+
+    Starts are the decoding given earlier choices and each variable's own best value. Where both end at a broken zero,
+    :data:`RESTARTS` random restarts and rounds of kicks look for a possible assignment.
+    """
+
+    def find() -> tuple[Tensor, Tensor]:
+        decoded = solution.assignment()
+        apart = _best_values(problem, solution.states)
+        return finish(problem, [decoded, apart.to(decoded)])
+
+    return Maximum(find, lambda score: upper_bound(problem, score))
+
+
+def finish(problem: Problem, starts: list[Tensor], seed: int = 0) -> tuple[Tensor, Tensor]:
+    """The best of the local optima above ``starts`` (each ``[*batch, variables]``), and its score."""
+    from loopwise.kernels.map_search import finish_decodings, total_score
+
+    hard = factor_arrays(problem, 1.0)
+    soft = softened(hard)
+    examples, variables = problem.batch.numel(), problem.graph.variables
+    given = torch.stack([start.expand(*problem.batch, variables).reshape(examples, variables) for start in starts])
+    stacked = np.ascontiguousarray(given.cpu().numpy().astype(np.int64))
+    best = np.zeros((examples, variables), dtype=np.int64)
+    chunks = chunk_count(None, examples)
+    in_threads(chunks, lambda chunk: finish_decodings(hard, soft, stacked, RESTARTS, seed, chunk, chunks, best))
+    scores = np.array([total_score(hard, example, best[example]) for example in range(examples)])
+    return as_batch(problem, best).to(problem.like.device), with_constant(problem, scores)
+
+
+def upper_bound(problem: Problem, score: Tensor, sweeps: int = SWEEPS) -> Tensor:
+    """The dual bound of each example after at most ``sweeps`` sweeps, never below the ``score`` of its assignment."""
+    arrays = factor_arrays(problem, 1.0)
+    constant = with_constant(problem, np.zeros(problem.batch.numel())).reshape(-1)
+    bounds = np.zeros(problem.batch.numel())
+    found = score.reshape(-1).tolist()
+    for example in range(len(bounds)):
+        dual = Dual(problem, arrays, example)
+        target = found[example] - float(constant[example])
+        while dual.sweeps < sweeps and not dual.settled and not closed(target, dual.bound):
+            dual.descend(SWEEPS_AT_ONCE)
+        bounds[example] = max(dual.bound, target)
+    return with_constant(problem, bounds)
+
+
+class Dual:
+    """Messages of one example and the bound they give; see :mod:`loopwise.kernels.map_dual`."""
+
+    def __init__(self, problem: Problem, arrays: FactorArrays, example: int) -> None:
+        from loopwise.kernels.map_dual import mark_zeros
+
+        self.arrays, self.example = arrays, example
+        self.sharing = sharing(problem)
+        self.messages = np.zeros(problem.graph.layout.slots)
+        self.sweeps, self.settled, self.slack = 0, False, 0.0  # slack: what rounding can amount to
+        mark_zeros(arrays, example, self.messages, self.sharing.slot_start)
+        self.bound = self._evaluated()
+
+    def descend(self, sweeps: int) -> None:
+        """Lowers the bound by some sweeps."""
+        from loopwise.kernels.map_dual import dual_sweeps
+
+        if not dual_sweeps(self.arrays, self.example, self.sharing, self.messages, sweeps):
+            raise ImpossibleError(
+                "the zeros of the potentials leave some variable without a possible value, so no configuration is "
+                "possible; relax a zero, or take back evidence"
+            )
+        self.sweeps += sweeps
+        before, self.bound = self.bound, min(self.bound, self._evaluated())
+        self.settled = not before - self.bound > SETTLED * max(abs(before), abs(self.bound))
+
+    def prune(self, target: float) -> int:
+        """Leaves states out that no assignment of ``target`` or more has; how many."""
+        from loopwise.kernels.map_dual import prune_states
+
+        now = self._evaluated()
+        marked = int(prune_states(self.arrays, self.example, self.messages, self.sharing.slot_start, now, target))
+        self.settled = self.settled and marked == 0
+        return marked
+
+    def dead(self) -> NDArray[np.bool_]:
+        """States that have been left out, of variables with factors, ``[states]``."""
+        layout_states = int(self.arrays.state_start[-1])
+        gone = np.zeros(layout_states, dtype=np.bool_)
+        sizes = np.diff(self.arrays.state_start)[self.arrays.edge_variable]
+        first = np.repeat(self.arrays.state_start[self.arrays.edge_variable] - self.sharing.slot_start, sizes)
+        slots = np.flatnonzero(np.isposinf(self.messages))
+        gone[(first + np.arange(len(self.messages)))[slots]] = True
+        return gone
+
+    def rounded(self, backwards: bool) -> Integers:
+        """An assignment read off the messages, each variable given those before it."""
+        from loopwise.kernels.map_dual import round_in_order
+
+        order = self.sharing.order[::-1].copy() if backwards else self.sharing.order
+        values = np.empty(len(order), dtype=np.int64)
+        round_in_order(self.arrays, self.example, order, self.messages, self.sharing.slot_start, values)
+        return values
+
+    def _evaluated(self) -> float:
+        from loopwise.kernels.map_dual import dual_bound
+
+        value, slack = dual_bound(self.arrays, self.example, self.messages, self.sharing.slot_start)
+        self.slack = max(self.slack, float(slack))
+        return float(value + slack)
+
+
+def sharing(problem: Problem) -> Sharing:
+    """Sweeps along the sequential order; a variable's shares are those of TRW-S."""
+    from loopwise.kernels.map_dual import Sharing
+
+    layout = problem.graph.layout
+    order = layout.sequential
+    ahead = np.bincount(layout.edge_variable, order.pull_backward, problem.graph.variables)
+    behind = np.bincount(layout.edge_variable, order.pull_forward, problem.graph.variables)
+    share = 1.0 / np.maximum(1.0, np.maximum(ahead, behind))[layout.edge_variable]
+    sizes = problem.graph.cardinalities[layout.edge_variable]
+    return Sharing(
+        np.ascontiguousarray(order.variables),
+        np.where(order.pull_backward, share, 0.0),
+        np.where(order.pull_forward, share, 0.0),
+        np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if len(sizes) else np.zeros(0, dtype=np.int64),
+    )
+
+
+def softened(arrays: FactorArrays) -> FactorArrays:
+    """The same factors with a finite penalty for -inf, larger than all differences of scores taken together."""
+    numbers = [values[values > -np.inf] for values in (arrays.unary, arrays.tables)]
+    low = min((float(values.min()) for values in numbers if values.size), default=0.0)
+    high = max((float(values.max()) for values in numbers if values.size), default=0.0)
+    terms = len(arrays.table_start) + len(arrays.state_start) - 1
+    penalty = min(1.0 + (high - low) * terms, _LARGEST_PENALTY)
+    return arrays._replace(
+        unary=np.where(np.isneginf(arrays.unary), low - penalty, arrays.unary),
+        tables=np.where(np.isneginf(arrays.tables), low - penalty, arrays.tables),
+    )
+
+
+def closed(score: float, bound: float) -> bool:
+    """Whether a bound proves a score to be the largest, up to rounding."""
+    return score > -np.inf and bound - score <= CLOSED * max(abs(score), abs(bound))
+
+
+def as_batch(problem: Problem, rows: NDArray[np.int64]) -> Tensor:
+    """Rows of examples in the shape of the batch."""
+    return torch.from_numpy(rows).reshape(*problem.batch, problem.graph.variables)
+
+
+def with_constant(problem: Problem, scores: Floats) -> Tensor:
+    """Scores of the variables and factors of each example, with the constants of the model, float64 ``[*batch]``."""
+    constant = problem.constant().detach().to("cpu", torch.float64)
+    return torch.from_numpy(scores).reshape(problem.batch) + constant
+
+
+def _best_values(problem: Problem, states: Tensor) -> Tensor:
+    """Each variable's own most probable value, ``[*batch, variables]``."""
+    from loopwise.inference.by_variable import reduce_variables
+
+    if problem.graph.variables == 0:
+        return torch.zeros(*problem.batch, 0, dtype=torch.int64)
+    return reduce_variables(problem.graph, lambda block: block.argmax(-1), states.detach()).to(torch.int64)

@@ -1,0 +1,304 @@
+"""Joint maxima: never worse than ICM, bounds that hold, claims of optimality that enumeration confirms."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import loopwise as lw
+from loopwise.graph import FactorGraph, grid
+from loopwise.inference.base import Inference, Problem
+from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.bethe import score
+from loopwise.inference.gibbs import factor_arrays
+from loopwise.inference.map_search import Progress
+from loopwise.inference.maximum import CLOSED, Dual, finish, relative_gap, softened, upper_bound
+from loopwise.kernels.map_search import climb, workspace
+from oracle import enumerate_model
+from strategies import Model, models
+
+ROUNDING = 1e-9
+
+
+class _CaughtError(Exception):
+    pass
+
+
+class _Catch(Inference):
+    """Gives away the problem that a method would be given."""
+
+    def run(self, problem: Problem) -> Beliefs:
+        self.problem = problem
+        raise _CaughtError
+
+
+def problem_of(graph: FactorGraph, tables: object, evidence: object = None) -> Problem:
+    catch = _Catch()
+    with pytest.raises(_CaughtError):
+        catch(graph, tables, evidence)  # type: ignore[arg-type]
+    return catch.problem
+
+
+def glass(side: int, seed: int = 0, batch: tuple[int, ...] = ()) -> Model:
+    """A spin glass: couplings of both signs, so that max-product seldom converges and often ends below ICM."""
+    graph = grid(side, side)
+    generator = torch.Generator().manual_seed(seed)
+    coupling = 2 * torch.randn(*batch, graph.group("pair").count, generator=generator, dtype=torch.float64)
+    field = torch.randn(*batch, graph.variables, generator=generator, dtype=torch.float64)
+    sign = torch.tensor([1.0, -1.0], dtype=torch.float64)
+    return graph, {"unary": field[..., None] * sign, "pair": coupling[..., None, None] * torch.outer(sign, sign)}
+
+
+def best_single_change(problem: Problem, assignment: Tensor) -> float:
+    """The score of the best assignment that differs in one variable at most."""
+    best = float(score(problem, assignment))
+    for variable, size in enumerate(problem.graph.cardinalities):
+        for value in range(size):
+            changed = assignment.clone()
+            changed[variable] = value
+            best = max(best, float(score(problem, changed)))
+    return best
+
+
+# ------------------------------------------------------------------------------------------------------- the bound
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(zeros=True, largest_cardinality=5, scale=3.0), st.integers(0, 6))
+def test_the_bound_holds_after_any_number_of_sweeps(model: Model, sweeps: int) -> None:
+    problem = problem_of(*model)
+    best = enumerate_model(*model).best_score - float(problem.constant())
+    dual = Dual(problem, factor_arrays(problem, 1.0), 0)
+    before = dual.bound
+    for _ in range(sweeps):
+        dual.descend(1)
+        assert dual.bound <= before
+        before = dual.bound
+    assert dual.bound >= best - 1e-12
+    dual.messages[np.isfinite(dual.messages)] += np.random.default_rng(0).normal(size=np.isfinite(dual.messages).sum())
+    assert dual._evaluated() >= best - 1e-12  # at any messages whatever
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(zeros=True, scale=3.0))
+def test_ruling_values_out_keeps_the_best(model: Model) -> None:
+    problem, truth = problem_of(*model), enumerate_model(*model)
+    dual, best = Dual(problem, factor_arrays(problem, 1.0), 0), truth.best_score - float(problem.constant())
+    dual.descend(5)
+    dual.prune(best - CLOSED * max(1.0, abs(best)))
+    gone = dual.dead()
+    start = problem.graph.layout.state_start
+    for configuration in truth.configurations[truth.scores >= truth.best_score]:
+        assert not gone[start[:-1] + configuration].any()
+    dual.descend(5)
+    assert dual.bound >= best - 1e-12
+
+
+def test_the_bound_is_tight_on_trees_and_loose_on_frustrated_loops() -> None:
+    chain = lw.chain(30, states=3)
+    tables = {name: table.detach() for name, table in lw.TablePotentials.random(chain, seed=0)().items()}
+    found = lw.BP(temperature=0.0, schedule=lw.Sequential())(chain, tables).status.maximum
+    assert found is not None and bool(found.optimal) and float(found.gap) <= CLOSED
+    triangle = FactorGraph([2, 2, 2], {"differ": [[0, 1], [1, 2], [0, 2]]})
+    differ = {"differ": torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)}
+    frustrated = lw.BP(temperature=0.0)(triangle, differ).status.maximum
+    assert frustrated is not None
+    assert float(frustrated.score) == 2.0 and float(frustrated.bound) == pytest.approx(3.0)
+    assert float(frustrated.gap) == pytest.approx(1 / 3) and not bool(frustrated.optimal)
+
+
+def test_contradictions_that_propagation_finds_are_errors() -> None:
+    graph = FactorGraph([2, 2, 2], {"a": [[0, 1]], "b": [[1, 2]], "c": [[2, 0]]})
+    zero = -torch.inf
+    equal = torch.tensor([[0.0, zero], [zero, 0.0]], dtype=torch.float64)
+    only = torch.tensor([[zero, zero], [zero, 0.0]], dtype=torch.float64)
+    never = torch.tensor([[0.0, zero], [0.0, zero]], dtype=torch.float64)
+    with pytest.raises(lw.ImpossibleError, match="no configuration is possible"):
+        upper_bound(problem_of(graph, {"a": equal, "b": only, "c": never}), torch.tensor(-torch.inf))
+
+
+def test_relative_gaps() -> None:
+    score_, bound = torch.tensor([0.0, -2.0, -torch.inf, 5.0]), torch.tensor([0.0, -1.0, 3.0, 5.0])
+    assert relative_gap(score_.double(), bound.double()).tolist() == [0.0, 0.5, math.inf, 0.0]
+
+
+# ------------------------------------------------------------------------------------------------------ local search
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(zeros=True, scale=2.0), st.integers(0, 2**32 - 1))
+def test_finishing_is_never_below_icm_from_the_same_start(model: Model, seed: int) -> None:
+    problem = problem_of(*model)
+    rng = np.random.default_rng(seed)
+    start = [int(rng.integers(size)) for size in problem.graph.cardinalities]
+    found, value = finish(problem, [torch.tensor(start, dtype=torch.int64)])
+    assert float(value) == pytest.approx(float(score(problem, found)), abs=1e-9)
+    assert float(value) >= best_single_change(problem, found) - ROUNDING
+    hard = factor_arrays(problem, 1.0)
+    soft, climbed = softened(hard), np.array(start, dtype=np.int64)
+    climb(soft, 0, climbed, workspace(soft))
+    assert float(value) >= float(score(problem, torch.from_numpy(climbed))) - ROUNDING
+    assert float(value) > -math.inf  # the models leave one configuration possible
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(zeros=True, scale=2.0))
+def test_search_finds_the_best_of_small_models(model: Model) -> None:
+    truth = enumerate_model(*model)
+    beliefs = lw.MapSearch(rounds=2)(*model)
+    assert float(beliefs.log_partition) == pytest.approx(truth.best_score, abs=1e-9)
+    maximum = beliefs.status.maximum
+    assert maximum is not None and float(maximum.bound) >= truth.best_score - 1e-12
+    assert beliefs.status.exact == bool(maximum.optimal)
+
+
+def test_softened_zeros_outweigh_everything() -> None:
+    graph = FactorGraph([2, 2], {"unary": [[0], [1]], "pair": [[0, 1]]})
+    tables = {
+        "unary": torch.tensor([[0.0, 500.0], [0.0, 500.0]]),
+        "pair": torch.tensor([[0.0, 1.0], [2.0, -torch.inf]]),
+    }
+    soft = softened(factor_arrays(problem_of(graph, tables), 1.0))
+    assert np.isfinite(soft.tables).all()
+    assert soft.tables.min() + 1000.0 < 0.0  # the sum of all others cannot make up for it
+    assert lw.BP(temperature=0.0)(graph, tables).assignment.tolist() == [1, 0]
+
+
+# ------------------------------------------------------------------------------------------------- max-product, search
+
+
+@pytest.mark.parametrize("engine", [lw.Compiled(), lw.Reference()], ids=["compiled", "reference"])
+@pytest.mark.parametrize("method", [lw.BP, lw.TRW])
+def test_max_product_ends_at_a_local_optimum(method: type[lw.BP], engine: lw.Compiled) -> None:
+    for seed in range(5):
+        graph, tables = glass(8, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lw.ConvergenceWarning)
+            beliefs = method(temperature=0.0, iterations=20, engine=engine)(graph, tables)
+        problem = problem_of(graph, tables)
+        assert float(beliefs.log_partition) >= best_single_change(problem, beliefs.assignment) - ROUNDING
+        maximum, best = beliefs.status.maximum, lw.Exact(temperature=0.0)(graph, tables)
+        assert maximum is not None
+        assert (
+            float(beliefs.log_partition) <= float(best.log_partition) + ROUNDING <= float(maximum.bound) + 2 * ROUNDING
+        )
+
+
+def test_nobody_pays_who_does_not_ask() -> None:
+    beliefs = lw.BP(temperature=0.0, schedule=lw.Sequential())(*glass(3))
+    maximum = beliefs.status.maximum
+    assert maximum is not None and not maximum.known and "score" not in str(beliefs.status)
+    assert beliefs.assignment.shape == (9,) and maximum.known and not maximum.bounded
+    assert "score" in str(beliefs.status) and "bound" not in str(beliefs.status)
+    _ = maximum.gap
+    assert "upper bound" in str(beliefs.status)
+    assert lw.BP()(*glass(3)).status.maximum is None
+
+
+def test_hard_zeros_are_kept_where_search_can() -> None:
+    """A circle of unequal neighbours, whose messages say nothing: each variable's own choice breaks zeros."""
+    size = 12
+    graph = FactorGraph([2] * size, {"differ": [[k, (k + 1) % size] for k in range(size)]})
+    differ = torch.tensor([[-torch.inf, 0.0], [0.0, -torch.inf]], dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lw.ConstraintWarning)
+        for method in (lw.BP(temperature=0.0), lw.MapSearch(rounds=1)):
+            assert float(method(graph, {"differ": differ}).log_partition) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batches_and_evidence(dtype: torch.dtype) -> None:
+    graph, tables = glass(4, batch=(3, 2))
+    tables = {name: table.to(dtype) for name, table in tables.items()}
+    observed = {0: 1, 5: 0}
+    exact = lw.Exact(temperature=0.0)(graph, tables, observed)
+    for method in (lw.MapSearch(rounds=3), lw.BP(temperature=0.0, iterations=10, tolerance=0)):
+        beliefs = method(graph, tables, observed)
+        maximum = beliefs.status.maximum
+        assert maximum is not None and maximum.score.dtype == torch.float64
+        assert beliefs.assignment.shape == (3, 2, 16) and beliefs.states.dtype == dtype
+        assert (beliefs.assignment[..., 0] == 1).all() and (beliefs.assignment[..., 5] == 0).all()
+        torch.testing.assert_close(beliefs.log_partition.double(), maximum.score, rtol=1e-5, atol=1e-5)
+        assert (maximum.score <= maximum.bound).all()
+        assert (maximum.bound >= exact.log_partition.double() - 1e-4).all()
+    searched = lw.MapSearch(rounds=3)(graph, tables, observed)
+    torch.testing.assert_close(searched.log_partition, exact.log_partition)
+
+
+def test_seeds_and_rounds_decide() -> None:
+    graph, tables = glass(15)
+    first, again = (lw.MapSearch(rounds=2, seed=3)(graph, tables) for _ in range(2))
+    assert torch.equal(first.assignment, again.assignment)
+    assert str(first.status) == str(again.status)
+    longer = lw.MapSearch(rounds=6, seed=3)(graph, tables)
+    assert float(longer.log_partition) >= float(first.log_partition) - ROUNDING
+
+
+def test_what_the_bound_leaves_is_eliminated() -> None:
+    """A few frustrated loops in a field that decides most of the rest: score and bound do not meet, but what is left
+    between them is small."""
+    graph, tables = glass(40, seed=1)
+    found = lw.MapSearch(rounds=2)(graph, {"unary": 3 * tables["unary"], "pair": 0.5 * tables["pair"]})
+    assert found.status.exact, str(found.status)
+    assert "proved by eliminating" in str(found.status) and "optimal" in str(found.status)
+    proved = 0
+    for seed in range(8):
+        graph, tables = glass(10, seed)
+        weak = {"unary": 3 * tables["unary"], "pair": 0.8 * tables["pair"]}
+        found = lw.MapSearch(rounds=2)(graph, weak)
+        if found.status.exact:
+            proved += 1
+            best = lw.Exact(temperature=0.0)(graph, weak)
+            assert float(found.log_partition) == pytest.approx(float(best.log_partition), abs=1e-9)
+    assert proved
+
+
+def test_progress_and_seconds() -> None:
+    told: list[Progress] = []
+    graph, tables = glass(20)
+    beliefs = lw.infer(graph, tables, temperature=0.0, memory_limit=1.0, seconds=0.2)
+    assert beliefs.status.method == "MapSearch" and "no junction tree" in str(beliefs.status)
+    lw.MapSearch(rounds=2, watch=told.append)(graph, tables)
+    assert [step.score <= step.bound for step in told] == [True, True]
+    assert told[0].score <= told[1].score + ROUNDING and told[0].bound >= told[1].bound - ROUNDING
+
+
+def test_the_score_is_differentiable_and_the_choice_is_not() -> None:
+    graph, tables = glass(4)
+    pair = tables["pair"].requires_grad_()
+    beliefs = lw.MapSearch(rounds=1)(graph, {**tables, "pair": pair})
+    (gradient,) = torch.autograd.grad(beliefs.log_partition, pair)
+    assert gradient.sum() == graph.group("pair").count
+    with pytest.raises(lw.GradientError, match="temperature 0"):
+        beliefs.states.sum().backward()
+
+
+def test_small_and_empty_models() -> None:
+    nothing = FactorGraph([], {"constant": np.zeros((1, 0), dtype=np.int64)})
+    found = lw.MapSearch(rounds=1)(nothing, {"constant": torch.tensor([2.5], dtype=torch.float64)})
+    assert found.assignment.shape == (0,) and float(found.log_partition) == 2.5 and found.status.exact
+    alone = FactorGraph([3], {"unary": [[0]]})
+    found = lw.MapSearch(rounds=1)(alone, {"unary": torch.tensor([[0.0, 2.0, 1.0]])})
+    assert found.assignment.tolist() == [1] and found.status.exact
+    graph, tables = glass(3, batch=(0,))
+    assert lw.MapSearch(rounds=1)(graph, tables).assignment.shape == (0, 9)
+    assert lw.BP(temperature=0.0, tolerance=0)(graph, tables).assignment.shape == (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"seconds": 0}, "seconds"), ({"seconds": math.nan}, "seconds"), ({"rounds": 0}, "rounds"), ({"seed": -1}, "seed"),
+     ({"memory_limit": 0}, "memory_limit")],
+)  # fmt: skip
+def test_options_are_checked(options: dict[str, float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        lw.MapSearch(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seconds are for temperature 0"):
+        lw.infer(grid(2, 2), {}, seconds=1.0)
