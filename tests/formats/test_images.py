@@ -148,7 +148,7 @@ def bad(tmp_path: Path, case: str) -> tuple[Path, dict[str, Any]]:
         ("unreadable", "b.png", "is no image"),
         ("cut off", "b.png", "save it again"),
         ("no array", "b.npy", "no NumPy array"),
-        ("pickled", "b.npy", "no NumPy array"),
+        ("pickled", "b.npy", "holds Python objects"),
         ("twice", "b.png", "there is also b.npy"),
         ("shape", "b.npy", "an image is"),
         ("not finite", "b.npy", "row 0, column 1"),

@@ -13,6 +13,7 @@ import numpy as np
 from loopwise.formats.files import PathLike, atomic_write
 from loopwise.formats.model import MAXIMUM_AXES, ModelKind, TableModel, check_model
 from loopwise.formats.numbers import Floats, Integers, NumberStream, bounded_product
+from loopwise.formats.quoting import quoted
 
 
 def read_uai(path: PathLike) -> TableModel:
@@ -49,7 +50,9 @@ def _kind(stream: NumberStream) -> ModelKind:
         return ModelKind(stream.word.upper())
     except ValueError:
         kinds = " or ".join(kind.value for kind in ModelKind)
-        raise stream.header_error(f"the file begins with {stream.word!r}; a UAI model begins with {kinds}") from None
+        raise stream.header_error(
+            f"the file begins with {quoted(stream.word)}; a UAI model begins with {kinds}"
+        ) from None
 
 
 def _read_scopes(stream: NumberStream, factors: int, variables: int) -> tuple[tuple[int, ...], ...]:
