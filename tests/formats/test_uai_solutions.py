@@ -103,7 +103,7 @@ def test_marginals_that_are_no_distribution(marginals: str, words: str, tmp_path
 
 def test_marginals_may_be_rounded_to_three_decimals(tmp_path: Path) -> None:
     assert len(read_mar(written(tmp_path, "MAR\n2 3 0.333 0.333 0.333 2 0.3335 0.6665\n"))) == 2
-    with pytest.raises(ValueError, match="variable 1 sum to 0.8, not to 1; normalise"):
+    with pytest.raises(ValueError, match=r"variable 1 sum to 0\.8, not to 1; normalise"):
         write_mar(tmp_path / "x.MAR", [[1.0], [0.4, 0.4]])
 
 

@@ -54,8 +54,8 @@ def _warn_of_names(table: DataTable) -> None:
         known = column[column >= 0]
         if len(known) >= FEW and 2 * len(np.unique(known)) > len(known):
             warnings.warn(
-                f"column {quoted(name)} has {len(np.unique(known))} different values in {len(known)} rows, so that little "
-                "can be learnt of it; --ignore leaves it out, and numbers should be cut into a few ranges",
+                f"column {quoted(name)} has {len(np.unique(known))} different values in {len(known)} rows, so that "
+                "little can be learnt of it; --ignore leaves it out, and numbers should be cut into a few ranges",
                 DataWarning,
                 stacklevel=callers_level(),
             )
@@ -123,7 +123,8 @@ def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str |
     for name, place in zip(outputs, places, strict=True):
         if label not in vocabulary.labels[place]:
             raise ValueError(
-                f"output {quoted(name)} has no label {quoted(label)}, so it cannot be the positive one; name one that it has"
+                f"output {quoted(name)} has no label {quoted(label)}, so it cannot be the positive one; name one "
+                "that it has"
             )
         values[name] = vocabulary.labels[place].index(label)
     if len(set(values.values())) > 1:

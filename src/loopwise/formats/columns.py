@@ -221,8 +221,8 @@ def _tokens(
                 raise FormatError(
                     where,
                     number,
-                    f"there is no word in column {layout.word + 1} of this line; mend it, or have such tokens skipped or "
-                    "kept (--blank-tokens)",
+                    f"there is no word in column {layout.word + 1} of this line; mend it, or have such tokens skipped "
+                    "or kept (--blank-tokens)",
                 )
         if with_tags and (is_blank(tag) or len(cells) < 2):
             raise FormatError(where, number, f"the token {quoted(word)} has no tag; each line needs a word and a tag")

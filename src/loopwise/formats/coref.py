@@ -79,8 +79,9 @@ class CorefDocument:
         for mention in self.unwritable(entities)[:1]:
             span = self.mentions[mention]
             raise ValueError(
-                f"{self.name}: the mention {quoted(self.text(span))} (words {span.first} to {span.last}) crosses another "
-                "one of its entity, or has the same words, which the file's format cannot say; give it another entity"
+                f"{self.name}: the mention {quoted(self.text(span))} (words {span.first} to {span.last}) crosses "
+                "another one of its entity, or has the same words, which the file's format cannot say; give it "
+                "another entity"
             )
         known: dict[int, str] = {}
         names = [known.setdefault(int(entity), str(len(known) + 1)) for entity in entities]

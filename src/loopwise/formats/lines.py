@@ -1,8 +1,8 @@
 """What separates lines, columns and tokens: one rule for all column formats (IOB columns, CoNLL-U, coreference).
 
-In: a text. Out: lines, cells. A line ends at ``\\n`` or ``\\r\\n``; it is blank if it holds nothing but white space of any
-kind. Columns are separated by single tabs, or, in files without tabs, by runs of spaces. Every other character is part
-of a word: no-break spaces, vertical tabs and the line separators of Unicode too.
+In: a text. Out: lines, cells. A line ends at ``\\n`` or ``\\r\\n``; it is blank if it holds nothing but white space of
+any kind. Columns are separated by single tabs, or, in files without tabs, by runs of spaces. Every other character is
+part of a word: no-break spaces, vertical tabs and the line separators of Unicode too.
 """
 
 from __future__ import annotations

@@ -143,8 +143,8 @@ def write_table(path: PathLike, vocabulary: Vocabulary, values: ArrayLike, *, co
         bad = np.flatnonzero((column < MISSING_VALUE) | (column >= len(labels) - 1))
         if bad.size:
             raise ValueError(
-                f"row {bad[0]} gives variable {quoted(vocabulary.names[place])} the value {column[bad[0]]}; it has labels "
-                f"for 0 to {len(labels) - 2}"
+                f"row {bad[0]} gives variable {quoted(vocabulary.names[place])} the value {column[bad[0]]}; it has "
+                f"labels for 0 to {len(labels) - 2}"
             )
         texts.append([labels[value] for value in column.tolist()])
     with atomic_write(path) as out:
@@ -204,18 +204,19 @@ def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, m
             raise FormatError(
                 where,
                 None,
-                f"column {quoted(name)} has no value in any row, so nothing can be learnt of it; remove the column, or name "
-                "it as hidden",
+                f"column {quoted(name)} has no value in any row, so nothing can be learnt of it; remove the column, or "
+                "name it as hidden",
             )
         return _numbers(2 if size is None else size)
     if size is not None and found <= set(_numbers(size)):
         return _numbers(size)
     if size is not None and len(found) > size:
+        ordered = sorted(found, key=_order)
         raise FormatError(
             where,
             None,
-            f"column {quoted(name)} has {len(found)} different labels ({listed(sorted(found, key=_order))}), its variable in "
-            f"the structure has {size} values; "
+            f"column {quoted(name)} has {len(found)} different labels ({listed(ordered)}), its variable "
+            f"in the structure has {size} values; "
             "merge labels, or give the variable more values",
         )
     if size is None and found <= {"0", "1"}:
@@ -253,15 +254,16 @@ def _with_vocabulary(
             values[:, place] = [codes.get(cell, MISSING_VALUE) for cell in column]
             unseen += [(lines[row], name, column[row]) for row in rows]
     if unseen:
-        _warn_of_unseen(where, unseen)
+        _warn_of_unseen(where, unseen, vocabulary)
     return DataTable(vocabulary, values)
 
 
-def _warn_of_unseen(where: str, unseen: Sequence[tuple[int, str, str]]) -> None:
+def _warn_of_unseen(where: str, unseen: Sequence[tuple[int, str, str]], vocabulary: Vocabulary) -> None:
     line, name, label = min(unseen)
+    known = _known("values", vocabulary.labels[vocabulary.variable(name)], label)
     warnings.warn(
         f"{where}: {len(unseen)} cells hold labels that training did not see, the first on line {line} "
-        f"({quoted(label)} in column {quoted(name)}); they count as missing",
+        f"({quoted(label)} in column {quoted(name)}; {known}); they count as missing",
         DataWarning,
         stacklevel=callers_level(),
     )

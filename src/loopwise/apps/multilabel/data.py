@@ -193,7 +193,8 @@ def _inputs(table: ArffTable, inputs: Sequence[Attribute], where: str) -> Any:
     flush()
     if unseen:
         warnings.warn(
-            f"{where}: {unseen} cells hold values of attributes that training did not see; they are read as none of those it saw",
+            f"{where}: {unseen} cells hold values of attributes that training did not see; they are read as none of "
+            "those it saw",
             DataWarning,
             stacklevel=callers_level(),
         )
