@@ -259,3 +259,10 @@ def test_members_that_are_no_arrays(tmp_path: Path, member: str, words: str) -> 
     name = "notes.txt" if member == "text" else "bad"
     assert f"images.npz[{name}]" in str(problem.value) and words in str(problem.value)
     assert "allow_pickle" not in str(problem.value) and "\n" not in str(problem.value)
+
+
+def test_an_archive_under_the_name_of_an_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", GREY)
+    (tmp_path / "a.npz").rename(tmp_path / "a.npy")
+    with pytest.raises(FormatError, match=r"a\.npy: the file is an archive of arrays"):
+        read_pictures(tmp_path / "a.npy")

@@ -199,7 +199,11 @@ def _read_image(path: Path, colours: bool) -> Array:
             raise FormatError(str(path), None, problem)
         return next(iter(arrays.values()))
     if path.suffix.lower() == ".npy":
-        return _checked(str(path), _load(path))
+        loaded = _load(path)
+        if not isinstance(loaded, np.ndarray):
+            loaded.close()
+            raise FormatError(str(path), None, "the file is an archive of arrays; rename it to end in .npz")
+        return _checked(str(path), loaded)
     raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files; convert it to one of these")
 
 

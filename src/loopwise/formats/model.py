@@ -17,6 +17,9 @@ from loopwise.formats.numbers import as_int64
 
 # NumPy 1 arrays have at most 32. No loss: with two values an axis, such a table would have 2^32 entries.
 MAXIMUM_AXES = 32
+# What a file leaves out (entries that are 0, values of variables without a factor) still takes memory, at most 128 MiB
+# in all: without a bound, a file of a few lines could ask for any amount.
+MAXIMUM_OMITTED_ENTRIES = 2**24
 
 
 class ModelKind(Enum):

@@ -235,7 +235,7 @@ def _with_vocabulary(
     unseen: list[tuple[int, str, str]] = []  # line, variable, label
     values = np.full((len(lines), len(vocabulary.names)), MISSING_VALUE, dtype=np.int64)
     for name, column in zip(header, columns, strict=True):
-        if name not in vocabulary.names:
+        if name not in vocabulary._place:
             known = _known("variables", vocabulary.names, name)
             raise FormatError(where, 1, f"there is no variable {quoted(name)}; {known} (or ignore the column)")
         place = vocabulary.variable(name)
