@@ -245,6 +245,14 @@ def test_what_would_read_back_otherwise_is_not_written(tmp_path: Path, word: str
     assert not (tmp_path / "out").exists()
 
 
+def test_whatever_is_read_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"-DOCSTART- -X- O\n\nword\r\tO\n-DOCSTART-x\tO\r\n# y\tO\n1\tO\n")
+    text = read_tagged(tmp_path / "in", columns=WORD_TAB_TAG)
+    assert text.words == ["word\r", "-DOCSTART-x", "# y", "1"]
+    write_tagged(tmp_path / "out", text.sentences(), text.tagged())
+    assert read_tagged(tmp_path / "out").words == text.words
+
+
 def test_long_cells_are_quoted_in_part(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("1\tAnn\tO\n" + "x" * 5000 + "\tsang\tO\n")
     with pytest.raises(FormatError, match=r"xxx…' \(5000 characters\)") as problem:

@@ -27,9 +27,8 @@ Floats = NDArray[np.float64]
 
 _MISSING = "?"
 _NUMERIC = {"numeric", "real", "integer"}
-_PLAIN = re.compile(
-    r"[0-9eE+\-., \t]*"
-)  # a row that NumPy reads as we would; Python's other numbers are not among these
+# A row that NumPy reads as we would: what else Python takes for numbers needs other characters.
+_PLAIN = re.compile(r"[0-9eE+\-., \t]*")
 # A word in quotes, in which a backslash takes the next character as it is, or one without spaces, commas, braces.
 _WORD = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,{}'"]+))""")
 _ESCAPED = re.compile(r"\\(.)")

@@ -160,9 +160,10 @@ def write_tagged(
             for word, tag in zip(sentence, said, strict=True):
                 if is_blank(word) and blank_tokens is BlankTokens.SKIP:
                     continue
-                for what, text in (("word", word), ("tag", tag)):
-                    may_be_blank = what == "word" and blank_tokens is BlankTokens.KEEP
-                    if not _fits_cell(text, may_be_blank) or (what == "word" and text == DOCUMENT_START):
+                fits_word = _fits_cell(word, blank_tokens is BlankTokens.KEEP) and not _begins_document(word)
+                fits_tag = _fits_cell(tag, False) and not tag.endswith("\r")  # which would be of the line's end
+                for what, text, fits in (("word", word, fits_word), ("tag", tag, fits_tag)):
+                    if not fits:
                         raise ValueError(
                             f"sentence {number} has the {what} {quoted(text)}, which a line cannot hold; "
                             "replace its spaces and line ends"
@@ -198,7 +199,7 @@ def _tokens(
     start, width = [0], 0
     for number, row in enumerate(rows, start=1):
         cells = split_cells(row, layout.tabs)
-        if is_blank(row) or cells[0] == DOCUMENT_START:
+        if is_blank(row) or _begins_document(row):
             if len(words) > start[-1]:
                 start.append(len(words))
             continue
@@ -256,8 +257,12 @@ def _cell(cells: Sequence[str], place: int) -> str:
 
 def _fits_cell(text: str, may_be_blank: bool) -> bool:
     """Whether a cell between tabs gives the text back as it is."""
-    kept = text == text.strip(SPACES) and "\t" not in text and "\n" not in text and not text.endswith("\r")
+    kept = text == text.strip(SPACES) and "\t" not in text and "\n" not in text
     return kept and (may_be_blank or not is_blank(text))
+
+
+def _begins_document(line: str) -> bool:
+    return line.startswith(DOCUMENT_START) and (len(line) == len(DOCUMENT_START) or line[len(DOCUMENT_START)] in SPACES)
 
 
 def _without(tags: list[str], outside: Collection[str]) -> list[str]:
