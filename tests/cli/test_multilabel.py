@@ -113,6 +113,10 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path, monkeypatch: py
     named = ("--labels", folder / "labels.xml")
     assert_one_sentence(invoke(*train, *named, "--cap", 0), "cap")
     assert_one_sentence(invoke(*train, *named, "--sweeps", 0), "sweeps")
+    for learner in ("samplerank-svm", "cd", "perceptron", "pegasos", "likelihood", "erm"):
+        assert_one_sentence(invoke(*train, *named, "--learner", learner, "--epochs", 0), "--epochs must be at least 1")
+    (tmp_path / "odd.xml").write_text("<?xml version='1.0' encoding='klingon'?><labels><label name='sun'/></labels>")
+    assert_one_sentence(invoke(*train, "--labels", "odd.xml"), "odd.xml", "'klingon' cannot be read")
     assert_one_sentence(invoke("train", "absent.arff", *named), "absent.arff", "no such file")
     (tmp_path / "bad.arff").write_text("@relation r\n@attribute x numeric\n@data\none\n")
     assert_one_sentence(invoke("train", "bad.arff", *named), "bad.arff, line 4", "'one' is no number")

@@ -110,6 +110,28 @@ def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_tokens_without_a_visible_character(folder: Path, tmp_path: Path) -> None:
+    bad, model = tmp_path / "bad.conll", folder / "t.loopwise"
+    bad.write_text("Ann\tB-PER\n\xa0\tO\nsang\tO\n\tO\n")
+    for command_line in (("predict", model, bad), ("evaluate", model, bad), ("train", bad, "--out", tmp_path / "t")):
+        assert_one_sentence(invoke(*command_line), "bad.conll, line 2", "--blank-tokens")
+        told = succeed(*command_line, "--blank-tokens", "skip").stderr
+        assert told.count("warning: ") == 1 and "2 tokens without a visible character were left out" in told
+        assert succeed(*command_line, "--blank-tokens", "keep").stderr == ""
+    lines = succeed("predict", model, bad, "--blank-tokens", "keep").stdout.split("\n")
+    assert [line.split("\t")[0] for line in lines[:4]] == ["Ann", "\xa0", "sang", ""]
+    assert len(succeed("predict", model, bad, "--blank-tokens", "skip").stdout.split("\n")) == 4
+
+
+def test_nothing_stands_for_a_number_that_is_0(folder: Path, tmp_path: Path) -> None:
+    train = ("train", folder / "dev.conll", "--out", tmp_path / "never")
+    for learner in ("likelihood", "erm"):
+        assert_one_sentence(invoke(*train, "--learner", learner, "--iterations", 0), "iterations must be at least 1")
+    assert_one_sentence(invoke(*train, "--learner", "svm", "--epochs", 0), "epochs must be at least 1")
+    assert_one_sentence(invoke(*train, "--outside", "PER,LOC,PER"), "--outside lists 'PER' twice")
+    assert not (tmp_path / "never").exists()
+
+
 def test_lines_of_other_columns_are_named(folder: Path, tmp_path: Path) -> None:
     """A missing tag would make the column before it one."""
     (tmp_path / "f.conll").write_text("EU NNP B-NP B-ORG\nrejects VBZ B-VP\n")

@@ -11,6 +11,7 @@ import pytest
 from loopwise.apps.multilabel.data import read_for, read_labelled
 from loopwise.formats.arff import read_arff, read_label_names
 from loopwise.formats.errors import FormatError
+from loopwise.notices import DataWarning
 
 HEADER = """% a comment
 @RELATION 'two words: -C 2'
@@ -65,9 +66,10 @@ def test_inputs_and_labels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(scant.inputs.toarray()[:3], data.inputs)
     # By name, whatever the order; labels may be unknown when they are not wanted.
     other = "@relation r\n@attribute flag {0,1}\n@attribute kind {\"dark blue\", new}\n@attribute 'width in cm' real\n"
-    found = read_for(
-        write(tmp_path, other + "@data\n1,new,3\n0,'dark blue',4\n", "o.arff"), data.columns, wants_labels=False
-    )
+    with pytest.warns(DataWarning, match=r"o\.arff: 1 cells hold values of attributes that training did not see"):
+        found = read_for(
+            write(tmp_path, other + "@data\n1,new,3\n0,'dark blue',4\n", "o.arff"), data.columns, wants_labels=False
+        )
     np.testing.assert_array_equal(found.inputs, [[3, 0, 0, 0, 1], [4, 0, 1, 0, 0]])
     assert found.labels is None
     with pytest.raises(FormatError, match="no attribute 'on', which is a label"):
@@ -80,7 +82,15 @@ def test_inputs_and_labels(tmp_path: Path) -> None:
         (HEADER + "1,red,0,1,1\n1,red,0,1\n", 11, "4 values; there are 5"),
         (HEADER + "1,green,0,1,1\n", 10, "'kind' has no value 'green'"),
         (HEADER + "one,red,0,1,1\n", 10, "'one' is no number"),
-        (HEADER + "inf,red,0,1,1\n", 10, "finite"),
+        (HEADER + "1e999,red,0,1,1\n", 10, "finite"),
+        *[
+            (HEADER + f"{text},red,0,1,1\n", 10, "is no number; attribute 'width in cm' is numeric")
+            for text in ("1_0", "inf", "-Infinity", "nan", "\u0661", "0x10", "1e", "--1", "1 2")
+        ],
+        ("@relation r\n@attribute a real\n@attribute b {0,1}\n@data\n1,0\n1_0,1\n", 6, "'1_0' is no number"),
+        (HEADER + "{0 1, \u00b2 1}\n", 10, "is not the number of an attribute"),
+        (HEADER + "{" + "9" * 5000 + " 1}\n", 10, "no attribute number 9999999999"),
+        (HEADER + "x" * 5000 + ",red,0,1,1\n", 10, r"\(5000 characters\) is no number"),
         (HEADER + "1,red,2,1,1\n", 10, "'flag' has no value '2'"),
         (HEADER + "1,'dark blue' x,0,1,1\n", 10, "a comma was expected"),
         (HEADER + "{0 1}\n1,red,0,1,1\n", 11, "no braces"),
@@ -107,12 +117,29 @@ def test_bad_files(tmp_path: Path, text: str, line: int | None, words: str) -> N
 def test_numeric_tables_with_bad_cells(tmp_path: Path) -> None:
     """Rows of numbers are read in bulk; the message still names the cell."""
     head = "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@data\n1,0\n"
-    for row, words in (("2,3", "'b' has no value '3'"), ("x,1", "'x' is no number"), ("nan,1", "finite")):
+    for row, words in (
+        ("2,3", "'b' has no value '3'"),
+        ("x,1", "'x' is no number"),
+        ("nan,1", "no number"),
+        ("1e999,1", "finite"),
+    ):
         with pytest.raises(FormatError, match=words) as problem:
             read_arff(write(tmp_path, head + row + "\n"))
         assert problem.value.line == 6
     table = read_arff(write(tmp_path, head + "?,1\n"))
     np.testing.assert_array_equal(table.data, [[1, 0], [np.nan, 1]])
+
+
+def test_entities_are_refused_in_any_encoding(tmp_path: Path) -> None:
+    text = "<?xml version='1.0' encoding='utf-16'?><!DOCTYPE x [<!ENTITY a 'b'>]><labels><label name='&a;'/></labels>"
+    (tmp_path / "labels.xml").write_bytes(text.encode("utf-16"))
+    with pytest.raises(FormatError, match="entities"):
+        read_label_names(tmp_path / "labels.xml")
+
+
+def test_a_label_named_twice(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="'on' is named twice"):
+        read_labelled(write(tmp_path, DENSE), ["on", "off", "on"])
 
 
 @pytest.mark.parametrize(
@@ -123,6 +150,13 @@ def test_numeric_tables_with_bad_cells(tmp_path: Path) -> None:
         ("<labels><label/></labels>", "no <label"),
         ("<labels><label name='a'/><label name='a'/></labels>", "listed twice"),
         ("<!DOCTYPE x [<!ENTITY a 'b'>]><labels><label name='&a;'/></labels>", "entities"),
+        *[
+            (
+                f"<?xml version='1.0' encoding='{name}'?><labels><label name='a'/></labels>",
+                f"labels.xml.*'{name}' cannot",
+            )
+            for name in ("no-such-code", "utf-7", "shift_jis", "hex", "x" * 30)
+        ],
     ],
 )
 def test_bad_lists_of_labels(tmp_path: Path, text: str, words: str) -> None:

@@ -87,6 +87,7 @@ def test_the_texts_that_are_broken_above_are_fine_unbroken(tmp_path: Path) -> No
 
 TRILLION = 10**12
 HUGE = [
+    ("unused.uai", f"MARKOV\n2\n2 {TRILLION}\n1\n1 0\n2\n1 1\n", 3, f"variable 1 has {TRILLION} values and no factor"),
     ("variables.uai", f"MARKOV\n{TRILLION}\n2 2\n", 2, f"claims {TRILLION} variables"),
     ("factors.uai", f"MARKOV\n1\n2\n{TRILLION}\n1 0\n2\n1 1\n", 4, f"claims {TRILLION} factors"),
     ("scope.uai", f"MARKOV\n1\n2\n1\n{TRILLION} 0\n2\n1 1\n", 7, f"{TRILLION} numbers should follow"),

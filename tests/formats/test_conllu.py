@@ -165,3 +165,22 @@ def test_sentences_can_be_made_from_words() -> None:
     made = make_sentence(["a", "b"], ["X", "Y"], ["x", "y"], [0, 1], ["root", "dep"])
     check_tree(made, single_root=True)
     assert next(parse_conllu(format_sentence(made))).words == made.words
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (("1\t", "\u0661\t"), "is no number, range"),
+        (("1\t", "9" * 5000 + "\t"), r"9… \(5000 characters\) where 1 comes next"),
+        (("\t0\t", "\t" + "9" * 5000 + "\t"), r"9… \(5000 characters\) is out of range"),
+        (("\t0\t", "\t\u0660\t"), "neither a number nor _"),
+        (("\t0\t", "\t1_0\t"), "neither a number nor _"),
+        (("1\t", "1-" + "9" * 5000 + "\t"), r"\(5002 characters\) must begin at the next word"),
+        (("1\t", "0." + "9" * 5000 + "\t"), r"\(5002 characters\) stands where"),
+    ],
+)
+def test_numbers_are_plain_and_not_endless(changed: tuple[str, str], words: str) -> None:
+    line = "1\tAnn\t_\tPROPN\t_\t_\t0\troot\t_\t_\n"
+    with pytest.raises(FormatError, match=words) as problem:
+        list(parse_conllu(line.replace(*changed, 1)))
+    assert problem.value.line == 1 and len(str(problem.value)) < 200

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.formats import FormatError
-from loopwise.formats.coref import Span, parse_documents, read_coref, write_coref
+from loopwise.formats.coref import Span, parse_documents, read_coref, write_coref, write_entities
+from loopwise.notices import DataWarning
 
 WORD = "{}\t{}\t{}\tNOUN\tNN\t_\t{}\tdep\t_\t{}"
 
@@ -209,3 +212,113 @@ def test_any_brackets_round_trip(given_spans: tuple[int, list[tuple[int, int, in
     assert found == sorted(spans)
     again = document.with_entities(document.entities())
     assert again.entities() == document.entities()
+
+
+# --------------------------------------------------------------------------------------- odd characters, exact copies
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\x0b", "\x0c", "\u2028", "\u2003", "\x85", "\x1c", "\u3000"])
+@pytest.mark.parametrize("between", ["\t", "  "])
+def test_only_tabs_and_spaces_separate_columns(tmp_path: Path, space: str, between: str) -> None:
+    rows = [["0", f"10{space}000", "(1"], ["1", f"{space}men", "1)"], ["2", f"{space}", "(2)"], ["3", "left", "_"]]
+    text = "# begin document x\n" + "".join(between.join(row) + "\n" for row in rows) + "# end document\n"
+    (tmp_path / "in").write_bytes(text.encode())
+    (document,) = read_coref(tmp_path / "in")
+    assert document.words == (f"10{space}000", f"{space}men", space, "left")
+    assert document.mentions == (Span(0, 1, "1"), Span(2, 2, "2"))
+    write_coref(tmp_path / "out", [document.with_entities([5, 5])])
+    assert (tmp_path / "out").read_bytes().decode() == text.replace("(2)", "(1)")
+    broken = text.replace("(1", f"(1{space}", 1)
+    (tmp_path / "in").write_bytes(broken.encode())
+    with pytest.raises(FormatError, match="line 3") as problem:
+        read_coref(tmp_path / "in")
+    assert "not opened" in str(problem.value)  # the character is part of the entity's name
+
+
+@pytest.mark.parametrize("after", ["", "\n", "\n\n\n", "# a note\n\n"])
+@pytest.mark.parametrize("end", ["# end document\n", ""])
+@pytest.mark.parametrize("before", ["", "# made by hand\n\n"])
+def test_every_line_comes_back_once(tmp_path: Path, before: str, end: str, after: str) -> None:
+    document = "# begin document {}\n0\tAnn\t(1)\n1\tsang\t_\n\n2\tShe\t(1)  \n" + end + after
+    text = before + document.format("one") + document.format("two")
+    for trip in ("first", "second"):
+        (tmp_path / trip).write_text(text)
+        documents = read_coref(tmp_path / trip)
+        assert [each.name for each in documents] == ["one", "two"]
+        assert [len(each.mentions) for each in documents] == [2, 2]
+        write_coref(tmp_path / "out", [each.with_entities([0, 0]) for each in documents])
+        assert (tmp_path / "out").read_text() == text
+
+
+@pytest.mark.parametrize("header", ["conllu", "columns"])
+def test_entities_that_no_file_can_show(tmp_path: Path, header: str) -> None:
+    crossing = [("a", "(1-x"), ("b", "(2-y"), ("c", "1)"), ("d", "2)"), ("e", "(3-z)(4-x)")]
+    if header == "conllu":
+        text = conllu(crossing)
+    else:
+        text = "# begin document x\n"
+        text += "".join(f"{number}\t{word}\t{marks}\n" for number, (word, marks) in enumerate(crossing))
+        text = text.replace("-x", "").replace("-y", "").replace("-z", "")
+    (tmp_path / "in").write_text(text)
+    (document,) = read_coref(tmp_path / "in")
+    assert [(span.first, span.last) for span in document.mentions] == [(0, 2), (1, 3), (4, 4), (4, 4)]
+    assert document.unwritable([0, 0, 1, 1]) == [1, 3] and document.unwritable([0, 1, 0, 1]) == []
+    with pytest.raises(ValueError, match=r"the mention 'b c d' \(words 1 to 3\) crosses another"):
+        document.with_entities([0, 0, 1, 2])
+    with pytest.warns(DataWarning, match="^2 mentions cross another"):
+        write_entities(tmp_path / "out", [document], [[0, 0, 1, 1]])
+    (again,) = read_coref(tmp_path / "out")
+    assert [(span.first, span.last) for span in again.mentions] == [(0, 2), (1, 3), (4, 4), (4, 4)]
+    assert again.entities() == [0, 1, 2, 3]
+
+
+def test_two_lists_of_entities_at_one_word() -> None:
+    text = conllu([("Ann", "(1-person-new)|Entity=(2-object-new"), ("sang", "2)")])
+    (document,) = parse_documents(text)
+    (again,) = parse_documents("\n".join(document.with_entities([0, 1]).trees[0].lines))
+    assert again.mentions == (Span(0, 1, "1", "object"), Span(0, 0, "2", "person"))
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).map(sorted).map(tuple), unique=True, max_size=8)
+
+
+@given(SPANS, st.lists(st.integers(0, 2), min_size=8, max_size=8), st.booleans(), st.randoms(use_true_random=False))
+def test_any_entities_come_back_or_are_refused(
+    spans: list[tuple[int, int]], entities: list[int], bars: bool, random: Random
+) -> None:
+    """Brackets at a word in any order that can be read: what is written reads back as the same mentions."""
+    marks: dict[int, list[tuple[int, str]]] = {word: [] for word in range(6)}
+    for number, (first, last) in enumerate(spans):
+        if first == last:
+            marks[first].append((1, f"({number})"))
+        else:
+            marks[first].append((2, f"({number}"))
+            marks[last].append((0, f"{number})"))
+    for row in marks.values():
+        random.shuffle(row)
+        if not bars:  # a bracket that closes cannot follow one that opens without a bar
+            row.sort(key=lambda mark: mark[0])
+    lines = [
+        f"{word}\tw{word}\t{('|' if bars else '').join(text for _, text in row) or '_'}" for word, row in marks.items()
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x"
+        path.write_text("\n".join(["# begin document x", *lines, ""]))
+        (document,) = read_coref(path)
+        wanted = {(span.first, span.last): entities[number] for number, span in enumerate(document.mentions)}
+        assert sorted(wanted) == sorted(spans)
+        given_entities = [wanted[span.first, span.last] for span in document.mentions]
+        refused = document.unwritable(given_entities)
+        ends = [(span.first, span.last, entity) for span, entity in zip(document.mentions, given_entities, strict=True)]
+        crosses = any(a < c < b < d for a, b, one in ends for c, d, other in ends if one == other)
+        assert bool(refused) == crosses
+        if refused:
+            with pytest.raises(ValueError, match="crosses another"):
+                document.with_entities(given_entities)
+            return
+        write_coref(path, [document.with_entities(given_entities)])
+        (again,) = read_coref(path)
+        assert {(span.first, span.last) for span in again.mentions} == set(spans)
+        found = {(span.first, span.last): span.entity for span in again.mentions}
+        pairs = [(one, other) for one in spans for other in spans]
+        assert all((wanted[one] == wanted[other]) == (found[one] == found[other]) for one, other in pairs)

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -125,3 +126,21 @@ def test_numbers_across_the_pieces_of_a_large_file(tmp_path: Path, monkeypatch: 
     path.write_text("\n".join(lines))
     with pytest.raises(FormatError, match=f"line {len(lines) - 1}: 'oops'"):
         read_uai(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits as POSIX has them")
+@pytest.mark.parametrize("name", ["out.uai", "out.uai.gz"])
+def test_a_file_that_grows_too_large_is_named(name: str, tmp_path: Path) -> None:
+    code = (
+        "import os, resource, sys\n"
+        "from loopwise.formats.files import atomic_write_bytes\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n"
+        "    with atomic_write_bytes(sys.argv[1]) as out:\n"
+        "        out.write(os.urandom(10_000_000))\n"
+        "except OSError as problem:\n"
+        "    print(problem.filename, os.listdir(os.path.dirname(sys.argv[1])))\n"
+    )
+    path = str(tmp_path / name)
+    done = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)
+    assert done.stdout == f"{path} []\n"

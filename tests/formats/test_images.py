@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +150,7 @@ def bad(tmp_path: Path, case: str) -> tuple[Path, dict[str, Any]]:
         ("unreadable", "b.png", "is no image"),
         ("cut off", "b.png", "save it again"),
         ("no array", "b.npy", "no NumPy array"),
-        ("pickled", "b.npy", "no NumPy array"),
+        ("pickled", "b.npy", "holds Python objects"),
         ("twice", "b.png", "there is also b.npy"),
         ("shape", "b.npy", "an image is"),
         ("not finite", "b.npy", "row 0, column 1"),
@@ -221,3 +223,46 @@ def test_damaged_files_are_one_sentence(tmp_path: Path, kind: str) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_pictures(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("member", "words"),
+    [
+        ("text", "no NumPy array"),
+        ("objects", "holds Python objects"),
+        ("header", "no NumPy array"),
+        ("cut off", "no NumPy array"),
+        ("strange", "no NumPy array"),
+        ("letters", "which are no real numbers"),
+    ],
+)
+def test_members_that_are_no_arrays(tmp_path: Path, member: str, words: str) -> None:
+    def saved(array: object) -> bytes:
+        stream = io.BytesIO()
+        np.save(stream, array, allow_pickle=True)
+        return stream.getvalue()
+
+    content = {
+        "text": b"not an array",
+        "objects": saved(np.array([{}, {}])),
+        "header": saved(GREY).replace(b"'descr'", b"'decsr'"),
+        "cut off": saved(GREY)[:-3],
+        "strange": saved(GREY).replace(b"{'descr'", b"{['scr'"),
+        "letters": saved(np.array([["a", "b"]])),
+    }[member]
+    path = tmp_path / "images.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("good.npy", saved(GREY))
+        archive.writestr("notes.txt" if member == "text" else "bad.npy", content)
+    with pytest.raises(FormatError) as problem:
+        read_pictures(path)
+    name = "notes.txt" if member == "text" else "bad"
+    assert f"images.npz[{name}]" in str(problem.value) and words in str(problem.value)
+    assert "allow_pickle" not in str(problem.value) and "\n" not in str(problem.value)
+
+
+def test_an_archive_under_the_name_of_an_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", GREY)
+    (tmp_path / "a.npz").rename(tmp_path / "a.npy")
+    with pytest.raises(FormatError, match=r"a\.npy: the file is an archive of arrays"):
+        read_pictures(tmp_path / "a.npy")

@@ -16,6 +16,7 @@ from loopwise.formats.columns import (
     ID_WORD_TAG,
     WORD_TAB_TAG,
     WORD_TAG,
+    BlankTokens,
     BrokenTagsWarning,
     guess_columns,
     read_tagged,
@@ -24,6 +25,7 @@ from loopwise.formats.columns import (
 )
 from loopwise.formats.errors import FormatError
 from loopwise.formats.iob import Coding, TagSet, allowed_steps, broken_places, find_spans, numbered, recode
+from loopwise.notices import DataWarning
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 sentences_of_tags = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=7), min_size=1, max_size=4)
@@ -199,3 +201,70 @@ def test_the_shared_files(shared_data: Path) -> None:
             text = read_tagged(folder / name)
         assert text.tags is not None
         assert (len(text), len(spans_of(text.tags, text.start))) == (sentences, entities)
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\x0b", "\x0c", "\u2028", "\u2003", "\x85", "\x1c", "\u3000"])
+@pytest.mark.parametrize("between", ["\t", "  "])
+def test_only_tabs_and_spaces_separate_columns(tmp_path: Path, space: str, between: str) -> None:
+    words = [f"10{space}000", f"{space}men", f"left{space}", "now"]
+    rows = [f"{word}{between}O\n" for word in words]
+    (tmp_path / "in").write_bytes("".join(rows).encode())
+    text = read_tagged(tmp_path / "in")
+    assert text.words == words and text.tags == ["O"] * 4
+    write_tagged(tmp_path / "out", text.sentences(), text.tagged())
+    assert read_tagged(tmp_path / "out").words == words
+
+
+def test_tokens_without_a_visible_character(tmp_path: Path) -> None:
+    for blank, between in (("", "\t"), (" ", "\t"), ("\xa0", "\t"), ("\u3000", " "), ("", " ")):
+        path = tmp_path / "in"
+        path.write_bytes(f"Ann{between}B-PER\n{blank}{between}O\nsang{between}O\n\n".encode())
+        for read in (read_tagged, read_words):
+            with pytest.raises(FormatError, match=r"line 2: there is no word in column 1.*--blank-tokens"):
+                read(path)
+            with pytest.warns(DataWarning, match=r"1 tokens without a visible character were left out.*line 2"):
+                assert read(path, blank_tokens=BlankTokens.SKIP).words == ["Ann", "sang"]
+            kept = read(path, blank_tokens=BlankTokens.KEEP)
+            assert kept.words == ["Ann", blank.strip(" "), "sang"]
+        tags = read_tagged(path, blank_tokens=BlankTokens.KEEP).tagged()
+        with pytest.raises(ValueError, match="which a line cannot hold"):
+            write_tagged(tmp_path / "out", kept.sentences(), tags)
+        write_tagged(tmp_path / "out", kept.sentences(), tags, blank_tokens=BlankTokens.KEEP)
+        assert read_tagged(tmp_path / "out", blank_tokens=BlankTokens.KEEP).words == kept.words
+        write_tagged(tmp_path / "out", kept.sentences(), tags, blank_tokens=BlankTokens.SKIP)
+        assert read_tagged(tmp_path / "out").words == ["Ann", "sang"]
+
+
+@pytest.mark.parametrize(
+    ("word", "tag"),
+    [("a\tb", "O"), ("a\nb", "O"), (" a", "O"), ("", "O"), ("-DOCSTART-", "O"), ("a", ""), ("a", "O\r")],
+)
+def test_what_would_read_back_otherwise_is_not_written(tmp_path: Path, word: str, tag: str) -> None:
+    with pytest.raises(ValueError, match="which a line cannot hold"):
+        write_tagged(tmp_path / "out", [[word]], [[tag]])
+    assert not (tmp_path / "out").exists()
+
+
+def test_whatever_is_read_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"-DOCSTART- -X- O\n\nword\r\tO\n-DOCSTART-x\tO\r\n# y\tO\n1\tO\n")
+    text = read_tagged(tmp_path / "in", columns=WORD_TAB_TAG)
+    assert text.words == ["word\r", "-DOCSTART-x", "# y", "1"]
+    write_tagged(tmp_path / "out", text.sentences(), text.tagged())
+    assert read_tagged(tmp_path / "out").words == text.words
+
+
+def test_long_cells_are_quoted_in_part(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("1\tAnn\tO\n" + "x" * 5000 + "\tsang\tO\n")
+    with pytest.raises(FormatError, match=r"xxx…' \(5000 characters\)") as problem:
+        read_tagged(tmp_path / "in")
+    assert len(problem.value.problem) < 200
+    (tmp_path / "in").write_text("Ann\tB-PER\nsang\tQ" + "x" * 5000 + "\n")
+    with pytest.raises(FormatError, match=r"\(5001 characters\) is not O") as problem:
+        read_tagged(tmp_path / "in")
+    assert len(problem.value.problem) < 200
+
+
+def test_numbers_of_tokens_are_plain_digits(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("1\tAnn\tO\n\u00b2\tsang\tO\n")
+    with pytest.raises(FormatError, match="where the token's number should be"):
+        read_tagged(tmp_path / "in")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.table import Vocabulary, read_table, write_table
+from loopwise.notices import DataWarning
 
 
 def file_of(tmp_path: Path, text: str) -> Path:
@@ -131,3 +132,28 @@ def test_vocabularies_are_checked() -> None:
         Vocabulary(("a",), (("0", "0"),))
     with pytest.raises(ValueError, match="labels for 2"):
         Vocabulary(("a",), (("0",), ("1",)))
+
+
+def test_unseen_labels_may_count_as_missing(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(("a", "b"), (("x", "y"), ("0", "1")))
+    (tmp_path / "t.csv").write_text("a,b\nx,1\nz,0\ny,2\n,\nz,1\n")
+    with pytest.raises(FormatError, match="line 3: variable 'a' has no value 'z'"):
+        read_table(tmp_path / "t.csv", vocabulary=vocabulary)
+    with pytest.warns(
+        DataWarning, match=r"3 cells hold labels.* line 3 \('z' in column 'a'; the values are 'x', 'y'\)"
+    ) as told:
+        table = read_table(tmp_path / "t.csv", vocabulary=vocabulary, unseen_is_missing=True)
+    assert len(told) == 1 and table.values.tolist() == [[0, 1], [-1, 0], [1, -1], [-1, -1], [-1, 1]]
+
+
+def test_only_plain_numbers_order_labels(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n10,1_0\n9,9\n2e0,2\n")
+    assert read_table(tmp_path / "t.csv").vocabulary.labels == (("2e0", "9", "10"), ("1_0", "2", "9"))
+
+
+@pytest.mark.parametrize("text", ["{0},{0}\n1,1\n", "a,{0}\n1\n", "a,b\n{0},1\n"])
+def test_long_cells_are_quoted_in_part(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text.format("x" * 5000))
+    with pytest.raises(FormatError) as problem:
+        read_table(tmp_path / "t.csv", vocabulary=Vocabulary(("a", "b"), (("0", "1"), ("0", "1"))))
+    assert len(problem.value.problem) < 300

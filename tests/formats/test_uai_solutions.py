@@ -75,13 +75,42 @@ def test_bad_evidence(text: str, line: int, message: str, tmp_path: Path) -> Non
     assert message in str(caught.value)
 
 
-PROBABILITIES = st.floats(0, 1)
+WEIGHTS = st.floats(0.01, 1)
+
+
+def normalised(weights: list[float]) -> list[float]:
+    return [weight / sum(weights) for weight in weights]
+
+
+@pytest.mark.parametrize(
+    ("marginals", "words"),
+    [
+        ("2 2 0.5 0.5 2 0.2 0.2", "variable 1 sum to 0.4"),
+        ("1 3 0.9 0.9 0.9", "variable 0 sum to 2.7"),
+        ("1 2 -0.5 1.5", "value 0 of variable 0 is -0.5"),
+        ("1 2 nan 1", "value 0 of variable 0 is nan"),
+        ("1 2 1_0 0", "'1_0' is not a number"),
+        ("1 2 infinity 0", "'infinity' is not a number"),
+        ("1 2 " + "9" * 5000 + " 0", "value 0 of variable 0 is inf"),
+        ("1 2 " + "x" * 5000 + " 0", "xxx…' (5000 characters) is not a number"),
+    ],
+)
+def test_marginals_that_are_no_distribution(marginals: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError) as problem:
+        read_mar(written(tmp_path, f"MAR\n{marginals}\n"))
+    assert words in str(problem.value) and problem.value.line == 2 and len(str(problem.value)) < 300
+
+
+def test_marginals_may_be_rounded_to_three_decimals(tmp_path: Path) -> None:
+    assert len(read_mar(written(tmp_path, "MAR\n2 3 0.333 0.333 0.333 2 0.3335 0.6665\n"))) == 2
+    with pytest.raises(ValueError, match=r"variable 1 sum to 0\.8, not to 1; normalise"):
+        write_mar(tmp_path / "x.MAR", [[1.0], [0.4, 0.4]])
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     evidence=st.dictionaries(st.integers(0, 10**6), st.integers(0, 50), max_size=8),
-    marginals=st.lists(st.lists(PROBABILITIES, min_size=1, max_size=5), max_size=6),
+    marginals=st.lists(st.lists(WEIGHTS, min_size=1, max_size=5).map(normalised), max_size=6),
     log10_partition=st.floats(allow_nan=False).filter(lambda value: value < math.inf),
     values=st.lists(st.integers(0, 1000), max_size=8),
 )
@@ -102,7 +131,9 @@ def test_round_trips(
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.lists(st.sampled_from([0.0, 1.0, 0.25]), min_size=1, max_size=4), max_size=6))
+@given(
+    st.lists(st.sampled_from([[1.0], [0.0, 1.0], [0.25, 0.75], [0.5, 0.25, 0.25], [0.0, 0.0, 0.0, 1.0]]), max_size=6)
+)
 def test_a_sample_count_in_front_of_marginals_is_never_mistaken(marginals: list[list[float]]) -> None:
     body = " ".join([str(len(marginals)), *(f"{len(m)} {' '.join(map(str, m))}" for m in marginals)])
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopwise.formats import TableModel
 from loopwise.graph import FactorGraph
+from loopwise.graph.evidence import clamped_values
 from loopwise.graph.factor_graph import shape_name
 from strategies import graphs
 
@@ -158,3 +160,35 @@ def test_graph_without_variables_or_factors() -> None:
     assert (graph.variables, graph.factors, graph.layout.states, graph.layout.edges) == (0, 0, 0, 0)
     assert graph.uniform_cardinality is None
     assert repr(graph) == "FactorGraph(0 variables, 0 factors)"
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint32, np.uint64, np.int64])
+def test_integers_of_any_kind(kind: type) -> None:
+    graph = FactorGraph(np.array([2, 3], dtype=kind), {"pair": np.array([[0, 1]], dtype=kind)})
+    assert graph == FactorGraph([2, 3], {"pair": [[0, 1]]}) and graph.cardinalities.dtype == np.int64
+    assert graph.layout.state_start.tolist() == [0, 2, 5]
+    assert clamped_values(graph, np.array([1, 2], dtype=kind)).tolist() == [1, 2]
+
+
+def test_integers_that_are_too_large_do_not_wrap_around() -> None:
+    huge = np.array([2**64 - 1, 2], dtype=np.uint64)
+    with pytest.raises(ValueError, match="variable 0 has cardinality 18446744073709551615; all"):
+        FactorGraph(huge, {})
+    with pytest.raises(ValueError, match="variable 0 has cardinality 4611686018427387904; all"):
+        FactorGraph(np.full(4, 2**62), {})
+    with pytest.raises(ValueError, match="group 'pair' must be integers of 64 bits; 18446744073709551615 is too large"):
+        FactorGraph([2, 2], {"pair": huge[None]})
+    with pytest.raises(ValueError, match="evidence must be integers of 64 bits; 18446744073709551615 is too large"):
+        clamped_values(FactorGraph([2, 2], {}), huge)
+
+
+@pytest.mark.parametrize("given", [[2.0, 2.0], [True, True], [2**70, 2], ["2", "2"]])
+def test_what_is_no_integer_is_one_sentence(given: list[object]) -> None:
+    with pytest.raises(ValueError, match="cardinalities must be integers, not"):
+        FactorGraph(given, {})
+    with pytest.raises(ValueError, match="cardinalities must be integers, not"):
+        TableModel.of(given, [])
+    with pytest.raises(ValueError, match="must be integers, not"):
+        FactorGraph([3, 3], {"pair": [given]})
+    with pytest.raises(ValueError, match="the scope of factor 0 must be integers, not"):
+        TableModel.of([3, 3], [(given, np.ones((3, 3)))])  # type: ignore[list-item]

@@ -6,6 +6,7 @@ Stage: use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,7 +17,14 @@ from loopwise.formats.files import PathLike, display_name
 from loopwise.learn.container import read_container, refuse_kind
 
 T = TypeVar("T")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 Build = Callable[[dict[str, Tensor], dict[str, Any]], T]
+
+
+def written(thing: object) -> str:
+    """How a file tells of an object that it does not hold: as Python shows it, without the place in memory that it has
+    in this run, so that equal runs give equal files."""
+    return _ADDRESS.sub("", repr(thing))
 
 
 def read_saved(path: PathLike, app: str, build: Build[T]) -> T:

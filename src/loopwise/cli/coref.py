@@ -108,7 +108,7 @@ def predict(
 ) -> None:
     """Write the file again with the entities found; all else stays as it is."""
     with one_line_each():
-        from loopwise.formats.coref import read_coref, write_coref
+        from loopwise.formats.coref import read_coref, write_entities
         from loopwise.formats.files import atomic_write
 
         target = target_of(out)
@@ -117,7 +117,7 @@ def predict(
             say(f"warning: {data} marks no mention (Entity= in the last column), and mentions are not looked for")
         answers = [answer.tolist() for answer in trained.predict(documents)]
         if not as_json:
-            write_coref(target, [one.with_entities(said) for one, said in zip(documents, answers, strict=True)])
+            write_entities(target, documents, answers)
             return
         with atomic_write(target) as stream:
             stream.write(json.dumps({"documents": _entities(documents, answers)}, allow_nan=False) + "\n")

@@ -121,7 +121,7 @@ def train(
 
         folder = images.resolve()
         target = target_of(out, folder.parent / (folder.stem + SUFFIX))
-        values, empty = _numbers("--label-values", label_values), _numbers("--void", void) or ()
+        values, empty = _numbers("--label-values", label_values), _numbers("--void", void) or []
         if values is not None and len(values) != states:
             raise ValueError(f"--label-values lists {len(values)} numbers for --states {states}; give one for each")
         data = read_pictures(images, labels, masks, states=states, values=values, void=empty)
@@ -188,8 +188,8 @@ def evaluate(
         from loopwise.formats.images import read_pictures
 
         trained, notes = GridCRF.load_with_notes(model)
-        values = _numbers("--label-values", label_values) or notes.get("label_values")
-        empty = _numbers("--void", void) or notes.get("void") or ()
+        values = _numbers("--label-values", notes.get("label_values") if label_values is None else label_values)
+        empty = _numbers("--void", notes.get("void") if void is None else void) or []
         data = read_pictures(images, labels, masks, states=trained.states, values=values, void=empty)
         measures = trained.evaluate(data.images, data.labels, _measures(), masks=data.masks)
         shares, confusion = _confusion(trained, data)
@@ -204,13 +204,23 @@ def evaluate(
             typer.echo(f"{f'recall of label {label}':26} {'no pixel' if share is None else f'{share:.4f}'}")
 
 
-def _numbers(option: str, text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"{option} takes whole numbers separated by commas, not {text!r}") from None
+def _numbers(option: str, text: str | list[int] | None) -> list[int] | None:
+    """The numbers in a list separated by commas, or those that a saved model notes."""
+    from loopwise.cli.tables import named
+    from loopwise.formats.numbers import whole_in
+    from loopwise.formats.quoting import quoted
+
+    if not isinstance(text, str):
+        return text
+    found = []
+    for part in named(text, option):
+        number = whole_in(part.removeprefix("-"))
+        if number is None:
+            raise ValueError(f"{option} takes whole numbers separated by commas, not {quoted(text)}")
+        found.append(-number if part.startswith("-") else number)
+    if not found:
+        raise ValueError(f"{option} lists no number; give some, or leave it out")
+    return found
 
 
 def _unary(name: UnaryName, states: int, channels: int, seed: int) -> Any:
@@ -252,8 +262,11 @@ def _inference(
     check_neighbours(neighbours)
     options: dict[str, Any] = {"tolerance": tolerance, "iterations": sweeps}
     if name is MethodName.MEAN_FIELD:
-        return MeanField(**options, gradient=_gradient(gradient or GradientName.UNROLL))
-    options |= {"schedule": Sequential(), "gradient": _gradient(gradient or GradientName.PERTURBATION)}
+        return MeanField(**options, gradient=_gradient(GradientName.UNROLL if gradient is None else gradient))
+    options |= {
+        "schedule": Sequential(),
+        "gradient": _gradient(GradientName.PERTURBATION if gradient is None else gradient),
+    }
     return BP(**options) if name is MethodName.BP else TRW(rho=2 / neighbours, **options)
 
 

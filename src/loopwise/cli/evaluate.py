@@ -28,7 +28,7 @@ def evaluate(
     """Accuracy, F1 and losses of a trained system on a table."""
     with one_line_each():
         trained = read_saved(system)
-        examples = read_examples(trained, data, named(ignore))
+        examples = read_examples(trained, data, named(ignore, "--ignore"))
         measures, accuracies = _measures(trained, examples), _accuracies(trained, examples)
         if as_json:
             report = {"rows": len(examples), "measures": measures, "accuracy_of": accuracies}

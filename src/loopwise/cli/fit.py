@@ -106,9 +106,10 @@ def fit(
         refuse_idle(context, loss.value, {"positive": ("f1",)})
         model, train = _files(files)
         target = target_of(out, Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX))
-        graph, table = read_training(model, train, structure, named(hidden), named(ignore))
-        examples = _examples(graph, table, named(outputs), named(hidden))
-        goal, decoder = _goal(loss, positive_values(table.vocabulary, named(outputs), positive))
+        predicted, unseen, left = named(outputs, "--outputs"), named(hidden, "--hidden"), named(ignore, "--ignore")
+        graph, table = read_training(model, train, structure, unseen, left)
+        examples = _examples(graph, table, predicted, unseen)
+        goal, decoder = _goal(loss, positive_values(table.vocabulary, predicted, positive))
         system = _system(examples, table, _inference(inference, iterations, seed), decoder)
         options: dict[str, Any] = {
             "epochs": epochs,
@@ -118,7 +119,7 @@ def fit(
             "checkpoint": checkpoint,
         }
         if dev is not None:
-            options["dev"] = read_examples(system, dev, named(ignore))
+            options["dev"] = read_examples(system, dev, left)
         history = _train(system, examples, goal, staged, hybrid, _optimizer(optimizer, rate), l2, patience, options)
         system.save(target)
         _report(as_json, train, target, examples, history)
@@ -189,11 +190,12 @@ def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
                 "--rate means nothing to --optimizer lbfgs, which searches along each direction; leave it out"
             )
         return lambda params: optim.LBFGS(params, iterations=20)
+    chosen = rate if rate is not None else 0.05 if name is OptimizerName.ADAM else 0.5
     if name is OptimizerName.ADAM:
-        return lambda params: torch.optim.Adam(params, lr=rate or 0.05)
+        return lambda params: torch.optim.Adam(params, lr=chosen)
     if name is OptimizerName.SGD:
-        return lambda params: torch.optim.SGD(params, lr=rate or 0.5)
-    return lambda params: optim.SMD(params, gain=rate or 0.5)
+        return lambda params: torch.optim.SGD(params, lr=chosen)
+    return lambda params: optim.SMD(params, gain=chosen)
 
 
 def _train(

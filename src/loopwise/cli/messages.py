@@ -5,6 +5,7 @@ In: exceptions and warnings of the library. Out: lines, and exit code 2 after an
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from typing import Any
 import typer
 
 FAILURE = 2
+SHOWN = 40  # characters of an endless word
+_ENDLESS = re.compile(r"\S{400,}")  # longer than the paths that people have
 
 
 def say(line: str) -> None:
@@ -23,7 +26,12 @@ def say(line: str) -> None:
 
 def complain(sentence: str) -> None:
     """An error, on one line."""
-    say(f"error: {sentence}")
+    say(f"error: {_readable(sentence)}")
+
+
+def _readable(sentence: str) -> str:
+    """A sentence without endless words: what somebody else's message (of the command line, say) quotes whole."""
+    return _ENDLESS.sub(lambda word: f"{word[0][:SHOWN]}… ({len(word[0])} characters)", sentence)
 
 
 @contextmanager
@@ -52,7 +60,7 @@ def one_line_each() -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    say(f"warning: {message}")
+    say(f"warning: {_readable(str(message))}")
 
 
 def _file_problem(problem: OSError) -> str:

@@ -143,7 +143,7 @@ class Choice:
             ScheduleName.SEQUENTIAL: Sequential,
             ScheduleName.RESIDUAL: Residual,
         }
-        schedule = schedules[self.schedule or ScheduleName.SEQUENTIAL]()
+        schedule = schedules[ScheduleName.SEQUENTIAL if self.schedule is None else self.schedule]()
         return {"schedule": schedule, **self._given("iterations", "tolerance", "damping")}
 
     def _memory(self) -> dict[str, Any]:

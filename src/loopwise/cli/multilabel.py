@@ -207,22 +207,26 @@ def _learner(
     from loopwise.inference.message_passing import BP
     from loopwise.loss import F1, Hamming
 
+    if epochs is not None and epochs < 1:
+        raise ValueError(f"--epochs must be at least 1, not {epochs}")
+    is_batch = name in (LearnerName.LIKELIHOOD, LearnerName.ERM)
+    rounds = epochs if epochs is not None else 100 if is_batch else 10
     if name is LearnerName.PERCEPTRON:
-        return app.Perceptron(epochs or 10)
+        return app.Perceptron(rounds)
     if name is LearnerName.PEGASOS:
-        return app.Pegasos(strength, epochs or 10)
-    if name in (LearnerName.LIKELIHOOD, LearnerName.ERM):
-        likelihood = app.Likelihood(l2, epochs or 100, BP(iterations=iterations))
+        return app.Pegasos(strength, rounds)
+    if is_batch:
+        likelihood = app.Likelihood(l2, rounds, BP(iterations=iterations))
         if name is LearnerName.LIKELIHOOD:
             return likelihood
         goal = Hamming() if loss is LossName.HAMMING else F1()
-        return app.ERM(goal, l2, epochs or 100, BP(iterations=iterations), begin=likelihood)
+        return app.ERM(goal, l2, rounds, BP(iterations=iterations), begin=likelihood)
     proposals = {
         ProposalName.GIBBS: walk.Gibbs(),
         ProposalName.ALL_VALUES: walk.AllValues(),
         ProposalName.FORCED_FLIP: walk.ForcedFlip(),
     }
-    shared: dict[str, Any] = {"epochs": epochs or 10, "sweeps": sweeps, "proposal": proposals[proposal]}
+    shared: dict[str, Any] = {"epochs": rounds, "sweeps": sweeps, "proposal": proposals[proposal]}
     if name in (LearnerName.CD, LearnerName.PCD):
         kind = app.CD if name is LearnerName.CD else app.PCD
         return kind(step=walk.Decaying(rate), **shared)

@@ -233,7 +233,9 @@ def show(
 
 
 def _factors(names: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in names.split(",") if name.strip())
+    from loopwise.cli.tables import named
+
+    found = tuple(named(names, "--factors"))
     return () if found == ("none",) else found
 
 

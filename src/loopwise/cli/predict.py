@@ -38,7 +38,7 @@ def predict(
         target = target_of(out)
         trained = read_saved(system)
         assert trained.vocabulary is not None
-        examples = read_examples(trained, data, named(ignore))
+        examples = read_examples(trained, data, named(ignore, "--ignore"))
         if as_json:
             with atomic_write(target) as stream:
                 stream.write(json.dumps(_rows(trained, examples), allow_nan=False) + "\n")

@@ -32,7 +32,7 @@ def read_training(
     if structure is None:
         table = read_table(train, may_be_empty=hidden, ignore=ignore)
         _warn_of_names(table)
-        return FactorGraph.from_scopes(*_shaped(table, shape or "complete")), table
+        return FactorGraph.from_scopes(*_shaped(table, "complete" if shape is None else shape)), table
     if shape is not None:
         raise ValueError(f"the structure is that of {structure}; leave out --structure {shape}, or the file")
     model = read_model(structure)
@@ -47,14 +47,15 @@ def _warn_of_names(table: DataTable) -> None:
 
     import numpy as np
 
+    from loopwise.formats.quoting import quoted
     from loopwise.notices import DataWarning, callers_level
 
     for name, column in zip(table.vocabulary.names, table.values.T, strict=True):
         known = column[column >= 0]
         if len(known) >= FEW and 2 * len(np.unique(known)) > len(known):
             warnings.warn(
-                f"column {name!r} has {len(np.unique(known))} different values in {len(known)} rows, so that little "
-                "can be learnt of it; --ignore leaves it out, and numbers should be cut into a few ranges",
+                f"column {quoted(name)} has {len(np.unique(known))} different values in {len(known)} rows, so that "
+                "little can be learnt of it; --ignore leaves it out, and numbers should be cut into a few ranges",
                 DataWarning,
                 stacklevel=callers_level(),
             )
@@ -65,12 +66,13 @@ def _shaped(table: DataTable, shape: str) -> tuple[Sequence[int], list[tuple[int
     import numpy as np
 
     from loopwise.apps.mrf.structures import Chain, Complete, Grid, Structure, Tree
+    from loopwise.formats.quoting import quoted
     from loopwise.graph.evidence import Role
 
     known: dict[str, Structure] = {"complete": Complete(), "chain": Chain(), "tree": Tree()}
-    grid = re.fullmatch(r"grid:(\d+)x(\d+)", shape)
+    grid = re.fullmatch(r"grid:([0-9]{1,9})x([0-9]{1,9})", shape)
     if grid is None and shape not in known:
-        raise ValueError(f"there is no structure {shape!r}; there are {SHAPES}; choose one of them")
+        raise ValueError(f"there is no structure {quoted(shape)}; there are {SHAPES}; choose one of them")
     structure = known[shape] if grid is None else Grid(int(grid[1]), int(grid[2]))
     sizes = table.vocabulary.cardinalities
     pairs = structure.pairs(table.values, sizes, np.full(len(sizes), Role.INPUT))
@@ -91,11 +93,11 @@ def read_saved(path: Path) -> System:
 
 
 def read_examples(system: System, data: Path, ignore: Sequence[str] = ()) -> Examples:
-    """The rows of a table for a saved system, columns found by their names."""
+    """The rows of a table for a saved system, columns found by their names; labels that it never saw are missing."""
     from loopwise.formats.table import read_table
     from loopwise.learn import Examples
 
-    table = read_table(data, vocabulary=system.vocabulary, ignore=ignore)
+    table = read_table(data, vocabulary=system.vocabulary, ignore=ignore, unseen_is_missing=True)
     assert system.roles is not None
     return Examples.of(system.graph, table.values, system.roles)
 
@@ -111,6 +113,8 @@ def output_names(system: System) -> list[str]:
 
 def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str | None) -> tuple[int, ...]:
     """Which values count as positive: that of ``label``, or all but the first of each output."""
+    from loopwise.formats.quoting import quoted, shortened
+
     places = [vocabulary.variable(name) for name in outputs]
     if label is None:
         largest = max(len(vocabulary.labels[place]) for place in places)
@@ -119,14 +123,23 @@ def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str |
     for name, place in zip(outputs, places, strict=True):
         if label not in vocabulary.labels[place]:
             raise ValueError(
-                f"output {name!r} has no label {label!r}, so it cannot be the positive one; name one that it has"
+                f"output {quoted(name)} has no label {quoted(label)}, so it cannot be the positive one; name one "
+                "that it has"
             )
         values[name] = vocabulary.labels[place].index(label)
     if len(set(values.values())) > 1:
-        raise ValueError(f"label {label!r} is not the same value in every output ({values}); train them one by one")
+        raise ValueError(
+            f"label {quoted(label)} is not the same value in every output ({shortened(values)}); train them one by one"
+        )
     return (next(iter(values.values())),)
 
 
-def named(text: str | None) -> list[str]:
-    """The names in a list separated by commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+def named(text: str | None, option: str) -> list[str]:
+    """The names in a list separated by commas, each once; ``option`` is how messages call the list."""
+    from loopwise.formats.quoting import quoted
+
+    names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise ValueError(f"{option} lists {quoted(twice)} twice; name it once")
+    return names

@@ -62,6 +62,14 @@ class CodingName(str, Enum):
     PLAIN = "plain"
 
 
+class BlankTokensName(str, Enum):
+    """What to do about tokens without a visible character, by name."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+    KEEP = "keep"
+
+
 _USERS = {  # of the options that are not for every learner
     "l2": ("likelihood", "erm"),
     "iterations": ("likelihood", "erm"),
@@ -75,6 +83,9 @@ _FILE = (
 _Coding = Annotated[CodingName, typer.Option(help="How the file's tags code entities; plain: tags are no entities.")]
 _Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags instead of repairing them.")]
 _Outside = Annotated[str, typer.Option(help="Types of entities to read as O, separated by commas.")]
+_Blank = Annotated[
+    BlankTokensName, typer.Option(help="Tokens that are empty or only white space: refuse the file, skip or keep them.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
@@ -106,6 +117,7 @@ def train(
     coding: _Coding = CodingName.AUTO,
     strict: _Strict = False,
     outside: _Outside = "",
+    blank_tokens: _Blank = BlankTokensName.REFUSE,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the tagger.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
@@ -117,10 +129,10 @@ def train(
         refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, l2, iterations, epochs, c, loss)
         target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
-        text = _read(data, coding, strict, outside)
+        text = _read(data, coding, strict, outside, blank_tokens)
         model = _model(start, templates, step_templates, minimum_count, hashing)
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
-        held_out = None if dev is None else _read(dev, coding, strict, outside)
+        held_out = None if dev is None else _read(dev, coding, strict, outside, blank_tokens)
         model.fit(text, dev=held_out, checkpoint=checkpoint)
         model.save(target)
         scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}
@@ -131,6 +143,7 @@ def train(
 def predict(
     model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE + " Tags are not looked at.")],
+    blank_tokens: _Blank = BlankTokensName.REFUSE,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with entities and the probability of tags.")] = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; prediction draws nothing.")] = 0,
@@ -138,13 +151,14 @@ def predict(
     """Tag the words of a column file: word TAB tag lines."""
     with one_line_each():
         from loopwise.apps.tagger import Tagger
-        from loopwise.formats.columns import read_words, write_tagged
+        from loopwise.formats.columns import BlankTokens, read_words, write_tagged
         from loopwise.formats.files import atomic_write
 
         target = target_of(out)
-        trained, text = Tagger.load(model), read_words(data)
+        blank = BlankTokens(blank_tokens.value)
+        trained, text = Tagger.load(model), read_words(data, blank_tokens=blank)
         if not as_json:
-            write_tagged(target, text.sentences(), trained.predict(text))
+            write_tagged(target, text.sentences(), trained.predict(text), blank_tokens=blank)
             return
         with atomic_write(target) as stream:
             stream.write(json.dumps(_answers(trained, text), allow_nan=False) + "\n")
@@ -157,6 +171,7 @@ def evaluate(
     coding: _Coding = CodingName.AUTO,
     strict: _Strict = False,
     outside: _Outside = "",
+    blank_tokens: _Blank = BlankTokensName.REFUSE,
     as_json: _Json = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
 ) -> None:
@@ -164,20 +179,26 @@ def evaluate(
     with one_line_each():
         from loopwise.apps.tagger import Tagger
 
-        report = Tagger.load(model).evaluate(_read(data, coding, strict, outside))
+        report = Tagger.load(model).evaluate(_read(data, coding, strict, outside, blank_tokens))
         if as_json:
             typer.echo(json.dumps(report.to_json(), allow_nan=False))
         else:
             _tell_report(report)
 
 
-def _read(path: Path, coding: CodingName, strict: bool, outside: str) -> TaggedText:
+def _read(path: Path, coding: CodingName, strict: bool, outside: str, blank_tokens: BlankTokensName) -> TaggedText:
     from loopwise.cli.tables import named
-    from loopwise.formats.columns import read_tagged
+    from loopwise.formats.columns import BlankTokens, read_tagged
     from loopwise.formats.iob import Coding
 
     known = None if coding is CodingName.AUTO else Coding(coding.value)
-    return read_tagged(path, coding=known, repair=not strict, outside=named(outside))
+    return read_tagged(
+        path,
+        coding=known,
+        repair=not strict,
+        outside=named(outside, "--outside"),
+        blank_tokens=BlankTokens(blank_tokens.value),
+    )
 
 
 def _learner(name: LearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: LossName) -> Learner:
@@ -190,13 +211,13 @@ def _learner(name: LearnerName, l2: float, iterations: int | None, epochs: int, 
     if name is LearnerName.SAMPLE_RANK:
         return app.SampleRank(epochs)
     if name is LearnerName.LIKELIHOOD:
-        return app.Likelihood(l2, iterations or 200)
+        return app.Likelihood(l2, 200 if iterations is None else iterations)
     losses: dict[LossName, app.SoftLoss] = {
         LossName.ENTITY_F1: app.EntityF1(),
         LossName.TOKEN_F1: app.TokenF1(),
         LossName.HAMMING: app.Hamming(),
     }
-    return app.ERM(losses[loss], l2, iterations or 50, begin=app.Likelihood(l2))
+    return app.ERM(losses[loss], l2, 50 if iterations is None else iterations, begin=app.Likelihood(l2))
 
 
 def _decoder(name: DecoderName) -> Decoder:

@@ -6,7 +6,9 @@ Numeric cells are read in bulk; line numbers are worked out when something is wr
 
 from __future__ import annotations
 
+import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,15 +20,19 @@ from numpy.typing import NDArray
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name, read_bytes, read_text
+from loopwise.formats.numbers import is_whole, number_in, whole_in
+from loopwise.formats.quoting import quoted, shortened
 
 Floats = NDArray[np.float64]
 
 _MISSING = "?"
 _NUMERIC = {"numeric", "real", "integer"}
-_SHOWN = 40  # characters of an offending cell
+# A row that NumPy reads as we would: what else Python takes for numbers needs other characters.
+_PLAIN = re.compile(r"[0-9eE+\-., \t]*")
 # A word in quotes, in which a backslash takes the next character as it is, or one without spaces, commas, braces.
 _WORD = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,{}'"]+))""")
 _ESCAPED = re.compile(r"\\(.)")
+_COMMA = re.compile(r"\s*(?:(,)|$)")
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,8 @@ class ArffTable:
     @property
     def meka_labels(self) -> tuple[str, ...]:
         """The labels that a MEKA file names by ``-C`` in its relation: the first n attributes, or the last if n < 0."""
-        found = re.search(r"-C\s+(-?\d+)", self.relation)
-        count = int(found.group(1)) if found else 0
+        found = re.search(r"-C\s+(-?)([0-9]{1,9})(?![0-9])", self.relation)
+        count = int(found[1] + found[2]) if found else 0
         names = [attribute.name for attribute in self.attributes]
         if abs(count) > len(names):
             return ()
@@ -86,22 +92,42 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
     """The names in Mulan's list of labels, in order; those of nested labels too."""
     where = display_name(path)
     data = read_bytes(path)
-    if b"<!DOCTYPE" in data or b"<!ENTITY" in data:  # entities could make a small file grow without end
-        raise FormatError(where, None, "the list of labels declares entities, which are not read; remove them")
     try:
-        root = ElementTree.fromstring(data)
+        root = ElementTree.fromstring(data, ElementTree.XMLParser(target=_LabelTree(where)))
     except ElementTree.ParseError as problem:
         line = problem.position[0]
         raise FormatError(where, line, f"this is no XML: {str(problem).split(':')[0]}") from None
+    except FormatError:
+        raise
+    except (LookupError, ValueError):  # a name that Python has no encoding for, or one that XML cannot have
+        raise FormatError(
+            where, 1, f"the encoding {_declared_encoding(data)} cannot be read; save the list of labels as UTF-8"
+        ) from None
     names = [node.get("name") for node in root.iter() if node.tag.rpartition("}")[2] == "label"]
     if not names or None in names:
         raise FormatError(
             where, None, "there is no <label name=...> in the file, or one without a name; name each label"
         )
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise FormatError(where, None, f"the label {twice!r} is listed twice; remove one of them")
+        raise FormatError(where, None, f"the label {quoted(twice)} is listed twice; remove one of them")
     return tuple(str(name) for name in names)
+
+
+class _LabelTree(ElementTree.TreeBuilder):
+    """A tree that refuses to declare entities, which could make a small file grow without end."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+
+    def doctype(self, *_: object) -> None:
+        raise FormatError(self.where, None, "the list of labels declares entities, which are not read; remove them")
+
+
+def _declared_encoding(data: bytes) -> str:
+    found = re.match(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([^"'>]*)""", data)
+    return quoted(found[1].decode("ascii", "backslashreplace")) if found else "of the file"
 
 
 # --------------------------------------------------------------------------------------------------------- header
@@ -112,7 +138,7 @@ class _Lines:
 
     def __init__(self, where: str, text: str) -> None:
         self.where = where
-        self._lines = iter(enumerate(text.splitlines(), start=1))
+        self._lines = enumerate(io.StringIO(text, newline=None), start=1)  # any of the three line ends
 
     def rows(self) -> Iterator[tuple[int, str]]:
         for number, line in self._lines:
@@ -132,7 +158,7 @@ def _header(lines: _Lines) -> tuple[str, tuple[Attribute, ...]]:
             attribute = _attribute(rest, lines.where, number)
             if attribute.name in seen:
                 raise FormatError(
-                    lines.where, number, f"two attributes are called {attribute.name!r}; rename one of them"
+                    lines.where, number, f"two attributes are called {quoted(attribute.name)}; rename one of them"
                 )
             seen.add(attribute.name)
             attributes.append(attribute)
@@ -142,7 +168,7 @@ def _header(lines: _Lines) -> tuple[str, tuple[Attribute, ...]]:
             return relation, tuple(attributes)
         else:
             raise FormatError(
-                lines.where, number, f"{line[:_SHOWN]!r} is none of @relation, @attribute and @data; is this ARFF?"
+                lines.where, number, f"{quoted(line)} is none of @relation, @attribute and @data; is this ARFF?"
             )
     raise FormatError(lines.where, None, "there is no @data in the file; is this ARFF, and whole?")
 
@@ -152,11 +178,13 @@ def _attribute(text: str, where: str, line: int) -> Attribute:
     kind = text[end:].strip()
     if kind.startswith("{"):
         if not kind.endswith("}"):
-            raise FormatError(where, line, f"the values of attribute {name!r} have no closing brace; add it")
+            raise FormatError(where, line, f"the values of attribute {quoted(name)} have no closing brace; add it")
         values = tuple(_cells(kind[1:-1], where, line))
         if len(set(values)) != len(values) or not values:
             raise FormatError(
-                where, line, f"the values of attribute {name!r} are none, or one is listed twice; list each value once"
+                where,
+                line,
+                f"the values of attribute {quoted(name)} are none, or one is listed twice; list each value once",
             )
         return Attribute(name, values)
     word = kind.split()[0].lower() if kind else ""
@@ -164,12 +192,14 @@ def _attribute(text: str, where: str, line: int) -> Attribute:
         return Attribute(name)
     if word in ("string", "date", "relational"):
         raise FormatError(
-            where, line, f"attribute {name!r} is of type {word}, which is no number; remove it, or make it nominal"
+            where,
+            line,
+            f"attribute {quoted(name)} is of type {word}, which is no number; remove it, or make it nominal",
         )
     raise FormatError(
         where,
         line,
-        f"attribute {name!r} has the unknown type {kind[:_SHOWN]!r}; use NUMERIC, or {{a, b}} for a list of values",
+        f"attribute {quoted(name)} has the unknown type {quoted(kind)}; use NUMERIC, or {{a, b}} for a list of values",
     )
 
 
@@ -177,9 +207,13 @@ def _word(text: str, where: str, line: int) -> tuple[str, int]:
     """The first word, its quotes removed, and where it ends."""
     found = _WORD.match(text)
     if found is None:
-        raise FormatError(where, line, f"a name was expected where {text[:_SHOWN].strip()!r} stands")
-    quoted = found.group(1) if found.group(1) is not None else found.group(2)
-    return (found.group(3) if quoted is None else _ESCAPED.sub(r"\1", quoted)), found.end()
+        raise FormatError(where, line, f"a name was expected where {quoted(text.strip())} stands")
+    return _unquoted(found), found.end()
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    inside = found[1] if found[1] is not None else found[2]
+    return str(found[3] if inside is None else _ESCAPED.sub(r"\1", inside))
 
 
 def _cells(text: str, where: str, line: int) -> list[str]:
@@ -190,14 +224,14 @@ def _cells(text: str, where: str, line: int) -> list[str]:
     while True:
         found = _WORD.match(text, place)
         if found is None:
-            raise FormatError(where, line, f"a value was expected where {text[place : place + _SHOWN]!r} stands")
-        cells.append(_word(text[place:], where, line)[0])
-        rest = text[found.end() :].lstrip()
-        if not rest:
+            raise FormatError(where, line, f"a value was expected where {quoted(text[place:])} stands")
+        cells.append(_unquoted(found))
+        after = _COMMA.match(text, found.end())
+        if after is None:
+            raise FormatError(where, line, f"a comma was expected where {quoted(text[found.end() :].lstrip())} stands")
+        if not after[1]:
             return cells
-        if not rest.startswith(","):
-            raise FormatError(where, line, f"a comma was expected where {rest[:_SHOWN]!r} stands")
-        place = len(text) - len(rest) + 1
+        place = after.end()
 
 
 # ----------------------------------------------------------------------------------------------------------- data
@@ -223,18 +257,19 @@ class _Columns:
                 raise FormatError(
                     self.where,
                     line,
-                    f"attribute {attribute.name!r} has no value {cell[:_SHOWN]!r}; "
+                    f"attribute {quoted(attribute.name)} has no value {quoted(cell)}; "
                     "add it to the list of values, or mend the cell",
                 )
             return float(codes[cell])
-        try:
-            value = float(cell)
-        except ValueError:
+        value = number_in(cell)
+        if value is None:
             raise FormatError(
-                self.where, line, f"{cell[:_SHOWN]!r} is no number; attribute {attribute.name!r} is numeric"
-            ) from None
+                self.where, line, f"{quoted(cell)} is no number; attribute {quoted(attribute.name)} is numeric"
+            )
         if not np.isfinite(value):
-            raise FormatError(self.where, line, f"attribute {attribute.name!r} is {cell}; numbers must be finite")
+            raise FormatError(
+                self.where, line, f"attribute {quoted(attribute.name)} is {shortened(cell)}; numbers must be finite"
+            )
         return value
 
 
@@ -251,7 +286,7 @@ def _dense(where: str, attributes: Sequence[Attribute], rows: Sequence[tuple[int
                 line,
                 f"this row has {len(cells)} values; there are {width} attributes; write ? for a missing one",
             )
-        if plain:
+        if plain and _PLAIN.fullmatch(text):
             try:
                 data[place] = cells
             except ValueError:
@@ -292,16 +327,15 @@ def _sparse(where: str, attributes: Sequence[Attribute], rows: Sequence[tuple[in
 
 def _entry(entry: str, columns: _Columns, line: int) -> tuple[int, str]:
     """Number of the attribute, and the cell, of ``12 0.5``."""
-    number, _, cell = entry.strip().partition(" ")
-    if not number.isdigit() or not cell:
-        raise FormatError(
-            columns.where, line, f"{entry.strip()[:_SHOWN]!r} is not the number of an attribute and a value"
-        )
-    if int(number) >= len(columns.attributes):
+    number, cell = (*entry.split(None, 1), "", "")[:2]
+    if not is_whole(number) or not cell:
+        raise FormatError(columns.where, line, f"{quoted(entry.strip())} is not the number of an attribute and a value")
+    place = whole_in(number)
+    if place is None or place >= len(columns.attributes):
         raise FormatError(
             columns.where,
             line,
-            f"there is no attribute number {number}; they go from 0 to {len(columns.attributes) - 1}",
+            f"there is no attribute number {shortened(number)}; they go from 0 to {len(columns.attributes) - 1}",
         )
     stripped = cell.strip()
-    return int(number), _word(stripped, columns.where, line)[0] if stripped[:1] in "'\"" else stripped
+    return place, _word(stripped, columns.where, line)[0] if stripped[:1] in "'\"" else stripped

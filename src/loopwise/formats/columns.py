@@ -2,7 +2,7 @@
 
 In: files of CoNLL-2003 (``word pos chunk tag``), WNUT (``word TAB tag``), wikigold (``word tag``, ``-DOCSTART-`` lines)
 or UNER (``id TAB word TAB tag ...``, ``#`` comments), plain or ``.gz``. Out: :class:`TaggedText` in one coding; and
-back.
+back. What separates lines and columns: :mod:`loopwise.formats.lines`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -28,10 +29,21 @@ from loopwise.formats.iob import (
     numbered,
     recode,
 )
+from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
+from loopwise.formats.numbers import is_whole
+from loopwise.formats.quoting import quoted, shortened
 from loopwise.notices import DataWarning, callers_level
 
 DOCUMENT_START = "-DOCSTART-"
 _IDENTIFIER_COLUMNS = 3  # a line of a file with identifiers has at least id, word and tag
+
+
+class BlankTokens(Enum):
+    """What becomes of tokens in whose place there is nothing, or nothing but white space (a no-break space, say)."""
+
+    REFUSE = "refuse"  # an error that names the line
+    SKIP = "skip"  # left out, with one warning that counts them
+    KEEP = "keep"  # tokens like any other
 
 
 class BrokenTagsWarning(DataWarning):
@@ -40,7 +52,7 @@ class BrokenTagsWarning(DataWarning):
 
 @dataclass(frozen=True)
 class Columns:
-    """Where things stand in a line. ``tabs``: columns are separated by single tabs, else by any white space.
+    """Where things stand in a line. ``tabs``: columns are separated by single tabs, else by runs of spaces.
 
     ``word`` and ``tag``: their columns, from 0 or, negative, from the end. ``identifiers``: the first column numbers
     the tokens of a sentence, lines that begin with ``#`` are comments.
@@ -98,15 +110,17 @@ def read_tagged(
     coding: Coding | None = None,
     repair: bool = True,
     outside: Collection[str] = (),
+    blank_tokens: BlankTokens = BlankTokens.REFUSE,
 ) -> TaggedText:
     """Words and tags of a column file; entities come out in IOB2 whatever coding they had.
 
     ``columns`` and ``coding``: told from the content if not given. ``repair``: tags that break IOB2 (an ``I`` that
     continues nothing) become what they are taken for anyway, ``B``, with one warning; otherwise the first is an error.
-    ``outside``: types of entities to leave out. O(size of the file).
+    ``outside``: types of entities to leave out. ``blank_tokens``: what to do about tokens without a visible character.
+    O(size of the file).
     """
     where, rows, layout = _rows(path, columns)
-    words, tags, start, lines = _tokens(where, rows, layout, True)
+    words, tags, start, lines = _tokens(where, rows, layout, True, blank_tokens)
     kept = _without(tags, outside)
     try:
         kept, coding = _recoded(where, kept, start, lines, coding, repair)
@@ -115,15 +129,28 @@ def read_tagged(
     return TaggedText(words, kept, start, lines, coding)
 
 
-def read_words(path: PathLike, *, columns: Columns | None = None) -> TaggedText:
+def read_words(
+    path: PathLike, *, columns: Columns | None = None, blank_tokens: BlankTokens = BlankTokens.REFUSE
+) -> TaggedText:
     """The words of a column file; it may have no tags."""
     where, rows, layout = _rows(path, columns)
-    words, _, start, lines = _tokens(where, rows, layout, False)
+    words, _, start, lines = _tokens(where, rows, layout, False, blank_tokens)
     return TaggedText(words, None, start, lines)
 
 
-def write_tagged(path: PathLike, words: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]) -> None:
-    """Writes ``word TAB tag`` lines, an empty line after each sentence; the file appears whole or not at all."""
+def write_tagged(
+    path: PathLike,
+    words: Iterable[Sequence[str]],
+    tags: Iterable[Sequence[str]],
+    *,
+    blank_tokens: BlankTokens = BlankTokens.REFUSE,
+) -> None:
+    """Writes ``word TAB tag`` lines, an empty line after each sentence; the file appears whole or not at all.
+
+    What could not be read back as it is (a word with a tab or with spaces around it, say) is a ``ValueError``;
+    ``blank_tokens``: words without a visible character are too, are left out, or are written for a reader that keeps
+    them.
+    """
     with atomic_write(path) as out:
         for number, (sentence, said) in enumerate(zip(words, tags, strict=True)):
             if len(sentence) != len(said):
@@ -131,11 +158,16 @@ def write_tagged(path: PathLike, words: Iterable[Sequence[str]], tags: Iterable[
                     f"sentence {number} has {len(sentence)} words and {len(said)} tags; give each word one"
                 )
             for word, tag in zip(sentence, said, strict=True):
-                if not word or "\t" in word or "\n" in word:
-                    raise ValueError(
-                        f"sentence {number} has the word {word!r}, which a line cannot hold; "
-                        "replace its spaces and line ends"
-                    )
+                if is_blank(word) and blank_tokens is BlankTokens.SKIP:
+                    continue
+                fits_word = _fits_cell(word, blank_tokens is BlankTokens.KEEP) and not _begins_document(word)
+                fits_tag = _fits_cell(tag, False) and not tag.endswith("\r")  # which would be of the line's end
+                for what, text, fits in (("word", word, fits_word), ("tag", tag, fits_tag)):
+                    if not fits:
+                        raise ValueError(
+                            f"sentence {number} has the {what} {quoted(text)}, which a line cannot hold; "
+                            "replace its spaces and line ends"
+                        )
                 out.write(f"{word}\t{tag}\n")
             out.write("\n")
 
@@ -144,7 +176,7 @@ def guess_columns(lines: Iterable[str]) -> Columns:
     """The layout that the first line of a token tells."""
     for line in lines:
         cells = line.split("\t")
-        if not line.strip() or (line.startswith("# ") and len(cells) == 1):
+        if is_blank(line) or (line.startswith("# ") and len(cells) == 1):
             continue
         if len(cells) >= _IDENTIFIER_COLUMNS and cells[0] == "1":
             return ID_WORD_TAG
@@ -153,35 +185,48 @@ def guess_columns(lines: Iterable[str]) -> Columns:
 
 
 def _rows(path: PathLike, columns: Columns | None) -> tuple[str, list[str], Columns]:
-    # Not splitlines: words may hold the other characters that it takes for line ends.
-    rows = [line.rstrip("\r") for line in read_text(path).split("\n")]
+    rows = split_lines(read_text(path))
     return display_name(path), rows, guess_columns(rows) if columns is None else columns
 
 
 def _tokens(
-    where: str, rows: Sequence[str], layout: Columns, with_tags: bool
+    where: str, rows: Sequence[str], layout: Columns, with_tags: bool, blank_tokens: BlankTokens
 ) -> tuple[list[str], list[str], Integers, Integers]:
     words: list[str] = []
     tags: list[str] = []
     lines: list[int] = []
+    blank: list[int] = []  # lines of tokens left out
     start, width = [0], 0
     for number, row in enumerate(rows, start=1):
-        if not row.strip() or row.startswith(DOCUMENT_START):
+        cells = split_cells(row, layout.tabs)
+        if is_blank(row) or _begins_document(row):
             if len(words) > start[-1]:
                 start.append(len(words))
             continue
         if layout.identifiers and row.startswith("#"):
             continue
-        cells = row.split("\t") if layout.tabs else row.split()
-        if layout.identifiers and not cells[0].isdigit():
-            if cells[0].replace("-", "").replace(".", "").isdigit():
+        if layout.identifiers and not is_whole(cells[0]):
+            if is_whole(cells[0].replace("-", "").replace(".", "")):
                 continue  # a multiword token or an empty node stands beside the tokens
-            raise FormatError(where, number, f"the line begins with {cells[0]!r} where the token's number should be")
+            raise FormatError(
+                where, number, f"the line begins with {quoted(cells[0])} where the token's number should be"
+            )
+        if not layout.tabs and row[0] in SPACES and len(cells) == width - 1:
+            cells.insert(0, "")  # the token that should stand before these spaces
         word, tag = _cell(cells, layout.word), _cell(cells, layout.tag)
-        if not word:
-            raise FormatError(where, number, f"there is no word in column {layout.word + 1} of this line")
-        if with_tags and (not tag or len(cells) < 2):
-            raise FormatError(where, number, f"the token {word!r} has no tag; each line needs a word and a tag")
+        if is_blank(word):
+            if blank_tokens is BlankTokens.SKIP:
+                blank.append(number)
+                continue
+            if blank_tokens is BlankTokens.REFUSE:
+                raise FormatError(
+                    where,
+                    number,
+                    f"there is no word in column {layout.word + 1} of this line; mend it, or have such tokens skipped "
+                    "or kept (--blank-tokens)",
+                )
+        if with_tags and (is_blank(tag) or len(cells) < 2):
+            raise FormatError(where, number, f"the token {quoted(word)} has no tag; each line needs a word and a tag")
         width = width or len(cells)
         if layout.tag < 0 and len(cells) != width:  # the last column is another one here
             raise FormatError(
@@ -195,13 +240,29 @@ def _tokens(
         lines.append(number)
     if len(words) > start[-1]:
         start.append(len(words))
+    if blank:
+        warnings.warn(
+            f"{where}: {len(blank)} tokens without a visible character were left out, the first on line {blank[0]}",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
     if not words:
         raise FormatError(where, None, "there is no token in the file; each line must hold a word and its tag")
     return words, tags, np.array(start, dtype=np.int64), np.array(lines, dtype=np.int64)
 
 
 def _cell(cells: Sequence[str], place: int) -> str:
-    return cells[place].strip() if -len(cells) <= place < len(cells) else ""
+    return cells[place] if -len(cells) <= place < len(cells) else ""
+
+
+def _fits_cell(text: str, may_be_blank: bool) -> bool:
+    """Whether a cell between tabs gives the text back as it is."""
+    kept = text == text.strip(SPACES) and "\t" not in text and "\n" not in text
+    return kept and (may_be_blank or not is_blank(text))
+
+
+def _begins_document(line: str) -> bool:
+    return line.startswith(DOCUMENT_START) and (len(line) == len(DOCUMENT_START) or line[len(DOCUMENT_START)] in SPACES)
 
 
 def _without(tags: list[str], outside: Collection[str]) -> list[str]:
@@ -237,11 +298,11 @@ def _report_broken(where: str, tags: Sequence[str], lines: Integers, broken: Int
     if not repair:
         raise TagError(
             first,
-            f"the tag {tags[first]!r} continues an entity that no tag before it began; "
+            f"the tag {quoted(tags[first])} continues an entity that no tag before it began; "
             "mend it, or have it read as the beginning of one (repair=True, or without --strict)",
         )
     kinds = Counter(tags[place] for place in broken.tolist())
-    most = ", ".join(f"{tag} ({count})" for tag, count in kinds.most_common(3))
+    most = ", ".join(f"{shortened(tag)} ({count})" for tag, count in kinds.most_common(3))
     warnings.warn(
         f"{where}: {len(broken)} tags continue an entity that none began, the first on line {lines[first]}; they are "
         f"read as its beginning: {most}",

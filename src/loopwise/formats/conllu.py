@@ -14,6 +14,9 @@ from typing import NoReturn
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
+from loopwise.formats.lines import is_blank, split_lines
+from loopwise.formats.numbers import is_whole, whole_in
+from loopwise.formats.quoting import quoted, shortened
 
 COLUMNS = 10
 FORM, COARSE, FINE, HEAD, RELATION, MISC = 1, 3, 4, 6, 7, 9
@@ -134,9 +137,8 @@ def parse_conllu(text: str, where: str = "<text>") -> Iterator[Sentence]:
     """The sentences of a text; ``where`` is how messages call it."""
     block: list[str] = []
     first = 1
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.removesuffix("\r")
-        if line.strip():
+    for number, line in enumerate(split_lines(text), 1):
+        if not is_blank(line):
             if not block:
                 first = number
             block.append(line)
@@ -241,9 +243,9 @@ def _sentence(lines: list[str], where: str, first: int) -> Sentence:
         if "" in columns:
             _fail(where, number, f"column {columns.index('') + 1} is empty; write _ where there is nothing")
         identifier = columns[0]
-        if identifier.isdecimal():
-            if int(identifier) != len(words) + 1:
-                _fail(where, number, f"the id is {identifier} where {len(words) + 1} comes next")
+        if is_whole(identifier):
+            if whole_in(identifier) != len(words) + 1:
+                _fail(where, number, f"the id is {shortened(identifier)} where {len(words) + 1} comes next")
             places.append(place)
             words.append(columns)
         elif "-" in identifier:
@@ -251,7 +253,7 @@ def _sentence(lines: list[str], where: str, first: int) -> Sentence:
         elif "." in identifier:
             empty_after = _empty_node(identifier, len(words), empty_after, where, number)
         else:
-            _fail(where, number, f"the id {identifier!r} is no number, range (3-4) or empty node (5.1)")
+            _fail(where, number, f"the id {quoted(identifier)} is no number, range (3-4) or empty node (5.1)")
     if spans and spans[-1][1] > len(words):
         last = spans[-1]
         _fail(where, first, f"the multiword token {last[0]}-{last[1]} ends after the last word, {len(words)}")
@@ -263,30 +265,30 @@ def _head(word: tuple[str, ...], count: int, where: str, line: int) -> int:
     text = word[HEAD]
     if text == EMPTY:
         return NO_HEAD
-    if not (text.isdecimal() and text.isascii()):
-        _fail(where, line, f"the head {text!r} is neither a number nor _")
-    head = int(text)
-    if head > count:
-        _fail(where, line, f"the head {head} is out of range; the sentence has {count} words")
+    if not is_whole(text):
+        _fail(where, line, f"the head {quoted(text)} is neither a number nor _")
+    head = whole_in(text)
+    if head is None or head > count:
+        _fail(where, line, f"the head {shortened(text)} is out of range; the sentence has {count} words")
     return head
 
 
 def _span(
     identifier: str, form: str, words: int, spans: list[tuple[int, int, str]], where: str, line: int
 ) -> tuple[int, int, str]:
-    begin, _, end = identifier.partition("-")
-    if not (begin.isdecimal() and end.isdecimal() and int(begin) == words + 1 and int(end) >= int(begin)):
-        _fail(where, line, f"the multiword token {identifier!r} must begin at the next word, {words + 1}")
-    if spans and spans[-1][1] >= int(begin):
+    begin, end = (whole_in(part) for part in (*identifier.split("-", 1), "")[:2])
+    if begin is None or end is None or begin != words + 1 or end < begin:
+        _fail(where, line, f"the multiword token {quoted(identifier)} must begin at the next word, {words + 1}")
+    if spans and spans[-1][1] >= begin:
         _fail(where, line, f"the multiword token {identifier} begins inside {spans[-1][0]}-{spans[-1][1]}")
-    return int(begin), int(end), form
+    return begin, end, form
 
 
 def _empty_node(identifier: str, words: int, before: tuple[int, int], where: str, line: int) -> tuple[int, int]:
-    after, _, number = identifier.partition(".")
+    after, number = (whole_in(part) for part in (*identifier.split(".", 1), "")[:2])
     expected = before[1] + 1 if before[0] == words else 1
-    if not (after.isdecimal() and number.isdecimal() and (int(after), int(number)) == (words, expected)):
-        _fail(where, line, f"the empty node {identifier!r} stands where {words}.{expected} would")
+    if (after, number) != (words, expected):
+        _fail(where, line, f"the empty node {quoted(identifier)} stands where {words}.{expected} would")
     return words, expected
 
 

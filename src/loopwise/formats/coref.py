@@ -3,13 +3,16 @@
 In: a file, plain or ``.gz``, or standard input. Out: :class:`CorefDocument`, which keeps every line as it was; and
 back, with other entities. Mentions are brackets around words, ``(4-person ... 4)`` or ``(4 ... 4)``; they may nest and
 cross. A closing bracket belongs to the last open one of its entity, so that crossing mentions of *one* entity cannot be
-told from nested ones: neither format can say it.
+told from nested ones: neither format can say it, and such entities are refused where they would be written. What
+separates lines and columns: :mod:`loopwise.formats.lines`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +21,9 @@ from loopwise.formats.coref_brackets import Brackets, Mark
 from loopwise.formats.coref_brackets import Span as Span
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
+from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
+from loopwise.formats.quoting import quoted
+from loopwise.notices import DataWarning, callers_level
 
 _ENTITY = "Entity="
 _BEGIN = re.compile(r"#\s*begin document\s*(.*?)\s*$")
@@ -46,7 +52,7 @@ class CorefDocument:
     trees: tuple[Sentence, ...] = ()
     tags: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()  # of a column file, from begin to end
+    lines: tuple[str, ...] = ()  # of a column file, up to the next document
     places: tuple[int, ...] = ()  # the line of each word
     marks: tuple[Mark, ...] = ()
     separator: str = ""  # between brackets: CoNLL-2012 has a bar
@@ -61,30 +67,78 @@ class CorefDocument:
         return " ".join(self.words[mention.first : mention.last + 1])
 
     def with_entities(self, entities: Sequence[int]) -> CorefDocument:
-        """The same mentions in other entities, numbered from 1 in order of appearance; all else is left as it is."""
+        """The same mentions in other entities, numbered from 1 in order of appearance; all else is left as it is.
+
+        A ``ValueError`` for entities that would be read back as other mentions (:meth:`unwritable`).
+        """
         if len(entities) != len(self.mentions):
             raise ValueError(
                 f"{self.name} has {len(self.mentions)} mentions; {len(entities)} entities do not fit; "
                 "give one for each mention"
+            )
+        for mention in self.unwritable(entities)[:1]:
+            span = self.mentions[mention]
+            raise ValueError(
+                f"{self.name}: the mention {quoted(self.text(span))} (words {span.first} to {span.last}) crosses "
+                "another one of its entity, or has the same words, which the file's format cannot say; give it "
+                "another entity"
             )
         known: dict[int, str] = {}
         names = [known.setdefault(int(entity), str(len(known) + 1)) for entity in entities]
         mentions = tuple(
             dataclasses.replace(mention, entity=name) for mention, name in zip(self.mentions, names, strict=True)
         )
-        written: dict[int, list[str]] = {}
+        written: dict[int, list[Mark]] = {}
         for mark in self.marks:
-            inside = f"{mark.before}{names[mark.mention]}{mark.after}" if mark.opens else names[mark.mention]
-            bracket = f"{'(' if mark.opens else ''}{inside}{')' if mark.closes else ''}"
-            written.setdefault(mark.word, []).append(bracket)
-        texts = {word: self.separator.join(pieces) for word, pieces in written.items()}
+            written.setdefault(mark.word, []).append(mark)
+        texts = {word: self._brackets(marks, names) for word, marks in written.items()}
         if self.trees:
             return dataclasses.replace(self, mentions=mentions, trees=tuple(self._marked_trees(texts)))
         lines = list(self.lines)
         for word, text in texts.items():
-            kept, _, _ = _last_column(lines[self.places[word]])
-            lines[self.places[word]] = kept + text
+            lines[self.places[word]] = _with_last_column(lines[self.places[word]], text)
         return dataclasses.replace(self, mentions=mentions, lines=tuple(lines))
+
+    def unwritable(self, entities: Sequence[int]) -> list[int]:
+        """The mentions that no file can show in these entities: they cross an earlier one of the same entity (begin
+        inside it and end after it), or have the same words as one. O(mentions)."""
+        inside: dict[int, list[int]] = {}  # of each entity, where the mentions that are open end, the first last
+        seen: set[tuple[int, int, int]] = set()
+        found = []
+        for number, (mention, given) in enumerate(zip(self.mentions, entities, strict=True)):
+            entity = int(given)
+            ends = inside.setdefault(entity, [])
+            while ends and ends[-1] <= mention.first:
+                ends.pop()
+            if (entity, mention.first, mention.last) in seen or (ends and ends[-1] < mention.last):
+                found.append(number)
+                continue
+            seen.add((entity, mention.first, mention.last))
+            ends.append(mention.last)
+        return found
+
+    def _brackets(self, marks: Sequence[Mark], names: Sequence[str]) -> str:
+        """The brackets at a word. Their order is the file's, unless one would then close another mention of its entity:
+        those that close come first then, and those that open last, the longest before the others."""
+        open_end: dict[str, int] = {}  # of the mention of each entity that this word has opened last
+        for mark in marks:
+            name = names[mark.mention]
+            alone = mark.opens and mark.closes
+            if not alone and name in open_end and (mark.closes or open_end[name] < self.mentions[mark.mention].last):
+                marks = sorted(marks, key=self._rank)
+                break
+            if mark.opens and not alone:
+                open_end[name] = self.mentions[mark.mention].last
+        pieces = []
+        for mark in marks:
+            name = names[mark.mention]
+            inside = f"{mark.before}{name}{mark.after}" if mark.opens else name
+            pieces.append(f"{'(' if mark.opens else ''}{inside}{')' if mark.closes else ''}")
+        return self.separator.join(pieces)
+
+    def _rank(self, mark: Mark) -> tuple[int, int]:
+        opens = mark.opens and not mark.closes
+        return (2, -self.mentions[mark.mention].last) if opens else (int(mark.opens), 0)
 
     def _marked_trees(self, texts: dict[int, str]) -> Iterator[Sentence]:
         for start, sentence in zip(self.sentence_start, self.trees, strict=False):
@@ -93,9 +147,10 @@ class CorefDocument:
                 if start + number in texts:
                     columns = list(words[number])
                     items = columns[MISC].split("|")
-                    columns[MISC] = "|".join(
-                        _ENTITY + texts[start + number] if item.startswith(_ENTITY) else item for item in items
-                    )
+                    first = next(place for place, item in enumerate(items) if item.startswith(_ENTITY))
+                    items[first] = _ENTITY + texts[start + number]
+                    kept = [item for place, item in enumerate(items) if place <= first or not item.startswith(_ENTITY)]
+                    columns[MISC] = "|".join(kept)
                     words[number], lines[place] = tuple(columns), "\t".join(columns)
             yield dataclasses.replace(sentence, lines=tuple(lines), words=tuple(words))
 
@@ -110,18 +165,39 @@ def read_coref(path: PathLike) -> list[CorefDocument]:
     O(characters).
     """
     text, where = read_text(path), display_name(path)
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    return list(_columns(text, where) if _BEGIN.match(first) else parse_documents(text, where))
+    lines = split_lines(text)
+    head = itertools.takewhile(lambda line: is_blank(line) or line.startswith("#"), lines)
+    return list(_columns(lines, where) if any(map(_BEGIN.match, head)) else parse_documents(text, where))
 
 
 def write_coref(path: PathLike, documents: Iterable[CorefDocument]) -> None:
-    """Writes documents in the format they came in; whole or not at all."""
+    """Writes documents in the format they came in, with every line that they were read from; whole or not at all."""
     with atomic_write(path) as out:
         for document in documents:
             if document.trees:
                 out.writelines(format_sentence(sentence) for sentence in document.trees)
             else:
-                out.write("\n".join(document.lines) + "\n\n")
+                out.writelines(f"{line}\n" for line in document.lines)
+
+
+def write_entities(path: PathLike, documents: Sequence[CorefDocument], answers: Iterable[Sequence[int]]) -> None:
+    """Writes documents with other entities. A mention that the format cannot show in its entity
+    (:meth:`CorefDocument.unwritable`) becomes an entity of its own, with one warning that counts these."""
+    written, alone = [], 0
+    for document, answer in zip(documents, answers, strict=True):
+        entities = [int(entity) for entity in answer]
+        for mention in document.unwritable(entities):
+            entities[mention] = max(entities) + 1
+            alone += 1
+        written.append(document.with_entities(entities))
+    if alone:
+        warnings.warn(
+            f"{alone} mentions cross another one of their entity, or have the same words, which "
+            "the file's format cannot say; each of them is written as an entity of its own",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
+    write_coref(path, written)
 
 
 # -------------------------------------------------------------------------------------------------------- CoNLL-U
@@ -170,40 +246,32 @@ def _of_trees(name: str, sentences: list[Sentence], fields: Sequence[str], where
 # -------------------------------------------------------------------------------------------------------- columns
 
 
-def _columns(text: str, where: str) -> Iterator[CorefDocument]:
-    block: list[str] = []
-    first, inside = 1, False
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.removesuffix("\r")
-        begins = _BEGIN.match(line)
-        if begins:
-            if inside:
-                yield _of_columns(block, first, where)
-            block, first, inside = [line], number, True
-        elif inside:
-            block.append(line)
-            if _END.match(line):
-                yield _of_columns(block, first, where)
-                inside = False
-        elif line.strip() and not line.startswith("#"):
-            raise FormatError(where, number, "the line is outside of any document; '# begin document NAME' comes first")
-    if inside:
-        yield _of_columns(block, first, where)
+def _columns(lines: Sequence[str], where: str) -> Iterator[CorefDocument]:
+    """A document has all lines up to the beginning of the next; the first has those before it too."""
+    begins = [place for place, line in enumerate(lines) if _BEGIN.match(line)]
+    starts = [0, *begins[1:], len(lines)]
+    for begin, start, stop in zip(begins, starts, starts[1:], strict=False):
+        yield _of_columns(lines[start:stop], begin - start, start + 1, where)
 
 
-def _of_columns(lines: list[str], first: int, where: str) -> CorefDocument:
-    begins = _BEGIN.match(lines[0])
+def _of_columns(lines: Sequence[str], begin: int, first: int, where: str) -> CorefDocument:
+    begins = _BEGIN.match(lines[begin])
     assert begins is not None
     brackets, words, tags, speakers = Brackets(where, ["GRP"]), list[str](), list[str](), list[str]()
     places, starts, said = list[int](), [0], list[str]()
-    bars = False
+    bars = ended = False
     for place, line in enumerate(lines):
         if line.startswith("#"):
+            ended = ended or bool(_END.match(line))
             continue
-        if not line.strip():
+        if is_blank(line):
             if starts[-1] < len(words):
                 starts.append(len(words))
             continue
+        if ended or place < begin:
+            raise FormatError(
+                where, first + place, "the line is outside of any document; '# begin document NAME' comes first"
+            )
         columns, long = _split(line, where, first + place)
         if columns[-1] not in _NOTHING:
             bars = bars or "|" in columns[-1]
@@ -235,7 +303,7 @@ def _of_columns(lines: list[str], first: int, where: str) -> CorefDocument:
 
 
 def _split(line: str, where: str, number: int) -> tuple[list[str], bool]:
-    columns = line.split("\t") if "\t" in line else line.split()
+    columns = split_cells(line, tabs="\t" in line)
     if len(columns) != _SHORT and len(columns) < _LONG:
         raise FormatError(
             where,
@@ -245,8 +313,9 @@ def _split(line: str, where: str, number: int) -> tuple[list[str], bool]:
     return columns, len(columns) >= _LONG
 
 
-def _last_column(line: str) -> tuple[str, str, str]:
-    """What comes before the last column, and that column."""
-    match = re.match(r"(.*[\t ])(\S+)(\s*)$", line)
-    assert match is not None
-    return match[1], match[2], match[3]
+def _with_last_column(line: str, text: str) -> str:
+    """The line with another last column, as :func:`_split` finds it; the rest is left as it is."""
+    end = len(line.rstrip(SPACES))
+    begin = max(line.rfind(space, 0, end) for space in ("\t" if "\t" in line else SPACES)) + 1
+    begin += len(line[begin:end]) - len(line[begin:end].lstrip(SPACES))
+    return line[:begin] + text + line[end:]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopwise.formats.errors import FormatError
+from loopwise.formats.quoting import quoted, shortened
 
 _PIECE = re.compile(r"(\()?([^()|]+)(\))?\|?")
 _UNKNOWN = "_"
@@ -63,18 +64,18 @@ class Brackets:
             raise FormatError(
                 self.where,
                 line,
-                f"{text!r} is no sequence of brackets such as (4, 4) or (4); see {text[end:]!r}",
+                f"{quoted(text)} is no sequence of brackets such as (4, 4) or (4); see {quoted(text[end:])}",
             )
 
     def _piece(self, opens: bool, inside: str, closes: bool, word: int, line: int) -> None:
         if "[" in inside:
             raise FormatError(
-                self.where, line, f"the mention {inside!r} is in several parts, which are not read; join them"
+                self.where, line, f"the mention {quoted(inside)} is in several parts, which are not read; join them"
             )
         if opens:
             fields = inside.split("-")
             if len(fields) <= self.group or not fields[self.group]:
-                raise FormatError(self.where, line, f"the bracket ({inside} names no entity")
+                raise FormatError(self.where, line, f"the bracket ({shortened(inside)} names no entity")
             entity = fields[self.group]
             kind = fields[self.kind] if self.kind is not None and self.kind < len(fields) else ""
             before = "".join(f"{field}-" for field in fields[: self.group])
@@ -91,12 +92,16 @@ class Brackets:
     def _close(self, entity: str, word: int, line: int, *, alone: bool) -> None:
         place = next((place for place in range(len(self.open) - 1, -1, -1) if self.open[place][0] == entity), None)
         if place is None:
-            raise FormatError(self.where, line, f"the bracket {entity}) closes a mention that was not opened before")
+            raise FormatError(
+                self.where, line, f"the bracket {shortened(entity)}) closes a mention that was not opened before"
+            )
         _, mention, _ = self.open.pop(place)
         span = self.spans[mention] = dataclasses.replace(self.spans[mention], last=word)
         if (span.first, word, entity) in self.seen:
             raise FormatError(
-                self.where, line, f"entity {entity} has the same words as a mention twice, each inside the other"
+                self.where,
+                line,
+                f"entity {shortened(entity)} has the same words as a mention twice, each inside the other",
             )
         self.seen.add((span.first, word, entity))
         if not alone:
@@ -106,7 +111,9 @@ class Brackets:
         """At the end of a sentence or document."""
         if self.open:
             entity, _, line = self.open[-1]
-            raise FormatError(self.where, line, f"the bracket ({entity} is not closed before the end of the {what}")
+            raise FormatError(
+                self.where, line, f"the bracket ({shortened(entity)} is not closed before the end of the {what}"
+            )
 
     def sorted(self) -> tuple[tuple[Span, ...], tuple[Mark, ...]]:
         """Mentions in order, and brackets that name them by it."""

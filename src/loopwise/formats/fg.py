@@ -13,12 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from loopwise.formats.files import PathLike, atomic_write
-from loopwise.formats.model import MAXIMUM_AXES, TableModel, check_model
+from loopwise.formats.model import MAXIMUM_AXES, MAXIMUM_OMITTED_ENTRIES, TableModel, check_model
 from loopwise.formats.numbers import Floats, NumberStream, bounded_product
-
-# Entries left out of a file (being 0) still take memory in a dense table, at most 128 MiB in all: without
-# a bound, a file of a few lines could ask for any amount.
-MAXIMUM_OMITTED_ENTRIES = 2**24
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,11 @@ def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     if not is_compressed(path):
-        with open(path, "rb") as stream:
+        with _naming(path), open(path, "rb") as stream:
             yield stream
         return
     try:
-        with gzip.open(path, "rb") as compressed:
+        with _naming(path), gzip.open(path, "rb") as compressed:
             yield cast("IO[bytes]", compressed)
     except (gzip.BadGzipFile, zlib.error) as problem:
         raise FormatError(
@@ -90,6 +90,17 @@ def check_target(path: PathLike) -> None:
 
 
 @contextmanager
+def _naming(path: PathLike) -> Iterator[None]:
+    """Errors of reading and writing that do not say of which file (too large, disk full) get its name."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno is not None and problem.filename is None and not isinstance(problem, BrokenPipeError):
+            problem.filename = os.fspath(path)
+        raise
+
+
+@contextmanager
 def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
     """A binary stream whose content appears at ``path`` only if the block ends without an exception.
 
@@ -105,7 +116,7 @@ def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
     check_target(path)
     target = os.path.realpath(path)  # a symbolic link stays one
     if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as stream, _compressing(path, stream) as out:
+        with _naming(path), open(target, "wb") as stream, _compressing(path, stream) as out:
             yield out
         return
     temporary = f"{target}.{secrets.token_hex(6)}.tmp"
@@ -116,7 +127,7 @@ def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
         except OSError as problem:
             problem.filename = os.fspath(path)  # the name that the user knows
             raise
-        with os.fdopen(descriptor, "wb") as stream:
+        with _naming(path), os.fdopen(descriptor, "wb") as stream:
             with _compressing(path, stream) as out:
                 yield out
             stream.flush()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write_bytes
+from loopwise.formats.quoting import quoted, shortened
 
 Array = NDArray[Any]
 
@@ -29,7 +30,7 @@ UNLABELLED = -1  # the label of a pixel that does not count
 # What NumPy and the modules below it raise for files that are damaged.
 DAMAGED = (
     ValueError, EOFError, KeyError, SyntaxError, NotImplementedError, RuntimeError, OverflowError, MemoryError,
-    zipfile.BadZipFile, zlib.error, tokenize.TokenError, struct.error,
+    TypeError, AttributeError, LookupError, zipfile.BadZipFile, zlib.error, tokenize.TokenError, struct.error,
 )  # fmt: skip
 SHOWN = 5  # names that a message lists at most
 
@@ -198,7 +199,11 @@ def _read_image(path: Path, colours: bool) -> Array:
             raise FormatError(str(path), None, problem)
         return next(iter(arrays.values()))
     if path.suffix.lower() == ".npy":
-        return _checked(str(path), _load(path))
+        loaded = _load(path)
+        if not isinstance(loaded, np.ndarray):
+            loaded.close()
+            raise FormatError(str(path), None, "the file is an archive of arrays; rename it to end in .npz")
+        return _checked(str(path), loaded)
     raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files; convert it to one of these")
 
 
@@ -234,24 +239,39 @@ def _read_npz(path: Path) -> dict[str, Array]:
     if isinstance(loaded, np.ndarray):
         return {"array": _checked(str(path), loaded)}
     with loaded as archive:
-        try:
-            found = {name: _checked(f"{path}[{name}]", archive[name]) for name in archive.files}
-        except (*DAMAGED, OSError) as problem:
-            if isinstance(problem, FormatError):
-                raise
-            raise FormatError(
-                str(path), None, f"an array of the file cannot be read ({problem}); save it again"
-            ) from None
+        found = {name: _read_member(f"{path}[{quoted(name)[1:-1]}]", archive, name) for name in archive.files}
     if not found:
         raise FormatError(str(path), None, "the file holds no array; save one in it")
     return found
 
 
+def _read_member(where: str, archive: Any, name: str) -> Array:
+    """One array of a ``.npz`` file; what else the archive holds (text, pickled objects) is no image."""
+    try:
+        member = archive[name]
+    except (*DAMAGED, OSError) as problem:
+        raise FormatError(where, None, f"this member {_why_not(problem)}") from None
+    if not isinstance(member, np.ndarray):
+        raise FormatError(where, None, "this member is no NumPy array; keep only arrays in the file")
+    return _checked(where, member)
+
+
 def _load(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except DAMAGED as problem:
-        raise FormatError(str(path), None, f"the file is no NumPy array ({problem}); save it again") from None
+    except (*DAMAGED, OSError) as problem:
+        if isinstance(problem, OSError) and problem.filename is not None:
+            raise
+        raise FormatError(str(path), None, f"the file {_why_not(problem)}") from None
+
+
+def _why_not(problem: Exception) -> str:
+    """What NumPy's own words come to."""
+    if "Object arrays" in str(problem):
+        return "holds Python objects, which are not read; save the numbers as an array of integers or floats"
+    if "allow_pickle" in str(problem):  # what NumPy says of anything that does not begin as its files do
+        return "is no NumPy array; save it again as one"
+    return f"is no NumPy array ({shortened(' '.join(str(problem).split()), 200)}); save it again"
 
 
 def _checked(where: str, pixels: Array) -> Array:

@@ -17,6 +17,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.formats.quoting import quoted
+
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -68,7 +70,7 @@ class TagSet:
                 kinds.append(_LETTERS[letter])
                 named.append(name)
             else:
-                raise TagError(place, f"the tag {tag!r} is not O, B-type or I-type")
+                raise TagError(place, f"the tag {quoted(tag)} is not O, B-type or I-type")
         types = tuple(sorted(set(named) - {""}))
         number = {name: place for place, name in enumerate(types)}
         return TagSet(

@@ -13,8 +13,13 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.formats.numbers import as_int64
+
 # NumPy 1 arrays have at most 32. No loss: with two values an axis, such a table would have 2^32 entries.
 MAXIMUM_AXES = 32
+# What a file leaves out (entries that are 0, values of variables without a factor) still takes memory, at most 128 MiB
+# in all: without a bound, a file of a few lines could ask for any amount.
+MAXIMUM_OMITTED_ENTRIES = 2**24
 
 
 class ModelKind(Enum):
@@ -53,11 +58,14 @@ class TableModel:
     ) -> TableModel:
         """A checked model from a list of ``(scope, table of potentials)``; tables are copied."""
         model = TableModel(
-            np.array(cardinalities, dtype=np.int64),
-            tuple(tuple(int(variable) for variable in scope) for scope, _ in factors),
+            as_int64("cardinalities", cardinalities),
+            tuple(
+                tuple(as_int64(f"the scope of factor {number}", list(scope)).tolist())
+                for number, (scope, _) in enumerate(factors)
+            ),
             [np.array(table, dtype=np.float64, order="C") for _, table in factors],
             kind,
-            tuple(int(label) for label in labels),
+            tuple(as_int64("labels", list(labels)).tolist()),
         )
         check_model(model)
         return model

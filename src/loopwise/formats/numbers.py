@@ -2,6 +2,9 @@
 
 In: the bytes of a file. Out: a :class:`NumberStream`, one float64 array and a reading position. Line
 numbers are worked out only when an error is raised, so a correct file pays nothing for them.
+
+What a number is, all text formats ask here: ASCII digits, with a sign, a point and an exponent. Python's own ``int``
+and ``float`` also take ``1_0``, ``infinity``, ``nan`` and the digits of other scripts, and fail at very long ones.
 """
 
 from __future__ import annotations
@@ -10,20 +13,47 @@ import re
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name, read_bytes
+from loopwise.formats.quoting import quoted
 
 CHUNK_BYTES = 1 << 20  # split at a time: keeps the pieces of a large file from all being in memory at once
 LARGEST_INTEGER = 2**53  # above it float64 skips integers
-SHOWN_CHARACTERS = 40  # of an offending token
+LONGEST_INTEGER = 18  # digits: the largest that surely fit in 64 bits
 
 _WHITESPACE = re.compile(rb"\s")  # for bytes exactly what bytes.split() splits at
 _COMMENT = re.compile(rb"#[^\r\n]*")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]+")
+_ENDLESS = re.compile(r"[+-]?(?:inf|nan)", re.IGNORECASE)  # numbers for a NumberStream, whose readers refuse most
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text is, None if it is none; one beyond all bounds is infinite.
+
+    >>> number_in("-1.5e3"), number_in("1_0"), number_in("nan")
+    (-1500.0, None, None)
+    """
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def whole_in(text: str) -> int | None:
+    """The number of ASCII digits that a text is, None if it is none or one of more than 18 digits.
+
+    >>> whole_in("12"), whole_in("-3"), whole_in("\u0661"), whole_in("9" * 5000)
+    (12, None, None, None)
+    """
+    return int(text) if len(text) <= LONGEST_INTEGER and is_whole(text) else None
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a row of ASCII digits, however long."""
+    return _WHOLE.fullmatch(text) is not None
 
 
 class NumberStream:
@@ -42,7 +72,7 @@ class NumberStream:
         body = self._data
         if header:
             first, *rest = body.split(None, 1) or [b""]
-            self.word = _shown(first)
+            self.word = _text(first)
             self._words = 1
             body = rest[0] if rest else b""
         self.numbers = self._parse(body)
@@ -143,15 +173,31 @@ class NumberStream:
             chunk = body[begin:end]
             tokens = chunk.split()
             try:
-                if b"_" in chunk:  # float() takes 1_000
-                    raise ValueError
-                parts.append(np.fromiter(map(float, tokens), dtype=np.float64, count=len(tokens)))
+                found = np.fromiter(map(float, tokens), dtype=np.float64, count=len(tokens))
+                if b"_" in chunk or not np.isfinite(found).all():  # float() takes 1_000 and infinity
+                    _check_numbers(tokens)
+                parts.append(found)
             except ValueError:
                 bad = next(index for index, token in enumerate(tokens) if not _is_number(token))
-                raise self.error(f"{_shown(tokens[bad])!r} is not a number", done + bad) from None
+                raise self.error(f"{quoted(_text(tokens[bad]))} is not a number", done + bad) from None
             done += len(tokens)
             begin = end
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def as_int64(what: str, given: ArrayLike) -> Integers:
+    """Integers of any kind as those of 64 bits that engines compute with; a ``ValueError`` for other numbers, and for
+    those that do not fit. An empty list has no kind of its own and passes.
+
+    >>> as_int64("sizes", np.array([2, 3], dtype=np.uint64))
+    array([2, 3])
+    """
+    array = np.asarray(given)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{what} must be integers, not {array.dtype}")
+    if array.size and array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{what} must be integers of 64 bits; {array.max()} is too large")
+    return array.astype(np.int64)
 
 
 def bounded_product(sizes: Iterable[int], limit: int) -> int:
@@ -167,14 +213,15 @@ def bounded_product(sizes: Iterable[int], limit: int) -> int:
     return product
 
 
+def _check_numbers(tokens: Iterable[bytes]) -> None:
+    if not all(map(_is_number, tokens)):
+        raise ValueError("one of them is none")
+
+
 def _is_number(token: bytes) -> bool:
-    try:
-        float(token)
-    except ValueError:
-        return False
-    return b"_" not in token
+    text = _text(token)
+    return bool(_NUMBER.fullmatch(text) or _ENDLESS.fullmatch(text))
 
 
-def _shown(token: bytes) -> str:
-    text = token[: SHOWN_CHARACTERS + 1].decode("ascii", "backslashreplace")
-    return text if len(token) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+def _text(token: bytes) -> str:
+    return token.decode("ascii", "backslashreplace")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,11 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
+from loopwise.formats.numbers import number_in
+from loopwise.formats.quoting import listed, quoted
+from loopwise.notices import DataWarning, callers_level
 
 Integers = NDArray[np.int64]
 
+_COMPARED = 1000  # names, and characters of each, that are looked through for one of about the right name
 MISSING_VALUE = -1  # stands for an empty cell, as -1 stands for a free variable everywhere
-SHOWN = 8  # names or labels that a message lists at most
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,13 @@ class Vocabulary:
             )
         twice = _first_repeat(self.names)
         if twice is not None:
-            raise ValueError(f"two variables are called {twice!r}; give each a name of its own")
+            raise ValueError(f"two variables are called {quoted(twice)}; give each a name of its own")
         for name, labels in zip(self.names, self.labels, strict=True):
             twice = _first_repeat(labels)
             if twice is not None:
-                raise ValueError(f"two values of variable {name!r} are called {twice!r}; give each a name of its own")
+                raise ValueError(
+                    f"two values of variable {quoted(name)} are called {quoted(twice)}; give each a name of its own"
+                )
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -54,7 +60,7 @@ class Vocabulary:
     def variable(self, name: str) -> int:
         """The number of the variable called ``name``."""
         if name not in self._place:
-            raise ValueError(f"no variable is called {name!r}; {_known('variables', self.names, name)}")
+            raise ValueError(f"no variable is called {quoted(name)}; {_known('variables', self.names, name)}")
         return self._place[name]
 
     @cached_property
@@ -78,11 +84,13 @@ def read_table(
     may_be_empty: Collection[str] = (),
     ignore: Collection[str] = (),
     delimiter: str = ",",
+    unseen_is_missing: bool = False,
 ) -> DataTable:
     """The table of a CSV file whose first line names the variables. Blank lines are skipped, spaces around cells too.
 
     With a ``vocabulary`` (that of a trained system) columns are found by their name, whatever their order; a variable
-    without a column is missing throughout, and a label that it does not have is an error. Without, the labels of each
+    without a column is missing throughout, and a label that it does not have is an error, or (``unseen_is_missing``) a
+    missing value, with one warning that counts them. Without, the labels of each
     column are its vocabulary, in numerical order if all are numbers, else in that of the alphabet; labels 0 and 1 have
     these values even if only one occurs. ``cardinalities``, one a column (those of a structure file): a column of whole
     numbers below its own has them as values, any other at most so many labels. A column without any value is an error
@@ -95,11 +103,13 @@ def read_table(
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in header]
     for name in ignore:
         if name not in header:
-            raise FormatError(where, 1, f"there is no column {name!r} to ignore; {_known('columns', header, name)}")
+            raise FormatError(
+                where, 1, f"there is no column {quoted(name)} to ignore; {_known('columns', header, name)}"
+            )
     kept = [place for place, name in enumerate(header) if name not in ignore]
     header, columns = [header[place] for place in kept], [columns[place] for place in kept]
     if vocabulary is not None:
-        return _with_vocabulary(where, header, columns, lines, vocabulary)
+        return _with_vocabulary(where, header, columns, lines, vocabulary, unseen_is_missing)
     if cardinalities is not None and len(cardinalities) != len(header):
         raise FormatError(
             where,
@@ -109,7 +119,7 @@ def read_table(
         )
     for name in may_be_empty:
         if name not in header:
-            raise FormatError(where, 1, f"there is no column {name!r}; {_known('columns', header, name)}")
+            raise FormatError(where, 1, f"there is no column {quoted(name)}; {_known('columns', header, name)}")
     labels = []
     for place, (name, column) in enumerate(zip(header, columns, strict=True)):
         size = None if cardinalities is None else int(cardinalities[place])
@@ -133,8 +143,8 @@ def write_table(path: PathLike, vocabulary: Vocabulary, values: ArrayLike, *, co
         bad = np.flatnonzero((column < MISSING_VALUE) | (column >= len(labels) - 1))
         if bad.size:
             raise ValueError(
-                f"row {bad[0]} gives variable {vocabulary.names[place]!r} the value {column[bad[0]]}; it has labels "
-                f"for 0 to {len(labels) - 2}"
+                f"row {bad[0]} gives variable {quoted(vocabulary.names[place])} the value {column[bad[0]]}; it has "
+                f"labels for 0 to {len(labels) - 2}"
             )
         texts.append([labels[value] for value in column.tolist()])
     with atomic_write(path) as out:
@@ -157,7 +167,7 @@ def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[
             raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
     twice = _first_repeat(header)
     if twice is not None:
-        raise FormatError(where, line, f"two columns are called {twice!r}; give each variable one column")
+        raise FormatError(where, line, f"two columns are called {quoted(twice)}; give each variable one column")
     rows, lines = [], []
     for line, row in records:
         if len(row) != len(header):
@@ -194,18 +204,19 @@ def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, m
             raise FormatError(
                 where,
                 None,
-                f"column {name!r} has no value in any row, so nothing can be learnt of it; remove the column, or name "
-                "it as hidden",
+                f"column {quoted(name)} has no value in any row, so nothing can be learnt of it; remove the column, or "
+                "name it as hidden",
             )
         return _numbers(2 if size is None else size)
     if size is not None and found <= set(_numbers(size)):
         return _numbers(size)
     if size is not None and len(found) > size:
+        ordered = sorted(found, key=_order)
         raise FormatError(
             where,
             None,
-            f"column {name!r} has {len(found)} different labels ({_some(sorted(found, key=_order))}), its variable in "
-            f"the structure has {size} values; "
+            f"column {quoted(name)} has {len(found)} different labels ({listed(ordered)}), its variable "
+            f"in the structure has {size} values; "
             "merge labels, or give the variable more values",
         )
     if size is None and found <= {"0", "1"}:
@@ -214,26 +225,48 @@ def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, m
 
 
 def _with_vocabulary(
-    where: str, header: Sequence[str], columns: Sequence[Sequence[str]], lines: Sequence[int], vocabulary: Vocabulary
+    where: str,
+    header: Sequence[str],
+    columns: Sequence[Sequence[str]],
+    lines: Sequence[int],
+    vocabulary: Vocabulary,
+    unseen_is_missing: bool = False,
 ) -> DataTable:
+    unseen: list[tuple[int, str, str]] = []  # line, variable, label
     values = np.full((len(lines), len(vocabulary.names)), MISSING_VALUE, dtype=np.int64)
     for name, column in zip(header, columns, strict=True):
-        if name not in vocabulary.names:
+        if name not in vocabulary._place:
             known = _known("variables", vocabulary.names, name)
-            raise FormatError(where, 1, f"there is no variable {name!r}; {known} (or ignore the column)")
+            raise FormatError(where, 1, f"there is no variable {quoted(name)}; {known} (or ignore the column)")
         place = vocabulary.variable(name)
         codes = {label: value for value, label in enumerate(vocabulary.labels[place])} | {"": MISSING_VALUE}
         try:
             values[:, place] = [codes[cell] for cell in column]
         except KeyError:
-            row = next(number for number, cell in enumerate(column) if cell not in codes)
-            raise FormatError(
-                where,
-                lines[row],
-                f"variable {name!r} has no value {column[row]!r}; "
-                f"{_known('values', vocabulary.labels[place], column[row])}",
-            ) from None
+            rows = [number for number, cell in enumerate(column) if cell not in codes]
+            if not unseen_is_missing:
+                raise FormatError(
+                    where,
+                    lines[rows[0]],
+                    f"variable {quoted(name)} has no value {quoted(column[rows[0]])}; "
+                    f"{_known('values', vocabulary.labels[place], column[rows[0]])}",
+                ) from None
+            values[:, place] = [codes.get(cell, MISSING_VALUE) for cell in column]
+            unseen += [(lines[row], name, column[row]) for row in rows]
+    if unseen:
+        _warn_of_unseen(where, unseen, vocabulary)
     return DataTable(vocabulary, values)
+
+
+def _warn_of_unseen(where: str, unseen: Sequence[tuple[int, str, str]], vocabulary: Vocabulary) -> None:
+    line, name, label = min(unseen)
+    known = _known("values", vocabulary.labels[vocabulary.variable(name)], label)
+    warnings.warn(
+        f"{where}: {len(unseen)} cells hold labels that training did not see, the first on line {line} "
+        f"({quoted(label)} in column {quoted(name)}; {known}); they count as missing",
+        DataWarning,
+        stacklevel=callers_level(),
+    )
 
 
 def _numbers(count: int) -> tuple[str, ...]:
@@ -241,14 +274,12 @@ def _numbers(count: int) -> tuple[str, ...]:
 
 
 def _is_number(text: str) -> bool:
-    try:
-        return float(text) == float(text)  # not NaN, which has no place in an order
-    except ValueError:
-        return False
+    return number_in(text) is not None
 
 
 def _order(text: str) -> tuple[float, str]:
-    return (float(text), text) if _is_number(text) else (np.inf, text)
+    number = number_in(text)
+    return (np.inf if number is None else number, text)
 
 
 def _first_repeat(names: Sequence[str]) -> str | None:
@@ -262,10 +293,5 @@ def _first_repeat(names: Sequence[str]) -> str | None:
 
 def _known(what: str, names: Sequence[str], wish: str) -> str:
     """What a message says of the names there are: the nearest one if there is one, else all or some."""
-    near = get_close_matches(wish, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"the {what} are {_some(names)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
+    near = get_close_matches(wish[:_COMPARED], [name[:_COMPARED] for name in names[:_COMPARED]], 1)
+    return f"did you mean {quoted(near[0])}?" if near else f"the {what} are {listed(names)}"

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.formats.files import PathLike, atomic_write
-from loopwise.formats.model import MAXIMUM_AXES, ModelKind, TableModel, check_model
+from loopwise.formats.model import MAXIMUM_AXES, MAXIMUM_OMITTED_ENTRIES, ModelKind, TableModel, check_model
 from loopwise.formats.numbers import Floats, Integers, NumberStream, bounded_product
+from loopwise.formats.quoting import quoted
 
 
 def read_uai(path: PathLike) -> TableModel:
@@ -28,6 +29,7 @@ def read_uai(path: PathLike) -> TableModel:
     scopes = _read_scopes(stream, factors, variables)
     tables = _read_tables(stream, scopes, cardinalities)
     stream.finish()
+    _check_unused(stream, scopes, cardinalities)
     return TableModel(cardinalities, scopes, tables, kind)
 
 
@@ -49,7 +51,22 @@ def _kind(stream: NumberStream) -> ModelKind:
         return ModelKind(stream.word.upper())
     except ValueError:
         kinds = " or ".join(kind.value for kind in ModelKind)
-        raise stream.header_error(f"the file begins with {stream.word!r}; a UAI model begins with {kinds}") from None
+        raise stream.header_error(
+            f"the file begins with {quoted(stream.word)}; a UAI model begins with {kinds}"
+        ) from None
+
+
+def _check_unused(stream: NumberStream, scopes: tuple[tuple[int, ...], ...], cardinalities: Integers) -> None:
+    """Values of variables without a table cost the file nothing, but whoever computes their marginals memory."""
+    unused = np.ones(len(cardinalities), dtype=np.bool_)
+    unused[[variable for scope in scopes for variable in scope]] = False
+    if cardinalities[unused].sum(dtype=np.float64) > MAXIMUM_OMITTED_ENTRIES:
+        largest = int(np.argmax(np.where(unused, cardinalities, 0)))
+        raise stream.error(
+            f"variable {largest} has {cardinalities[largest]} values and no factor; variables without one may have at "
+            f"most {MAXIMUM_OMITTED_ENTRIES} values together",
+            1 + largest,
+        )
 
 
 def _read_scopes(stream: NumberStream, factors: int, variables: int) -> tuple[tuple[int, ...], ...]:

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from loopwise.formats.files import PathLike, atomic_write
-from loopwise.formats.numbers import Floats, Integers, NumberStream
+from loopwise.formats.numbers import Floats, Integers, NumberStream, as_int64
+from loopwise.formats.quoting import quoted, shortened
 
 PROBABILITY_SLACK = 1e-5  # above 1: solvers print rounded single-precision numbers
+ROUNDING = 5e-4  # of each probability in a sum that should be 1: some files have three decimals
 
 
 def read_evidence(path: PathLike, cardinalities: ArrayLike | None = None) -> dict[int, int]:
@@ -41,7 +43,7 @@ def read_evidence(path: PathLike, cardinalities: ArrayLike | None = None) -> dic
     start = stream.position
     pairs = stream.integers(2 * count, "variables and values")
     if cardinalities is not None:
-        _check_evidence(stream, start, pairs, np.asarray(cardinalities))
+        _check_evidence(stream, start, pairs, as_int64("cardinalities", cardinalities))
     evidence: dict[int, int] = {}
     for number, (variable, value) in enumerate(pairs.reshape(-1, 2).tolist()):
         if evidence.setdefault(variable, value) != value:
@@ -55,6 +57,7 @@ def read_evidence(path: PathLike, cardinalities: ArrayLike | None = None) -> dic
 def write_evidence(path: PathLike, evidence: Mapping[int, int]) -> None:
     """One line: the number of observed variables, then variable and value of each."""
     for variable, value in evidence.items():
+        as_int64("evidence", [variable, value])
         if variable < 0 or value < 0:
             raise ValueError(f"evidence gives variable {variable} the value {value}; both must be at least 0")
     numbers = [len(evidence), *(number for pair in sorted(evidence.items()) for number in pair)]
@@ -87,6 +90,12 @@ def read_mar(path: PathLike, cardinalities: ArrayLike | None = None) -> list[Flo
                 f"the probability of value {bad} of variable {variable} is {marginal[bad]}; it must be from 0 to 1",
                 stream.position - size + bad,
             )
+        if not _sums_to_one(marginal):
+            raise stream.error(
+                f"the probabilities of variable {variable} sum to {marginal.sum():.6g}, not to 1; mend the file, or "
+                "have it written anew",
+                stream.position - size,
+            )
         marginals.append(marginal)
     stream.finish()
     return marginals
@@ -100,7 +109,11 @@ def write_mar(path: PathLike, marginals: Sequence[ArrayLike]) -> None:
         fine = (values >= 0) & (values <= 1 + PROBABILITY_SLACK)
         if values.ndim != 1 or not values.size or not fine.all():
             raise ValueError(
-                f"the marginal of variable {variable} must be a row of probabilities, not {values.tolist()}"
+                f"the marginal of variable {variable} must be a row of probabilities, not {shortened(values.tolist())}"
+            )
+        if not _sums_to_one(values):
+            raise ValueError(
+                f"the probabilities of variable {variable} sum to {values.sum():.6g}, not to 1; normalise them"
             )
         words.append(str(values.size))
         words.extend(map(repr, values.tolist()))
@@ -161,15 +174,21 @@ def write_map(path: PathLike, values: ArrayLike) -> None:
     """``MAP``, then on one line the number of variables and their values."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and (not np.issubdtype(array.dtype, np.integer) or array.min() < 0)):
-        raise ValueError(f"values must be one integer of at least 0 for each variable, not {array.tolist()}")
+        raise ValueError(f"values must be one integer of at least 0 for each variable, not {shortened(array.tolist())}")
     with atomic_write(path) as out:
         out.write("MAP\n" + " ".join(map(str, [array.size, *array.tolist()])) + "\n")
+
+
+def _sums_to_one(marginal: Floats) -> bool:
+    return bool(abs(marginal.sum() - 1) <= ROUNDING * max(2, marginal.size) + 1e-9)
 
 
 def _solution(path: PathLike, *headers: str) -> NumberStream:
     stream = NumberStream(path, header=True)
     if stream.word.upper() not in headers:
-        raise stream.header_error(f"the file begins with {stream.word!r}; it should begin with {' or '.join(headers)}")
+        raise stream.header_error(
+            f"the file begins with {quoted(stream.word)}; it should begin with {' or '.join(headers)}"
+        )
     return stream
 
 
@@ -197,7 +216,7 @@ def _holds_marginals(numbers: Floats) -> bool:
 def _expected_cardinalities(stream: NumberStream, variables: int, cardinalities: ArrayLike | None) -> Integers | None:
     if cardinalities is None:
         return None
-    expected = np.asarray(cardinalities, dtype=np.int64)
+    expected = as_int64("cardinalities", cardinalities)
     if len(expected) != variables:
         raise stream.error(
             f"the file has {variables} variables and the model {len(expected)}; is it of another model?",

@@ -13,6 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loopwise.formats.numbers import as_int64
 from loopwise.graph.factor_graph import FactorGraph, Integers, variable_range
 
 FREE = -1  # marks a variable that is not clamped
@@ -110,7 +111,7 @@ def _integers(what: str, values: ArrayLike) -> Integers:
     array = np.asarray(values)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"{what} must hold integers, not {array.dtype}")
-    return array.astype(np.int64)
+    return as_int64(what, array)
 
 
 def _check_values(graph: FactorGraph, values: Integers) -> None:

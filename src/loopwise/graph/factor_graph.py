@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.formats.numbers import as_int64
+
 if TYPE_CHECKING:
     from loopwise.graph.layout import Layout, StructuredMember
     from loopwise.graph.structured.base import StructuredFactor
 
 Integers = NDArray[np.int64]
+
+LARGEST_TOTAL = 2**53  # values of all variables: beyond any memory, and sums of sizes stay exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +276,12 @@ def _checked_cardinalities(cardinalities: ArrayLike) -> Integers:
     bad = np.flatnonzero(array < 1)
     if bad.size:
         raise ValueError(f"variable {bad[0]} has cardinality {array[bad[0]]}; it must be at least 1")
+    most = int(array.max(initial=1))
+    if most * max(1, array.size) >= LARGEST_TOTAL and sum(map(int, array.tolist())) >= LARGEST_TOTAL:
+        raise ValueError(
+            f"variable {int(array.argmax())} has cardinality {most}; all cardinalities together must be below "
+            f"{LARGEST_TOTAL}"
+        )
     return array.astype(np.int64)
 
 
@@ -305,9 +315,7 @@ def _checked_group(name: str, scopes: ArrayLike, cardinalities: Integers) -> Gro
         raise ValueError(f"group {name!r} has no factors: leave it out, or give scopes of shape [0, arity]")
     if array.ndim != 2:
         raise ValueError(f"scopes of group {name!r} must be an array [factors, arity], not of shape {array.shape}")
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"scopes of group {name!r} must be integers, not {array.dtype}")
-    array = array.astype(np.int64)
+    array = as_int64(f"scopes of group {name!r}", array)
     _check_range(name, array, len(cardinalities))
     _check_distinct(name, array)
     shapes = cardinalities[array]  # [factors, arity]
@@ -337,7 +345,7 @@ def _checked_structured(name: str, given: Any, cardinalities: Integers) -> Struc
                 f"structured factor {row} of {name!r} needs the numbers of {factor.arity} variables, not an array "
                 f"{scope.dtype} {scope.shape}"
             )
-        scope = scope.astype(np.int64)
+        scope = as_int64(f"the scope of structured factor {row} of {name!r}", scope)
         _check_range(name, scope[None], len(cardinalities))
         _check_distinct(name, scope[None])
         wrong = np.flatnonzero(cardinalities[scope] != np.array(factor.cardinalities, dtype=np.int64))

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from loopwise.formats.quoting import quoted
 from loopwise.formats.table import DataTable
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
@@ -92,14 +93,20 @@ class Examples:
         for place, size in enumerate(sizes):
             if size > graph.cardinalities[place]:
                 raise ValueError(
-                    f"variable {vocabulary.names[place]!r} has {size} labels in the table and "
+                    f"variable {quoted(vocabulary.names[place])} has {size} labels in the table and "
                     f"{graph.cardinalities[place]} values in the graph; "
                     "both must be the same"
                 )
         predicted, unseen = list(outputs), list(hidden)
+        for what, names in (("outputs", predicted), ("hidden", unseen)):
+            if len(set(names)) < len(names):
+                twice = next(name for place, name in enumerate(names) if name in names[:place])
+                raise ValueError(f"{what} lists {quoted(twice)} twice; name it once")
         for name in predicted:
             if name in unseen:
-                raise ValueError(f"{name!r} is listed both as an output and as hidden; it can be only one of them")
+                raise ValueError(
+                    f"{quoted(name)} is listed both as an output and as hidden; it can be only one of them"
+                )
         if not predicted:
             raise ValueError("no output is named, so there is nothing to predict; name at least one variable")
         roles = np.full(graph.variables, Role.INPUT, dtype=np.int64)

@@ -7,7 +7,7 @@ Stage: learning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ class History:
     def seconds(self) -> float:
         """Time of all epochs of all restarts."""
         return sum(epoch.seconds for epoch in self.epochs)
+
+    def without_times(self) -> History:
+        """The same without the seconds, which no two runs have alike: what saved files keep, so that equal runs give
+        equal files."""
+        return replace(self, epochs=[replace(epoch, seconds=0.0) for epoch in self.epochs])
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and mappings."""

@@ -56,12 +56,16 @@ def test_trees_are_valid_and_their_beliefs_probabilities(trained: Parser) -> Non
         assert [name == "root" for name in tree.relations] == [head == 0 for head in tree.heads]
 
 
-def test_threads_change_nothing(trained: Parser) -> None:
+def test_threads_change_nothing(trained: Parser, tmp_path: Path) -> None:
     again = small(("grandparent", "sibling"), BP(iterations=2))
     again.fit(TRAIN, dev=DEV, epochs=4, rate=0.1, threads=3)
     assert np.array_equal(again.model.weights, trained.model.weights)
     assert np.array_equal(again.labeller.weights, trained.labeller.weights)
     assert [t.sentence.lines for t in again.parse(DEV, threads=2)] == [t.sentence.lines for t in trained.parse(DEV)]
+    assert again.history.seconds != trained.history.seconds  # of the clock: what files must not hold
+    again.save(tmp_path / "again")
+    trained.save(tmp_path / "first")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "first").read_bytes()
 
 
 def test_a_saved_parser_gives_the_same_trees(trained: Parser, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from loopwise.apps.multilabel.scaling import Scaling
-from loopwise.apps.saved import read_saved
+from loopwise.apps.saved import read_saved, written
 from loopwise.apps.tagger.problem import Weights
 from loopwise.apps.tagger.saving import describe_decoder, read_decoder
 from loopwise.formats.files import PathLike
@@ -38,7 +38,7 @@ def save(model: ChainCRF, path: PathLike) -> None:
         "names": None if names is None else names.tolist(),
         "standardize": bool(model.standardize),
         "decoder": describe_decoder(model.decoder_),
-        "trained": repr(model),
+        "trained": written(model),
     }
     tensors = {
         "unary": torch.from_numpy(model.weights_.unary),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.multilabel.arrays import as_inputs
 from loopwise.apps.multilabel.scaling import is_sparse
+from loopwise.formats.quoting import listed, shortened
 from loopwise.graph.factor_graph import Integers
 
 
@@ -94,13 +95,16 @@ def as_labels(given: Any, sequences: Sequences) -> NDArray[Any]:
 def encoded(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
     """Labels as places in ``classes``, which are in order."""
     if labels.dtype.kind != classes.dtype.kind and "U" in (labels.dtype.kind, classes.dtype.kind):
-        raise ValueError(f"labels such as {labels[0]!r} are not of the kind of the classes; use {classes.tolist()[:8]}")
+        raise ValueError(
+            f"labels such as {shortened(repr(labels[0]))} are not of the kind of the classes; use "
+            f"{listed(classes.tolist())}"
+        )
     place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     strange = np.flatnonzero(classes[place] != labels)
     if strange.size:
         raise ValueError(
-            f"element {strange[0]} has the label {labels[strange[0]].item()!r}, which was not seen in training; the "
-            f"classes are {classes.tolist()[:8]}: leave the sequence out, or train again"
+            f"element {strange[0]} has the label {shortened(repr(labels[strange[0]].item()))}, which was not seen in "
+            f"training; the classes are {listed(classes.tolist())}: leave the sequence out, or train again"
         )
     return place.astype(np.int64)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.ways import Way
-from loopwise.formats.coref import CorefDocument, read_coref, write_coref
+from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike
 from loopwise.learn.progress import progress_bar
 from loopwise.walk import Cooling, Learner, MentionDocument, Start, Sweeps, Tally
@@ -190,7 +190,7 @@ class Coref:
         """Writes a file with the entities found, all else as it was; how many documents."""
         known = read_coref(source)
         answers = self.predict(known)
-        write_coref(target, [one.with_entities(found.tolist()) for one, found in zip(known, answers, strict=True)])
+        write_entities(target, known, [answer.tolist() for answer in answers])
         return len(known)
 
     def _fitted(self) -> Featuriser:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from loopwise.apps.estimator import column_names
 from loopwise.apps.mrf.columns import is_missing
 from loopwise.apps.multilabel.scaling import is_sparse
+from loopwise.formats.quoting import listed, quoted, shortened
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers
 
@@ -61,8 +62,8 @@ class Answers:
         strange = np.flatnonzero(known & (found == FREE))
         if strange.size:
             raise ValueError(
-                f"row {strange[0]} of {self.names[place]!r} is {column[strange[0]]!r}, which was not seen in training; "
-                f"its classes are {classes.tolist()[:8]}: leave the row out, or train again"
+                f"row {strange[0]} of {quoted(self.names[place])} is {shortened(repr(column[strange[0]]))}, which was "
+                f"not seen in training; its classes are {listed(classes.tolist())}: leave the row out, or train again"
             )
         return found
 
@@ -110,14 +111,16 @@ def missing_labels(array: NDArray[Any]) -> NDArray[np.bool_]:
 def _classes(name: str, column: NDArray[Any]) -> NDArray[Any]:
     known = column[~missing_labels(column)]
     if not len(known):
-        raise ValueError(f"column {name!r} of y has no label in any row, so there is nothing to learn; leave it out")
+        raise ValueError(
+            f"column {quoted(name)} of y has no label in any row, so there is nothing to learn; leave it out"
+        )
     if known.dtype.kind != "O":
         return np.unique(known)
     try:
         return np.unique(np.array(sorted(set(known.tolist()))))
     except TypeError:
         raise ValueError(
-            f"Unknown label type: column {name!r} of y has labels that cannot be ordered; use one kind of label"
+            f"Unknown label type: column {quoted(name)} of y has labels that cannot be ordered; use one kind of label"
         ) from None
 
 

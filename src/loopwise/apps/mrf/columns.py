@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.multilabel.arrays import as_inputs
 from loopwise.apps.multilabel.scaling import is_sparse
+from loopwise.formats.quoting import quoted
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers
 
@@ -64,8 +65,8 @@ class Texts:
         labels = sorted({cell for cell in column if cell is not None})
         if len(labels) > LABELS:
             raise ValueError(
-                f"column {name!r} has {len(labels)} different labels, more than {LABELS}; leave the column out, or "
-                "put labels together"
+                f"column {quoted(name)} has {len(labels)} different labels, more than {LABELS}; leave the column out, "
+                "or put labels together"
             )
         return Texts(tuple(labels) or ("missing",))
 
@@ -113,7 +114,8 @@ class Columns:
         if numbers is None:
             text = next(cell for cell in cells.tolist() if not is_missing(cell) and not _is_number(cell))
             raise ValueError(
-                f"column {self.names[place]!r} holds {text!r}, in training it held numbers; give NaN if it is missing"
+                f"column {quoted(self.names[place])} holds {quoted(text)}, in training it held numbers; give NaN "
+                "if it is missing"
             )
         return column.codes(numbers)
 

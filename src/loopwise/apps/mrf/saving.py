@@ -15,7 +15,7 @@ from torch import Tensor
 
 from loopwise.apps.mrf.answers import Answers
 from loopwise.apps.mrf.columns import Column, Columns, Numbers, Texts
-from loopwise.apps.saved import read_saved
+from loopwise.apps.saved import read_saved, written
 from loopwise.formats.files import PathLike
 from loopwise.learn.container import write_container
 from loopwise.learn.saving import build_system, describe_system
@@ -37,7 +37,7 @@ def save(model: MRFClassifier, path: PathLike) -> None:
         "classes": [{"type": known.dtype.str, "labels": known.tolist()} for known in answers.classes],
         "flat": answers.flat,
         "outputs": list(answers.names),
-        "trained": repr(model),
+        "trained": written(model),
     }
     write_container(path, tensors, {**description, **own})
 

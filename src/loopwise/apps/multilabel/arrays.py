@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.multilabel.scaling import is_sparse
 from loopwise.apps.multilabel.weights import Integers
+from loopwise.formats.quoting import shortened
 
 
 def as_inputs(given: Any) -> Any:
@@ -96,8 +97,8 @@ class Classes:
             if (codes < 0).any():
                 row = int(np.flatnonzero(codes < 0)[0])
                 raise ValueError(
-                    f"label {place} of example {row} is {table[row, place]!r}, which was not seen in training; "
-                    "leave the example out, or train again"
+                    f"label {place} of example {row} is {shortened(repr(table[row, place]))}, which was not seen in "
+                    "training; leave the example out, or train again"
                 )
             found[:, place] = codes
         return found

@@ -6,6 +6,8 @@ features, which a saved model keeps. Stage: use.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,8 @@ from loopwise.apps.multilabel.weights import Floats, Integers
 from loopwise.formats.arff import ArffTable, Attribute, read_arff, read_label_names
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
+from loopwise.formats.quoting import listed, quoted
+from loopwise.notices import DataWarning, callers_level
 
 
 @dataclass(frozen=True)
@@ -88,17 +92,20 @@ def read_labelled(path: PathLike, labels: PathLike | Sequence[str] | None = None
 
 def columns_of(table: ArffTable, names: Sequence[str], where: str) -> Columns:
     """Labels by name, all other attributes as inputs."""
-    for name in names:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FormatError(where, None, f"the label {quoted(name)} is named twice; name each label once")
         if name not in table.place:
             raise FormatError(
-                where, None, f"there is no attribute {name!r}, which is to be a label; see the names in the file"
+                where, None, f"there is no attribute {quoted(name)}, which is to be a label; see the names in the file"
             )
         values = table.attributes[table.place[name]].values
         if values is not None and set(values) - {"0", "1"}:
             raise FormatError(
-                where, None, f"the label {name!r} has the values {', '.join(values)}; it must be 0 or 1; recode it"
+                where, None, f"the label {quoted(name)} has the values {listed(values)}; it must be 0 or 1; recode it"
             )
-    inputs = tuple(attribute for attribute in table.attributes if attribute.name not in set(names))
+    labels = set(names)
+    inputs = tuple(attribute for attribute in table.attributes if attribute.name not in labels)
     if not inputs:
         raise FormatError(where, None, "all attributes are labels; there is no input; list fewer")
     return Columns(inputs, tuple(names))
@@ -116,7 +123,7 @@ def apply_columns(table: ArffTable, columns: Columns, where: str, *, wants_label
             raise FormatError(
                 where,
                 None,
-                f"there is no attribute {attribute.name!r}, which the model has as an input; "
+                f"there is no attribute {quoted(attribute.name)}, which the model has as an input; "
                 "give files with the attributes of training",
             )
     labels = None
@@ -130,7 +137,9 @@ def _labels(table: ArffTable, names: Sequence[str], where: str, strict: bool) ->
     for place, name in enumerate(names):
         if name not in table.place:
             raise FormatError(
-                where, None, f"there is no attribute {name!r}, which is a label; give files with the labels of training"
+                where,
+                None,
+                f"there is no attribute {quoted(name)}, which is a label; give files with the labels of training",
             )
         cells, values = _column(table, name), table.attributes[table.place[name]].values
         if values == ("1", "0"):
@@ -140,7 +149,9 @@ def _labels(table: ArffTable, names: Sequence[str], where: str, strict: bool) ->
                 return None
             row = int(np.flatnonzero(~np.isin(cells, (0.0, 1.0)))[0])
             raise FormatError(
-                where, None, f"label {name!r} of example {row + 1} is {cells[row]:g}; it must be 0 or 1; recode it"
+                where,
+                None,
+                f"label {quoted(name)} of example {row + 1} is {cells[row]:g}; it must be 0 or 1; recode it",
             )
         found[:, place] = cells
     return found
@@ -156,6 +167,7 @@ def _inputs(table: ArffTable, inputs: Sequence[Attribute], where: str) -> Any:
 
     pieces: list[Any] = []
     single: list[int] = []
+    unseen = 0
 
     def flush() -> None:
         if single:
@@ -169,26 +181,36 @@ def _inputs(table: ArffTable, inputs: Sequence[Attribute], where: str) -> Any:
                 raise FormatError(
                     where,
                     None,
-                    f"attribute {attribute.name!r} is nominal, but the model has numbers; "
+                    f"attribute {quoted(attribute.name)} is nominal, but the model has numbers; "
                     "give files with the attributes of training",
                 )
             single.append(table.place[attribute.name])
             continue
         flush()
-        pieces.append(_indicators(_column(table, attribute.name), own, attribute, where))
+        indicators, count = _indicators(_column(table, attribute.name), own, attribute, where)
+        pieces.append(indicators)
+        unseen += count
     flush()
+    if unseen:
+        warnings.warn(
+            f"{where}: {unseen} cells hold values of attributes that training did not see; they are read as none of "
+            "those it saw",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
     if is_sparse(table.data):
         return sparse.csr_array(sparse.hstack([sparse.csr_array(piece) for piece in pieces]))
     return np.concatenate(pieces, axis=1)
 
 
-def _indicators(cells: Floats, own: Attribute, wanted: Attribute, where: str) -> Floats:
-    """A column a value of ``wanted``; missing cells are missing in all of them."""
+def _indicators(cells: Floats, own: Attribute, wanted: Attribute, where: str) -> tuple[Floats, int]:
+    """A column a value of ``wanted``, and how many cells have another value, which is 0 in all of them; missing cells
+    are missing in all of them."""
     if own.values is None:
         raise FormatError(
             where,
             None,
-            f"attribute {own.name!r} is numeric, but the model has its values by name; "
+            f"attribute {quoted(own.name)} is numeric, but the model has its values by name; "
             "give files with the attributes of training",
         )
     assert wanted.values is not None
@@ -198,4 +220,4 @@ def _indicators(cells: Floats, own: Attribute, wanted: Attribute, where: str) ->
     found[known] = code[cells[known].astype(np.int64)]
     table: Floats = (found[:, None] == np.arange(len(wanted.values))).astype(np.float64)
     table[~known] = np.nan
-    return table
+    return table, int((found[known] < 0).sum())

@@ -17,7 +17,7 @@ from loopwise.apps.multilabel.arrays import Classes
 from loopwise.apps.multilabel.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
 from loopwise.apps.multilabel.scaling import Scaling
 from loopwise.apps.multilabel.weights import LabelWeights
-from loopwise.apps.saved import read_saved
+from loopwise.apps.saved import read_saved, written
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
 from loopwise.learn.container import write_container
@@ -41,7 +41,7 @@ def save(model: MultiLabel, path: PathLike, notes: dict[str, Any] | None) -> Non
         "features": model.n_features_in_,
         "standardize": bool(model.standardize),
         "decoder": _describe(model.decoder_, describer),
-        "trained": repr(model._learner),
+        "trained": written(model._learner),
         "notes": notes or {},
     }
     tensors = {

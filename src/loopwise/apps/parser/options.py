@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loopwise.formats.quoting import quoted
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.inference.base import Inference
@@ -99,7 +100,9 @@ class Structure:
             factors = (factors,)
         wrong = next((name for name in factors if name not in FACTORS), None)
         if wrong is not None:
-            raise ValueError(f"there is no factor {wrong!r}; a parser has {' and '.join(FACTORS)}, or none of them")
+            raise ValueError(
+                f"there is no factor {quoted(wrong)}; a parser has {' and '.join(FACTORS)}, or none of them"
+            )
         return Structure(tuple(name for name in FACTORS if name in factors), projective, single_root)
 
     @property

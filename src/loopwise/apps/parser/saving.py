@@ -51,7 +51,7 @@ def save(parser: Parser, path: PathLike) -> None:
         "pruning": None if parser.pruning is None else dataclasses.asdict(parser.pruning),
         "relations": None if labeller is None else dataclasses.asdict(labeller.templates),
         "vocabulary": parser.vocabulary.to_json(),
-        "history": parser.history.to_json(),
+        "history": parser.history.without_times().to_json(),
     }
     write_container(path, tensors, description)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.saved import read_saved
+from loopwise.apps.saved import read_saved, written
 from loopwise.apps.tagger.decoding import Decoder, Posterior, Viterbi
 from loopwise.apps.tagger.feature_index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.tagger.problem import Weights
@@ -43,7 +43,7 @@ def save(tagger: Tagger, path: PathLike) -> None:
         "hashing": tagger.hashing,
         "labels": list(tagger.labels_),
         "decoder": describe_decoder(Viterbi() if tagger.decoder is None else tagger.decoder),
-        "trained": repr(tagger.learner),
+        "trained": written(tagger.learner),
     }
     write_container(path, tensors, description)
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from loopwise.apps.tagger.attributes import PLACES, attribute, names
+from loopwise.formats.quoting import quoted
 
 BIAS = "bias"
-_PART = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)(?:\[([+-]?[0-9]+)\])?")
+_PART = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)(?:\[([+-]?[0-9]{1,9})\])?")
 _FARTHEST = 20  # words away; a typing error beyond
 
 # A good start for names of people, places and the like; about 30 features a token.
@@ -71,25 +72,27 @@ def parse_templates(text: str) -> tuple[Template, ...]:
     seen: set[Template] = set()
     for template, word in zip(templates, words, strict=True):
         if template in seen:
-            raise ValueError(f"template {word!r} is listed twice; leave one out")
+            raise ValueError(f"template {quoted(word)} is listed twice; leave one out")
         seen.add(template)
     return tuple(templates)
 
 
 def _part(piece: str, word: str) -> Part:
     found = _PART.fullmatch(piece)
-    where = "" if piece == word else f" of template {word!r}"
+    where = "" if piece == word else f" of template {quoted(word)}"
     if found is None:
-        raise ValueError(f"{piece!r}{where} is no attribute; write it like lower[-1], parts joined by |")
+        raise ValueError(f"{quoted(piece)}{where} is no attribute; write it like lower[-1], parts joined by |")
     name, offset = found[1], found[2]
     if name == BIAS or name in PLACES:
         if offset is not None:
-            raise ValueError(f"{piece!r}{where} looks at no single word; leave {found[0][len(name) :]!r} out")
+            raise ValueError(
+                f"{quoted(piece)}{where} looks at no single word; leave {quoted(found[0][len(name) :])} out"
+            )
         return Part(name)
     if attribute(name) is None:
-        close = get_close_matches(name, names(), 1)
+        close = get_close_matches(name[:100], names(), 1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names())}"
-        raise ValueError(f"there is no attribute {name!r}{where}; {hint}")
+        raise ValueError(f"there is no attribute {quoted(name)}{where}; {hint}")
     if abs(int(offset or 0)) > _FARTHEST:
-        raise ValueError(f"{piece!r}{where} looks {abs(int(offset))} words away; at most {_FARTHEST}")
+        raise ValueError(f"{quoted(piece)}{where} looks {abs(int(offset))} words away; at most {_FARTHEST}")
     return Part(name, int(offset or 0))

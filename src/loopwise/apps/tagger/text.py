@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.formats.columns import TaggedText, read_words, split
+from loopwise.formats.quoting import listed, quoted, shortened
 
 Integers = NDArray[np.int64]
 Sentences: TypeAlias = "Sequence[Sequence[str]] | TaggedText | str | os.PathLike[str]"
@@ -39,7 +40,7 @@ class Text:
         for number, sentence in enumerate(sentences):
             if isinstance(sentence, str):
                 raise ValueError(
-                    f"sentence {number} is the text {sentence[:40]!r}; give each sentence as a list of words"
+                    f"sentence {number} is the text {quoted(sentence)}; give each sentence as a list of words"
                 )
         start = _starts(sentences)
         return Text._of_tokens([word for sentence in sentences for word in sentence], start)
@@ -50,7 +51,7 @@ class Text:
         places = np.empty(len(tokens), dtype=np.int32)
         for place, token in enumerate(tokens):
             if not isinstance(token, str):
-                raise ValueError(f"word {place} of the text is {token!r}; words must be text")
+                raise ValueError(f"word {place} of the text is {shortened(repr(token))}; words must be text")
             places[place] = number.setdefault(token, len(number))
         return Text(tuple(number), places, start)
 
@@ -112,6 +113,6 @@ def _starts(sentences: Sequence[Sequence[str]]) -> Integers:
 
 
 def _unknown_tag(tag: str, sentence: int, labels: Sequence[str]) -> str:
-    close = get_close_matches(tag, labels, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(labels[:20])}"
-    return f"sentence {sentence} has the tag {tag!r}, which the tagger does not know; {hint}"
+    close = get_close_matches(tag[:100], labels, 1)
+    hint = f"did you mean {quoted(close[0])}?" if close else f"there are {listed(labels, 20)}"
+    return f"sentence {sentence} has the tag {quoted(tag)}, which the tagger does not know; {hint}"

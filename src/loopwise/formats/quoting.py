@@ -1,0 +1,44 @@
+"""What a message quotes of a file or an option: its beginning where it is long, and how long it is.
+
+In: text. Out: text for a message. Shared by all readers and commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SHOWN_CHARACTERS = 40  # of a quoted cell, name or word
+SHOWN_ITEMS = 8  # of a list
+
+
+def quoted(text: object, most: int = SHOWN_CHARACTERS) -> str:
+    """``text`` in quotation marks; of a long one the first ``most`` characters, and how many there are.
+
+    >>> quoted("B-PER")
+    "'B-PER'"
+    >>> quoted("x" * 5000, 3)
+    "'xxx…' (5000 characters)"
+    """
+    whole = str(text)
+    return repr(whole) if len(whole) <= most else f"{whole[:most] + '…'!r} ({len(whole)} characters)"
+
+
+def shortened(text: object, most: int = SHOWN_CHARACTERS) -> str:
+    """The same without quotation marks, for numbers and for names that stand alone.
+
+    >>> shortened("9" * 5000, 3)
+    '999… (5000 characters)'
+    """
+    whole = str(text)
+    return whole if len(whole) <= most else f"{whole[:most]}… ({len(whole)} characters)"
+
+
+def listed(items: Iterable[object], most: int = SHOWN_ITEMS) -> str:
+    """Quoted items between commas; of a long list the first, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2)
+    "'a', 'b' and 1 more"
+    """
+    everything = list(items)
+    more = f" and {len(everything) - most} more" if len(everything) > most else ""
+    return ", ".join(map(quoted, everything[:most])) + more
