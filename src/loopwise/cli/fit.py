@@ -105,7 +105,12 @@ def fit(
         refuse_idle(context, inference.value, {"iterations": ("bp", "trw", "meanfield")})
         refuse_idle(context, loss.value, {"positive": ("f1",)})
         model, train = _files(files)
-        target = target_of(out, Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX))
+        target = target_of(
+            out,
+            Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX),
+            inputs=(model, train, dev),
+            checkpoint=checkpoint,
+        )
         graph, table = read_training(model, train, structure, named(hidden), named(ignore))
         examples = _examples(graph, table, named(outputs), named(hidden))
         goal, decoder = _goal(loss, positive_values(table.vocabulary, named(outputs), positive))

@@ -122,7 +122,12 @@ def train(
 
         refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, epochs, sweeps, proposal, cap, rate, strength, l2, iterations, loss)
-        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
+        target = target_of(
+            out,
+            Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
+            inputs=(data, labels, dev),
+            checkpoint=checkpoint,
+        )
         examples = read_labelled(data, labels)
         held = None if dev is None else read_for(dev, examples.columns, wants_labels=True)
         model = MultiLabel(way, _decoder(decoder, iterations), standardize, seed=seed)
@@ -152,7 +157,7 @@ def predict(
         from loopwise.apps.multilabel.data import read_for
         from loopwise.formats.files import atomic_write
 
-        target = target_of(out)
+        target = target_of(out, inputs=(model, data))
         trained, columns = _load(model)
         examples = read_for(data, columns, wants_labels=False)
         shares = trained.predict_marginals(examples.inputs) if probabilities or as_json else None

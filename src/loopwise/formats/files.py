@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, cast
 
@@ -87,6 +87,23 @@ def check_target(path: PathLike) -> None:
         raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", os.fspath(path))
     if not os.access(target if os.path.exists(target) and not os.path.isfile(target) else folder, os.W_OK):
         raise PermissionError(errno.EACCES, "permission denied", os.fspath(path))
+
+
+def identity(path: PathLike) -> Hashable | None:
+    """What two paths have in common if and only if they lead to one file or folder, by links of either kind or
+    different spelling; None for devices and pipes, which nothing is lost of when they are written to.
+
+    ``-`` is whatever standard input is, which may be a file. A file that is not there yet goes by its real path.
+
+    >>> identity("./none.uai") == identity("none.uai"), identity("none.uai") == identity("other.uai")
+    (True, False)
+    """
+    try:
+        entry = os.fstat(sys.stdin.fileno()) if os.fspath(path) == STANDARD_STREAM else os.stat(path)
+    except (OSError, ValueError):  # not there; or a standard input that is no file of the system
+        return None if os.fspath(path) == STANDARD_STREAM else os.path.normcase(os.path.realpath(path))
+    lasting = stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)
+    return (entry.st_dev, entry.st_ino) if lasting else None
 
 
 @contextmanager

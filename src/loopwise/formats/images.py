@@ -128,6 +128,13 @@ def _colours() -> list[tuple[int, int, int]]:
 # --- Folders ---------------------------------------------------------------------------------------------------------
 
 
+def picture_files(folder: Path) -> list[Path]:
+    """The files that are read where ``folder`` is given, by name: those of a folder, or the file that it is."""
+    if folder.is_file():
+        return [folder]
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
 def _read_folder(folder: Path, colours: bool = False) -> list[Stored]:
     """The images of a folder, or of one ``.npz`` file, by name.
 
@@ -137,7 +144,7 @@ def _read_folder(folder: Path, colours: bool = False) -> list[Stored]:
         if folder.suffix.lower() == ".npz":
             return [Stored(name, f"{folder}[{name}]", pixels) for name, pixels in sorted(_read_npz(folder).items())]
         return [Stored(folder.stem, str(folder), _read_image(folder, colours))]
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    files = picture_files(folder)
     if not files:
         raise FormatError(str(folder), None, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
     found: dict[str, Stored] = {}
