@@ -86,10 +86,8 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
     """The names in Mulan's list of labels, in order; those of nested labels too."""
     where = display_name(path)
     data = read_bytes(path)
-    if b"<!DOCTYPE" in data or b"<!ENTITY" in data:  # entities could make a small file grow without end
-        raise FormatError(where, None, "the list of labels declares entities, which are not read; remove them")
     try:
-        root = ElementTree.fromstring(data)
+        root = ElementTree.fromstring(data, ElementTree.XMLParser(target=_NoEntities(where)))
     except ElementTree.ParseError as problem:
         line = problem.position[0]
         raise FormatError(where, line, f"this is no XML: {str(problem).split(':')[0]}") from None
@@ -102,6 +100,17 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
     if twice is not None:
         raise FormatError(where, None, f"the label {twice!r} is listed twice; remove one of them")
     return tuple(str(name) for name in names)
+
+
+class _NoEntities(ElementTree.TreeBuilder):
+    """Refuses declarations, by which entities could make a small file grow without end, in any encoding."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def doctype(self, *_: str | None) -> None:
+        raise FormatError(self._where, None, "the list of labels declares entities, which are not read; remove them")
 
 
 # --------------------------------------------------------------------------------------------------------- header

@@ -16,13 +16,15 @@ import sys
 import zlib
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from loopwise.formats.errors import FormatError
+from loopwise.formats.limits import current_limits, too_large
 
 PathLike = str | os.PathLike[str]
 
 STANDARD_STREAM = "-"
+_PIECE = 1 << 20  # bytes unpacked at a time
 
 
 def display_name(path: PathLike) -> str:
@@ -36,7 +38,8 @@ def is_compressed(path: PathLike) -> bool:
 
 @contextmanager
 def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed if its name ends in ``.gz``; :class:`FormatError` if that fails."""
+    """The bytes of a file, decompressed if its name ends in ``.gz``; :class:`FormatError` if that fails, or if they
+    are more than the limit (:mod:`loopwise.formats.limits`)."""
     if os.fspath(path) == STANDARD_STREAM:
         yield sys.stdin.buffer
         return
@@ -46,13 +49,42 @@ def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
         return
     try:
         with gzip.open(path, "rb") as compressed:
-            yield cast("IO[bytes]", compressed)
+            yield io.BufferedReader(_Unpacked(display_name(path), compressed), _PIECE)
     except (gzip.BadGzipFile, zlib.error) as problem:
         raise FormatError(
             display_name(path), None, f"not a valid gzip file although its name ends in .gz ({problem})"
         ) from None
     except EOFError:
         raise FormatError(display_name(path), None, "the compressed data is cut off; copy the file again") from None
+
+
+class _Unpacked(io.RawIOBase):
+    """What a compressed stream holds, up to the limit; one byte more is a :class:`FormatError`."""
+
+    def __init__(self, where: str, stream: gzip.GzipFile) -> None:
+        self._where, self._stream = where, stream
+        self._limit, self._read = current_limits().unpacked, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """All (without a size), or at most ``size`` bytes."""
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(_PIECE), b""))
+        data = self._stream.read(min(size, _PIECE))
+        self._read += len(data)
+        if self._read > self._limit:
+            raise FormatError(self._where, None, too_large(self._limit))
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def read_bytes(path: PathLike) -> bytes:
