@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from apps.parser.toy import toy_sentences
 
 import loopwise as lw
+from apps.parser.toy import toy_sentences
 from loopwise import budget, decode
 from loopwise.apps import ChainCRF, Coref, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
 from loopwise.apps.coref import made_documents
@@ -65,7 +65,9 @@ def _ask_sparse(system: System) -> Answers:
 
 
 def _structured() -> System:
-    graph = lw.FactorGraph([2, 2, 2], {"unary": [[0], [1], [2]]}, {"one": [(lw.graph.structured.ExactlyOne(3), [0, 1, 2])]})
+    graph = lw.FactorGraph(
+        [2, 2, 2], {"unary": [[0], [1], [2]]}, {"one": [(lw.graph.structured.ExactlyOne(3), [0, 1, 2])]}
+    )
     return System(lw.TablePotentials.random(graph, seed=2), lw.BP(iterations=5), decode.Max())
 
 
@@ -104,13 +106,19 @@ def _parser(path: Path) -> None:
 
 KINDS: dict[str, Saved] = {
     "system, BP": Saved(_system(lw.BP(iterations=5), decode.Max()).save, System.load, _ask),
-    "system, TRW": Saved(_system(lw.TRW(iterations=5), decode.ApproximateF(positive=(1,))).save, System.load, _ask),
+    "system, TRW": Saved(
+        _system(lw.TRW(iterations=5), decode.ApproximateF(decode.PerExample(), positive=(1,))).save, System.load, _ask
+    ),
     "system, exact": Saved(_system(lw.Exact(), decode.SoftArgmax()).save, System.load, _ask),
     "system, mean field": Saved(_system(lw.MeanField(iterations=5), decode.Max()).save, System.load, _ask),
     "system, tied": Saved(_system(lw.Auto(), decode.Max(), _tied).save, System.load, _ask),
     "system, sparse": Saved(_sparse().save, System.load, _ask_sparse),
     "system, structured": Saved(_structured().save, System.load, lambda system: [system.predict_marginals().numpy()]),
-    "policy": Saved(lambda path: budget.save(_stopping(), path), budget.load, lambda system: [system.predict_marginals({0: 1}).numpy()]),
+    "policy": Saved(
+        lambda path: budget.save(_stopping(), path),
+        budget.load,
+        lambda system: [system.predict_marginals({0: 1}).numpy()],
+    ),
     "grid": Saved(_grid(), GridCRF.load, lambda model: [model.predict_marginals([_IMAGE])[0]]),
     "grid, convolution": Saved(
         _grid(unary=ConvUnary(2, 1, hidden=(3,)), pair=ContrastPair(2)),
@@ -118,24 +126,36 @@ KINDS: dict[str, Saved] = {
         lambda model: [model.predict_marginals([_IMAGE])[0]],
     ),
     "tagger": Saved(
-        lambda path: Tagger("w[0] is_title[0] bias", learner=Perceptron(2)).fit(_WORDS, _TAGS, progress=False).save(path),
+        lambda path: (
+            Tagger("w[0] is_title[0] bias", learner=Perceptron(2)).fit(_WORDS, _TAGS, progress=False).save(path)
+        ),
         Tagger.load,
         lambda tagger: [tagger.predict(_WORDS), *tagger.predict_marginals(_WORDS)],
     ),
     "tagger, hashed": Saved(
-        lambda path: Tagger("w[0] bias", learner=Perceptron(2), hashing=50).fit(_WORDS, _TAGS, progress=False).save(path),
+        lambda path: (
+            Tagger("w[0] bias", learner=Perceptron(2), hashing=50).fit(_WORDS, _TAGS, progress=False).save(path)
+        ),
         Tagger.load,
         lambda tagger: [tagger.predict(_WORDS), *tagger.predict_marginals(_WORDS)],
     ),
     "chains": Saved(_chains, ChainCRF.load, lambda model: [model.predict([_X[:7]])[0]]),
     "table": Saved(
-        lambda path: MRFClassifier().fit(_X, _Y[:, 0]).save(path), MRFClassifier.load, lambda model: [model.predict_proba(_X)]
+        lambda path: MRFClassifier().fit(_X, _Y[:, 0]).save(path),
+        MRFClassifier.load,
+        lambda model: [model.predict_proba(_X)],
     ),
     "labels": Saved(
-        lambda path: MultiLabel().fit(_X, _Y).save(path), MultiLabel.load, lambda model: [model.predict(_X), model.predict_marginals(_X)]
+        lambda path: MultiLabel().fit(_X, _Y).save(path),
+        MultiLabel.load,
+        lambda model: [model.predict(_X), model.predict_marginals(_X)],
     ),
     "coref": Saved(
-        lambda path: Coref(rounds=1, steps=200, decode_steps=300).fit(made_documents(2, seed=5, mentions=8), progress=False).save(path),
+        lambda path: (
+            Coref(rounds=1, steps=200, decode_steps=300)
+            .fit(made_documents(2, seed=5, mentions=8), progress=False)
+            .save(path)
+        ),
         Coref.load,
         lambda model: model.predict(made_documents(1, seed=6, mentions=8)),
     ),
@@ -144,4 +164,4 @@ KINDS: dict[str, Saved] = {
         Parser.load,
         lambda parser: [tree.marginals for tree in parser.parse(toy_sentences(3, seed=2))],
     ),
-}  # fmt: skip
+}

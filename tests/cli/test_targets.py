@@ -164,3 +164,12 @@ def test_names_of_images_stay_in_the_folder(name: str, pictures: Path) -> None:
     result = invoke("denoise", "predict", pictures / "m.loopwise", pictures / "images.npz", pictures / "out")
     assert_one_sentence(result, "not be in the folder")
     assert not (pictures / "out").exists() and not (pictures / "stray.png").exists()
+
+
+def test_what_could_not_be_loaded_is_refused_before_training() -> None:
+    from loopwise.cli import targets
+    from loopwise.learn import fields
+
+    assert targets.MOST_ITERATIONS == fields.MOST_ITERATIONS
+    result = invoke("fit", "t.csv", "--outputs", "b", "--iterations", 10**9)
+    assert result.exit_code == 2 and "10000000" in result.stderr

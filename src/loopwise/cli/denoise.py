@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each
-from loopwise.cli.targets import check_folder, target_of
+from loopwise.cli.targets import MOST_ITERATIONS, check_folder, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.grid_crf import GridCRF
@@ -104,7 +104,7 @@ def train(
         typer.Option(help="How inference is differentiated.", show_default="perturbation; unroll for meanfield"),
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Inference stops when no marginal changes by more.")] = 1e-5,
-    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.")] = 1000,
+    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.", max=MOST_ITERATIONS)] = 1000,
     iterations: Annotated[int, typer.Option(help="Iterations of L-BFGS at most, for each loss on the way.")] = 100,
     l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None,
     out: Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each, say
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.parser.evaluation import Scores
@@ -61,7 +61,9 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="Where to save the parser.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
-    iterations: Annotated[int, typer.Option(help="Iterations of belief propagation, in training and in use.")] = 4,
+    iterations: Annotated[
+        int, typer.Option(help="Iterations of belief propagation, in training and in use.", max=MOST_ITERATIONS)
+    ] = 4,
     loss: Annotated[LossName, typer.Option(help="What to train for.")] = LossName.L2,
     factors: Annotated[
         str, typer.Option(help="Pairs of arcs to score, separated by commas: grandparent, sibling, or none.")

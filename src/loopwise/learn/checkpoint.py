@@ -82,7 +82,7 @@ def _checksum(packed: Any, tensors: Mapping[str, Tensor]) -> str:
         total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
         if tensor.numel():  # bytes, since NumPy does not have every type of torch
             flat = tensor.clone(memory_format=torch.contiguous_format).reshape(-1)
-            total = zlib.crc32(flat.view(torch.uint8).numpy(), total)
+            total = zlib.crc32(flat.view(torch.uint8).numpy().data, total)
     return f"{total:08x}"
 
 

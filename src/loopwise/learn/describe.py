@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from loopwise.formats.numbers import bounded_product
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.learn.fields import DAMAGE, FieldError, check_options, shown
+from loopwise.learn.fields import DAMAGE, FieldError, check_counts, check_options, shown
 from loopwise.learn.known import KNOWN
 
 _BY_KIND = {known.kind: known for known in KNOWN}
@@ -70,6 +70,8 @@ class Describer:
                 "loopwise's: save system.state_dict() instead, and load it into a system that you build"
             )
         options = known.options(value)
+        if not known.sized:
+            check_counts(known.kind, options, path)
         return {
             "class": known.name,
             "options": {name: self.describe(option, f"{path}.{name}") for name, option in options.items()},
@@ -128,6 +130,9 @@ class Builder:
             raise FieldError(path, f"names a class {name!r} that this version of loopwise does not know")
         known = _BY_NAME[name]
         built = {str(key): self.build(option, f"{path}.{key}") for key, option in options.items()}
+        graph = built.get("graph", self.graph)
+        if graph is not self.graph and graph is not None:
+            raise FieldError(f"{path}.graph", f"must be the graph of the system, not {shown(graph)}")
         if known.sized:
             self._check_sizes(built, path)
         else:

@@ -26,6 +26,7 @@ from loopwise.formats.files import PathLike, display_name
 
 MOST_ITERATIONS = 10_000_000  # of anything a file asks for: a sweep of the smallest model takes about a microsecond
 LARGEST = 2**63 - 1
+LARGEST_WEIGHT = 1e100
 WIDE = 1024  # letters of a class that are allowed whatever the classes are
 SHOWN = 60  # characters of a wrong value in a message
 # What building from a damaged description can raise; everything else is a fault of the program.
@@ -220,10 +221,14 @@ class Record:
         return value
 
 
-def check_weights(tensors: Mapping[str, Tensor], *, logarithms: Collection[str] = ()) -> None:
+def check_weights(
+    tensors: Mapping[str, Tensor], *, logarithms: Collection[str] = (), unset: Collection[str] = ()
+) -> None:
     """A ``ValueError`` unless all are real numbers, and finite.
 
-    ``logarithms``: names of tensors that may hold -inf, the logarithm of a potential of 0. None may hold +inf or NaN.
+    ``logarithms``: names of tensors that may hold -inf, the logarithm of a potential of 0; other weights are at most
+    :data:`LARGEST_WEIGHT`, since sums of larger ones overflow. ``unset``: of those that are NaN until they are known.
+    None may hold +inf.
     """
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
@@ -231,10 +236,16 @@ def check_weights(tensors: Mapping[str, Tensor], *, logarithms: Collection[str] 
         fine = torch.isfinite(tensor)
         if name in logarithms:
             fine |= tensor == -math.inf
+        else:  # in double precision, since the bound itself is infinite in others
+            fine &= tensor.double().abs() <= LARGEST_WEIGHT
+        if name in unset:
+            fine |= torch.isnan(tensor)
         if not bool(fine.all()):
             place = torch.nonzero(~fine.reshape(-1))[0].item()
             value = tensor.reshape(-1)[int(place)].item()
-            raise ValueError(f"the tensor {name!r} holds {value} (number {place}); weights must be finite")
+            raise ValueError(
+                f"the tensor {name!r} holds {value} (number {place}); weights must be finite, to {LARGEST_WEIGHT:g}"
+            )
 
 
 def check_shapes(wanted: Mapping[str, Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
@@ -251,8 +262,8 @@ def check_options(kind: Any, options: Mapping[str, Any], path: str) -> None:
     """A :class:`FieldError` about the first option that ``kind`` does not have, or whose type or range is not that of
     its annotation.
 
-    Counts are at most :data:`MOST_ITERATIONS` (a seed may be any whole number); numbers are not NaN, and infinite only
-    where they are limits or tolerances.
+    Counts are at most :data:`MOST_ITERATIONS` (a seed may be any whole number); numbers are not NaN, infinite only
+    where they are limits or tolerances, and limits are above 0.
     """
     hints = _hints(kind)
     for name, value in options.items():
@@ -266,10 +277,21 @@ def check_options(kind: Any, options: Mapping[str, Any], path: str) -> None:
         _check_range(name, value, f"{path}.{name}", MOST_ITERATIONS if counted else LARGEST)
 
 
+def check_counts(kind: Any, options: Mapping[str, Any], path: str) -> None:
+    """A :class:`FieldError` about a count above :data:`MOST_ITERATIONS`: on saving, so that the file can be loaded."""
+    hints = _hints(kind) or {}
+    for name, value in options.items():
+        counts = isinstance(value, int | np.integer) and not isinstance(value, bool) and name != "seed"
+        if counts and value > MOST_ITERATIONS and not _fits(0.5, hints.get(name, float)):
+            raise FieldError(f"{path}.{name}", f"is {value}; a file holds at most {MOST_ITERATIONS}: set it lower")
+
+
 def _check_range(name: str, value: Any, path: str, most: int) -> None:
     unlimited = value == math.inf and ("limit" in name or name == "tolerance") if isinstance(value, float) else False
     if isinstance(value, float) and not math.isfinite(value) and not unlimited:
         raise FieldError(path, f"must be a finite number, not {value}")
+    if isinstance(value, int | float) and value <= 0 and ("limit" in name or name == "rho"):
+        raise FieldError(path, f"must be above 0, not {shown(value)}")
     if isinstance(value, int) and not -most <= value <= most:
         raise FieldError(path, f"must be a whole number of at most {most}, not {shown(value)}")
     if isinstance(value, tuple):

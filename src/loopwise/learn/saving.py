@@ -6,12 +6,14 @@ In: a system, a path. Out: weights, graph and vocabulary as tensors and JSON in 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from loopwise.decode.threshold import PerCorpus
 from loopwise.formats.files import PathLike
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.factor_graph import FactorGraph, Integers
@@ -28,6 +30,7 @@ from loopwise.learn.fields import (
     shown,
 )
 from loopwise.learn.system import System
+from loopwise.potentials.sparse import SparsePotentials
 
 PARTS = ("potentials", "inference", "decoder")
 MOST_STATES = 100_000_000  # values of all variables together: a belief each takes 800 MB
@@ -89,23 +92,31 @@ def build_system(told: Record) -> System:
     parts = {name: builder.build(given.raw(name), given.name(name)) for name in PARTS}
     roles = told.items("roles", Record.whole) if "roles" in told else None
     system = System(**parts, graph=graph, vocabulary=_vocabulary(told), roles=roles)
+    _check_positive(system)
     wanted = system.state_dict()
     if set(state) != set(wanted):
         raise FieldError("state", f"lists {shown(sorted(state))}, but there are weights {shown(sorted(wanted))}")
     check_shapes({name: tensor.shape for name, tensor in wanted.items()}, state)
+    unset = {f"{name}.kappa" for name, module in system.named_modules() if isinstance(module, PerCorpus)}
+    check_weights({name: tensor for name, tensor in state.items() if name not in _tables(state)}, unset=unset)
     system.load_state_dict(state)
     return system
 
 
 def _state(told: Record) -> dict[str, Tensor]:
-    """The trained tensors, all finite but for logarithms of potentials that are 0."""
+    """The trained tensors; those of tables are finite but for logarithms of potentials that are 0."""
     missing = next((name for name in told.texts("state") if name not in told.tensors), None)
     if missing is not None:
         raise FieldError("state", f"names a tensor {missing!r} that the file does not hold")
     state = {name: told.tensors[name] for name in told.texts("state")}
-    tables = {name for name in state if name.startswith("potentials.tables.")}  # of TablePotentials and TiedTables
-    check_weights(state, logarithms=tables)
+    tables = _tables(state)
+    check_weights({name: state[name] for name in tables}, logarithms=tables)
     return state
+
+
+def _tables(state: Mapping[str, Tensor]) -> list[str]:
+    """The tensors of TablePotentials and TiedTables."""
+    return [name for name in state if name.startswith("potentials.tables.")]
 
 
 def _check_potentials(given: Record, state: dict[str, Tensor], builder: Builder) -> None:
@@ -115,13 +126,33 @@ def _check_potentials(given: Record, state: dict[str, Tensor], builder: Builder)
     if not isinstance(outline, nn.Module):
         raise FieldError(given.name("potentials"), f"describes no potentials but {shown(outline)}")
     check_shapes({f"potentials.{name}": tensor.shape for name, tensor in outline.state_dict().items()}, state)
+    if isinstance(outline, SparsePotentials):
+        mine = {group.name: group.shape for group in builder.graph.groups}
+        theirs = {name: group.shape for name, group in outline.groups.items()}
+        if mine != theirs:
+            raise FieldError(given.name("potentials.groups"), f"are {shown(theirs)}, but the graph has {shown(mine)}")
 
 
 def _vocabulary(told: Record) -> Vocabulary | None:
     if "vocabulary" not in told:
         return None
     given = told.record("vocabulary")
-    return Vocabulary(given.texts("names"), given.items("labels", Record.texts))
+    names, labels = given.texts("names"), given.items("labels", Record.texts)
+    try:
+        return Vocabulary(names, labels)
+    except ValueError as problem:
+        raise FieldError("vocabulary", f"does not fit: {problem}") from None
+
+
+def _check_positive(system: System) -> None:
+    """Labels that a decoder counts, which it looks at only when it is used."""
+    positive = getattr(system.decoder, "positive", None)
+    labels = positive if isinstance(positive, tuple) else () if positive is None else (positive,)
+    values = int(system.graph.cardinalities.max(initial=1))
+    if positive is not None and not (labels and all(0 <= label < values for label in labels)):
+        raise FieldError(
+            "system.decoder.positive", f"must be values of variables, 0 to {values - 1}, not {shown(positive)}"
+        )
 
 
 def _describe_graph(graph: FactorGraph, describer: Describer) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from loopwise.apps.coref.estimator import Coref
 
 APP = "Coref"
-MOST_STEPS = 1_000_000_000  # of a search: some minutes
+MOST_RESTARTS = 1000
+MOST_STEPS = 100_000_000  # of a search: about a minute
 
 
 def save(coref: Coref, path: PathLike) -> None:
@@ -49,6 +50,8 @@ def save(coref: Coref, path: PathLike) -> None:
         "seed": coref.seed,
         "trained": coref.way.name,
     }
+    _steps(Record(description["decode_steps"], path="decode_steps"))  # as loading will
+    Record(description).whole("restarts", 1, MOST_RESTARTS)
     write_container(path, tensors, description)
 
 
@@ -76,7 +79,7 @@ def _build(kind: type[Coref], told: Record) -> Coref:
     coref = kind(
         decode_steps=_steps(told.record("decode_steps")),
         cooling=Cooling(*temperatures),
-        restarts=told.whole("restarts", 1),
+        restarts=told.whole("restarts", 1, MOST_RESTARTS),
         setwise=featuriser.setwise,
         types=bool(types),
         seed=told.whole("seed", 0, LARGEST),

@@ -17,9 +17,10 @@ from loopwise.apps.grid_crf.unary import AffineUnary, ConvUnary
 from loopwise.apps.saved import read_saved
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import grid
+from loopwise.inference.base import Inference
 from loopwise.learn.container import write_container
 from loopwise.learn.describe import Builder, Describer
-from loopwise.learn.fields import FieldError, Record, check_options, check_shapes, check_weights
+from loopwise.learn.fields import FieldError, Record, check_options, check_shapes, check_weights, shown
 
 if TYPE_CHECKING:
     from loopwise.apps.grid_crf.estimator import GridCRF
@@ -67,6 +68,8 @@ def _build(kind: type[GridCRF], told: Record) -> GridCRF:
     unary, pair = (_build_module(told.record(name), name, states, channels) for name in ("unary", "pair"))
     check_weights({name: told.tensors[name] for name in told.tensors if name.startswith(("unary.", "pair."))})
     inference = Builder(grid(1, 1), told.tensors).build(told.raw("inference"), "inference")
+    if not isinstance(inference, Inference):
+        raise FieldError("inference", f"must describe an inference method, not {shown(inference)}")
     model = kind(states=states, neighbours=neighbours, unary=unary, pair=pair, inference=inference)
     potentials = model.begin(channels)
     potentials.load_state_dict({name: told.tensors[name] for name in potentials.state_dict()})

@@ -22,7 +22,7 @@ from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
 from loopwise.learn.container import write_container
 from loopwise.learn.describe import Builder, Describer
-from loopwise.learn.fields import LARGEST, FieldError, Record, check_options, shown
+from loopwise.learn.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel.estimator import MultiLabel
@@ -87,7 +87,10 @@ def _classes(told: Record, name: str) -> NDArray[Any]:
     kinds = {type(item) for item in found} if isinstance(found, list) else set()
     if len(kinds) != 1 or not kinds <= {bool, int, float, str} or not 1 <= len(set(found)) == len(found) <= 2:
         raise FieldError(told.name(name), f"must be one or two classes of one type, not {shown(found)}")
-    return np.array(found)
+    made = np.array(found)
+    if made.dtype.kind not in "biufU":
+        raise FieldError(told.name(name), f"has a class that is too large a number, {shown(found)}")
+    return made
 
 
 def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
@@ -106,6 +109,7 @@ def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
             options[field.name] = describer.describe(value, "inference")
         else:
             options[field.name] = value
+    check_counts(type(decoder), options, "decoder")
     return {"class": name, "options": options}
 
 

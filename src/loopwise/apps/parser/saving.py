@@ -26,7 +26,7 @@ from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
 from loopwise.learn.container import read_container, refuse_kind, write_container
-from loopwise.learn.fields import DAMAGE, FieldError, Record, check_options, damaged, shown
+from loopwise.learn.fields import DAMAGE, FieldError, Record, check_counts, check_options, damaged, shown
 from loopwise.learn.history import History
 
 KIND = "parser"
@@ -149,7 +149,9 @@ def _get(told: Record, name: str, size: int) -> Floats:
 
 def _inference_json(inference: Inference) -> dict[str, Any]:
     if isinstance(inference, BP):
-        return {"iterations": inference.iterations, "tolerance": inference.tolerance}
+        json = {"iterations": inference.iterations, "tolerance": inference.tolerance}
+        check_counts(BP, json, "inference")
+        return json
     return {"exact": True}
 
 
