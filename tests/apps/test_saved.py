@@ -193,6 +193,16 @@ def test_logarithms_of_zero_are_kept(tmp_path: Path) -> None:
     assert System.load(path).potentials.tables[0].min() == -float("inf")
 
 
+def test_a_few_weights_for_many_cells(tmp_path: Path) -> None:
+    import loopwise as lw
+    from loopwise.potentials.sparse import SparseGroup, SparsePotentials
+
+    model = SparsePotentials({"pair": SparseGroup((30, 30), 1, columns=tuple([0, *[-1] * 29, -1] * 29 + [0]))})
+    model.graph = lw.FactorGraph([30, 30], {"pair": [[0, 1]]})
+    System(model, lw.BP()).save(tmp_path / "m")
+    assert System.load(tmp_path / "m").potentials.groups == model.groups
+
+
 def test_what_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
     import loopwise as lw
 

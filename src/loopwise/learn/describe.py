@@ -143,8 +143,9 @@ class Builder:
             raise FieldError(path, f"describes no {name}: {' '.join(str(problem).split())}") from None
 
     def _check_sizes(self, options: Mapping[str, Any], path: str) -> None:
-        """Sizes of weights: no file holds fewer numbers than it says that there are."""
+        """Sizes of weights, which are at most the numbers that the file holds; cells that share a column are listed."""
         stored = sum(tensor.numel() for tensor in self.tensors.values())
+        stored += len(options["columns"]) if isinstance(options.get("columns"), tuple) else 0
         for name, value in options.items():
             sizes = value if isinstance(value, tuple) else (value,)
             if value is None or isinstance(value, str):
