@@ -173,3 +173,15 @@ def test_what_could_not_be_loaded_is_refused_before_training() -> None:
     assert targets.MOST_ITERATIONS == fields.MOST_ITERATIONS
     result = invoke("fit", "t.csv", "--outputs", "b", "--iterations", 10**9)
     assert result.exit_code == 2 and "10000000" in result.stderr
+
+
+def test_functions_that_go_from_file_to_file_spare_the_source(tmp_path: Path) -> None:
+    from loopwise.apps import Coref, Parser, Tagger
+
+    source = tmp_path / "text"
+    source.write_text(OTHER)
+    for call in (Parser().parse_file, Tagger().tag_file, Coref().resolve_file):
+        with pytest.raises(ValueError, match=r"the same as the input .*, which writing would destroy"):
+            call(source, linked(source))
+        (tmp_path / "link-text").unlink()
+    assert source.read_text() == OTHER

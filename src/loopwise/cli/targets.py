@@ -6,7 +6,7 @@ written there: an ``OSError``, or a ``ValueError`` where writing would destroy a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 STANDARD_OUTPUT = Path("-")
@@ -41,22 +41,10 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
 
 
 def check_apart(outputs: Sequence[tuple[str, Path]], inputs: Iterable[Path | None]) -> None:
-    """A ``ValueError`` if an output (what messages call it, where it is) is one of the inputs or another output.
+    """:func:`loopwise.formats.files.check_apart` for the inputs that were given."""
+    from loopwise.formats import files
 
-    Paths are compared by the files they lead to (:func:`loopwise.formats.files.identity`).
-    """
-    from loopwise.formats.files import display_name, identity
-
-    taken: dict[Hashable, str] = {identity(path): f"the input {display_name(path)}" for path in inputs if path}
-    taken.pop(None, None)  # devices and pipes
-    for name, path in outputs:
-        if path == STANDARD_OUTPUT:
-            continue
-        file = identity(path)
-        if file in taken:
-            raise ValueError(f"{name} is the same as {taken[file]}, which writing would destroy; give another name")
-        if file is not None:
-            taken[file] = name
+    files.check_apart(outputs, [path for path in inputs if path is not None])
 
 
 def check_folder(folder: Path, names: Sequence[str], inputs: Iterable[Path | None]) -> list[Path]:

@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
@@ -136,6 +136,21 @@ def identity(path: PathLike) -> Hashable | None:
         return None if os.fspath(path) == STANDARD_STREAM else os.path.normcase(os.path.realpath(path))
     lasting = stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)
     return (entry.st_dev, entry.st_ino) if lasting else None
+
+
+def check_apart(outputs: Sequence[tuple[str, PathLike]], inputs: Iterable[PathLike]) -> None:
+    """A ``ValueError`` if an output (what messages call it, where it is) is one of the inputs or another output.
+
+    Paths are compared by the files they lead to (:func:`identity`).
+    """
+    taken: dict[Hashable, str] = {identity(path): f"the input {display_name(path)}" for path in inputs}
+    taken.pop(None, None)  # devices and pipes
+    for name, path in outputs:
+        file = None if os.fspath(path) == STANDARD_STREAM else identity(path)
+        if file in taken:
+            raise ValueError(f"{name} is the same as {taken[file]}, which writing would destroy; give another name")
+        if file is not None:
+            taken[file] = name
 
 
 @contextmanager
