@@ -58,5 +58,5 @@ def test_mistakes(tmp_path: Path) -> None:
     tensors, description = read_container(path)
     del tensors["policy.weights"]
     write_container(path, tensors, {key: description[key] for key in description})
-    with pytest.raises(FormatError, match="policy of the system in the file is damaged"):
+    with pytest.raises(FormatError, match=r"policy in the file is damaged: the tensor 'policy\.weights'"):
         budget.load(path)

@@ -88,8 +88,9 @@ def test_templates_from_a_file_and_going_on(folder: Path, tmp_path: Path, monkey
     said = succeed(*train).stdout
     assert "saved train.loopwise" in said and "sentences" in said
     more = ("train", folder / "train.conll.gz", "--start", "train.loopwise", "--iterations", 5)
+    assert_one_sentence(invoke(*more), "the default --out train.loopwise", "the input train.loopwise")
     assert json.loads(succeed(*more, "--out", "more.loopwise", "--json").stdout)["history"]["epochs"]
-    assert_one_sentence(invoke(*more, "--templates", "w[0]"), "--start")
+    assert_one_sentence(invoke(*more, "--out", "new", "--templates", "w[0]"), "--start")
 
 
 def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path) -> None:

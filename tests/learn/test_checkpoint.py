@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import loopwise as lw
 from loopwise.formats import FormatError
 from loopwise.learn import Epoch, Examples, History, System, fit, hybrid, staged
 from loopwise.learn.checkpoint import read_checkpoint, write_checkpoint
+from loopwise.learn.container import read_container, write_container
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 GRAPH = lw.random_mrf(8, 14, seed=3, unary=True)
@@ -205,6 +207,27 @@ def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
         fit(fresh(), data(), lw.loss.MSE(), checkpoint=path)
     with pytest.raises(FileNotFoundError):
         fit(fresh(), data(), lw.loss.MSE(), batch=8, epochs=1, checkpoint=tmp_path / "nowhere" / "run")
+
+
+def test_a_damaged_state_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    state = {"epoch": 3, "rate": 0.5, "weights": torch.arange(4.0), "names": ["a"]}
+    write_checkpoint(path, {"goal": "x"}, state)
+    tensors, description = read_container(path)
+    weights = tensors["state/weights"]
+    other = [{"state/weights": weights + 1}, {"state/weights": weights.double()}, {"state/weights": weights[:2]}, {}]
+    for damaged in other:
+        write_container(path, damaged, description)
+        with pytest.raises(FormatError, match="run: the state in the checkpoint is damaged"):
+            read_checkpoint(path, {"goal": "x"})
+    text = json.dumps(description["state"])
+    for old, new in (("3", "4"), ("0.5", '"x"'), ('"a"', "null"), ('"epoch"', '"epochs"'), ("mapping", "tuple")):
+        write_container(path, tensors, {**description, "state": json.loads(text.replace(old, new))})
+        with pytest.raises(FormatError, match="damaged"):
+            read_checkpoint(path, {"goal": "x"})
+    description.pop("checksum")  # as checkpoints were before they had one
+    write_container(path, tensors, description)
+    assert read_checkpoint(path, {"goal": "x"})["epoch"] == 3
 
 
 def test_the_last_good_checkpoint_survives_a_loss_that_is_not_finite(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP, Engine
+from loopwise.learn.fields import DAMAGE, FieldError, check_options
 from loopwise.potentials.tables import TablePotentials
 
 KIND = "loopwise run time"
@@ -81,12 +82,14 @@ class Nanoseconds(Cost):
             stored: dict[str, Any] = json.loads(read_text(path))
             if stored.pop("kind") != KIND:
                 raise KeyError
+            check_options(Nanoseconds, stored, KIND)
             return Nanoseconds(**stored)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        except DAMAGE as problem:
             if isinstance(problem, FormatError):
                 raise
+            reason = f" ({problem})" if isinstance(problem, FieldError) else ""
             raise FormatError(
-                display_name(path), None, "this is no file of run times; calibrate again and save it"
+                display_name(path), None, f"this is no file of run times{reason}; calibrate again and save it"
             ) from None
 
 

@@ -9,16 +9,23 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from torch import Tensor
-
 from loopwise.budget import features as kinds
 from loopwise.budget.features import Feature
 from loopwise.budget.policy import Policy
 from loopwise.budget.stopping import Stopping
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
+from loopwise.formats.files import PathLike
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.learn.container import read_container, write_container
+from loopwise.learn.fields import (
+    DAMAGE,
+    FieldError,
+    Record,
+    check_options,
+    check_shapes,
+    check_weights,
+    damaged,
+    shown,
+)
 from loopwise.learn.saving import build_system, describe_system
 from loopwise.learn.system import System
 
@@ -57,25 +64,36 @@ def load(path: PathLike) -> System:
     if "stopping" not in description:
         return System.load(path)
     try:
-        system = build_system(tensors, description)
-        stopping = description["stopping"]
-        policy = Policy([_BY_NAME[kind](**options) for kind, options in stopping["features"]])
-        policy.load_state_dict(_policy_state(tensors))
+        told = Record(description, tensors)
+        stopping = told.record("stopping")
+        policy = _policy(stopping)
+        system = build_system(told)
         method = system.inference
         if not isinstance(method, MessagePassing):
-            raise ValueError("its inference has no sweeps")
-        inference = Stopping(method, policy, bool(stopping["detach_features"]))
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as problem:
-        raise FormatError(
-            display_name(path),
-            None,
-            f"the policy of the system in the file is damaged: {' '.join(str(problem).split())}",
-        ) from None
+            raise FieldError("system.inference", "has no sweeps to stop after")
+        inference = Stopping(method, policy, stopping.flag("detach_features"))
+    except DAMAGE as problem:
+        raise damaged(path, "system and its policy", problem) from None
     return System(system.potentials, inference, system.decoder, vocabulary=system.vocabulary, roles=system.roles)
 
 
-def _policy_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
+def _policy(stopping: Record) -> Policy:
+    policy = Policy(stopping.items("features", _feature))
+    check_shapes({PREFIX + name: tensor.shape for name, tensor in policy.state_dict().items()}, stopping.tensors)
+    state = {name: stopping.tensors[PREFIX + name] for name in policy.state_dict()}
+    check_weights({PREFIX + name: tensor for name, tensor in state.items()})
+    if not bool((state["scale"] > 0).all()):
+        raise ValueError(f"the tensor {PREFIX + 'scale'!r} must be above 0")
+    policy.load_state_dict(state)
+    return policy
+
+
+def _feature(told: Record, name: str) -> Feature:
+    pair = told.raw(name)
+    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], dict) and pair[0] in _BY_NAME):
+        raise FieldError(told.name(name), f"is {shown(pair)}, which describes no feature that this version knows")
+    check_options(_BY_NAME[pair[0]], pair[1], told.name(name))
+    return _BY_NAME[pair[0]](**pair[1])
 
 
 def _describe(feature: Feature) -> list[Any]:

@@ -20,6 +20,7 @@ import typer
 from loopwise.cli.messages import is_interactive, one_line_each
 from loopwise.cli.methods import Choice, Method, ScheduleName, Task
 from loopwise.cli.problem import read_problem
+from loopwise.cli.targets import check_outputs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,6 +76,7 @@ def compare_gradients(
     """Error, time and memory of every gradient estimator on a model file, and which are not valid there."""
     with one_line_each():
         choice = Choice(Method(method.value), Task.MAR, seed, iterations, tolerance, damping, schedule)
+        check_outputs({"--plot": plot}, inputs=(model, evidence))
         graph, potentials, observed, sizes = read_problem(model, evidence)
         from loopwise.compare.gradients import compare_gradients as compare
         from loopwise.compare.losses import random_labelling

@@ -79,7 +79,9 @@ def train(
 
         if jobs < 1:
             raise ValueError(f"--jobs must be at least 1, not {jobs}")
-        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
+        target = target_of(
+            out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX), inputs=(data, dev), checkpoint=checkpoint
+        )
         documents = read_coref(data)
         held_out = None if dev is None else read_coref(dev)
         model = Coref(
@@ -111,7 +113,7 @@ def predict(
         from loopwise.formats.coref import read_coref, write_entities
         from loopwise.formats.files import atomic_write
 
-        target = target_of(out)
+        target = target_of(out, inputs=(model, data))
         trained, documents = _load(model, seed), read_coref(data)
         if not any(document.mentions for document in documents):
             say(f"warning: {data} marks no mention (Entity= in the last column), and mentions are not looked for")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import MOST_ITERATIONS, check_folder, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.grid_crf import GridCRF
@@ -104,7 +104,7 @@ def train(
         typer.Option(help="How inference is differentiated.", show_default="perturbation; unroll for meanfield"),
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Inference stops when no marginal changes by more.")] = 1e-5,
-    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.")] = 1000,
+    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.", max=MOST_ITERATIONS)] = 1000,
     iterations: Annotated[int, typer.Option(help="Iterations of L-BFGS at most, for each loss on the way.")] = 100,
     l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None,
     out: Annotated[
@@ -116,11 +116,12 @@ def train(
     """Train a model on images and their labels."""
     with one_line_each():
         from loopwise.apps.grid_crf import GridCRF
-        from loopwise.formats.images import read_pictures
+        from loopwise.formats.images import picture_files, read_pictures
         from loopwise.potentials.priors import L2
 
         folder = images.resolve()
-        target = target_of(out, folder.parent / (folder.stem + SUFFIX))
+        read = [file for given in (images, labels, masks) if given is not None for file in picture_files(given)]
+        target = target_of(out, folder.parent / (folder.stem + SUFFIX), inputs=read)
         values, empty = _numbers("--label-values", label_values), _numbers("--void", void) or []
         if values is not None and len(values) != states:
             raise ValueError(f"--label-values lists {len(values)} numbers for --states {states}; give one for each")
@@ -155,20 +156,20 @@ def predict(
     """Predict the label of every pixel."""
     with one_line_each():
         from loopwise.apps.grid_crf import GridCRF
-        from loopwise.formats.images import read_pictures, write_labels, write_marginals
+        from loopwise.formats.images import picture_files, read_pictures, write_labels, write_marginals
 
         trained, notes = GridCRF.load_with_notes(model)
         data = read_pictures(images)
+        endings = (".png", ".npz") if marginals else (".png",)
+        names = [name + ending for name in data.names for ending in endings]
+        files = check_folder(out, names, [model, images, *picture_files(images)])
         beliefs = trained.predict_marginals(data.images)
         out.mkdir(parents=True, exist_ok=True)
-        files = []
-        for name, belief in zip(data.names, beliefs, strict=True):
-            files.append(str(out / f"{name}.png"))
-            write_labels(files[-1], belief.argmax(-1), notes.get("label_values"))
+        for place, belief in enumerate(beliefs):
+            write_labels(files[place * len(endings)], belief.argmax(-1), notes.get("label_values"))
             if marginals:
-                files.append(str(out / f"{name}.npz"))
-                write_marginals(files[-1], belief)
-        typer.echo(json.dumps({"files": files}) if as_json else f"wrote {len(files)} files to {out}")
+                write_marginals(files[place * len(endings) + 1], belief)
+        typer.echo(json.dumps({"files": [*map(str, files)]}) if as_json else f"wrote {len(files)} files to {out}")
 
 
 @denoise.command()

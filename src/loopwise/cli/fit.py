@@ -15,7 +15,7 @@ import typer
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.tables import MODELS, SHAPES, named, positive_values, read_examples, read_training
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
     from loopwise.formats.table import DataTable
@@ -78,7 +78,7 @@ def fit(
         str | None, typer.Option(help="The label that f1 counts.", show_default="all but the first")
     ] = None,
     inference: Annotated[MethodName, typer.Option(help="Inference, in training and in use.")] = MethodName.BP,
-    iterations: Annotated[int, typer.Option(help="Sweeps of inference.")] = 10,
+    iterations: Annotated[int, typer.Option(help="Sweeps of inference.", max=MOST_ITERATIONS)] = 10,
     staged: Annotated[bool, typer.Option("--staged", help="Begin with three epochs of likelihood.")] = False,
     hybrid: Annotated[bool, typer.Option("--hybrid", help="Go to the loss by way of the MSE.")] = False,
     optimizer: Annotated[OptimizerName, typer.Option(help="Optimiser.")] = OptimizerName.ADAM,
@@ -105,7 +105,12 @@ def fit(
         refuse_idle(context, inference.value, {"iterations": ("bp", "trw", "meanfield")})
         refuse_idle(context, loss.value, {"positive": ("f1",)})
         model, train = _files(files)
-        target = target_of(out, Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX))
+        target = target_of(
+            out,
+            Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX),
+            inputs=(model, train, dev),
+            checkpoint=checkpoint,
+        )
         predicted, unseen, left = named(outputs, "--outputs"), named(hidden, "--hidden"), named(ignore, "--ignore")
         graph, table = read_training(model, train, structure, unseen, left)
         examples = _examples(graph, table, predicted, unseen)

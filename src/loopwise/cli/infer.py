@@ -67,7 +67,7 @@ def infer(
     """Marginals, partition function or most probable configuration of a model file."""
     with one_line_each():
         choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit, seconds)
-        target = target_of(out)
+        target = target_of(out, inputs=(model, evidence))
         graph, potentials, observed, problem = read_problem(model, evidence)
         with _shown(choice) as choice:
             beliefs = choice.inference()(graph, potentials, observed)

@@ -21,7 +21,7 @@ from loopwise.cli.denoise import denoise
 from loopwise.cli.evaluate import evaluate
 from loopwise.cli.fit import fit
 from loopwise.cli.infer import infer
-from loopwise.cli.messages import FAILURE, complain, say
+from loopwise.cli.messages import FAILURE, complain, one_line_each, say
 from loopwise.cli.multilabel import multilabel
 from loopwise.cli.parser import parser
 from loopwise.cli.predict import predict
@@ -68,8 +68,18 @@ def _show_log(verbose: int) -> None:
         library.addHandler(speaker)
 
 
+def _set_limits(context: typer.Context, unpacked: str | None, pixels: int | None) -> None:
+    """Limits on what files become, for the command that follows."""
+    with one_line_each():
+        from loopwise.formats.limits import limits, parse_size
+
+        size = None if unpacked is None else parse_size(unpacked)
+        context.with_resource(limits(unpacked=size, pixels=pixels))
+
+
 @app.callback()
 def _loopwise(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
@@ -85,8 +95,30 @@ def _loopwise(
             help="Say on standard error what is being done; twice: in detail. Before the command.",
         ),
     ] = 0,
+    max_unpacked: Annotated[
+        str | None,
+        typer.Option(
+            envvar="LOOPWISE_MAX_UNPACKED",
+            metavar="SIZE",
+            show_default="1G",
+            show_envvar=False,
+            help="Bytes that a .gz or .npz file may unpack to: 500M, 4G. Before the command.",
+        ),
+    ] = None,
+    max_pixels: Annotated[
+        int | None,
+        typer.Option(
+            envvar="LOOPWISE_MAX_PIXELS",
+            min=1,
+            show_default="100000000",
+            show_envvar=False,
+            help="Pixels that a picture may have. Before the command.",
+        ),
+    ] = None,
 ) -> None:
     _show_log(verbose)
+    if max_unpacked is not None or max_pixels is not None:
+        _set_limits(context, max_unpacked, max_pixels)
 
 
 app.command("infer")(infer)

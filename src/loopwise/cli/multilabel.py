@@ -15,7 +15,7 @@ import typer
 
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.relevant import refuse_idle
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel import Decoder, LabelledData, Learner, MultiLabel, Report
@@ -102,7 +102,7 @@ def train(
     rate: Annotated[float, typer.Option(help="The first step of cd and pcd, which decay.")] = 0.01,
     strength: Annotated[float, typer.Option(help="The penalty lambda of pegasos.")] = 0.1,
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 10.0,
-    iterations: Annotated[int, typer.Option(help="BP sweeps of likelihood and erm.")] = 10,
+    iterations: Annotated[int, typer.Option(help="BP sweeps of likelihood and erm.", max=MOST_ITERATIONS)] = 10,
     loss: Annotated[LossName, typer.Option(help="What erm trains for.")] = LossName.HAMMING,
     decoder: Annotated[DecoderName, typer.Option(help="How label sets are chosen.")] = DecoderName.AUTO,
     checkpoint: Annotated[
@@ -122,7 +122,12 @@ def train(
 
         refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, epochs, sweeps, proposal, cap, rate, strength, l2, iterations, loss)
-        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
+        target = target_of(
+            out,
+            Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
+            inputs=(data, labels, dev),
+            checkpoint=checkpoint,
+        )
         examples = read_labelled(data, labels)
         held = None if dev is None else read_for(dev, examples.columns, wants_labels=True)
         model = MultiLabel(way, _decoder(decoder, iterations), standardize, seed=seed)
@@ -152,7 +157,7 @@ def predict(
         from loopwise.apps.multilabel.data import read_for
         from loopwise.formats.files import atomic_write
 
-        target = target_of(out)
+        target = target_of(out, inputs=(model, data))
         trained, columns = _load(model)
         examples = read_for(data, columns, wants_labels=False)
         shares = trained.predict_marginals(examples.inputs) if probabilities or as_json else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each, say
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.parser.evaluation import Scores
@@ -61,7 +61,9 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="Where to save the parser.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
-    iterations: Annotated[int, typer.Option(help="Iterations of belief propagation, in training and in use.")] = 4,
+    iterations: Annotated[
+        int, typer.Option(help="Iterations of belief propagation, in training and in use.", max=MOST_ITERATIONS)
+    ] = 4,
     loss: Annotated[LossName, typer.Option(help="What to train for.")] = LossName.L2,
     factors: Annotated[
         str, typer.Option(help="Pairs of arcs to score, separated by commas: grandparent, sibling, or none.")
@@ -105,7 +107,9 @@ def train(
             templates=Templates(size=size, cutoff=cutoff),
             pruning=Pruning() if prune else None,
         )
-        target = target_of(out, Path(_stem(sentences) + SUFFIX))
+        target = target_of(
+            out, Path(_stem(sentences) + SUFFIX), inputs=(sentences, dev, tagger, fine_tagger), checkpoint=checkpoint
+        )
         if dev is not None and str(sentences) == str(dev) == STANDARD_STREAM:
             raise ValueError("training and development data cannot both come from standard input; give one as a file")
         known = _read(sentences, tagger, fine_tagger)
@@ -144,7 +148,7 @@ def predict(
         from loopwise.formats import atomic_write
         from loopwise.formats.conllu import write_conllu
 
-        target = target_of(out)
+        target = target_of(out, inputs=(system, sentences, tagger, fine_tagger))
         trained = _load(system, iterations)
         read = _read(sentences, tagger, fine_tagger)
         if as_json:
@@ -222,9 +226,10 @@ def show(
         from loopwise.plot import arc_page
 
         as_page = _is_page(out)
+        target = target_of(out, inputs=(sentences, model))
         chosen = _chosen(_read(sentences), sentence, 20 if as_page else 1)
         drawings = _model_drawings(_load(model, None), chosen) if model else [_plain_drawing(each) for each in chosen]
-        with atomic_write(out) as stream:
+        with atomic_write(target) as stream:
             stream.write(arc_page(drawings, sentences.name) if as_page else str(drawings[0]))
         if as_json:
             typer.echo(json.dumps({"out": str(out), "sentences": len(drawings)}))

@@ -35,7 +35,7 @@ def predict(
         from loopwise.formats import atomic_write
         from loopwise.formats.table import write_table
 
-        target = target_of(out)
+        target = target_of(out, inputs=(system, data))
         trained = read_saved(system)
         assert trained.vocabulary is not None
         examples = read_examples(trained, data, named(ignore, "--ignore"))

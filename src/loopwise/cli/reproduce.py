@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each, say
+from loopwise.cli.targets import check_apart
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -81,7 +82,7 @@ def domke(
         wants_table = table is not None or figure == 1
         if data is not None and not wants_table:
             raise ValueError("--data means nothing to --figure 2, which draws its own grids; give --table 1")
-        folder, _ = _folders("domke", full, out)
+        folder, _ = _folders("domke", full, out, data)
         complete = True
         if wants_table:
             results, complete = _domke_table(folder, full, seed, minutes, _data(data))
@@ -149,7 +150,7 @@ def samplerank(
         _check_mode(quick, full)
         if table not in (1, 2, 3):
             raise ValueError(f"--table {table} is not reproduced; --table 1, 2 and 3 are")
-        folder, runs = _folders("samplerank", full, out)
+        folder, runs = _folders("samplerank", full, out, data)
         results, complete = _samplerank(table, folder, runs, full, seed, minutes, _data(data))
         _tell(results, complete, as_json)
 
@@ -199,7 +200,7 @@ def parser(
     """Gormley, Dredze & Eisner 2015: parsers trained for the iterations of BP they are given."""
     with one_line_each():
         _check_mode(quick, full)
-        folder, runs = _folders("parser", full, out)
+        folder, runs = _folders("parser", full, out, data)
         items = _parser_items(figure or [], table or [])
         results, complete = _parser(items, folder, runs, full, seed, minutes, _data(data), _checked_jobs(jobs))
         _tell(results, complete, as_json)
@@ -216,10 +217,14 @@ def _checked_jobs(jobs: int | None) -> int | None:
     return jobs
 
 
-def _folders(paper: str, full: bool, out: Path | None) -> tuple[Path, Path]:
+def _folders(paper: str, full: bool, out: Path | None, data: Path | None = None) -> tuple[Path, Path]:
     """Where results and finished runs go. What is kept in the repository is small; the runs behind it are not."""
     folder = out if out is not None else (KEPT if full else SCRATCH) / paper
-    return folder, SCRATCH / f"{paper}-runs" if full and out is None else folder / "runs"
+    runs = SCRATCH / f"{paper}-runs" if full and out is None else folder / "runs"
+    check_apart(
+        [(f"the folder for the {what}, {path},", path) for what, path in (("results", folder), ("runs", runs))], (data,)
+    )
+    return folder, runs
 
 
 def _data(given: Path | None) -> Path | None:

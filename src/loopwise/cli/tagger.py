@@ -128,7 +128,12 @@ def train(
     with one_line_each():
         refuse_idle(context, learner.value, _USERS)
         way = _learner(learner, l2, iterations, epochs, c, loss)
-        target = target_of(out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX))
+        target = target_of(
+            out,
+            Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
+            inputs=(data, dev, start, _file_of(templates)),
+            checkpoint=checkpoint,
+        )
         text = _read(data, coding, strict, outside, blank_tokens)
         model = _model(start, templates, step_templates, minimum_count, hashing)
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
@@ -154,7 +159,7 @@ def predict(
         from loopwise.formats.columns import BlankTokens, read_words, write_tagged
         from loopwise.formats.files import atomic_write
 
-        target = target_of(out)
+        target = target_of(out, inputs=(model, data))
         blank = BlankTokens(blank_tokens.value)
         trained, text = Tagger.load(model), read_words(data, blank_tokens=blank)
         if not as_json:
@@ -236,10 +241,15 @@ def _model(
         if templates is not None or step_templates or minimum_count != 1 or hashing is not None:
             raise ValueError("--start goes on with the features of the saved tagger; leave the options of features out")
         return Tagger.load(start).set_params(warm_start=True)
-    chosen = NAMES if templates is None else templates
-    if "[" not in chosen and Path(chosen).is_file():
-        chosen = read_text(chosen)
+    listed = _file_of(templates)
+    chosen = NAMES if templates is None else templates if listed is None else read_text(listed)
     return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing)
+
+
+def _file_of(templates: str | None) -> Path | None:
+    """The file that ``--templates`` names, if it names one."""
+    named = templates is not None and "[" not in templates and Path(templates).is_file()
+    return Path(templates) if templates is not None and named else None
 
 
 def _answers(model: Tagger, text: TaggedText) -> dict[str, Any]:

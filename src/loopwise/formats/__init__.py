@@ -4,6 +4,7 @@ from loopwise.formats.by_extension import read_model, write_model
 from loopwise.formats.errors import FormatError
 from loopwise.formats.fg import read_fg, write_fg
 from loopwise.formats.files import atomic_write, atomic_write_bytes, open_bytes, read_bytes, read_text
+from loopwise.formats.limits import Limits, current_limits, limits
 from loopwise.formats.model import ModelKind, TableModel, check_model
 from loopwise.formats.uai import read_uai, write_uai
 from loopwise.formats.uai_solutions import (
@@ -19,11 +20,14 @@ from loopwise.formats.uai_solutions import (
 
 __all__ = [
     "FormatError",
+    "Limits",
     "ModelKind",
     "TableModel",
     "atomic_write",
     "atomic_write_bytes",
     "check_model",
+    "current_limits",
+    "limits",
     "open_bytes",
     "read_bytes",
     "read_evidence",

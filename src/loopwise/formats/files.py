@@ -14,15 +14,17 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from loopwise.formats.errors import FormatError
+from loopwise.formats.limits import current_limits, too_large
 
 PathLike = str | os.PathLike[str]
 
 STANDARD_STREAM = "-"
+_PIECE = 1 << 20  # bytes unpacked at a time
 
 
 def display_name(path: PathLike) -> str:
@@ -36,7 +38,8 @@ def is_compressed(path: PathLike) -> bool:
 
 @contextmanager
 def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed if its name ends in ``.gz``; :class:`FormatError` if that fails."""
+    """The bytes of a file, decompressed if its name ends in ``.gz``; :class:`FormatError` if that fails, or if they
+    are more than the limit (:mod:`loopwise.formats.limits`)."""
     if os.fspath(path) == STANDARD_STREAM:
         yield sys.stdin.buffer
         return
@@ -46,13 +49,42 @@ def open_bytes(path: PathLike) -> Iterator[IO[bytes]]:
         return
     try:
         with _naming(path), gzip.open(path, "rb") as compressed:
-            yield cast("IO[bytes]", compressed)
+            yield io.BufferedReader(_Unpacked(display_name(path), compressed), _PIECE)
     except (gzip.BadGzipFile, zlib.error) as problem:
         raise FormatError(
             display_name(path), None, f"not a valid gzip file although its name ends in .gz ({problem})"
         ) from None
     except EOFError:
         raise FormatError(display_name(path), None, "the compressed data is cut off; copy the file again") from None
+
+
+class _Unpacked(io.RawIOBase):
+    """What a compressed stream holds, up to the limit; one byte more is a :class:`FormatError`."""
+
+    def __init__(self, where: str, stream: gzip.GzipFile) -> None:
+        self._where, self._stream = where, stream
+        self._limit, self._read = current_limits().unpacked, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """All (without a size), or at most ``size`` bytes."""
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(_PIECE), b""))
+        data = self._stream.read(min(size, _PIECE))
+        self._read += len(data)
+        if self._read > self._limit:
+            raise FormatError(self._where, None, too_large(self._limit))
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -87,6 +119,38 @@ def check_target(path: PathLike) -> None:
         raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", os.fspath(path))
     if not os.access(target if os.path.exists(target) and not os.path.isfile(target) else folder, os.W_OK):
         raise PermissionError(errno.EACCES, "permission denied", os.fspath(path))
+
+
+def identity(path: PathLike) -> Hashable | None:
+    """What two paths have in common if and only if they lead to one file or folder, by links of either kind or
+    different spelling; None for devices and pipes, which nothing is lost of when they are written to.
+
+    ``-`` is whatever standard input is, which may be a file. A file that is not there yet goes by its real path.
+
+    >>> identity("./none.uai") == identity("none.uai"), identity("none.uai") == identity("other.uai")
+    (True, False)
+    """
+    try:
+        entry = os.fstat(sys.stdin.fileno()) if os.fspath(path) == STANDARD_STREAM else os.stat(path)
+    except (OSError, ValueError):  # not there; or a standard input that is no file of the system
+        return None if os.fspath(path) == STANDARD_STREAM else os.path.normcase(os.path.realpath(path))
+    lasting = stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)
+    return (entry.st_dev, entry.st_ino) if lasting else None
+
+
+def check_apart(outputs: Sequence[tuple[str, PathLike]], inputs: Iterable[PathLike]) -> None:
+    """A ``ValueError`` if an output (what messages call it, where it is) is one of the inputs or another output.
+
+    Paths are compared by the files they lead to (:func:`identity`).
+    """
+    taken: dict[Hashable, str] = {identity(path): f"the input {display_name(path)}" for path in inputs}
+    taken.pop(None, None)  # devices and pipes
+    for name, path in outputs:
+        file = None if os.fspath(path) == STANDARD_STREAM else identity(path)
+        if file in taken:
+            raise ValueError(f"{name} is the same as {taken[file]}, which writing would destroy; give another name")
+        if file is not None:
+            taken[file] = name
 
 
 @contextmanager

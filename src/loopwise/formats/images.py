@@ -20,12 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, atomic_write_bytes
+from loopwise.formats.files import PathLike, atomic_write_bytes, display_name
+from loopwise.formats.limits import current_limits, too_large, too_many_pixels
 from loopwise.formats.quoting import quoted, shortened
 
 Array = NDArray[Any]
 
 SUFFIXES = (".png", ".npy", ".npz")
+PNG_START = b"\x89PNG\r\n\x1a\n"
 UNLABELLED = -1  # the label of a pixel that does not count
 # What NumPy and the modules below it raise for files that are damaged.
 DAMAGED = (
@@ -129,6 +131,13 @@ def _colours() -> list[tuple[int, int, int]]:
 # --- Folders ---------------------------------------------------------------------------------------------------------
 
 
+def picture_files(folder: Path) -> list[Path]:
+    """The files that are read where ``folder`` is given, by name: those of a folder, or the file that it is."""
+    if folder.is_file():
+        return [folder]
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
 def _read_folder(folder: Path, colours: bool = False) -> list[Stored]:
     """The images of a folder, or of one ``.npz`` file, by name.
 
@@ -138,7 +147,7 @@ def _read_folder(folder: Path, colours: bool = False) -> list[Stored]:
         if folder.suffix.lower() == ".npz":
             return [Stored(name, f"{folder}[{name}]", pixels) for name, pixels in sorted(_read_npz(folder).items())]
         return [Stored(folder.stem, str(folder), _read_image(folder, colours))]
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    files = picture_files(folder)
     if not files:
         raise FormatError(str(folder), None, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
     found: dict[str, Stored] = {}
@@ -212,7 +221,8 @@ def _read_png(path: Path, colours: bool) -> Array:
 
     data = path.read_bytes()
     try:
-        with Image.open(io.BytesIO(data)) as picture:
+        with _opened(data) as picture:
+            _check_pixels(path, *picture.size)  # which the header says: nothing is unpacked yet
             picture.load()
             shown = picture.convert("RGBA") if colours and picture.mode in ("P", "PA") else picture
             # How opaque a pixel is says nothing of what it shows.
@@ -221,11 +231,28 @@ def _read_png(path: Path, colours: bool) -> Array:
             if shown is not picture and _is_grey(picture.getpalette("RGB")):
                 pixels = pixels[..., 0]
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
+        if isinstance(problem, FormatError):
+            raise
         reason = "is no image" if "cannot identify" in str(problem) else f"cannot be read ({problem})"
         raise FormatError(str(path), None, f"the file {reason}; save it again as PNG") from None
     if pixels.dtype == np.int32:  # 16 bits, as some versions of the library give them
         pixels = pixels.astype(np.uint16)
     return _checked(str(path), pixels)
+
+
+def _opened(data: bytes) -> Any:
+    """A picture of which only the header was read. PNG is not sent through ``Image.open``, which has a limit of its own
+    that only a global variable of that library raises."""
+    from PIL import Image, PngImagePlugin
+
+    stream = io.BytesIO(data)
+    return PngImagePlugin.PngImageFile(stream) if data.startswith(PNG_START) else Image.open(stream)
+
+
+def _check_pixels(path: Path, width: int, height: int) -> None:
+    limit = current_limits().pixels
+    if width * height > limit:
+        raise FormatError(str(path), None, too_many_pixels(width, height, limit))
 
 
 def _is_grey(palette: list[int] | None) -> bool:
@@ -239,6 +266,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
     if isinstance(loaded, np.ndarray):
         return {"array": _checked(str(path), loaded)}
     with loaded as archive:
+        check_archive(path, archive)
         found = {name: _read_member(f"{path}[{quoted(name)[1:-1]}]", archive, name) for name in archive.files}
     if not found:
         raise FormatError(str(path), None, "the file holds no array; save one in it")
@@ -254,6 +282,16 @@ def _read_member(where: str, archive: Any, name: str) -> Array:
     if not isinstance(member, np.ndarray):
         raise FormatError(where, None, "this member is no NumPy array; keep only arrays in the file")
     return _checked(where, member)
+
+
+def check_archive(path: PathLike, archive: Any) -> None:
+    """A :class:`FormatError` if the arrays of an opened ``.npz`` unpack to more than the limit; none is read for it.
+
+    The archive lists the bytes of its members; more than these are never unpacked.
+    """
+    limit = current_limits().unpacked
+    if sum(member.file_size for member in archive.zip.infolist()) > limit:
+        raise FormatError(display_name(path), None, too_large(limit))
 
 
 def _load(path: Path) -> Any:

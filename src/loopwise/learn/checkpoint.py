@@ -7,6 +7,7 @@ at all; and back, if the file is of the same run. Stage: learning. Like saved sy
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import zlib
@@ -34,7 +35,8 @@ def write_checkpoint(path: PathLike, run: Run, state: Any) -> None:
     """Writes ``state`` of the run ``run``; a file that was there is replaced at once or not at all."""
     tensors: dict[str, Tensor] = {}
     packed = _pack(state, "state", tensors)
-    write_container(path, tensors, {"kind": KIND, "run": dict(run), "state": packed})
+    described = {"kind": KIND, "run": dict(run), "state": packed}
+    write_container(path, tensors, {**described, "checksum": _checksum(packed, tensors)})
 
 
 def read_checkpoint(path: PathLike, run: Run) -> Any:
@@ -62,11 +64,26 @@ def read_checkpoint(path: PathLike, run: Run) -> Any:
                 f"{_short(mine)}; give another path, or remove the file to start anew",
             )
     try:
+        # Written since checkpoints have one: what a run goes on from, it does not look at again.
+        if "checksum" in description and description["checksum"] != _checksum(description["state"], tensors):
+            raise ValueError
         return _unpack(description["state"], tensors)
-    except (KeyError, ValueError, TypeError, IndexError):
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError):
         raise FormatError(
             where, None, "the state in the checkpoint is damaged; remove the file to start anew"
         ) from None
+
+
+def _checksum(packed: Any, tensors: Mapping[str, Tensor]) -> str:
+    """Of all that a state is."""
+    total = zlib.crc32(json.dumps(packed, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu()
+        total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
+        if tensor.numel():  # bytes, since NumPy does not have every type of torch
+            flat = tensor.clone(memory_format=torch.contiguous_format).reshape(-1)
+            total = zlib.crc32(flat.view(torch.uint8).numpy().data, total)
+    return f"{total:08x}"
 
 
 def identify(value: object, depth: int = _DEEP) -> str:

@@ -7,7 +7,8 @@ learning. Reading runs no code, whatever the file holds.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import safetensors.torch
@@ -85,12 +86,27 @@ def _description(where: str, header: Mapping[str, Any]) -> dict[str, Any]:
         description = None
     if not isinstance(description, dict) or _MARK not in description:
         raise _foreign(where, " but some other safetensors file")
+    place = _not_finite(description, "")
+    if place is not None:
+        raise FormatError(where, None, f"the field {place!r} holds Infinity or NaN; save the file again")
     return description
+
+
+def _not_finite(json: Any, path: str) -> str | None:
+    """Where the first number is that JSON does not have but Python reads (``NaN``, ``Infinity``, ``1e999``)."""
+    if isinstance(json, float):
+        return None if math.isfinite(json) else path
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(json, dict):
+        items = ((f"{path}.{key}" if path else str(key), item) for key, item in json.items())
+    elif isinstance(json, list):
+        items = ((f"{path}[{place}]", item) for place, item in enumerate(json) if not isinstance(item, str))
+    return next((found for name, item in items if (found := _not_finite(item, name)) is not None), None)
 
 
 def _check_version(where: str, description: Mapping[str, Any]) -> None:
     version = description[_MARK]
-    if not isinstance(version, int) or version < 1:
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise FormatError(
             where, None, f"the file says that it is of version {version!r}, which there never was; save it again"
         )

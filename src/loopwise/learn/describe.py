@@ -16,12 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from loopwise.formats.numbers import bounded_product
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.learn.known import KNOWN, Known
+from loopwise.learn.fields import DAMAGE, FieldError, check_counts, check_options, shown
+from loopwise.learn.known import KNOWN
 
 _BY_KIND = {known.kind: known for known in KNOWN}
 _BY_NAME = {known.name: known for known in KNOWN}
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (torch.float64, torch.float32, torch.float16)}
+_INFINITIES = ("inf", "-inf")  # the numbers that JSON does not have; NaN is nobody's option
 
 
 class Describer:
@@ -67,6 +70,8 @@ class Describer:
                 "loopwise's: save system.state_dict() instead, and load it into a system that you build"
             )
         options = known.options(value)
+        if not known.sized:
+            check_counts(known.kind, options, path)
         return {
             "class": known.name,
             "options": {name: self.describe(option, f"{path}.{name}") for name, option in options.items()},
@@ -95,42 +100,72 @@ class Builder:
     tensors: Mapping[str, Tensor]
     trained: dict[str, nn.Parameter] = dataclasses.field(default_factory=dict)
 
-    def build(self, json: Any) -> Any:
-        """The object; ValueError or TypeError where the JSON describes none."""
+    def build(self, json: Any, path: str) -> Any:
+        """The object; a ValueError that names the field under ``path`` where the JSON describes none."""
         if json is None or isinstance(json, bool | str | int | float):
             return json
         if isinstance(json, list):
-            return tuple(self.build(member) for member in json)
+            return tuple(self.build(member, f"{path}[{place}]") for place, member in enumerate(json))
         match json:
             case {"class": str(name), "options": dict(options)}:
-                known = _known(name)
-                return known.make(**{str(key): self.build(option) for key, option in options.items()})
+                return self._instance(name, options, path)
             case {"tensor": str(name), "trained": True}:
-                return self.trained.setdefault(name, nn.Parameter(self._tensor(name)))
+                return self.trained.setdefault(name, nn.Parameter(self._tensor(name, path)))
             case {"tensor": str(name)}:
-                return self._tensor(name)
+                return self._tensor(name, path)
             case {"array": str(name)}:
-                return self._tensor(name).numpy()
+                return self._tensor(name, path).numpy()
             case {"mapping": list(items)}:
-                return {_plain(key): self.build(item) for key, item in items}
-            case {"number": str(text)}:
+                return {_plain(key, path): self.build(item, f"{path}.{key}") for key, item in _pairs(items, path)}
+            case {"number": str(text)} if text in _INFINITIES:
                 return float(text)
             case {"dtype": str(name)} if name in _DTYPES:
                 return _DTYPES[name]
-            case {"graph": _}:
+            case {"graph": 0}:
                 return self.graph
-        raise ValueError(f"it holds {str(json)[:80]}, which describes nothing")
+        raise FieldError(path, f"holds {shown(json)}, which describes nothing")
 
-    def _tensor(self, name: str) -> Tensor:
+    def _instance(self, name: str, options: Mapping[str, Any], path: str) -> Any:
+        if name not in _BY_NAME:
+            raise FieldError(path, f"names a class {name!r} that this version of loopwise does not know")
+        known = _BY_NAME[name]
+        built = {str(key): self.build(option, f"{path}.{key}") for key, option in options.items()}
+        graph = built.get("graph", self.graph)
+        if graph is not self.graph and graph is not None:
+            raise FieldError(f"{path}.graph", f"must be the graph of the system, not {shown(graph)}")
+        if known.sized:
+            self._check_sizes(built, path)
+        else:
+            check_options(known.kind, {key: value for key, value in built.items() if key != "graph"}, path)
+        try:
+            return known.make(**built)
+        except DAMAGE as problem:
+            raise FieldError(path, f"describes no {name}: {' '.join(str(problem).split())}") from None
+
+    def _check_sizes(self, options: Mapping[str, Any], path: str) -> None:
+        """Sizes of weights, which are at most the numbers that the file holds; cells that share a column are listed."""
+        stored = sum(tensor.numel() for tensor in self.tensors.values())
+        stored += len(options["columns"]) if isinstance(options.get("columns"), tuple) else 0
+        for name, value in options.items():
+            sizes = value if isinstance(value, tuple) else (value,)
+            if value is None or isinstance(value, str):
+                continue
+            if any(isinstance(size, bool) or not isinstance(size, int) for size in sizes):
+                raise FieldError(f"{path}.{name}", f"must be whole numbers, not {shown(value)}")
+            most = max(sizes, default=0) if name == "columns" else bounded_product(map(abs, sizes), stored)
+            if most > stored:
+                raise FieldError(f"{path}.{name}", f"is {shown(value)}, but the file holds {stored} numbers in all")
+
+    def _tensor(self, name: str, path: str) -> Tensor:
         if name not in self.tensors:
-            raise ValueError(f"it names a tensor {name!r} that the file does not hold")
+            raise FieldError(path, f"names a tensor {name!r} that the file does not hold")
         return self.tensors[name].clone()
 
 
-def _known(name: str) -> Known:
-    if name not in _BY_NAME:
-        raise ValueError(f"it names a class {name!r} that this version of loopwise does not know")
-    return _BY_NAME[name]
+def _pairs(items: list[Any], path: str) -> list[Any]:
+    if not all(isinstance(item, list) and len(item) == 2 for item in items):
+        raise FieldError(path, f"must be a mapping, a list of pairs, not {shown(items)}")
+    return items
 
 
 def _key(key: Any, path: str) -> str | int:
@@ -141,7 +176,7 @@ def _key(key: Any, path: str) -> str | int:
     return key
 
 
-def _plain(key: Any) -> str | int:
+def _plain(key: Any, path: str) -> str | int:
     if not isinstance(key, str | int):
-        raise ValueError(f"it holds the key {str(key)[:80]}")
+        raise FieldError(path, f"has the key {shown(key)}, which is no name or number")
     return key

@@ -67,6 +67,7 @@ class Known:
     kind: type
     options: Options
     make: Callable[..., Any]
+    sized: bool = False  # its numbers are sizes of weights that the file holds too
 
 
 def _fields(instance: Any) -> dict[str, Any]:
@@ -137,7 +138,7 @@ _MODULES: dict[type, Options] = {
 _METRICS = (metric.Accuracy, metric.HammingError, metric.FBeta, metric.F1)
 
 KNOWN: tuple[Known, ...] = (
-    *(Known(kind.__name__, kind, _fields, kind) for kind in _DATACLASSES),
+    *(Known(kind.__name__, kind, _fields, kind, sized=kind is SparseGroup) for kind in _DATACLASSES),
     *(Known(f"metric.{kind.__name__}", kind, _fields, kind) for kind in _METRICS),
     *(Known(kind.__name__, kind, options, kind) for kind, options in _MODULES.items()),
     Known("SparsePotentials", SparsePotentials, _sparse, _make_sparse),

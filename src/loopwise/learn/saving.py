@@ -6,19 +6,35 @@ In: a system, a path. Out: weights, graph and vocabulary as tensors and JSON in 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
+from loopwise.decode.threshold import PerCorpus
+from loopwise.formats.files import PathLike
 from loopwise.formats.table import Vocabulary
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.learn.container import read_container, refuse_kind, write_container
 from loopwise.learn.describe import Builder, Describer
+from loopwise.learn.fields import (
+    DAMAGE,
+    LARGEST,
+    FieldError,
+    Record,
+    check_shapes,
+    check_weights,
+    damaged,
+    shown,
+)
 from loopwise.learn.system import System
+from loopwise.potentials.sparse import SparsePotentials
+
+PARTS = ("potentials", "inference", "decoder")
+MOST_STATES = 100_000_000  # values of all variables together: a belief each takes 800 MB
+_ARITIES = ("variables", "length", "tokens")  # options of structured factors that are at most their variables
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +56,9 @@ def load(path: PathLike) -> System:
     if "graph" not in description and ("app" in description or "kind" in description):
         raise refuse_kind(path, description, "System")
     try:
-        return build_system(tensors, description)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as problem:
-        raise FormatError(
-            display_name(path), None, f"the description of the system in the file is damaged: {_one_line(problem)}"
-        ) from None
+        return build_system(Record(description, tensors))
+    except DAMAGE as problem:
+        raise damaged(path, "system", problem) from None
 
 
 def describe_system(system: System) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -69,18 +83,76 @@ def describe_system(system: System) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return {**structure, **describer.tensors, **state}, description
 
 
-def build_system(tensors: dict[str, Tensor], description: dict[str, Any]) -> System:
+def build_system(told: Record) -> System:
     """The system that :func:`describe_system` described."""
-    graph = _build_graph(tensors, description["graph"])
-    builder = Builder(graph, tensors)
-    parts = {name: builder.build(description["system"][name]) for name in ("potentials", "inference", "decoder")}
-    vocabulary = None
-    if "vocabulary" in description:
-        given = description["vocabulary"]
-        vocabulary = Vocabulary(tuple(given["names"]), tuple(tuple(labels) for labels in given["labels"]))
-    system = System(**parts, graph=graph, vocabulary=vocabulary, roles=description.get("roles"))
-    system.load_state_dict({name: tensors[name] for name in description["state"]})
+    graph = _build_graph(told)
+    given, state = told.record("system"), _state(told)
+    builder = Builder(graph, told.tensors)
+    _check_potentials(given, state, builder)
+    parts = {name: builder.build(given.raw(name), given.name(name)) for name in PARTS}
+    roles = told.items("roles", Record.whole) if "roles" in told else None
+    system = System(**parts, graph=graph, vocabulary=_vocabulary(told), roles=roles)
+    _check_positive(system)
+    wanted = system.state_dict()
+    if set(state) != set(wanted):
+        raise FieldError("state", f"lists {shown(sorted(state))}, but there are weights {shown(sorted(wanted))}")
+    check_shapes({name: tensor.shape for name, tensor in wanted.items()}, state)
+    unset = {f"{name}.kappa" for name, module in system.named_modules() if isinstance(module, PerCorpus)}
+    check_weights({name: tensor for name, tensor in state.items() if name not in _tables(state)}, unset=unset)
+    system.load_state_dict(state)
     return system
+
+
+def _state(told: Record) -> dict[str, Tensor]:
+    """The trained tensors; those of tables are finite but for logarithms of potentials that are 0."""
+    missing = next((name for name in told.texts("state") if name not in told.tensors), None)
+    if missing is not None:
+        raise FieldError("state", f"names a tensor {missing!r} that the file does not hold")
+    state = {name: told.tensors[name] for name in told.texts("state")}
+    tables = _tables(state)
+    check_weights({name: state[name] for name in tables}, logarithms=tables)
+    return state
+
+
+def _tables(state: Mapping[str, Tensor]) -> list[str]:
+    """The tensors of TablePotentials and TiedTables."""
+    return [name for name in state if name.startswith("potentials.tables.")]
+
+
+def _check_potentials(given: Record, state: dict[str, Tensor], builder: Builder) -> None:
+    """That the file holds the weights that graph and options ask for: seen on potentials without memory."""
+    with torch.device("meta"):
+        outline = Builder(builder.graph, builder.tensors).build(given.raw("potentials"), given.name("potentials"))
+    if not isinstance(outline, nn.Module):
+        raise FieldError(given.name("potentials"), f"describes no potentials but {shown(outline)}")
+    check_shapes({f"potentials.{name}": tensor.shape for name, tensor in outline.state_dict().items()}, state)
+    if isinstance(outline, SparsePotentials):
+        mine = {group.name: group.shape for group in builder.graph.groups}
+        theirs = {name: group.shape for name, group in outline.groups.items()}
+        if mine != theirs:
+            raise FieldError(given.name("potentials.groups"), f"are {shown(theirs)}, but the graph has {shown(mine)}")
+
+
+def _vocabulary(told: Record) -> Vocabulary | None:
+    if "vocabulary" not in told:
+        return None
+    given = told.record("vocabulary")
+    names, labels = given.texts("names"), given.items("labels", Record.texts)
+    try:
+        return Vocabulary(names, labels)
+    except ValueError as problem:
+        raise FieldError("vocabulary", f"does not fit: {problem}") from None
+
+
+def _check_positive(system: System) -> None:
+    """Labels that a decoder counts, which it looks at only when it is used."""
+    positive = getattr(system.decoder, "positive", None)
+    labels = positive if isinstance(positive, tuple) else () if positive is None else (positive,)
+    values = int(system.graph.cardinalities.max(initial=1))
+    if positive is not None and not (labels and all(0 <= label < values for label in labels)):
+        raise FieldError(
+            "system.decoder.positive", f"must be values of variables, 0 to {values - 1}, not {shown(positive)}"
+        )
 
 
 def _describe_graph(graph: FactorGraph, describer: Describer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -103,21 +175,47 @@ def _describe_graph(graph: FactorGraph, describer: Describer) -> tuple[dict[str,
     return tensors, described
 
 
-def _build_graph(tensors: dict[str, Tensor], description: dict[str, Any]) -> FactorGraph:
-    scopes = {name: tensors[f"graph.scopes.{number}"].numpy() for number, name in enumerate(description["groups"])}
-    make = Builder(FactorGraph([], {}), tensors).build  # structured factors need no graph
-    structured = {
-        name: [(make(factor), scope) for factor, scope in members]
-        for name, members in description.get("structured", [])
-    }
-    graph = FactorGraph(tensors["graph.cardinalities"].numpy(), scopes, structured)
-    if "graph.order" in tensors:
-        group, row = tensors["graph.order"].numpy()
-        graph._order = (group, row)
+def _build_graph(told: Record) -> FactorGraph:
+    described = told.record("graph")
+    cardinalities = told.integers("graph.cardinalities", (None,), 1, MOST_STATES)
+    if cardinalities.sum() > MOST_STATES:
+        raise ValueError(f"the tensor 'graph.cardinalities' adds up to more than {MOST_STATES} values")
+    groups = described.texts("groups", distinct=True)
+    scopes = {name: told.integers(f"graph.scopes.{number}", (None, None)) for number, name in enumerate(groups)}
+    structured = described.items("structured", _structured_group) if "structured" in described else ()
+    graph = FactorGraph(cardinalities, scopes, dict(structured))
+    if "graph.order" in told.tensors:
+        graph._order = _order(told, graph)
     return graph
 
 
-def _one_line(problem: Exception) -> str:
-    if isinstance(problem, KeyError):
-        return f"there is no {problem.args[0]!r}"
-    return " ".join(str(problem).split())
+def _order(told: Record, graph: FactorGraph) -> tuple[Integers, Integers]:
+    """Group and row of each factor of the list that the graph was made from: each factor once."""
+    group, row = told.integers("graph.order", (2, graph.factors))
+    want = sorted((number, place) for number, known in enumerate(graph.groups) for place in range(known.count))
+    if sorted(zip(group.tolist(), row.tolist(), strict=True)) != want:
+        raise ValueError("the tensor 'graph.order' does not list each factor once")
+    return group, row
+
+
+def _structured_group(told: Record, name: str) -> tuple[str, list[tuple[Any, list[int]]]]:
+    pair = told.raw(name)
+    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
+        raise FieldError(told.name(name), f"must be a name and a list of factors, not {shown(pair)}")
+    inner = Record({name: pair[1]}, told.tensors, told.path)
+    return pair[0], list(inner.items(name, _structured_factor))
+
+
+def _structured_factor(told: Record, name: str) -> tuple[Any, list[int]]:
+    """A factor and its variables; its sizes are compared with how many these are before it is made."""
+    pair = told.raw(name)
+    if not (isinstance(pair, list) and len(pair) == 2):
+        raise FieldError(told.name(name), f"must be a factor and a list of variables, not {shown(pair)}")
+    inner = Record({f"{name}[0]": pair[0], f"{name}[1]": pair[1]}, told.tensors, told.path)
+    scope = inner.items(f"{name}[1]", lambda record, key: record.whole(key, 0, LARGEST))
+    options = inner.record(f"{name}[0]").record("options")
+    for size in _ARITIES:
+        if size in options:
+            options.whole(size, 0, len(scope))
+    factor = Builder(FactorGraph([], {}), told.tensors).build(pair[0], inner.name(f"{name}[0]"))  # needs no graph
+    return factor, list(scope)

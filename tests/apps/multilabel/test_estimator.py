@@ -157,8 +157,8 @@ def test_damaged_files(fitted: MultiLabel, tmp_path: Path) -> None:
     damages: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("not a MultiLabel", {}, {"app": "Tagger"}),
         ("does not know", {}, {"decoder": {"class": "os.system", "options": {}}}),
-        ("scales do not fit", {"spread": torch.zeros(4)}, {}),
-        ("do not fit 4 labels", {"unary": torch.zeros(3)}, {}),
+        ("spreads must be above 0", {"spread": torch.zeros(4)}, {}),
+        ("'unary' is of shape .* it must be", {"unary": torch.zeros(3)}, {}),
         ("no|damaged", {}, {"labels": ["a"]}),
     ]
     for words, other_tensors, other in damages:

@@ -87,14 +87,14 @@ def test_damaged_and_foreign_files_are_refused(trained: Parser, tmp_path: Path) 
         ({"kind": "checkpoint"}, "not a Parser"),
         ({"template_version": 1}, "features of another version of loopwise; train it again"),
         ({"structure": {"factors": ["cousin"], "projective": True, "single_root": True}}, "no factor 'cousin'"),
-        ({"vocabulary": {**description["vocabulary"], "words": 3}}, "words of the vocabulary are no list"),
+        ({"vocabulary": {**description["vocabulary"], "words": 3}}, "'vocabulary.words' must be a list of texts"),
         ({"vocabulary": {**description["vocabulary"], "coarse": []}}, "damaged"),
     ]:
         write_container(path, tensors, {**description, **change})
         with pytest.raises(FormatError, match=words):
             Parser.load(path)
     write_container(path, {**tensors, "trees.rows": tensors["trees.rows"] + 10**6}, description)
-    with pytest.raises(FormatError, match="weights do not fit a table of 50000"):
+    with pytest.raises(FormatError, match=r"'trees.rows' holds .* it must be 0 to 49999"):
         Parser.load(path)
 
 

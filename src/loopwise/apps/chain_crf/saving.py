@@ -7,11 +7,10 @@ file; and back. Stage: use. Loading runs nothing that the file says.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from loopwise.apps.multilabel.scaling import Scaling
 from loopwise.apps.saved import read_saved, written
@@ -19,6 +18,7 @@ from loopwise.apps.tagger.problem import Weights
 from loopwise.apps.tagger.saving import describe_decoder, read_decoder
 from loopwise.formats.files import PathLike
 from loopwise.learn.container import write_container
+from loopwise.learn.fields import LARGEST, FieldError, Record
 
 if TYPE_CHECKING:
     from loopwise.apps.chain_crf.estimator import ChainCRF
@@ -54,26 +54,19 @@ def load(kind: type[ChainCRF], path: PathLike) -> ChainCRF:
     return read_saved(path, APP, partial(_build, kind))
 
 
-def _build(kind: type[ChainCRF], tensors: dict[str, Tensor], description: dict[str, Any]) -> ChainCRF:
-    labels = np.dtype(str(description["type"]))
-    if labels.kind not in "biufU":
-        raise ValueError(f"classes are of type {labels}, which no label has")
-    classes, features = np.array(description["classes"], dtype=labels), int(description["features"])
-    shapes = {
-        "unary": (features + 1, len(classes)),
-        "pair": (1, len(classes) ** 2),
-        "centre": (features,),
-        "spread": (features,),
-    }
-    arrays = {name: tensors[name].double().numpy() for name in shapes}
-    for name, wanted in shapes.items():
-        if arrays[name].shape != wanted:
-            raise ValueError(f"the tensor {name!r} is of shape {arrays[name].shape}; it must be {wanted}")
-    model = kind(decoder=read_decoder(description["decoder"]), standardize=bool(description["standardize"]))
-    vector = np.concatenate([arrays["unary"].reshape(-1), arrays["pair"].reshape(-1)])
-    model.weights_ = Weights.of_vector(vector, features + 1, 1, len(classes))
-    model.scaling_ = Scaling(arrays["centre"], arrays["spread"])
-    model.classes_, model._flat, model.n_features_in_ = classes, bool(description["flat"]), features
-    if description["names"] is not None:
-        model.feature_names_in_ = np.array(list(map(str, description["names"])), dtype=object)
+def _build(kind: type[ChainCRF], told: Record) -> ChainCRF:
+    classes, features = told.classes("classes", "type"), told.whole("features", 0, LARGEST)
+    unary, pair = told.weights("unary", (features + 1, len(classes))), told.weights("pair", (1, len(classes) ** 2))
+    scaling = Scaling.read(told, features)
+    model = kind(decoder=read_decoder(told.record("decoder")), standardize=told.flag("standardize"))
+    model.weights_ = Weights.of_vector(
+        np.concatenate([unary.reshape(-1), pair.reshape(-1)]), features + 1, 1, len(classes)
+    )
+    model.scaling_ = scaling
+    model.classes_, model._flat, model.n_features_in_ = classes, told.flag("flat"), features
+    names = told.maybe("names", Record.texts)
+    if names is not None:
+        if len(names) != features:
+            raise FieldError("names", f"lists {len(names)} names of {features} features")
+        model.feature_names_in_ = np.array(names, dtype=object)
     return model

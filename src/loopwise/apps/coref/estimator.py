@@ -17,7 +17,7 @@ from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.ways import Way
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
-from loopwise.formats.files import PathLike
+from loopwise.formats.files import PathLike, check_apart
 from loopwise.learn.progress import progress_bar
 from loopwise.walk import Cooling, Learner, MentionDocument, Start, Sweeps, Tally
 from loopwise.walk.plan import Steps
@@ -188,6 +188,7 @@ class Coref:
 
     def resolve_file(self, source: PathLike, target: PathLike) -> int:
         """Writes a file with the entities found, all else as it was; how many documents."""
+        check_apart([(f"the target {target}", target)], [source])
         known = read_coref(source)
         answers = self.predict(known)
         write_entities(target, known, [answer.tolist() for answer in answers])

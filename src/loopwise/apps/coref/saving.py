@@ -7,11 +7,10 @@ in one safetensors file; and back. Stage: use. Loading runs nothing that the fil
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.set_templates import PREDICATES
@@ -19,6 +18,7 @@ from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.saved import read_saved
 from loopwise.formats.files import PathLike
 from loopwise.learn.container import write_container
+from loopwise.learn.fields import LARGEST, FieldError, Record
 from loopwise.walk import Cooling, Sweeps
 from loopwise.walk.plan import Steps
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from loopwise.apps.coref.estimator import Coref
 
 APP = "Coref"
+MOST_RESTARTS = 1000
+MOST_STEPS = 100_000_000  # of a search: about a minute
 
 
 def save(coref: Coref, path: PathLike) -> None:
@@ -48,6 +50,8 @@ def save(coref: Coref, path: PathLike) -> None:
         "seed": coref.seed,
         "trained": coref.way.name,
     }
+    _steps(Record(description["decode_steps"], path="decode_steps"))  # as loading will
+    Record(description).whole("restarts", 1, MOST_RESTARTS)
     write_container(path, tensors, description)
 
 
@@ -56,31 +60,29 @@ def load(kind: type[Coref], path: PathLike) -> Coref:
     return read_saved(path, APP, partial(_build, kind))
 
 
-def _build(kind: type[Coref], tensors: dict[str, Tensor], description: dict[str, Any]) -> Coref:
-    counts = tensors["frequencies"].numpy().astype(np.float64)
-    if counts.shape != (TABLE,):
-        raise ValueError(f"the document frequencies are of shape {counts.shape}; they must be ({TABLE},)")
-    types = tuple(map(str, description["types"]))
-    frequencies = Frequencies(counts, int(description["documents"]))
-    featuriser = Featuriser(types, frequencies, bool(description["setwise"]))
+def _build(kind: type[Coref], told: Record) -> Coref:
+    counts, documents = told.weights("frequencies", (TABLE,)), told.whole("documents", 1, LARGEST)
+    if counts.min() < 0 or counts.max() > documents:
+        raise ValueError(f"the tensor 'frequencies' counts {counts.min()} to {counts.max()} of {documents} documents")
+    types = told.texts("types", distinct=True)
+    featuriser = Featuriser(types, Frequencies(counts, documents), told.flag("setwise"))
     for name, own in (
         ("templates", [template.name for template in featuriser.templates]),
         ("predicates", [predicate.name for predicate in PREDICATES]),
     ):
-        if list(description[name]) != own:
-            raise ValueError(f"its {name} are not those of this version; train it again")
-    weights = tensors["weights"].numpy().astype(np.float64)
-    size = featuriser.model().size
-    if weights.shape != (size,):
-        raise ValueError(f"the weights are of shape {weights.shape}; they must be ({size},)")
-    first, last = description["cooling"]
+        if told.texts(name) != tuple(own):
+            raise FieldError(name, f"lists other {name} than this version has; train it again")
+    weights = told.weights("weights", (featuriser.model().size,))
+    temperatures = told.items("cooling", Record.positive)
+    if len(temperatures) != 2:
+        raise FieldError("cooling", f"must be a first and a last temperature, not {len(temperatures)} numbers")
     coref = kind(
-        decode_steps=_steps(description["decode_steps"]),
-        cooling=Cooling(float(first), float(last)),
-        restarts=int(description["restarts"]),
+        decode_steps=_steps(told.record("decode_steps")),
+        cooling=Cooling(*temperatures),
+        restarts=told.whole("restarts", 1, MOST_RESTARTS),
         setwise=featuriser.setwise,
         types=bool(types),
-        seed=int(description["seed"]),
+        seed=told.whole("seed", 0, LARGEST),
     )
     coref.featuriser_, coref.weights_ = featuriser, weights
     return coref
@@ -90,5 +92,5 @@ def _steps_json(steps: Steps) -> dict[str, int]:
     return {"sweeps": steps.count} if isinstance(steps, Sweeps) else {"steps": int(steps)}
 
 
-def _steps(json: dict[str, int]) -> Steps:
-    return Sweeps(int(json["sweeps"])) if "sweeps" in json else int(json["steps"])
+def _steps(told: Record) -> Steps:
+    return Sweeps(told.whole("sweeps", 1)) if "sweeps" in told else told.whole("steps", 1, MOST_STEPS)

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from loopwise.apps.grid_crf.pair import ContrastPair, TiedPair
 from loopwise.apps.grid_crf.unary import AffineUnary, ConvUnary
 from loopwise.apps.saved import read_saved
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import grid
+from loopwise.inference.base import Inference
 from loopwise.learn.container import write_container
 from loopwise.learn.describe import Builder, Describer
+from loopwise.learn.fields import FieldError, Record, check_options, check_shapes, check_weights, shown
 
 if TYPE_CHECKING:
     from loopwise.apps.grid_crf.estimator import GridCRF
@@ -56,21 +59,20 @@ def save(model: GridCRF, path: PathLike, notes: dict[str, Any] | None = None) ->
 
 def load(kind: type[GridCRF], path: PathLike) -> tuple[GridCRF, dict[str, Any]]:
     """The model of a file, fitted, and the notes kept with it."""
-    return read_saved(path, APP, lambda tensors, told: (_build(kind, tensors, told), dict(told["notes"])))
+    return read_saved(path, APP, lambda told: (_build(kind, told), told.record("notes").values))
 
 
-def _build(kind: type[GridCRF], tensors: dict[str, Tensor], description: dict[str, Any]) -> GridCRF:
-    unary, pair = _build_module(description["unary"]), _build_module(description["pair"])
-    inference = Builder(grid(1, 1), tensors).build(description["inference"])
-    model = kind(
-        states=int(description["states"]),
-        neighbours=int(description["neighbours"]),
-        unary=unary,
-        pair=pair,
-        inference=inference,
-    )
-    potentials = model.begin(int(description["channels"]))
-    potentials.load_state_dict({name: tensors[name] for name in potentials.state_dict()})
+def _build(kind: type[GridCRF], told: Record) -> GridCRF:
+    states, neighbours = told.whole("states", 2), told.whole("neighbours", 4, 8)
+    channels = told.whole("channels", 1)
+    unary, pair = (_build_module(told.record(name), name, states, channels) for name in ("unary", "pair"))
+    check_weights({name: told.tensors[name] for name in told.tensors if name.startswith(("unary.", "pair."))})
+    inference = Builder(grid(1, 1), told.tensors).build(told.raw("inference"), "inference")
+    if not isinstance(inference, Inference):
+        raise FieldError("inference", f"must describe an inference method, not {shown(inference)}")
+    model = kind(states=states, neighbours=neighbours, unary=unary, pair=pair, inference=inference)
+    potentials = model.begin(channels)
+    potentials.load_state_dict({name: told.tensors[name] for name in potentials.state_dict()})
     return model
 
 
@@ -84,7 +86,16 @@ def _describe_module(part: str, module: nn.Module) -> dict[str, Any]:
     return {"class": name, "options": {key: getattr(module, own) for key, own in _MODULES[name][1].items()}}
 
 
-def _build_module(json: dict[str, Any]) -> nn.Module:
-    if json["class"] not in _MODULES:
-        raise ValueError(f"it names a class {json['class']!r} that this version of loopwise does not know")
-    return _MODULES[json["class"]][0](**json["options"])
+def _build_module(told: Record, part: str, states: int, channels: int) -> nn.Module:
+    """The module, untrained; that its weights are in the file was seen on one without memory first."""
+    given = told.record("options")
+    make = _MODULES[told.choice("class", _MODULES)][0]
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in given.values.items()}
+    check_options(make, options, given.path)
+    for name, wanted in (("states", states), ("channels", channels)):
+        if options.get(name, wanted) != wanted:
+            raise FieldError(given.name(name), f"is {options[name]}, but the model has {wanted} {name}")
+    with torch.device("meta"):
+        outline = make(**options).state_dict()
+    check_shapes({f"{part}.{name}": tensor.shape for name, tensor in outline.items()}, told.tensors)
+    return make(**options)

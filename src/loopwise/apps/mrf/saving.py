@@ -10,14 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
 
 from loopwise.apps.mrf.answers import Answers
 from loopwise.apps.mrf.columns import Column, Columns, Numbers, Texts
 from loopwise.apps.saved import read_saved, written
 from loopwise.formats.files import PathLike
 from loopwise.learn.container import write_container
+from loopwise.learn.fields import FieldError, Record
 from loopwise.learn.saving import build_system, describe_system
 
 if TYPE_CHECKING:
@@ -47,22 +46,28 @@ def load(kind: type[MRFClassifier], path: PathLike) -> MRFClassifier:
     return read_saved(path, APP, partial(_build, kind))
 
 
-def _build(kind: type[MRFClassifier], tensors: dict[str, Tensor], description: dict[str, Any]) -> MRFClassifier:
-    system = build_system(tensors, description)
-    assert system.vocabulary is not None and system.roles is not None
-    columns = tuple(_column(json) for json in description["columns"])
+def _build(kind: type[MRFClassifier], told: Record) -> MRFClassifier:
+    columns = told.items("columns", lambda record, name: _column(record.record(name)))
+    classes = told.items("classes", lambda record, name: record.record(name).classes("labels", "type"))
+    outputs, flat, named = told.texts("outputs"), told.flag("flat"), told.flag("named")
+    if len(outputs) != len(classes) or not classes:
+        raise FieldError("outputs", f"lists {len(outputs)} outputs, but there are classes of {len(classes)}")
+    if flat and len(classes) > 1:
+        raise FieldError("flat", f"says that there is one output, but there are {len(classes)}")
+    system = build_system(told)
+    if system.vocabulary is None or system.roles is None:
+        raise FieldError("vocabulary" if system.vocabulary is None else "roles", "is not there")
     names, sizes = system.vocabulary.names, system.vocabulary.cardinalities
-    classes = tuple(_classes(json) for json in description["classes"])
     model = kind(inference=system.inference, decoder=system.decoder)
     model.system_ = system
     model._columns = Columns(names[: len(columns)], columns)
-    model._answers = Answers(tuple(map(str, description["outputs"])), classes, bool(description["flat"]))
+    model._answers = Answers(outputs, classes, flat)
     wanted = [len(labels) for labels in model._columns.labels] + [len(known) for known in classes]
     if wanted != list(sizes[: len(wanted)]) or len(model._outputs) != len(classes):
         raise ValueError(f"columns and classes have {wanted} values, the variables of the system {list(sizes)}")
     model.classes_ = classes[0] if model._answers.flat else list(classes)
     model.n_features_in_ = len(columns)
-    if description["named"]:
+    if named:
         model.feature_names_in_ = np.array(model._columns.names, dtype=object)
     return model
 
@@ -73,18 +78,11 @@ def _describe_column(column: Column) -> dict[str, Any]:
     return {"labels": list(column.labels)}
 
 
-def _column(json: dict[str, Any]) -> Column:
-    labels = tuple(map(str, json["labels"]))
-    if "cuts" not in json:
+def _column(told: Record) -> Column:
+    labels = told.texts("labels")
+    if "cuts" not in told:
         return Texts(labels)
-    cuts = np.array(json["cuts"], dtype=np.float64)
-    if len(cuts) + 1 != len(labels):
-        raise ValueError(f"{len(cuts)} cuts make {len(cuts) + 1} intervals, not {len(labels)}")
+    cuts = np.array(told.items("cuts", Record.number), dtype=np.float64)
+    if len(cuts) + 1 != len(labels) or (np.diff(cuts) < 0).any():
+        raise FieldError(told.name("cuts"), f"must be {len(labels) - 1} rising numbers, for {len(labels)} intervals")
     return Numbers(cuts, labels)
-
-
-def _classes(json: dict[str, Any]) -> NDArray[Any]:
-    kind = np.dtype(str(json["type"]))
-    if kind.kind not in "biufU":
-        raise ValueError(f"classes are of type {kind}, which no label has")
-    return np.array(json["labels"], dtype=kind)

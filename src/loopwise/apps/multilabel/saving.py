@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from loopwise.apps.multilabel.arrays import Classes
 from loopwise.apps.multilabel.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
 from loopwise.apps.multilabel.scaling import Scaling
-from loopwise.apps.multilabel.weights import LabelWeights
+from loopwise.apps.multilabel.weights import LabelWeights, pair_count
 from loopwise.apps.saved import read_saved, written
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
 from loopwise.learn.container import write_container
 from loopwise.learn.describe import Builder, Describer
+from loopwise.learn.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel.estimator import MultiLabel
@@ -56,26 +57,40 @@ def save(model: MultiLabel, path: PathLike, notes: dict[str, Any] | None) -> Non
 
 def load(kind: type[MultiLabel], path: PathLike) -> tuple[MultiLabel, dict[str, Any]]:
     """The model of a file, fitted, and its notes."""
-    return read_saved(path, APP, lambda tensors, told: (_build(kind, tensors, told), dict(told["notes"])))
+    return read_saved(path, APP, lambda told: (_build(kind, told), told.record("notes").values))
 
 
-def _build(kind: type[MultiLabel], tensors: dict[str, Tensor], description: dict[str, Any]) -> MultiLabel:
-    names, features = tuple(map(str, description["labels"])), int(description["features"])
-    pairs = tuple(np.array(pair) for pair in description["classes"])
-    if len(pairs) != len(names) or not all(1 <= len(pair) <= 2 for pair in pairs):
-        raise ValueError(f"there are classes of {len(pairs)} labels, and {len(names)} names")
-    vector = np.concatenate([tensors[name].double().reshape(-1).numpy() for name in ("unary", "pair")])
-    centre, spread = (tensors[name].double().numpy() for name in ("centre", "spread"))
-    if centre.shape != (features,) or spread.shape != (features,) or not (spread > 0).all():
-        raise ValueError(f"the scales do not fit {features} features")
-    decoder = _decoder(description["decoder"], Builder(complete(len(names)), tensors))
-    model = kind(decoder=decoder, standardize=bool(description["standardize"]))
+def _build(kind: type[MultiLabel], told: Record) -> MultiLabel:
+    names, features = told.texts("labels"), told.whole("features", 0, LARGEST)
+    pairs = told.items("classes", _classes)
+    if len(pairs) != len(names) or not names:
+        raise FieldError("classes", f"lists the classes of {len(pairs)} labels, of which {len(names)} have names")
+    unary = told.weights("unary", (len(names), features + 1, 2))
+    pair = told.weights("pair", (pair_count(len(names)), 2, 2))  # before anything is made for each pair of labels
+    scaling, flat = Scaling.read(told, features), told.flag("flat")
+    if flat and len(names) > 1:
+        raise FieldError("flat", f"says that there is one label, but there are {len(names)}")
+    decoder = _decoder(told.record("decoder"), Builder(complete(len(names)), told.tensors))
+    model = kind(decoder=decoder, standardize=told.flag("standardize"))
+    vector = np.concatenate([unary.reshape(-1), pair.reshape(-1)])
     model.weights_ = LabelWeights.of_vector(vector, len(names), features + 1)
-    model.scaling_ = Scaling(centre, spread)
-    model._classes = Classes(pairs, bool(description["flat"]))
+    model.scaling_ = scaling
+    model._classes = Classes(pairs, flat)
     model.classes_ = pairs[0] if model._classes.flat else list(pairs)
     model.label_names_, model.n_features_in_ = names, features
     return model
+
+
+def _classes(told: Record, name: str) -> NDArray[Any]:
+    """What 0 and 1 of a label stand for: one or two numbers, truth values or texts."""
+    found = told.raw(name)
+    kinds = {type(item) for item in found} if isinstance(found, list) else set()
+    if len(kinds) != 1 or not kinds <= {bool, int, float, str} or not 1 <= len(set(found)) == len(found) <= 2:
+        raise FieldError(told.name(name), f"must be one or two classes of one type, not {shown(found)}")
+    made = np.array(found)
+    if made.dtype.kind not in "biufU":
+        raise FieldError(told.name(name), f"has a class that is too large a number, {shown(found)}")
+    return made
 
 
 def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
@@ -94,16 +109,17 @@ def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
             options[field.name] = describer.describe(value, "inference")
         else:
             options[field.name] = value
+    check_counts(type(decoder), options, "decoder")
     return {"class": name, "options": options}
 
 
-def _decoder(json: dict[str, Any], builder: Builder) -> Decoder:
-    if json["class"] not in _DECODERS:
-        raise ValueError(f"it names a decoder {json['class']!r} that this version of loopwise does not know")
-    options = dict(json["options"])
+def _decoder(told: Record, builder: Builder) -> Decoder:
+    kind, given = _DECODERS[told.choice("class", _DECODERS)], told.record("options")
+    options = dict(given.values)
     if "beliefs" in options:
-        options["beliefs"] = _decoder(options["beliefs"], builder)
+        options["beliefs"] = _decoder(given.record("beliefs"), builder)
     if "inference" in options:
-        options["inference"] = builder.build(options["inference"])
-    made: Decoder = _DECODERS[json["class"]](**options)
+        options["inference"] = builder.build(options["inference"], given.name("inference"))
+    check_options(kind, options, given.path)
+    made: Decoder = kind(**options)
     return made

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.learn.fields import Record
+
 Floats = NDArray[np.float64]
 
 
@@ -40,6 +42,14 @@ class Scaling:
             return Scaling(centre, np.ones(features))
         spread = np.sqrt((np.where(seen, inputs - centre, 0.0) ** 2).sum(axis=0) / counts)
         return Scaling(centre, _usable(spread))
+
+    @staticmethod
+    def read(told: Record, features: int) -> Scaling:
+        """Of a saved model: the tensors ``centre`` and ``spread``."""
+        centre, spread = told.weights("centre", (features,)), told.weights("spread", (features,))
+        if not (spread > 0).all():
+            raise ValueError(f"the tensor 'spread' holds {spread.min()}; spreads must be above 0")
+        return Scaling(centre, spread)
 
     def __call__(self, inputs: Any, centred: bool) -> Any:
         """Scaled inputs with a last column of ones. ``centred`` False: only missing values look at the centre."""

@@ -27,7 +27,7 @@ from loopwise.apps.parser.training import RATE, Settings
 from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike
+from loopwise.formats.files import PathLike, check_apart
 from loopwise.inference.base import Inference
 from loopwise.inference.message_passing import BP
 from loopwise.kernels.threads import available_threads
@@ -259,6 +259,7 @@ class Parser:
         threads: int | None = None,
     ) -> int:
         """Parses a file to a file (``-``: standard streams), gz by name; how many sentences. Whole or not at all."""
+        check_apart([(f"the target {target}", target)], [source])
         done = self.predict(source, confidence=confidence, partial=partial, threads=threads)
         write_conllu(target, done)
         return len(done)

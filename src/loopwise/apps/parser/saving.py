@@ -6,29 +6,31 @@ In: a parser, a path. Out: weights as tensors, everything else as JSON, in one s
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from loopwise.apps.parser.arcs import Pruner
 from loopwise.apps.parser.fitting import Pieces
 from loopwise.apps.parser.labels import Labeller
-from loopwise.apps.parser.options import Pruning, Structure, Templates
+from loopwise.apps.parser.options import LARGEST_TABLE, Pruning, Structure, Templates
 from loopwise.apps.parser.parser import Parser
 from loopwise.apps.parser.parsing import Model
 from loopwise.apps.parser.table import Floats, pack, unpack
-from loopwise.apps.parser.vocabulary import Vocabulary
+from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Vocabulary
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
 from loopwise.learn.container import read_container, refuse_kind, write_container
+from loopwise.learn.fields import DAMAGE, FieldError, Record, check_counts, check_options, damaged, shown
 from loopwise.learn.history import History
 
 KIND = "parser"
+T = TypeVar("T", Pruning, Templates)
 
 
 def save(parser: Parser, path: PathLike) -> None:
@@ -66,49 +68,64 @@ def load(path: PathLike) -> Parser:
             display_name(path), None, "this parser has features of another version of loopwise; train it again"
         )
     try:
-        return _build(tensors, description)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as problem:
-        reason = f"there is no {problem.args[0]!r}" if isinstance(problem, KeyError) else " ".join(str(problem).split())
-        raise FormatError(
-            display_name(path), None, f"the description of the parser in the file is damaged: {reason}"
-        ) from None
+        return _build(Record(description, tensors))
+    except DAMAGE as problem:
+        raise damaged(path, "parser", problem) from None
 
 
-def _build(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Parser:
-    given = dict(description["structure"])
-    structure = Structure.of(tuple(given["factors"]), bool(given["projective"]), bool(given["single_root"]))
-    pruning = None if description["pruning"] is None else Pruning(**description["pruning"])
-    templates = Templates(**description["templates"])
+def _build(told: Record) -> Parser:
+    given = told.record("structure")
+    structure = Structure.of(given.texts("factors"), given.flag("projective"), given.flag("single_root"))
+    pruning = told.maybe("pruning", lambda record, name: _options(Pruning, record.record(name)))
+    templates = _options(Templates, told.record("templates"))
     parser = Parser(
-        structure.factors, _inference_of(description["inference"]), projective=structure.projective,
+        structure.factors, _inference_of(told.record("inference")), projective=structure.projective,
         single_root=structure.single_root, templates=templates, pruning=pruning,
     )  # fmt: skip
-    weights = None if pruning is None else _get(tensors, "pruning", pruning.size)
-    pruner = Pruner(tensors["longest"].numpy().copy(), pruning, weights)
-    labeller = None
-    if description["relations"] is not None:
-        options = Templates(**description["relations"])
-        start, allowed = tensors["allowed_start"].numpy().copy(), tensors["allowed"].numpy().copy()
-        labeller = Labeller(options, start, allowed, _get(tensors, "relations", options.size))
-    model = Model(_get(tensors, "trees", templates.size), templates, structure, parser._run)
-    parser._vocabulary = Vocabulary.from_json(description["vocabulary"])
-    _check(parser._vocabulary, pruner, labeller)
-    parser._pieces = Pieces(pruner, model, labeller, History.from_json(description["history"]))
+    vocabulary = _vocabulary(told.record("vocabulary"))
+    history = _history(told)
+    lengths = (vocabulary.coarse_tags, vocabulary.coarse_tags, 2)
+    longest = told.integers("longest", lengths, -LARGEST_TABLE, LARGEST_TABLE, np.int32)
+    weights = None if pruning is None else _get(told, "pruning", pruning.size)
+    pruner = Pruner(longest, pruning, weights)
+    labeller = told.maybe("relations", lambda record, name: _labeller(record.record(name), vocabulary))
+    model = Model(_get(told, "trees", templates.size), templates, structure, parser._run)
+    parser._vocabulary = vocabulary
+    parser._pieces = Pieces(pruner, model, labeller, history)
     return parser
 
 
-def _check(vocabulary: Vocabulary, pruner: Pruner, labeller: Labeller | None) -> None:
-    """Sizes that kernels rely on."""
-    size = vocabulary.coarse_tags
-    if pruner.longest.shape != (size, size, 2):
-        raise ValueError(f"lengths of arcs are of shape {pruner.longest.shape}, not {(size, size, 2)}")
-    if labeller is not None:
-        start, allowed = labeller.allowed_start, labeller.allowed
-        sizes = start.shape == (size**2 + 1,) and start[0] == 0 and start[-1] == len(allowed)
-        if not (sizes and (start[1:] > start[:-1]).all()):
-            raise ValueError("relations of tags are not listed as they should be")
-        if allowed.min() < 0 or allowed.max() >= len(vocabulary.relations):
-            raise ValueError("a relation has no name")
+def _options(kind: type[T], told: Record) -> T:
+    """Options of a dataclass; a size of weights is at most what kernels can index (the class says so)."""
+    size = told.whole("size", 1, LARGEST_TABLE)
+    others = {name: value for name, value in told.values.items() if name != "size"}
+    check_options(kind, others, told.path)
+    return kind(size=size, **others)
+
+
+def _vocabulary(told: Record) -> Vocabulary:
+    for kind, limit in (("words", WORD_LIMIT), ("prefixes", WORD_LIMIT), ("fine", TAG_LIMIT), ("coarse", TAG_LIMIT)):
+        if len(told.texts(kind, distinct=True)) > limit - RESERVED:
+            raise FieldError(told.name(kind), f"lists more than the {limit - RESERVED} names that features tell apart")
+    told.texts("relations", distinct=True)
+    return Vocabulary.from_json(told.values)
+
+
+def _labeller(told: Record, vocabulary: Vocabulary) -> Labeller:
+    """With the relations that kernels look up by pairs of tags."""
+    options, size = _options(Templates, told), vocabulary.coarse_tags
+    allowed = told.integers("allowed", (None,), 0, len(vocabulary.relations) - 1, np.int32)
+    start = told.integers("allowed_start", (size**2 + 1,), 0, len(allowed))
+    if start[0] != 0 or start[-1] != len(allowed) or not (start[1:] > start[:-1]).all():
+        raise ValueError("the tensor 'allowed_start' does not list the relations of each pair of tags")
+    return Labeller(options, start, allowed, _get(told, "relations", options.size))
+
+
+def _history(told: Record) -> History:
+    try:
+        return History.from_json(told.record("history").values)
+    except DAMAGE as problem:
+        raise FieldError("history", f"is no history of training ({shown(str(problem))})") from None
 
 
 def _put(tensors: dict[str, Tensor], name: str, weights: Floats) -> None:
@@ -116,18 +133,29 @@ def _put(tensors: dict[str, Tensor], name: str, weights: Floats) -> None:
         tensors[f"{name}.{part}"] = tensor
 
 
-def _get(tensors: Mapping[str, Tensor], name: str, size: int) -> Floats:
-    mine = {key.removeprefix(f"{name}."): tensor for key, tensor in tensors.items() if key.startswith(f"{name}.")}
-    return unpack(mine, size)
+def _get(told: Record, name: str, size: int) -> Floats:
+    """Weights that :func:`_put` put; where only those that are not 0 are listed, they are what the file holds."""
+    if f"{name}.all" in told.tensors:
+        return told.weights(f"{name}.all", (size,), np.float32)
+    rows = told.integers(f"{name}.rows", (None,), 0, size - 1)
+    values = told.weights(f"{name}.values", rows.shape, np.float32)
+    try:
+        return unpack({"rows": torch.from_numpy(rows), "values": torch.from_numpy(values)}, size)
+    except MemoryError:
+        raise ValueError(
+            f"the table {name!r} is said to have {size} weights, for which memory does not suffice"
+        ) from None
 
 
 def _inference_json(inference: Inference) -> dict[str, Any]:
     if isinstance(inference, BP):
-        return {"iterations": inference.iterations, "tolerance": inference.tolerance}
+        json = {"iterations": inference.iterations, "tolerance": inference.tolerance}
+        check_counts(BP, json, "inference")
+        return json
     return {"exact": True}
 
 
-def _inference_of(json: Mapping[str, Any]) -> Inference:
-    if json.get("exact"):
+def _inference_of(told: Record) -> Inference:
+    if "exact" in told and told.flag("exact"):
         return Exact()
-    return BP(iterations=int(json["iterations"]), tolerance=float(json["tolerance"]))
+    return BP(iterations=told.whole("iterations", 1), tolerance=told.number("tolerance", 0))

@@ -24,7 +24,7 @@ from loopwise.apps.tagger.report import Report, compare
 from loopwise.apps.tagger.templates import BIAS, NAMES, Template, parse_templates
 from loopwise.apps.tagger.text import Integers, Sentences, Text, tag_lists, tag_numbers
 from loopwise.formats.columns import TaggedText, read_tagged, read_words, write_tagged
-from loopwise.formats.files import PathLike
+from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.iob import OUTSIDE, TagSet, find_spans
 from loopwise.kernels.threads import available_threads
 from loopwise.learn.checkpoint import checksum, identify
@@ -266,6 +266,7 @@ class Tagger(Estimator):
 
     def tag_file(self, source: PathLike, target: PathLike) -> int:
         """Tags the words of a column file; writes words and tags; how many sentences."""
+        check_apart([(f"the target {target}", target)], [source])
         text = read_words(source)
         write_tagged(target, text.sentences(), self.predict(text))
         return len(text)

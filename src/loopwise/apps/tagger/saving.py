@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from loopwise.apps.saved import read_saved, written
 from loopwise.apps.tagger.decoding import Decoder, Posterior, Viterbi
@@ -19,6 +18,7 @@ from loopwise.apps.tagger.feature_index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.tagger.problem import Weights
 from loopwise.formats.files import PathLike
 from loopwise.learn.container import write_container
+from loopwise.learn.fields import LARGEST, Record
 
 if TYPE_CHECKING:
     from loopwise.apps.tagger.estimator import Tagger
@@ -53,32 +53,26 @@ def load(kind: type[Tagger], path: PathLike) -> Tagger:
     return read_saved(path, APP, partial(_build, kind))
 
 
-def _build(kind: type[Tagger], tensors: dict[str, Tensor], description: dict[str, Any]) -> Tagger:
-    hashing = description["hashing"]
+def _build(kind: type[Tagger], told: Record) -> Tagger:
     tagger = kind(
-        templates=str(description["templates"]),
-        step_templates=str(description["step_templates"]),
-        minimum_count=int(description["minimum_count"]),
-        hashing=None if hashing is None else int(hashing),
-        decoder=read_decoder(description["decoder"]),
+        templates=told.text("templates"),
+        step_templates=told.text("step_templates"),
+        minimum_count=told.whole("minimum_count", 1),
+        hashing=told.maybe("hashing", lambda record, name: record.whole(name, 1, LARGEST)),
+        decoder=read_decoder(told.record("decoder")),
     )
-    tagger.labels_ = tuple(map(str, description["labels"]))
-    tagger.unary_index_, tagger.step_index_ = (_index(name, tensors, tagger.hashing) for name in _INDICES)
-    unary, pair = tensors["unary"].numpy(), tensors["pair"].numpy()
+    tagger.labels_ = told.texts("labels", distinct=True)
+    tagger.unary_index_, tagger.step_index_ = (_index(name, told, tagger.hashing) for name in _INDICES)
     states = len(tagger.labels_)
-    for name, table, wanted in (
-        ("unary", unary, (tagger.unary_index_.size, states)),
-        ("pair", pair, (tagger.step_rows, states * states)),
-    ):
-        if table.shape != wanted:
-            raise ValueError(f"the weights {name!r} are of shape {table.shape}; they must be {wanted}")
+    unary = told.weights("unary", (tagger.unary_index_.size, states))
+    pair = told.weights("pair", (tagger.step_rows, states * states))
     vector = np.concatenate([unary.reshape(-1), pair.reshape(-1)])
     tagger.weights_ = Weights.of_vector(vector, len(unary), len(pair), states)
     return tagger
 
 
-def _index(name: str, tensors: dict[str, Tensor], size: int | None) -> FeatureIndex:
-    return Indexed(tensors[f"{name}_keys"].numpy().view(np.uint64)) if size is None else Hashed(size)
+def _index(name: str, told: Record, size: int | None) -> FeatureIndex:
+    return Indexed(told.integers(f"{name}_keys", (None,)).view(np.uint64)) if size is None else Hashed(size)
 
 
 def describe_decoder(decoder: Decoder) -> dict[str, Any]:
@@ -92,8 +86,6 @@ def describe_decoder(decoder: Decoder) -> dict[str, Any]:
     return {"class": name, "valid": decoder.valid}
 
 
-def read_decoder(json: dict[str, Any]) -> Decoder:
+def read_decoder(told: Record) -> Decoder:
     """What :func:`describe_decoder` described."""
-    if json["class"] not in _DECODERS:
-        raise ValueError(f"it names a decoder {json['class']!r} that this version of loopwise does not know")
-    return _DECODERS[json["class"]](valid=bool(json["valid"]))
+    return _DECODERS[told.choice("class", _DECODERS)](valid=told.flag("valid"))
