@@ -271,3 +271,15 @@ def test_the_real_command_says_where_its_help_is() -> None:
     alone = command("parser")
     assert alone.returncode == 0 and "train" in alone.stdout and alone.stderr == ""
     assert command("infer", "-h").returncode == 0
+
+
+def test_an_approximate_log_z_comes_between_bounds(tmp_path: Path) -> None:
+    model = loopy_model(side=3)
+    write_uai(tmp_path / "loopy.uai", model)
+    result = succeed(tmp_path / "loopy.uai", "--task", "PR", "--method", "bp", "--json")
+    report = json.loads(result.stdout)
+    lower, upper = report["log10_partition_bounds"]
+    assert lower < truth(model).log_partition / math.log(10) < upper
+    assert "at least" in result.stderr and "at most" in result.stderr
+    exact = json.loads(succeed(tmp_path / "loopy.uai", "--task", "PR", "--json").stdout)
+    assert "log10_partition_bounds" not in exact

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from loopwise.inference.map_search import Progress
 
 
+CHEAP = 100_000  # edges of a graph up to which bounds of log Z take seconds
+
+
 def infer(
     model: Annotated[
         Path, typer.Argument(help="A .uai or .fg file, plain or .gz; - reads a .uai from standard input.")
@@ -75,8 +78,12 @@ def infer(
                 _ = beliefs.status.maximum.gap  # computed when asked for; the status then tells of it
                 _ = beliefs.log_partition  # warns of a broken zero
         say(str(beliefs.status))
+        bracket = _bracket(choice.task, beliefs)
+        if bracket is not None:
+            low, high = bracket
+            say(f"log10 Z: {_log10(beliefs):.8g}, at least {low:.8g} (mean field), at most {high:.8g} (TRW)")
         if as_json:
-            _write_json(target, {"model": problem, **_report(choice, beliefs)})
+            _write_json(target, {"model": problem, **_report(choice, beliefs, bracket)})
         else:
             _write_solution(target, choice.task, beliefs)
 
@@ -102,6 +109,17 @@ def _shown(choice: Choice) -> Iterator[Choice]:
         yield replace(choice, watch=watch)
 
 
+def _bracket(task: Task, beliefs: Beliefs) -> tuple[float, float] | None:
+    """Bounds of log10 Z around an approximate answer, where they are cheap."""
+    if task is not Task.PR or beliefs.status.exact or not beliefs.has_bounds:
+        return None
+    if beliefs.graph.layout.edges > CHEAP:
+        say(f"no bounds of log10 Z: with over {CHEAP} edges they would take longer than the answer")
+        return None
+    low, high = beliefs.log_partition_bounds
+    return float(low) / math.log(10), float(high) / math.log(10)
+
+
 def _marginals(beliefs: Beliefs) -> list[list[float]]:
     start, states = beliefs.graph.layout.state_start.tolist(), beliefs.states.tolist()
     return [states[first:last] for first, last in pairwise(start)]
@@ -122,7 +140,7 @@ def _write_solution(target: Path, task: Task, beliefs: Beliefs) -> None:
         write_map(target, beliefs.assignment.numpy())
 
 
-def _report(choice: Choice, beliefs: Beliefs) -> dict[str, Any]:
+def _report(choice: Choice, beliefs: Beliefs, bracket: tuple[float, float] | None) -> dict[str, Any]:
     report: dict[str, Any] = {
         "task": choice.task.value,
         "method": choice.method.value,
@@ -133,6 +151,8 @@ def _report(choice: Choice, beliefs: Beliefs) -> dict[str, Any]:
         report["marginals"] = _marginals(beliefs)
     elif choice.task is Task.PR:
         report["log10_partition"] = _finite(_log10(beliefs))
+        if bracket is not None:
+            report["log10_partition_bounds"] = [_finite(bound) for bound in bracket]
     else:
         report["assignment"] = beliefs.assignment.tolist()
         report["log10_score"] = _finite(_log10(beliefs))

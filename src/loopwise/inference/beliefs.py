@@ -154,6 +154,11 @@ class Beliefs:
         with torch.set_grad_enabled(self._recording):
             return self._log_partition_source()
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether :attr:`log_partition_bounds` can be asked for."""
+        return self.status.exact or self._bounds_source is not None
+
     @cached_property
     def log_partition_bounds(self) -> tuple[Tensor, Tensor]:
         """Two numbers between which the log-partition function lies, each ``[*batch]``, without gradient.
