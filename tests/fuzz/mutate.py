@@ -1,0 +1,324 @@
+"""The mutation fuzzer: spoilt files for every reader and every loader (``make fuzz MINUTES=10``).
+
+In: valid files of each kind (:mod:`fuzz.readers`, :mod:`fuzz.models`). Out: a verdict for each spoilt one. It is either
+read, and then what was read holds together; or refused by a FormatError in one sentence that names the file. Anything
+else is a failure: another exception, a warning that is not the library's, too much time, too much memory, a crash.
+
+Case ``number`` of ``seed`` is always the same. A process of its own goes through the cases; it is replaced by a fresh
+one where a case kills it or does not end.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from fuzz.campaign import (
+    BrokenError,
+    Budget,
+    Failure,
+    Tally,
+    choose_kinds,
+    complaint_about,
+    options,
+    place_of,
+    raised_in_library,
+    read_case,
+    told,
+)
+from fuzz.readers import Kind, reader_kinds
+from loopwise.formats.errors import FormatError
+from loopwise.notices import LoopwiseWarning
+
+NAME = "mutate"
+SECONDS = 5.0  # that a case may take; one that cannot be interrupted is killed after four times as long
+MEMORY = 1 << 30  # bytes that a case may add to the process: seeds are of a few kilobytes
+ADDRESSES = 6 << 30  # of address space beyond what the process has at its start: nothing may even ask for more
+REPORT_EVERY = 0.25  # seconds
+
+
+class OutOfTimeError(BaseException):
+    """Not an Exception: nothing on the way should catch it."""
+
+
+# --- One case --------------------------------------------------------------------------------------------------------
+
+
+class Judge:
+    """Tries spoilt files one after another, in a folder of its own."""
+
+    def __init__(self, kinds: Sequence[Kind], folder: Path, seed: int, seconds: float = SECONDS) -> None:
+        self.kinds, self.folder, self.seed, self.seconds = list(kinds), folder, seed, seconds
+        self.weights = [kind.weight for kind in self.kinds]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.foreign: list[str] = []  # warnings that are not the library's
+
+    def case(self, number: int) -> tuple[Kind, bytes]:
+        """Which reader, and the file that it is given."""
+        random = Random(f"{self.seed} {number}")
+        kind = random.choices(self.kinds, self.weights)[0]
+        return kind, kind.mutate(random, random.choice(kind.seeds))
+
+    def judge(self, number: int, kind: Kind, data: bytes) -> Failure | None:
+        """None if the file was read or refused as it should be."""
+        path = self.folder / f"case{kind.suffix}"
+        path.write_bytes(data)
+        self.foreign.clear()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        problem = self._tried(kind, path)
+        grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        if problem is None and self.foreign:
+            problem = f"warns: {self.foreign[0]}", "\n".join(self.foreign)
+        if problem is None and grown > MEMORY:
+            problem = "takes more than 1 GiB of memory", f"{grown} bytes more at its peak"
+        if problem is None:
+            return None
+        return Failure(number, kind.name, f"{kind.name}: {problem[0]}", problem[1], {path.name: data})
+
+    def _tried(self, kind: Kind, path: Path) -> tuple[str, str] | None:
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        reading = True
+        try:
+            value = kind.read(path)
+            reading = False
+            kind.check(value, self.folder)
+        except FormatError as error:
+            wrong = complaint_about(error, str(path)) if reading or kind.lenient else "is raised for what was written"
+            return None if wrong is None else (f"FormatError {wrong} at {place_of(error.__traceback__)}", told(error))
+        except BrokenError as error:
+            return f"broken: {error}", told(error)
+        except OutOfTimeError as error:
+            return f"takes more than {self.seconds:g} seconds at {place_of(error.__traceback__)}", told(error)
+        except Exception as error:
+            if (
+                not reading
+                and kind.lenient
+                and isinstance(error, ValueError)
+                and raised_in_library(error.__traceback__)
+            ):
+                wrong = complaint_about(error)
+                if wrong is None:
+                    return None
+            return f"{type(error).__name__} at {place_of(error.__traceback__)}", told(error)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return None
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Alarms and warnings come here."""
+
+        def alarm(*_: Any) -> None:
+            raise OutOfTimeError
+
+        def hear(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            if not issubclass(category, LoopwiseWarning):
+                said = str(message).replace(str(self.folder), "")
+                self.foreign.append(f"{category.__name__}: {said[:100]}")
+
+        before = signal.signal(signal.SIGALRM, alarm)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = hear
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGALRM, before)
+
+
+def make_kinds(folder: Path, only: Sequence[str] | None, *, models: bool = True) -> list[Kind]:
+    """The kinds that were asked for. Models are trained first, unless none is."""
+    readers = reader_kinds(folder)
+    if only and all(any(kind.name.startswith(wish) for kind in readers) for wish in only):
+        models = False
+    known = readers
+    if models:
+        from fuzz.models import model_kinds
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            known = [*readers, *model_kinds(folder / "trained")]
+    chosen = choose_kinds([kind.name for kind in known], only)
+    return [kind for kind in known if kind.name in chosen]
+
+
+def go_through(judge: Judge, numbers: range, tally: Tally) -> None:
+    """All of some cases in this process, without protection from crashes: the slice in the tests."""
+    with judge.at_work():
+        for number in numbers:
+            kind, data = judge.case(number)
+            failure = judge.judge(number, kind, data)
+            if failure is None:
+                tally.add(kind.name)
+            else:
+                tally.fail(failure)
+
+
+# --- A process that may die ------------------------------------------------------------------------------------------
+
+
+class Board:
+    """What a worker shows while it works, in memory that outlives it: the case it is at."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 8)
+
+    def put(self, number: int) -> None:
+        struct.pack_into("q", self._memory, 0, number)
+
+    def get(self) -> int:
+        found: int = struct.unpack_from("q", self._memory, 0)[0]
+        return found
+
+
+def work(judge: Judge, first: int, board: Board, out: Connection) -> None:
+    """Goes through cases from ``first`` on until it is stopped; tells of failures, and now and then of the rest."""
+    limit = ADDRESSES + 4096 * int(Path("/proc/self/statm").read_text().split()[0]) if _has_proc() else None
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    counts: dict[str, int] = {}
+    number, reported = first, time.monotonic()
+    with judge.at_work():
+        while True:
+            board.put(number)
+            kind, data = judge.case(number)
+            failure = judge.judge(number, kind, data)
+            if failure is None:
+                counts[kind.name] = counts.get(kind.name, 0) + 1
+            number += 1
+            if failure is not None or time.monotonic() - reported > REPORT_EVERY:
+                out.send((number, counts, failure))
+                counts, reported = {}, time.monotonic()
+
+
+def _has_proc() -> bool:
+    return Path("/proc/self/statm").exists()
+
+
+class Worker:
+    """A forked process at :func:`work`: what was trained and compiled before is there already."""
+
+    def __init__(self, judge: Judge, first: int, board: Board) -> None:
+        self.reader, writer = Pipe(duplex=False)
+        board.put(first)
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                self.reader.close()
+                with suppress(KeyboardInterrupt, BrokenPipeError):
+                    work(judge, first, board, writer)
+                    status = 0
+            finally:
+                os._exit(status)
+        writer.close()
+
+    def stop(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self.reader.close()
+
+
+def run(judge: Judge, budget: Budget, tally: Tally) -> None:
+    """Cases from 0 on until the budget is spent."""
+    board, done = Board(), 0
+    worker = Worker(judge, 0, board)
+    at, since = 0, time.monotonic()
+    try:
+        while budget.spent(done) < 1:
+            tally.show(budget.spent(done))
+            ended = None
+            try:
+                if worker.reader.poll(REPORT_EVERY):
+                    done, counts, failure = worker.reader.recv()
+                    for name, count in counts.items():
+                        tally.add(name, count)
+                    if failure is not None:
+                        tally.fail(failure)
+            except (EOFError, OSError):
+                ended = "the process died"
+            if board.get() != at:
+                at, since = board.get(), time.monotonic()
+            elif time.monotonic() - since > 4 * judge.seconds:
+                ended = f"does not end within {4 * judge.seconds:g} seconds, and cannot be interrupted"
+            if ended is not None:
+                worker.stop()
+                at = board.get()
+                kind, data = judge.case(at)
+                failure = Failure(at, kind.name, f"{kind.name}: {ended}", ended, {f"case{kind.suffix}": data})
+                tally.fail(failure)
+                done = at + 1
+                worker, at, since = Worker(judge, done, board), done, time.monotonic()
+    finally:
+        worker.stop()
+
+
+def replay(folder: Path, seconds: float) -> int:
+    """Tries the file of a failure again, in this process; the traceback is the proof."""
+    case = read_case(folder)
+    with scratch() as place:
+        kind = next(one for one in make_kinds(place, [case["kind"]]) if one.name == case["kind"])
+        judge = Judge([kind], place / "cases", case["seed"], seconds)
+        with judge.at_work():
+            failure = judge.judge(case["number"], kind, (folder / case["files"][0]).read_bytes())
+    if failure is not None:
+        print(failure.told)
+        print(failure.signature)
+    print(f"{int(failure is None)} passed, {int(failure is not None)} failed")
+    return int(failure is not None)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder in memory where there is one: readers should not wait for disks."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="loopwise-fuzz-", dir=memory if os.access(memory, os.W_OK) else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    def own(parser: Any) -> None:
+        parser.add_argument("--seconds", type=float, default=SECONDS, help="that a case may take")
+
+    given = options(NAME, "Spoilt files for every reader and loader.", arguments, own)
+    _one_thread()
+    if given.replay is not None:
+        return replay(given.replay, given.seconds)
+    with scratch() as folder:
+        judge = Judge(make_kinds(folder, given.only), folder / "cases", given.seed, given.seconds)
+        tally = Tally(NAME, given.seed, given.out)
+        run(judge, Budget(given.minutes, given.count), tally)
+    return tally.end()
+
+
+def _one_thread() -> None:
+    """Forked processes cannot take threads along."""
+    import torch
+
+    os.environ["LOOPWISE_THREADS"] = "1"
+    torch.set_num_threads(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
