@@ -32,6 +32,10 @@ SIGMAS = (0.3, 1.0, 1.0, 2.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)
 PATIENT = 5  # examples that the reference engine is given at most
 GENTLE = 2.0  # sigma up to which gradients are compared with differences
 SCHEDULES = {"flooding": lw.Flooding(), "sequential": lw.Sequential(), "residual": lw.Residual()}
+# A kernel is compiled for each size, type and method, which takes seconds: not every graph is tried in every way.
+SINGLE = ("chain of 2", "mixed tree", "grid of 3", "ring of 5", "five in a loop")  # in float32 too
+MAXIMISED = ("chain of 2", "chain of 3", "mixed tree", "triples", "complete of 2", "tangle")  # by max-product
+DIFFERENTIATED = ("chain of 2", "mixed tree", "grid of 3", "ring of 4", "tangle")
 EPSILON = {torch.float64: 2.2e-16, torch.float32: 1.2e-7}
 
 GRAPHS: dict[str, lw.FactorGraph] = {}
@@ -85,7 +89,7 @@ def make_case(seed: int, number: int, shapes: Sequence[Shape] = SHAPES, largest:
     shape = shapes[int(rng.integers(len(shapes)))]
     batch = min(int(rng.choice(BATCHES)), largest)
     sigma = float(rng.choice(SIGMAS))
-    dtype = torch.float64 if rng.random() < 0.75 else torch.float32
+    dtype = torch.float32 if shape.name in SINGLE and rng.random() < 0.5 else torch.float64
     zeros = float(rng.choice([0.0, 0.0, 0.2, 0.5]))
     rounded, shifted = rng.random() < 0.2, rng.random() < 0.15
     sure = rng.random() < 0.9  # one configuration of each model stays possible
@@ -250,10 +254,11 @@ def check_maximum(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     """Joint maxima: of Exact always, of max-product where it calls itself exact."""
     schedule = str(rng.choice(list(SCHEDULES)))
     kind, engine = engine_of(rng, case)
-    for label, method in (
-        ("Exact maximum", lw.Exact(temperature=0.0)),
-        (f"max-product, {schedule}, {kind}", lw.BP(temperature=0.0, schedule=SCHEDULES[schedule], engine=engine)),
-    ):
+    methods: list[tuple[str, lw.Inference]] = [("Exact maximum", lw.Exact(temperature=0.0))]
+    if case.shape.name in MAXIMISED:
+        method = lw.BP(temperature=0.0, schedule=SCHEDULES[schedule], engine=engine)
+        methods.append((f"max-product, {schedule}, {kind}", method))
+    for label, method in methods:
         beliefs, heard = call(method, case)
         check_numbers(case, beliefs, label, method, verdict)
         assignment = beliefs.assignment.numpy()
@@ -354,6 +359,8 @@ def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
         return  # ties may be broken either way
     kind = lw.BP if rng.random() < 0.6 else lw.TRW
     temperature = float(rng.choice([1.0, 1.0, 0.6, 0.0]))
+    if temperature == 0 and (case.shape.name not in MAXIMISED or kind is lw.TRW):
+        return
     damping, iterations = float(rng.choice([0.0, 0.3])), int(rng.integers(1, 5))
     some = slice(0, PATIENT)
     tables = {name: table[some] for name, table in case.tables.items()}
@@ -379,7 +386,9 @@ def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
 
 def check_gradient(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     """The derivative of a random loss along a random direction, against central differences."""
-    if case.sigma > GENTLE or not case.plain or case.dtype != torch.float64 or case.truth.scale.max() > 100:
+    if case.shape.name not in DIFFERENTIATED or case.dtype != torch.float64:
+        return
+    if case.sigma > GENTLE or not case.plain or case.truth.scale.max() > 100:
         return
     schedule = str(rng.choice(list(SCHEDULES)))
     kind, engine = engine_of(rng, case)
