@@ -50,15 +50,11 @@ class Tally:
 
     def __init__(self, name: str, seed: int, folder: Path, *, quiet: bool = False) -> None:
         self.name, self.seed, self.folder, self.quiet = name, seed, folder, quiet
-        self.passed = 0
-        self.failed: Counter[str] = Counter()
+        self.passed = self.failures = 0  # cases
+        self.failed: Counter[str] = Counter()  # how often each cause was seen; a case may have several
         self.kinds: Counter[str] = Counter()
         self._where: dict[str, Path] = {}
         self._began = self._drawn = time.monotonic()
-
-    @property
-    def failures(self) -> int:
-        return sum(self.failed.values())
 
     def add(self, kind: str, passed: int = 1) -> None:
         """So many cases of a kind that passed."""
@@ -66,10 +62,14 @@ class Tally:
         self.kinds[kind] += passed
 
     def fail(self, failure: Failure, count: int = 1) -> None:
-        """A case (or ``count`` alike) that failed; the first ones of each cause are written to a folder."""
-        self.failed[failure.signature] += count
+        """A case (or ``count`` alike) that failed; the first ones of each cause are written to a folder.
+
+        ``count`` 0: another thing that is wrong with a case that has been counted.
+        """
+        self.failures += count
+        self.failed[failure.signature] += 1
         self.kinds[failure.kind] += count
-        if self.failed[failure.signature] <= KEPT * count:
+        if self.failed[failure.signature] <= KEPT:
             where = self.folder / f"{self.name}-{self.seed}-{failure.number}"
             self._where.setdefault(failure.signature, where)
             write_failure(where, self.name, self.seed, failure)

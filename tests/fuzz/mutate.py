@@ -28,6 +28,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from numba.core.event import Event, Listener, install_listener
+
 from fuzz.campaign import (
     BrokenError,
     Budget,
@@ -49,6 +51,7 @@ NAME = "mutate"
 SECONDS = 5.0  # that a case may take; one that cannot be interrupted is killed after four times as long
 MEMORY = 1 << 30  # bytes that a case may add to the process: seeds are of a few kilobytes
 ADDRESSES = 6 << 30  # of address space beyond what the process has at its start: nothing may even ask for more
+COMPILATION = 600.0  # seconds that a kernel's compilation may take, on a busy machine
 REPORT_EVERY = 0.25  # seconds
 
 
@@ -67,6 +70,7 @@ class Judge:
         self.weights = [kind.weight for kind in self.kinds]
         self.folder.mkdir(parents=True, exist_ok=True)
         self.foreign: list[str] = []  # warnings that are not the library's
+        self.compiling = Compiling()
 
     def case(self, number: int) -> tuple[Kind, bytes]:
         """Which reader, and the file that it is given."""
@@ -124,7 +128,10 @@ class Judge:
         """Alarms and warnings come here."""
 
         def alarm(*_: Any) -> None:
-            raise OutOfTimeError
+            if self.compiling.depth:
+                signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            else:
+                raise OutOfTimeError
 
         def hear(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if not issubclass(category, LoopwiseWarning):
@@ -132,7 +139,7 @@ class Judge:
                 self.foreign.append(f"{category.__name__}: {said[:100]}")
 
         before = signal.signal(signal.SIGALRM, alarm)
-        with warnings.catch_warnings():
+        with install_listener("numba:compile", self.compiling), warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = hear
             try:
@@ -173,17 +180,42 @@ def go_through(judge: Judge, numbers: range, tally: Tally) -> None:
 
 
 class Board:
-    """What a worker shows while it works, in memory that outlives it: the case it is at."""
+    """What a worker shows while it works, in memory that outlives it: the case it is at, and kernels it compiled."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 8)
+        self._memory = mmap.mmap(-1, 16)
 
     def put(self, number: int) -> None:
         struct.pack_into("q", self._memory, 0, number)
 
-    def get(self) -> int:
-        found: int = struct.unpack_from("q", self._memory, 0)[0]
-        return found
+    def reset(self, number: int) -> None:
+        struct.pack_into("qq", self._memory, 0, number, 0)
+
+    def tick(self) -> None:
+        """A kernel's compilation has begun or ended."""
+        struct.pack_into("q", self._memory, 8, self.get()[1] + 1)
+
+    def get(self) -> tuple[int, int]:
+        """The case, and the count of :meth:`tick`, which is odd during a compilation."""
+        number, ticks = struct.unpack_from("qq", self._memory, 0)
+        return number, ticks
+
+
+class Compiling(Listener):
+    """Hears of compilations (by Numba's events), which take seconds the first time and are no fault of a case."""
+
+    def __init__(self) -> None:
+        self.depth, self.tick = 0, lambda: None
+
+    def on_start(self, event: Event) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.tick()
+
+    def on_end(self, event: Event) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.tick()
 
 
 def work(judge: Judge, first: int, board: Board, out: Connection) -> None:
@@ -191,6 +223,7 @@ def work(judge: Judge, first: int, board: Board, out: Connection) -> None:
     limit = ADDRESSES + 4096 * int(Path("/proc/self/statm").read_text().split()[0]) if _has_proc() else None
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    judge.compiling.tick = board.tick
     counts: dict[str, int] = {}
     number, reported = first, time.monotonic()
     with judge.at_work():
@@ -215,7 +248,7 @@ class Worker:
 
     def __init__(self, judge: Judge, first: int, board: Board) -> None:
         self.reader, writer = Pipe(duplex=False)
-        board.put(first)
+        board.reset(first)
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
@@ -241,7 +274,7 @@ def run(judge: Judge, budget: Budget, tally: Tally) -> None:
     """Cases from 0 on until the budget is spent."""
     board, done = Board(), 0
     worker = Worker(judge, 0, board)
-    at, since = 0, time.monotonic()
+    at, since = board.get(), time.monotonic()
     try:
         while budget.spent(done) < 1:
             tally.show(budget.spent(done))
@@ -257,16 +290,17 @@ def run(judge: Judge, budget: Budget, tally: Tally) -> None:
                 ended = "the process died"
             if board.get() != at:
                 at, since = board.get(), time.monotonic()
-            elif time.monotonic() - since > 4 * judge.seconds:
+            elif time.monotonic() - since > (4 * judge.seconds if at[1] % 2 == 0 else COMPILATION):
                 ended = f"does not end within {4 * judge.seconds:g} seconds, and cannot be interrupted"
             if ended is not None:
                 worker.stop()
-                at = board.get()
-                kind, data = judge.case(at)
-                failure = Failure(at, kind.name, f"{kind.name}: {ended}", ended, {f"case{kind.suffix}": data})
+                number = board.get()[0]
+                kind, data = judge.case(number)
+                failure = Failure(number, kind.name, f"{kind.name}: {ended}", ended, {f"case{kind.suffix}": data})
                 tally.fail(failure)
-                done = at + 1
-                worker, at, since = Worker(judge, done, board), done, time.monotonic()
+                done = number + 1
+                worker = Worker(judge, done, board)
+                at, since = board.get(), time.monotonic()
     finally:
         worker.stop()
 

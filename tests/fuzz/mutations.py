@@ -329,23 +329,30 @@ def spoil_json(random: Random, value: Any) -> Any:
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         places = list(_places(value))
         if not places:
-            return random.choice(_VALUES)
+            return _copy(random.choice(_VALUES))
         owner, key = random.choice(places)
         way = random.randrange(8)
         if way == 0:
             del owner[key]
         elif way == 1:
             other_owner, other_key = random.choice(places)
-            owner[key] = json.loads(json.dumps(other_owner[other_key]))
+            owner[key] = _copy(other_owner[other_key])
         elif way == 2 and isinstance(owner, dict):
             owner[random.choice(("x", "", "class", "options", "inference", key + key))] = owner.pop(key)
         elif way == 3 and isinstance(owner, list):
-            owner.insert(0, owner[key])
+            owner.insert(0, _copy(owner[key]))
         elif way == 4:
             owner[key] = _near(random, owner[key])
         else:
-            owner[key] = random.choice(_VALUES)
+            owner[key] = _copy(random.choice(_VALUES))
     return value
+
+
+def _copy(value: Any) -> Any:
+    """A JSON value of its own: a later change of it must change nothing else."""
+    if isinstance(value, dict):
+        return {key: _copy(member) for key, member in value.items()}
+    return [_copy(member) for member in value] if isinstance(value, list) else value
 
 
 def _places(value: Any) -> Any:

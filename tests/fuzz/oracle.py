@@ -206,7 +206,7 @@ def check_numbers(case: Case, beliefs: Any, label: str, method: object, verdict:
     ends = np.cumsum(case.shape.cardinalities)
     for end, size in zip(ends, case.shape.cardinalities, strict=True):
         sums = states[:, end - size : end].sum(-1)
-        verdict.must(np.abs(sums - 1) < 1e-4, label, "a marginal does not sum to one", method)
+        verdict.must(np.abs(sums - 1) < 1e-4, label, "a marginal does not sum to one", method, f"{sums}")
     return states
 
 
@@ -234,6 +234,24 @@ def compare(
     verdict.must(away <= allowed, label, f"{claim}, and log Z is wrong", method, f"by {away.tolist()}")
 
 
+def compare_factors(
+    case: Case,
+    beliefs: Any,
+    label: str,
+    method: object,
+    rng: np.random.Generator,
+    verdict: Verdict,
+    slack: float,
+    temperature: float,
+) -> None:
+    """Marginals of one group of factors, of an answer that is called exact."""
+    name = list(case.shape.groups)[int(rng.integers(len(case.shape.groups)))]
+    table = beliefs.factor(name).double().numpy().reshape(case.batch, len(case.shape.groups[name]), -1)
+    off = np.abs(table - case.truth.factor(name, temperature)).max((1, 2))
+    allowed = slack + 20 * case.rounding() / min(temperature, 1.0)
+    verdict.must(off <= allowed, label, "called exact, and a factor's marginal is wrong", method, f"{name} by {off}")
+
+
 def check_exact(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     """Exact inference: marginals of variables and factors, log Z, at a temperature too."""
     temperature = float(rng.choice([1.0, 1.0, 0.5, 3.0]))
@@ -243,11 +261,7 @@ def check_exact(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     states = check_numbers(case, beliefs, "Exact", method, verdict)
     fine = 1e-9 if case.dtype == torch.float64 else 2e-6
     compare(case, beliefs, states, "Exact", "called exact", method, verdict, (fine, fine), temperature)
-    name = list(case.shape.groups)[int(rng.integers(len(case.shape.groups)))]
-    table = beliefs.factor(name).double().numpy().reshape(case.batch, len(case.shape.groups[name]), -1)
-    off = np.abs(table - case.truth.factor(name, temperature)).max((1, 2))
-    allowed = fine + 20 * case.rounding() / min(temperature, 1.0)
-    verdict.must(off <= allowed, "Exact", "called exact, and a factor's marginal is wrong", method, f"{name} by {off}")
+    compare_factors(case, beliefs, "Exact", method, rng, verdict, fine, temperature)
 
 
 def check_maximum(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
@@ -296,6 +310,7 @@ def check_bp(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     slack = (1e-4, 1e-3) if case.dtype == torch.float64 else (1e-3, 1e-2)
     if claims(beliefs.status, "exact"):
         compare(case, beliefs, states, label, "called exact", method, verdict, slack, temperature)
+        compare_factors(case, beliefs, label, method, rng, verdict, slack[0], temperature)
     elif case.shape.is_forest and claims(beliefs.status, "converged") and not heard and tolerance <= 1e-6:
         loose = (1e-3, 1e-2)
         compare(case, beliefs, states, label, "converged on a forest, no warning", method, verdict, loose, temperature)
@@ -355,8 +370,8 @@ def check_gibbs(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
 def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     """Both engines after the same sweeps."""
     schedule = str(rng.choice(list(SCHEDULES)))
-    if case.dtype != torch.float64 or (schedule == "residual" and not case.plain):
-        return  # ties may be broken either way
+    if case.dtype != torch.float64 or (schedule == "residual" and not (case.plain and case.sigma <= GENTLE)):
+        return  # ties, also of saturated messages, may be broken either way
     kind = lw.BP if rng.random() < 0.6 else lw.TRW
     temperature = float(rng.choice([1.0, 1.0, 0.6, 0.0]))
     if temperature == 0 and (case.shape.name not in MAXIMISED or kind is lw.TRW):
@@ -375,8 +390,9 @@ def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     wide = np.ones(case.batch, dtype=np.bool_)
     wide[some] = np.abs((plain.states - fast.states).numpy()).max(-1) <= allowed
     verdict.must(wide, label, "disagree about a marginal", method)
-    wide[some] = (plain.status.sweeps == fast.status.sweeps).numpy()
-    verdict.must(wide, label, "disagree about the number of sweeps", method)
+    if schedule != "residual":  # there, rounding decides whether a message is still worth sending
+        wide[some] = (plain.status.sweeps == fast.status.sweeps).numpy()
+        verdict.must(wide, label, "disagree about the number of sweeps", method)
     if temperature:
         with np.errstate(invalid="ignore"):
             one, other = (beliefs.log_partition.numpy() for beliefs in found)
