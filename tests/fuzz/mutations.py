@@ -378,7 +378,8 @@ def _near(random: Random, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return random.choice((-value, value + 1, value - 1, value * 1000, float(value), str(value), [value]))
+        real = float(value) if abs(value) < 1e300 else 0.0
+        return random.choice((-value, value + 1, value - 1, value * 1000, real, str(value), [value]))
     if isinstance(value, str):
         return random.choice((value + "x", value[:-1], value.upper(), [value], {"class": value}, value * 50))
     if isinstance(value, list):

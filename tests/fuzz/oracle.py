@@ -121,12 +121,16 @@ def make_case(seed: int, number: int, shapes: Sequence[Shape] = SHAPES, largest:
 # --- Calls -----------------------------------------------------------------------------------------------------------
 
 
-def call(method: lw.Inference, case: Case, tables: Any = None) -> tuple[Any, list[str]]:
+def call(method: lw.Inference, case: Case) -> tuple[Any, list[str]]:
     """Beliefs, and the library's warnings. Other warnings are a failure."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        beliefs = method(case.graph, case.tables if tables is None else tables, case.given)
-        log_z = None if isinstance(method, lw.Gibbs) else beliefs.log_partition
+        try:
+            beliefs = method(case.graph, case.tables, case.given)
+            log_z = None if isinstance(method, lw.Gibbs) else beliefs.log_partition
+        except Exception as error:
+            error.add_note(repr(method))
+            raise
     for warning in heard:
         if not issubclass(warning.category, LoopwiseWarning):
             raise BrokenError(f"warns: {warning.category.__name__}: {str(warning.message)[:100]}")
@@ -162,7 +166,7 @@ class Verdict:
         if isinstance(error, BrokenError):
             what = str(error)
         else:
-            what = f"{type(error).__name__} at {place_of(error.__traceback__)}: {str(error)[:80]}"
+            what = f"{type(error).__name__} at {place_of(error.__traceback__)}: {str(error)[:40]}"
         self.wrong[0] = True
         self._keep(label, what, method, 0, told(error))
 
