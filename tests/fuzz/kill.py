@@ -271,6 +271,7 @@ class Trial:
     problem: str = ""
     told: str = ""
     left: int = 0  # temporary files that kills left behind
+    resumed: int = 0  # kills after which there was a checkpoint to go on from
 
 
 def attempt(command: Command, baseline: Baseline, data: Path, folder: Path, seed: int, number: int) -> Trial:
@@ -294,6 +295,7 @@ def attempt(command: Command, baseline: Baseline, data: Path, folder: Path, seed
                 break  # it was faster than planned
             trial.kills.append(f"{moment:.2f} s" if fault is None else f"{fault[0]}, save {fault[1]}")
             check_files(command, baseline, folder)
+            trial.resumed += (folder / CHECKPOINT).exists()
         finish(command.arguments(data), folder)
         check_files(command, baseline, folder)
         if not (folder / MODEL).exists() or (folder / MODEL).read_bytes() != baseline.model:
@@ -346,9 +348,14 @@ def _attempt(packed: tuple[Any, ...]) -> Trial:
     return attempt(next(command for command in COMMANDS if command.name == name), *rest)
 
 
-def torture(commands: Sequence[Command], seed: int, budget: Budget, tally: Tally, folder: Path, jobs: int) -> int:
-    """Trials, in turn for each command, until there were enough kills; how many temporary files were left."""
-    data, baselines, left, kills = folder / "data", {}, 0, 0
+def torture(
+    commands: Sequence[Command], seed: int, budget: Budget, tally: Tally, folder: Path, jobs: int
+) -> tuple[int, int]:
+    """Trials, in turn for each command, until there were enough kills.
+
+    How many temporary files were left behind, and after how many kills there was a checkpoint to go on from.
+    """
+    data, baselines, left, resumed, kills = folder / "data", {}, 0, 0, 0
     make_data(data)
     for command in commands:
         try:
@@ -367,7 +374,7 @@ def torture(commands: Sequence[Command], seed: int, budget: Budget, tally: Tally
                 plan.append((name, baselines[name], data, own, seed, number))
                 number += 1
             for trial in pool.imap_unordered(_attempt, plan):
-                left, count = left + trial.left, len(trial.kills)
+                left, resumed, count = left + trial.left, resumed + trial.resumed, len(trial.kills)
                 kills += count
                 if trial.problem:
                     facts = {"kills": trial.kills}
@@ -377,10 +384,7 @@ def torture(commands: Sequence[Command], seed: int, budget: Budget, tally: Tally
                     tally.add(trial.command, count)
                 shutil.rmtree(folder / "trials" / str(trial.number), ignore_errors=True)
                 tally.show(budget.spent(kills))
-                if budget.spent(kills) >= 1:
-                    pool.terminate()
-                    break
-    return left
+    return left, resumed
 
 
 def replay(folder: Path) -> int:
@@ -415,8 +419,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tally = Tally(NAME, given.seed, given.out)
     with tempfile.TemporaryDirectory(prefix="loopwise-kill-") as place:
         commands = [command for command in COMMANDS if command.name in chosen]
-        left = torture(commands, given.seed, Budget(given.minutes, given.count), tally, Path(place), given.jobs)
-    print(f"temporary files that kills left behind, none of them in the way: {left}")
+        left, resumed = torture(
+            commands, given.seed, Budget(given.minutes, given.count), tally, Path(place), given.jobs
+        )
+    print(f"{resumed} kills left a checkpoint to go on from; {left} temporary files were left, none in the way")
     return tally.end()
 
 

@@ -15,13 +15,13 @@ import os
 import resource
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -102,7 +102,10 @@ class Judge:
             reading = False
             kind.check(value, self.folder)
         except FormatError as error:
-            wrong = complaint_about(error, str(path)) if reading or kind.lenient else "is raised for what was written"
+            if not reading and not kind.lenient:
+                wrong: str | None = "is raised for what was written"
+            else:
+                wrong = complaint_about(error, str(path) if reading else "")
             return None if wrong is None else (f"FormatError {wrong} at {place_of(error.__traceback__)}", told(error))
         except BrokenError as error:
             return f"broken: {error}", told(error)
@@ -180,25 +183,33 @@ def go_through(judge: Judge, numbers: range, tally: Tally) -> None:
 
 
 class Board:
-    """What a worker shows while it works, in memory that outlives it: the case it is at, and kernels it compiled."""
+    """What a worker shows while it works, in memory that outlives it: the case it is at, how many of each kind passed,
+    and whether it compiles a kernel."""
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 16)
+    def __init__(self, kinds: int) -> None:
+        self._cells = memoryview(mmap.mmap(-1, 8 * (2 + kinds))).cast("q")
+
+    def begin(self, number: int) -> None:
+        """A worker begins at a case."""
+        self._cells[0], self._cells[1] = number, 0
 
     def put(self, number: int) -> None:
-        struct.pack_into("q", self._memory, 0, number)
+        self._cells[0] = number
 
-    def reset(self, number: int) -> None:
-        struct.pack_into("qq", self._memory, 0, number, 0)
+    def passed(self, kind: int) -> None:
+        self._cells[2 + kind] += 1
 
     def tick(self) -> None:
         """A kernel's compilation has begun or ended."""
-        struct.pack_into("q", self._memory, 8, self.get()[1] + 1)
+        self._cells[1] += 1
 
     def get(self) -> tuple[int, int]:
         """The case, and the count of :meth:`tick`, which is odd during a compilation."""
-        number, ticks = struct.unpack_from("qq", self._memory, 0)
-        return number, ticks
+        return self._cells[0], self._cells[1]
+
+    def counts(self) -> list[int]:
+        """How many cases of each kind passed, since the board was made."""
+        return self._cells[2:].tolist()
 
 
 class Compiling(Listener):
@@ -219,24 +230,21 @@ class Compiling(Listener):
 
 
 def work(judge: Judge, first: int, board: Board, out: Connection) -> None:
-    """Goes through cases from ``first`` on until it is stopped; tells of failures, and now and then of the rest."""
+    """Goes through cases from ``first`` on until it is stopped; tells of failures."""
     limit = ADDRESSES + 4096 * int(Path("/proc/self/statm").read_text().split()[0]) if _has_proc() else None
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     judge.compiling.tick = board.tick
-    counts: dict[str, int] = {}
-    number, reported = first, time.monotonic()
+    place = {kind.name: number for number, kind in enumerate(judge.kinds)}
     with judge.at_work():
-        while True:
+        for number in count(first):
             board.put(number)
             kind, data = judge.case(number)
             failure = judge.judge(number, kind, data)
             if failure is None:
-                counts[kind.name] = counts.get(kind.name, 0) + 1
-            number += 1
-            if failure is not None or time.monotonic() - reported > REPORT_EVERY:
-                out.send((number, counts, failure))
-                counts, reported = {}, time.monotonic()
+                board.passed(place[kind.name])
+            else:
+                out.send(failure)
 
 
 def _has_proc() -> bool:
@@ -248,7 +256,7 @@ class Worker:
 
     def __init__(self, judge: Judge, first: int, board: Board) -> None:
         self.reader, writer = Pipe(duplex=False)
-        board.reset(first)
+        board.begin(first)
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
@@ -272,37 +280,46 @@ class Worker:
 
 def run(judge: Judge, budget: Budget, tally: Tally) -> None:
     """Cases from 0 on until the budget is spent."""
-    board, done = Board(), 0
-    worker = Worker(judge, 0, board)
+    board = Board(len(judge.kinds))
+    worker, known = Worker(judge, 0, board), board.counts()
     at, since = board.get(), time.monotonic()
     try:
-        while budget.spent(done) < 1:
-            tally.show(budget.spent(done))
-            ended = None
-            try:
-                if worker.reader.poll(REPORT_EVERY):
-                    done, counts, failure = worker.reader.recv()
-                    for name, count in counts.items():
-                        tally.add(name, count)
-                    if failure is not None:
-                        tally.fail(failure)
-            except (EOFError, OSError):
-                ended = "the process died"
+        while (share := budget.spent(at[0])) < 1:
+            tally.show(share)
+            ended = _hear(worker, tally)
             if board.get() != at:
                 at, since = board.get(), time.monotonic()
             elif time.monotonic() - since > (4 * judge.seconds if at[1] % 2 == 0 else COMPILATION):
                 ended = f"does not end within {4 * judge.seconds:g} seconds, and cannot be interrupted"
-            if ended is not None:
+            if ended:
                 worker.stop()
                 number = board.get()[0]
                 kind, data = judge.case(number)
-                failure = Failure(number, kind.name, f"{kind.name}: {ended}", ended, {f"case{kind.suffix}": data})
-                tally.fail(failure)
-                done = number + 1
-                worker = Worker(judge, done, board)
+                tally.fail(Failure(number, kind.name, f"{kind.name}: {ended}", ended, {f"case{kind.suffix}": data}))
+                worker = Worker(judge, number + 1, board)
                 at, since = board.get(), time.monotonic()
+            known = _count(judge, board, known, tally)
     finally:
         worker.stop()
+        _count(judge, board, known, tally)
+
+
+def _hear(worker: Worker, tally: Tally) -> str:
+    """Takes failures from a worker, for a moment at most; what is wrong if it died."""
+    try:
+        if worker.reader.poll(REPORT_EVERY):
+            tally.fail(worker.reader.recv())
+    except (EOFError, OSError):
+        return "the process died"
+    return ""
+
+
+def _count(judge: Judge, board: Board, known: list[int], tally: Tally) -> list[int]:
+    """Adds what passed since ``known``."""
+    found = board.counts()
+    for kind, before, after in zip(judge.kinds, known, found, strict=True):
+        tally.add(kind.name, after - before)
+    return found
 
 
 def replay(folder: Path, seconds: float) -> int:

@@ -105,15 +105,15 @@ from fuzz.mutations import spoil_text
 from fuzz.readers import UAI, Kind
 
 def read(path):
-    data = path.read_bytes()
-    if len(data) % 40 == 1:
-        os.abort()
-    if len(data) % 40 == 2:  # as compiled code would: no alarm comes through
+    fault = sum(path.read_bytes()) % 50
+    if fault == 1:
+        os._exit(3)
+    if fault == 2:  # as compiled code would: no alarm comes through
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
         while True: pass
-    if len(data) % 40 == 3:
+    if fault == 3:
         while True: pass
-    if len(data) % 40 == 4:
+    if fault == 4:
         bytearray(1 << 40)
 
 kind = Kind("planted", ".uai", (UAI.encode(),), spoil_text, read, lambda value, folder: None)

@@ -104,5 +104,5 @@ def test_false_bounds_and_wrong_gradients_are_noticed(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(torch.Tensor, "backward", wrong)
     tally = Tally("oracle", SEED, tmp_path, quiet=True)
-    oracle.go_through(SEED, Budget(None, 60), tally, ["gradient"], shape, largest=2)
+    oracle.go_through(SEED, Budget(None, 60), tally, ["gradient"], some_shapes(), largest=2)
     assert any("central differences" in signature for signature in tally.failed)
