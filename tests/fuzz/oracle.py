@@ -276,6 +276,8 @@ def check_maximum(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     if case.shape.name in MAXIMISED:
         method = lw.BP(temperature=0.0, schedule=SCHEDULES[schedule], engine=engine)
         methods.append((f"max-product, {schedule}, {kind}", method))
+    if hasattr(lw, "MapSearch") and rng.random() < 0.3:
+        methods.append(("MapSearch", lw.MapSearch(rounds=1)))
     for label, method in methods:
         beliefs, heard = call(method, case)
         check_numbers(case, beliefs, label, method, verdict)
@@ -291,12 +293,41 @@ def check_maximum(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
         if claims(beliefs.status, "exact"):
             short = (best - score).astype(np.float64)
             verdict.must(short <= allowed, label, "called exact, and is not the maximum", method, f"short by {short}")
+        check_upper_end(case, beliefs, score, label, method, rng, verdict)
         told_score = beliefs.log_partition.double().numpy()
         with np.errstate(invalid="ignore"):
             same = (np.abs(told_score - score.astype(np.float64)) <= allowed) | (told_score == score)
         verdict.must(same, label, "the score is not that of the assignment", method, f"{told_score} and {score}")
         if np.isneginf(score).any():
             verdict.must(bool(heard), label, "an assignment of score -inf comes without a warning", method)
+
+
+def check_upper_end(
+    case: Case, beliefs: Any, score: Array, label: str, method: object, rng: np.random.Generator, verdict: Verdict
+) -> None:
+    """The bound on any assignment's score that a status has (``maximum``), and whether it is right to say optimal."""
+    maximum = getattr(beliefs.status, "maximum", None)
+    if maximum is None or rng.random() < 0.6:  # the bound takes a run of its own
+        return
+    bound, allowed = maximum.bound.double().numpy(), 1e-9 + 20 * case.rounding()
+    below = (case.truth.best - bound).astype(np.float64)
+    verdict.must(below <= allowed, label, "its upper bound is below the maximum", method, f"by {below}")
+    short = np.where(maximum.optimal.numpy(), (case.truth.best - score).astype(np.float64), 0.0)
+    allowed = allowed + 1e-8 * np.abs(case.truth.best.astype(np.float64))
+    verdict.must(short <= allowed, label, "called optimal, and is not the maximum", method, f"short by {short}")
+
+
+def check_bracket(case: Case, beliefs: Any, temperature: float, label: str, method: object, verdict: Verdict) -> None:
+    """The bounds of log Z on both sides that beliefs have (``log_partition_bounds``)."""
+    if not hasattr(type(beliefs), "log_partition_bounds"):
+        return
+    log_z, allowed = (
+        case.truth.at(temperature)[0],
+        (1e-3 if case.dtype == torch.float64 else 1e-2) + 20 * case.rounding(),
+    )
+    lower, upper = (bound.double().numpy() for bound in beliefs.log_partition_bounds)
+    verdict.must((lower - log_z).astype(np.float64) <= allowed, label, "its lower bound is above log Z", method)
+    verdict.must((log_z - upper).astype(np.float64) <= allowed, label, "its upper bound is below log Z", method)
 
 
 def check_bp(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
@@ -318,6 +349,8 @@ def check_bp(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     elif case.shape.is_forest and claims(beliefs.status, "converged") and not heard and tolerance <= 1e-6:
         loose = (1e-3, 1e-2)
         compare(case, beliefs, states, label, "converged on a forest, no warning", method, verdict, loose, temperature)
+    if not claims(beliefs.status, "exact") and rng.random() < 0.2:
+        check_bracket(case, beliefs, temperature, label, method, verdict)
 
 
 def check_trw(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
