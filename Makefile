@@ -8,7 +8,13 @@ READY := $(VENV)/.ready
 KERNELS := $(shell cat src/loopwise/kernels/*.py | cksum | cut -d ' ' -f 1)
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(KERNELS)
 
-.PHONY: help demo test lint docs package clean
+# How long the campaigns of tests/fuzz go on; SEED repeats one.
+MINUTES ?= 10
+KILLS ?= 100
+CAMPAIGN := OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m
+SEEDED := $(if $(SEED),--seed $(SEED))
+
+.PHONY: help demo test lint docs package fuzz torture oracle clean
 
 help:
 	@echo "make demo     a table and a page: training for the loss against likelihood"
@@ -16,6 +22,9 @@ help:
 	@echo "make lint     the first three of these"
 	@echo "make docs     the documentation as a web site, in site/"
 	@echo "make package  source archive and wheel, in dist/, tried in an empty environment"
+	@echo "make fuzz     spoilt files for every reader and loader: MINUTES=10, SEED=..."
+	@echo "make torture  trainings that are killed and go on, compared bit for bit: KILLS=100, SEED=..."
+	@echo "make oracle   random models against enumeration: MINUTES=10, SEED=..."
 	@echo "make clean    removes everything that make made"
 
 # torch comes first and alone: its pin finds a CPU build where the installer is offered one, and nothing that
@@ -52,6 +61,16 @@ docs: $(READY)
 
 package: $(READY)
 	$(BIN)/python .ci/package.py
+
+# What failed is in out/fuzz/, each with the command that repeats it (docs/reliability.md).
+fuzz: $(READY)
+	$(CAMPAIGN) fuzz.mutate --minutes $(MINUTES) $(SEEDED)
+
+torture: $(READY)
+	$(CAMPAIGN) fuzz.kill --count $(KILLS) $(SEEDED)
+
+oracle: $(READY)
+	$(CAMPAIGN) fuzz.oracle --minutes $(MINUTES) $(SEEDED)
 
 clean:
 	rm -rf $(VENV) site out build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
