@@ -322,3 +322,12 @@ def test_any_entities_come_back_or_are_refused(
         found = {(span.first, span.last): span.entity for span in again.mentions}
         pairs = [(one, other) for one in spans for other in spans]
         assert all((wanted[one] == wanted[other]) == (found[one] == found[other]) for one, other in pairs)
+
+
+@pytest.mark.parametrize("brackets", ["\x0b1)", "(1\x0b", "(\u2028-", "(-\x85"])
+def test_messages_show_what_cannot_be_seen(tmp_path: Path, brackets: str) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text(f"# begin document one\n0\tx\t{brackets}\n# end document\n")
+    with pytest.raises(FormatError) as problem:
+        read_coref(path)
+    assert problem.value.line == 2 and str(problem.value).isprintable()

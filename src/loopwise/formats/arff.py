@@ -101,7 +101,9 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
         raise
     except (LookupError, ValueError):  # a name that Python has no encoding for, or one that XML cannot have
         raise FormatError(
-            where, 1, f"the encoding {_declared_encoding(data)} cannot be read; save the list of labels as UTF-8"
+            where,
+            1,
+            f"the encoding {shortened(_declared_encoding(data))} cannot be read; save the list of labels as UTF-8",
         ) from None
     names = [node.get("name") for node in root.iter() if node.tag.rpartition("}")[2] == "label"]
     if not names or None in names:

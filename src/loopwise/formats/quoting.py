@@ -1,6 +1,7 @@
 """What a message quotes of a file or an option: its beginning where it is long, and how long it is.
 
-In: text. Out: text for a message. Shared by all readers and commands.
+In: text. Out: text for a message, on one line: what cannot be seen (line ends, control characters) is escaped. Shared
+by all readers and commands.
 """
 
 from __future__ import annotations
@@ -28,9 +29,15 @@ def shortened(text: object, most: int = SHOWN_CHARACTERS) -> str:
 
     >>> shortened("9" * 5000, 3)
     '999… (5000 characters)'
+    >>> print(shortened("4\\n"))
+    4\\n
     """
     whole = str(text)
-    return whole if len(whole) <= most else f"{whole[:most]}… ({len(whole)} characters)"
+    return _visible(whole) if len(whole) <= most else f"{_visible(whole[:most])}… ({len(whole)} characters)"
+
+
+def _visible(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def listed(items: Iterable[object], most: int = SHOWN_ITEMS) -> str:
