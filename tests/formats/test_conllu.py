@@ -86,6 +86,29 @@ def test_standard_input_windows_lines_and_missing_last_blank(monkeypatch: pytest
     assert [s.lines for s in read_conllu("-")] == [(row(1),)] * 2
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r\r\n"])
+def test_carriage_returns_are_of_the_line_end_or_refused(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_bytes(end.join(["# a", row(1), "", row(1), ""]).encode())
+    sentences = read_conllu(path)
+    assert [sentence.lines for sentence in sentences] == [("# a", row(1)), (row(1),)]
+    write_conllu(path, sentences)
+    assert [sentence.lines for sentence in read_conllu(path)] == [sentence.lines for sentence in sentences]
+    path.write_bytes(f"# a{end}{row(1)[:-1]}{end}".encode())
+    with pytest.raises(FormatError, match="line 2: column 10 is empty"):
+        read_conllu(path)
+    path.write_bytes(f"# a{end}# b\r{row(1)}{end}".encode())  # as of a file whose line ends are carriage returns
+    with pytest.raises(FormatError, match="line 2: a carriage return stands inside of the line"):
+        read_conllu(path)
+
+
+def test_lines_that_would_be_two_are_not_written(tmp_path: Path) -> None:
+    for form in ("a\rb", "a\nb"):
+        with pytest.raises(ValueError, match="holds a line end"):
+            write_conllu(tmp_path / "out", [make_sentence([form], ["X"])])
+        assert not (tmp_path / "out").exists()
+
+
 def test_empty_files_and_comments_alone() -> None:
     assert list(parse_conllu("")) == [] == list(parse_conllu("\n\n"))
     (only,) = parse_conllu("# nothing\n\n")

@@ -237,7 +237,7 @@ def test_tokens_without_a_visible_character(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("word", "tag"),
-    [("a\tb", "O"), ("a\nb", "O"), (" a", "O"), ("", "O"), ("-DOCSTART-", "O"), ("a", ""), ("a", "O\r")],
+    [("a\tb", "O"), ("a\nb", "O"), (" a", "O"), ("", "O"), ("-DOCSTART-", "O"), ("a", ""), ("a", "O\r"), ("a\rb", "O")],
 )
 def test_what_would_read_back_otherwise_is_not_written(tmp_path: Path, word: str, tag: str) -> None:
     with pytest.raises(ValueError, match="which a line cannot hold"):
@@ -246,11 +246,21 @@ def test_what_would_read_back_otherwise_is_not_written(tmp_path: Path, word: str
 
 
 def test_whatever_is_read_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"-DOCSTART- -X- O\n\nword\r\tO\n-DOCSTART-x\tO\r\n# y\tO\n1\tO\n")
+    content = "-DOCSTART- -X- O\n\n\ufeff\tO\n-DOCSTART-x\tO\r\n# y\tO\r\r\n1\tO\r"
+    (tmp_path / "in").write_bytes(content.encode())
     text = read_tagged(tmp_path / "in", columns=WORD_TAB_TAG)
-    assert text.words == ["word\r", "-DOCSTART-x", "# y", "1"]
+    assert text.words == ["\ufeff", "-DOCSTART-x", "# y", "1"] and text.tags == ["O"] * 4
     write_tagged(tmp_path / "out", text.sentences(), text.tagged())
-    assert read_tagged(tmp_path / "out").words == text.words
+    again = read_tagged(tmp_path / "out")
+    assert again.words == text.words and again.tags == text.tags
+
+
+@pytest.mark.parametrize("line", ["a\rb\tO", "a\r\tO", "a\tO\r ", "a\tO\rb\tO"])
+def test_carriage_returns_inside_of_a_line_are_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "in").write_bytes(f"x\tO\r\n{line}\n".encode())
+    for read in (read_tagged, read_words):
+        with pytest.raises(FormatError, match="line 2: a carriage return stands inside of the line"):
+            read(tmp_path / "in")
 
 
 def test_long_cells_are_quoted_in_part(tmp_path: Path) -> None:

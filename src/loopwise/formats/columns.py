@@ -29,7 +29,7 @@ from loopwise.formats.iob import (
     numbered,
     recode,
 )
-from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
+from loopwise.formats.lines import SPACES, holds_line_end, is_blank, split_cells, split_lines
 from loopwise.formats.numbers import is_whole
 from loopwise.formats.quoting import quoted, shortened
 from loopwise.notices import DataWarning, callers_level
@@ -161,7 +161,7 @@ def write_tagged(
                 if is_blank(word) and blank_tokens is BlankTokens.SKIP:
                     continue
                 fits_word = _fits_cell(word, blank_tokens is BlankTokens.KEEP) and not _begins_document(word)
-                fits_tag = _fits_cell(tag, False) and not tag.endswith("\r")  # which would be of the line's end
+                fits_tag = _fits_cell(tag, False)
                 for what, text, fits in (("word", word, fits_word), ("tag", tag, fits_tag)):
                     if not fits:
                         raise ValueError(
@@ -185,8 +185,9 @@ def guess_columns(lines: Iterable[str]) -> Columns:
 
 
 def _rows(path: PathLike, columns: Columns | None) -> tuple[str, list[str], Columns]:
-    rows = split_lines(read_text(path))
-    return display_name(path), rows, guess_columns(rows) if columns is None else columns
+    where = display_name(path)
+    rows = split_lines(read_text(path), where)
+    return where, rows, guess_columns(rows) if columns is None else columns
 
 
 def _tokens(
@@ -257,7 +258,7 @@ def _cell(cells: Sequence[str], place: int) -> str:
 
 def _fits_cell(text: str, may_be_blank: bool) -> bool:
     """Whether a cell between tabs gives the text back as it is."""
-    kept = text == text.strip(SPACES) and "\t" not in text and "\n" not in text
+    kept = text == text.strip(SPACES) and "\t" not in text and not holds_line_end(text)
     return kept and (may_be_blank or not is_blank(text))
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
-from loopwise.formats.lines import is_blank, split_lines
+from loopwise.formats.lines import holds_line_end, is_blank, split_lines
 from loopwise.formats.numbers import is_whole, whole_in
 from loopwise.formats.quoting import quoted, shortened
 
@@ -137,7 +137,7 @@ def parse_conllu(text: str, where: str = "<text>") -> Iterator[Sentence]:
     """The sentences of a text; ``where`` is how messages call it."""
     block: list[str] = []
     first = 1
-    for number, line in enumerate(split_lines(text), 1):
+    for number, line in enumerate(split_lines(text, where), 1):
         if not is_blank(line):
             if not block:
                 first = number
@@ -157,7 +157,10 @@ def write_conllu(path: PathLike, sentences: Iterable[Sentence]) -> None:
 
 
 def format_sentence(sentence: Sentence) -> str:
-    """The lines of a sentence and the blank one after it."""
+    """The lines of a sentence and the blank one after it; a ``ValueError`` for a line with a line end in it."""
+    for line in sentence.lines:
+        if holds_line_end(line):
+            raise ValueError(f"the line {quoted(line)} holds a line end, which would part it in two; replace that")
     return "\n".join(sentence.lines) + "\n\n"
 
 

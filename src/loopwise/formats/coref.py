@@ -165,7 +165,7 @@ def read_coref(path: PathLike) -> list[CorefDocument]:
     O(characters).
     """
     text, where = read_text(path), display_name(path)
-    lines = split_lines(text)
+    lines = split_lines(text, where)
     head = itertools.takewhile(lambda line: is_blank(line) or line.startswith("#"), lines)
     return list(_columns(lines, where) if any(map(_BEGIN.match, head)) else parse_documents(text, where))
 
