@@ -144,3 +144,11 @@ def test_a_file_that_grows_too_large_is_named(name: str, tmp_path: Path) -> None
     path = str(tmp_path / name)
     done = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)
     assert done.stdout == f"{path} []\n"
+
+
+@pytest.mark.parametrize("text", ["\ufeff", "\ufeff\ufeffa\n", "a\ufeff", ""])
+def test_a_byte_order_mark_of_the_text_comes_back(tmp_path: Path, text: str) -> None:
+    with atomic_write(tmp_path / "out") as out:
+        out.write("")
+        out.writelines([text, "\ufeffb"])
+    assert read_text(tmp_path / "out") == text + "\ufeffb"

@@ -24,6 +24,7 @@ from loopwise.formats.limits import current_limits, too_large
 PathLike = str | os.PathLike[str]
 
 STANDARD_STREAM = "-"
+BYTE_ORDER_MARK = "\ufeff"
 _PIECE = 1 << 20  # bytes unpacked at a time
 
 
@@ -90,7 +91,7 @@ class _Unpacked(io.RawIOBase):
 def read_bytes(path: PathLike) -> bytes:
     """All bytes of a file, without the byte-order mark some editors put first."""
     with open_bytes(path) as stream:
-        return stream.read().removeprefix(b"\xef\xbb\xbf")
+        return stream.read().removeprefix(BYTE_ORDER_MARK.encode())
 
 
 def read_text(path: PathLike) -> str:
@@ -207,15 +208,29 @@ def atomic_write_bytes(path: PathLike) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[IO[str]]:
-    """:func:`atomic_write_bytes` for UTF-8 text with ``\\n`` line ends."""
+    """:func:`atomic_write_bytes` for UTF-8 text with ``\\n`` line ends, which :func:`read_text` gives back as it is."""
     with atomic_write_bytes(path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
+        text = _Text(stream, encoding="utf-8", newline="\n")
         try:
             yield text
             text.flush()
         finally:
             with suppress(ValueError, OSError):  # an earlier failure of the stream is the one to report
                 text.detach()  # the stream below is closed by its owner; standard output stays open
+
+
+class _Text(io.TextIOWrapper):
+    """A text that begins with the character of the byte-order mark, a word's own, gets a mark before it: readers take
+    the first one away."""
+
+    _begun = False
+
+    def write(self, text: str) -> int:
+        if not self._begun and text:
+            self._begun = True
+            if text.startswith(BYTE_ORDER_MARK):
+                super().write(BYTE_ORDER_MARK)
+        return super().write(text)
 
 
 @contextmanager
