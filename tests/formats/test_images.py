@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import struct
+import warnings
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +270,51 @@ def test_an_archive_under_the_name_of_an_array(tmp_path: Path) -> None:
     (tmp_path / "a.npz").rename(tmp_path / "a.npy")
     with pytest.raises(FormatError, match=r"a\.npy: the file is an archive of arrays"):
         read_pictures(tmp_path / "a.npy")
+
+
+def npy(header: bytes, data: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+
+
+@pytest.mark.filterwarnings("error")
+def test_odd_headers_and_damaged_archives_without_foreign_warnings(tmp_path: Path) -> None:
+    old = npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 3L), }\n", bytes(range(6)))  # of Python 2
+    (tmp_path / "a.npy").write_bytes(old)
+    assert read_pictures(tmp_path / "a.npy").images[0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", old)
+    assert read_pictures(tmp_path / "a.npz").images[0].shape == (2, 3)
+    (tmp_path / "b.npy").write_bytes(npy(b"{'d\\escr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n", b"123456"))
+    with pytest.raises(FormatError, match="is no NumPy array"):
+        read_pictures(tmp_path / "b.npy")
+
+
+def test_damaged_archives_are_closed(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.zeros((4, 5)))
+    path.write_bytes(path.read_bytes()[:-30])
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with pytest.raises(FormatError, match="is no NumPy array"):
+            read_pictures(path)
+        gc.collect()
+    assert not heard
+
+
+@pytest.mark.parametrize("interlaced", [0, 1])
+def test_more_pixels_than_the_file_can_hold(tmp_path: Path, interlaced: int) -> None:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 5, 15_000_000, 8, 0, 0, 0, interlaced)
+    pixels = chunk(b"IDAT", zlib.compress(bytes(12)))
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + pixels + chunk(b"IEND", b""))
+    with pytest.raises(FormatError, match="claims 15000000 x 5 pixels, which its 68 bytes cannot hold"):
+        read_pictures(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB"])
+@pytest.mark.parametrize("size", [(4000, 4000), (1, 300_000), (30_000, 7)])
+def test_what_is_compressed_best_is_read(tmp_path: Path, mode: str, size: tuple[int, int]) -> None:
+    Image.new(mode, size).save(tmp_path / "a.png", optimize=True)
+    assert read_pictures(tmp_path / "a.png").images[0].shape[:2] == size[::-1]

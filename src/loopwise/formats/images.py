@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,12 @@ from numpy.typing import NDArray
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write_bytes, display_name
 from loopwise.formats.limits import current_limits, too_large, too_many_pixels
-from loopwise.formats.quoting import quoted, shortened
+from loopwise.formats.quoting import shortened
 
 Array = NDArray[Any]
 
 SUFFIXES = (".png", ".npy", ".npz")
+DEFLATE_RATIO = 1032  # bytes that one byte of compressed data unpacks to at most
 PNG_START = b"\x89PNG\r\n\x1a\n"
 UNLABELLED = -1  # the label of a pixel that does not count
 # What NumPy and the modules below it raise for files that are damaged.
@@ -145,7 +148,10 @@ def _read_folder(folder: Path, colours: bool = False) -> list[Stored]:
     """
     if folder.is_file():
         if folder.suffix.lower() == ".npz":
-            return [Stored(name, f"{folder}[{name}]", pixels) for name, pixels in sorted(_read_npz(folder).items())]
+            return [
+                Stored(name, f"{folder}[{shortened(name)}]", pixels)
+                for name, pixels in sorted(_read_npz(folder).items())
+            ]
         return [Stored(folder.stem, str(folder), _read_image(folder, colours))]
     files = picture_files(folder)
     if not files:
@@ -208,11 +214,10 @@ def _read_image(path: Path, colours: bool) -> Array:
             raise FormatError(str(path), None, problem)
         return next(iter(arrays.values()))
     if path.suffix.lower() == ".npy":
-        loaded = _load(path)
-        if not isinstance(loaded, np.ndarray):
-            loaded.close()
-            raise FormatError(str(path), None, "the file is an archive of arrays; rename it to end in .npz")
-        return _checked(str(path), loaded)
+        with _loaded(path) as loaded:
+            if not isinstance(loaded, np.ndarray):
+                raise FormatError(str(path), None, "the file is an archive of arrays; rename it to end in .npz")
+            return _checked(str(path), loaded)
     raise FormatError(str(path), None, f"images are {', '.join(SUFFIXES)} files; convert it to one of these")
 
 
@@ -223,6 +228,8 @@ def _read_png(path: Path, colours: bool) -> Array:
     try:
         with _opened(data) as picture:
             _check_pixels(path, *picture.size)  # which the header says: nothing is unpacked yet
+            if picture.format == "PNG":
+                _check_room(path, len(data), *picture.size)
             picture.load()
             shown = picture.convert("RGBA") if colours and picture.mode in ("P", "PA") else picture
             # How opaque a pixel is says nothing of what it shows.
@@ -233,7 +240,7 @@ def _read_png(path: Path, colours: bool) -> Array:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         if isinstance(problem, FormatError):
             raise
-        reason = "is no image" if "cannot identify" in str(problem) else f"cannot be read ({problem})"
+        reason = "is no image" if "cannot identify" in str(problem) else f"cannot be read ({shortened(problem, 200)})"
         raise FormatError(str(path), None, f"the file {reason}; save it again as PNG") from None
     if pixels.dtype == np.int32:  # 16 bits, as some versions of the library give them
         pixels = pixels.astype(np.uint16)
@@ -255,6 +262,18 @@ def _check_pixels(path: Path, width: int, height: int) -> None:
         raise FormatError(str(path), None, too_many_pixels(width, height, limit))
 
 
+def _check_room(path: Path, size: int, width: int, height: int) -> None:
+    """A :class:`FormatError` if so many pixels cannot be in a PNG file of ``size`` bytes: the library would take its
+    time to fill them with zeros."""
+    least = height * (1 + (width + 7) // 8)  # a byte and at least a bit for each pixel in each row, interlaced or not
+    if least > DEFLATE_RATIO * size:
+        raise FormatError(
+            str(path),
+            None,
+            f"the file claims {height} x {width} pixels, which its {size} bytes cannot hold; copy or save it again",
+        )
+
+
 def _is_grey(palette: list[int] | None) -> bool:
     """Whether all its colours are, those that no pixel has included: the images of a folder then come out alike."""
     colours = np.array(palette or [0, 0, 0]).reshape(-1, 3)
@@ -262,12 +281,11 @@ def _is_grey(palette: list[int] | None) -> bool:
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
-    loaded = _load(path)
-    if isinstance(loaded, np.ndarray):
-        return {"array": _checked(str(path), loaded)}
-    with loaded as archive:
-        check_archive(path, archive)
-        found = {name: _read_member(f"{path}[{quoted(name)[1:-1]}]", archive, name) for name in archive.files}
+    with _loaded(path) as loaded:
+        if isinstance(loaded, np.ndarray):
+            return {"array": _checked(str(path), loaded)}
+        check_archive(path, loaded)
+        found = {name: _read_member(f"{path}[{shortened(name)}]", loaded, name) for name in loaded.files}
     if not found:
         raise FormatError(str(path), None, "the file holds no array; save one in it")
     return found
@@ -276,7 +294,8 @@ def _read_npz(path: Path) -> dict[str, Array]:
 def _read_member(where: str, archive: Any, name: str) -> Array:
     """One array of a ``.npz`` file; what else the archive holds (text, pickled objects) is no image."""
     try:
-        member = archive[name]
+        with _quiet():
+            member = archive[name]
     except (*DAMAGED, OSError) as problem:
         raise FormatError(where, None, f"this member {_why_not(problem)}") from None
     if not isinstance(member, np.ndarray):
@@ -294,13 +313,29 @@ def check_archive(path: PathLike, archive: Any) -> None:
         raise FormatError(display_name(path), None, too_large(limit))
 
 
-def _load(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (*DAMAGED, OSError) as problem:
-        if isinstance(problem, OSError) and problem.filename is not None:
-            raise
-        raise FormatError(str(path), None, f"the file {_why_not(problem)}") from None
+@contextmanager
+def _loaded(path: Path) -> Iterator[Any]:
+    """An array, or an archive of some that is open as long as the block runs."""
+    # NumPy does not close what it opened where an archive is damaged, so it is given a stream.
+    with open(path, "rb") as stream:
+        try:
+            with _quiet():
+                loaded = np.load(stream, allow_pickle=False)
+        except (*DAMAGED, OSError) as problem:
+            raise FormatError(str(path), None, f"the file {_why_not(problem)}") from None
+        if isinstance(loaded, np.ndarray):
+            yield loaded
+        else:
+            with loaded:
+                yield loaded
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of NumPy and of Python's parser about headers: these are read as they are, or refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _why_not(problem: Exception) -> str:
