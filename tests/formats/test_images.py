@@ -318,3 +318,10 @@ def test_more_pixels_than_the_file_can_hold(tmp_path: Path, interlaced: int) -> 
 def test_what_is_compressed_best_is_read(tmp_path: Path, mode: str, size: tuple[int, int]) -> None:
     Image.new(mode, size).save(tmp_path / "a.png", optimize=True)
     assert read_pictures(tmp_path / "a.png").images[0].shape[:2] == size[::-1]
+
+
+@pytest.mark.parametrize("kind", ["m8[s]", "M8[s]", "c8", "U1"])
+def test_arrays_of_other_things_than_real_numbers(tmp_path: Path, kind: str) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((2, 3), dtype=kind))
+    with pytest.raises(FormatError, match="which are no real numbers"):
+        read_pictures(tmp_path / "a.npy")
