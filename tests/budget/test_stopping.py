@@ -359,3 +359,20 @@ def test_nothing_to_infer() -> None:
     tables = lw.TablePotentials.random(graph, seed=0)()
     beliefs = budget.Stopping(lw.BP(iterations=3), budget.Policy())(graph, tables, lw.Evidence.of([[0, 1, 0]], 0))
     np.testing.assert_array_equal(beliefs.states.detach().numpy().reshape(3, 2), [[1, 0], [0, 1], [1, 0]])
+
+
+def test_one_example_that_rests_is_read_again_and_not_called_converged() -> None:
+    """Whether messages rest was not looked at: beliefs at rest say nothing of it."""
+    graph = lw.grid(3, 3)
+    potentials = {group.name: 0.3 * torch.randn(group.count, *group.shape).double() for group in graph.groups}
+    never = budget.Policy()
+    for parameter in never.parameters():
+        parameter.data.zero_()
+    beliefs = budget.Stopping(lw.BP(iterations=50), never)(graph, potentials)
+    assert not beliefs.status.converged
+    expected = lw.BP(iterations=50, tolerance=0)(graph, potentials).log_partition
+    assert float(beliefs.log_partition) == pytest.approx(float(expected))
+    later = budget.Stopping(lw.BP(iterations=50), never)(graph, potentials)
+    potentials["pair"].mul_(2)
+    with pytest.raises(lw.ChangedError):
+        _ = later.messages

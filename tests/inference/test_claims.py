@@ -326,3 +326,37 @@ def test_every_assignment_of_a_small_model_agrees_with_the_oracle_of_these_tests
         for pair, (a, b) in zip(tables["pair"].numpy(), itertools.combinations(range(4), 2), strict=True):
             scores = scores + pair[every[:, a], every[:, b]]
         assert float(lw.Exact()(graph, tables).log_partition) == pytest.approx(np.logaddexp.reduce(scores), rel=1e-12)
+
+
+def test_a_trained_temperature_that_moved_is_noticed() -> None:
+    graph = lw.grid(2, 2)
+    temperature = torch.tensor(1.0, dtype=torch.float64)
+    beliefs = lw.BP(temperature=temperature)(graph, lw.TablePotentials.random(graph, seed=0))
+    temperature.fill_(3.0)
+    with pytest.raises(lw.ChangedError, match="the temperature was changed in place"):
+        _ = beliefs.log_partition
+
+
+@pytest.mark.parametrize("method", [lw.BP(temperature=0.0), lw.BP(gradient=lw.Perturbation()), lw.MeanField()])
+def test_bounds_do_not_depend_on_whether_gradients_are_wanted(method: lw.Inference) -> None:
+    graph = lw.grid(3, 3)
+    trained = lw.TablePotentials.random(graph, seed=0)
+    fixed = {name: table.detach() for name, table in trained().items()}
+    for found, wanted in zip(
+        method(graph, trained).log_partition_bounds, method(graph, fixed).log_partition_bounds, strict=True
+    ):
+        assert float(found) == pytest.approx(float(wanted))
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.9])
+def test_engines_judge_alike_at_any_number_of_sweeps(damping: float) -> None:
+    graph = lw.grid(3, 3)
+    potentials = lw.TablePotentials.random(graph, seed=1, scale=0.5)
+    for schedule in (lw.Flooding(), lw.Sequential()):
+        for iterations in range(1, 13):
+            options = {"iterations": iterations, "tolerance": 0.0, "schedule": schedule, "damping": damping}
+            with torch.no_grad():
+                one = lw.BP(engine=Compiled(), **options)(graph, potentials).status  # type: ignore[arg-type]
+                other = lw.BP(engine=Reference(), **options)(graph, potentials).status  # type: ignore[arg-type]
+            assert one.converged == other.converged
+            assert float(one.residual) == pytest.approx(float(other.residual), rel=1e-9, abs=1e-15)

@@ -121,7 +121,8 @@ def test_contradictions_that_propagation_finds_are_errors() -> None:
     only = torch.tensor([[zero, zero], [zero, 0.0]], dtype=torch.float64)
     never = torch.tensor([[0.0, zero], [0.0, zero]], dtype=torch.float64)
     with pytest.raises(lw.ImpossibleError, match="no configuration is possible"):
-        upper_bound(problem_of(graph, {"a": equal, "b": only, "c": never}), torch.tensor(-torch.inf))
+        nothing = torch.zeros(3, dtype=torch.int64), torch.tensor(-torch.inf)
+        upper_bound(problem_of(graph, {"a": equal, "b": only, "c": never}), *nothing)
 
 
 def test_relative_gaps() -> None:
@@ -302,3 +303,33 @@ def test_options_are_checked(options: dict[str, float], words: str) -> None:
         lw.MapSearch(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seconds are for temperature 0"):
         lw.infer(grid(2, 2), {}, seconds=1.0)
+
+
+def test_offsets_do_not_make_a_gap_look_closed() -> None:
+    """What all assignments share says nothing of how good one is."""
+    rng = np.random.default_rng(0)
+    graph = lw.FactorGraph([2] * 16, {"unary": [[v] for v in range(16)], "pair": lw.grid(4, 4).group("pair").scopes,
+                                      "constant": [[]]})  # fmt: skip
+    for offset in (1e10, 1e7):
+        for _ in range(8):
+            tables = {
+                "unary": torch.tensor(0.02 * rng.normal(size=(16, 2)) + offset),
+                "pair": torch.tensor(0.02 * rng.normal(size=(24, 2, 2))),
+                "constant": torch.tensor([offset], dtype=torch.float64),
+            }
+            plain = {**tables, "unary": tables["unary"] - offset, "constant": torch.zeros(1, dtype=torch.float64)}
+            maximum = lw.BP(temperature=0.0, iterations=1, tolerance=0)(graph, tables).status.maximum
+            assert maximum is not None
+            best = float(lw.Exact(temperature=0.0)(graph, plain).log_partition)
+            cells = plain["unary"].numpy()[np.arange(16), maximum.assignment.numpy()].sum()
+            for table, (a, b) in zip(plain["pair"].numpy(), graph.group("pair").scopes, strict=True):
+                cells += table[maximum.assignment[a], maximum.assignment[b]]
+            if bool(maximum.optimal):
+                assert cells > best - 1e-4  # rounding of 1e10 is 1e-6 a variable
+
+
+def test_an_optimum_of_score_zero_is_proved() -> None:
+    graph = lw.chain(3)
+    tables = {"unary": torch.zeros(3, 2, dtype=torch.float64), "pair": torch.eye(2, dtype=torch.float64) - 1.0}
+    maximum = lw.MapSearch(rounds=1)(graph, tables).status.maximum
+    assert maximum is not None and bool(maximum.optimal) and float(maximum.gap) == 0.0

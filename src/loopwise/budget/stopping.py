@@ -22,7 +22,7 @@ from loopwise.budget.smoothing import first_stop
 from loopwise.graph.evidence import FREE, Evidence, EvidenceLike, Role, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs, Status
+from loopwise.inference.beliefs import Beliefs, Status, check_unchanged, noted
 from loopwise.inference.message_passing import MessagePassing
 
 
@@ -138,24 +138,21 @@ def _chosen(beliefs: Beliefs, scores: Tensor) -> Stopped:
 
 def _beliefs(problem: Problem, method: MessagePassing, stopped: Stopped) -> Beliefs:
     edges = problem.graph.layout.edges
-    residual = stopped.change
-    if (
-        edges and residual.numel() and method.has_converged(residual)
-    ):  # beliefs stand still: whether messages do is for a full run to say
-        with torch.no_grad():
-            residual = _read_again(problem, method, stopped.sweeps, lambda beliefs: beliefs.status.residual)
     status = Status(
         method=f"{type(method).__name__} until a policy stops",
         exact=edges == 0,
-        converged=edges == 0 or method.has_converged(residual),
+        converged=edges == 0,
         sweeps=stopped.sweeps,
-        residual=residual,
+        residual=stopped.change,
         messages=int(stopped.sweeps.sum()) * edges,
         engine=stopped.engine,
         domain=stopped.domain,
+        notes=() if edges == 0 else ("a policy decides when to stop: whether messages rest was not looked at",),
     )
+    given = noted((f"the potentials of group {name!r} were", table) for name, table in problem.tables.items())
 
     def again(read: Callable[[Beliefs], Tensor]) -> Tensor:
+        check_unchanged(given)
         return _read_again(problem, method, stopped.sweeps, read)
 
     return Beliefs(
@@ -176,7 +173,7 @@ def _read_again(problem: Problem, method: MessagePassing, sweeps: Tensor, read: 
     whole: Tensor | None = None
     for count in torch.unique(sweeps).tolist():
         found = read(replace(method, iterations=int(count), tolerance=0.0).run(problem))
-        mine = (sweeps == count).reshape(*sweeps.shape, *[1] * (found.ndim - sweeps.ndim))
+        mine = (sweeps == count)[(..., *[None] * (found.ndim - sweeps.ndim))]
         whole = found if whole is None else torch.where(mine, found, whole)
     assert whole is not None
     return whole

@@ -81,7 +81,8 @@ def infer(
         bracket = _bracket(choice.task, beliefs)
         if bracket is not None:
             low, high = bracket
-            say(f"log10 Z: {_log10(beliefs):.8g}, at least {low:.8g} (mean field), at most {high:.8g} (TRW)")
+            upper = f"at most {high:.8g} (TRW)" if high < math.inf else "no upper bound found (TRW did not converge)"
+            say(f"log10 Z: {_log10(beliefs):.8g}, at least {low:.8g} (mean field), {upper}")
         if as_json:
             _write_json(target, {"model": problem, **_report(choice, beliefs, bracket)})
         else:

@@ -123,12 +123,8 @@ class Inference(ABC):
             found = self.run(_started(problem, initial))
         else:
             found = self._run_conditioned(graph, tables, batch, values, like, initial, own)
-        found.remember(
-            (
-                *tables.items(),
-                *((name, value) for name, each in own.items() for value in each if value is not None),
-            )
-        )
+        given = [*tables.items(), *((name, value) for name, each in own.items() for value in each if value is not None)]
+        found.remember((f"the potentials of group {name!r} were", value) for name, value in given)
         return found
 
     @abstractmethod

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from loopwise.inference.maximum import Maximum
 
 
+Noted = tuple[tuple[str, Tensor, int], ...]  # what a tensor is called, the tensor, its version
+
+
 @dataclass(frozen=True, eq=False)
 class Status:
     """How far the result of one inference call can be trusted.
@@ -96,20 +99,20 @@ class Beliefs:
         self._messages_source = messages
         self._assignment_source = assignment
         self._bounds_source = bounds
-        self._given: tuple[tuple[str, Tensor, int], ...] = ()
+        self._given: Noted = ()
         self._recording = torch.is_grad_enabled()  # at the call, not when a part is first read
 
     def __repr__(self) -> str:
         return f"Beliefs({self.graph!r}; {self.status})"
 
     def remember(self, given: Iterable[tuple[str, Tensor]]) -> None:
-        """Notes the state of the tensors that parts not yet computed will be computed from."""
-        self._given = tuple((name, value, value._version) for name, value in given if not value.is_inference())
+        """Notes the state of further tensors (by what they are called) that parts not yet computed depend on."""
+        self._given += noted(given)
         if self.status.maximum is not None:
-            self.status.maximum.guard = partial(_check_unchanged, self._given)
+            self.status.maximum.guard = partial(check_unchanged, self._given)
 
     def _check_unchanged(self) -> None:
-        _check_unchanged(self._given)
+        check_unchanged(self._given)
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -208,10 +211,16 @@ class Beliefs:
         return self.variables.argmax(-1)
 
 
-def _check_unchanged(given: tuple[tuple[str, Tensor, int], ...]) -> None:
+def noted(given: Iterable[tuple[str, Tensor]]) -> Noted:
+    """The state of tensors now, for :func:`check_unchanged`."""
+    return tuple((name, value, value._version) for name, value in given if not value.is_inference())
+
+
+def check_unchanged(given: Noted) -> None:
+    """Raises a :class:`~loopwise.ChangedError` if a tensor was written to since it was noted."""
     for name, value, version in given:
         if value._version != version:
             raise ChangedError(
-                f"the potentials of group {name!r} were changed in place since inference, so this part of its beliefs "
-                "can no longer be computed; read it before, or give inference a copy"
+                f"{name} changed in place since inference, so this part of its beliefs can no longer be computed; read "
+                "it before, or give inference a copy"
             )

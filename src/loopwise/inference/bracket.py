@@ -25,12 +25,14 @@ class Bracket(NamedTuple):
     upper: Tensor
 
 
-def bracket(problem: Problem, temperature: float = 1.0, upper: Tensor | None = None) -> Bracket:
+def bracket(
+    problem: Problem, temperature: float = 1.0, lower: Tensor | None = None, upper: Tensor | None = None
+) -> Bracket:
     """Bounds of log Z (at a temperature t, of :math:`t\\log Z(\\theta/t)`), without gradient.
 
     The lower one is mean field's, right at any product distribution; the upper one is TRW's with the appearance
-    probabilities of spanning trees, and inf for examples whose run did not reach a fixed point. ``upper``: one that is
-    known already.
+    probabilities of spanning trees, and inf for examples whose run did not reach a fixed point. ``lower``, ``upper``:
+    one that is known already.
     """
     from loopwise.inference.mean_field import MeanField
     from loopwise.inference.message_passing import ARRIVED, TRW
@@ -38,7 +40,8 @@ def bracket(problem: Problem, temperature: float = 1.0, upper: Tensor | None = N
 
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # what did not converge gives no bound, or a looser one
-        lower = MeanField(temperature=temperature).run(problem).log_partition
+        if lower is None:
+            lower = MeanField(temperature=temperature).run(problem).log_partition
         if upper is None:
             run = TRW(schedule=Sequential(), iterations=SWEEPS, temperature=temperature).run(problem)
             arrived = run.status.residual <= ARRIVED.get(lower.dtype, 2e-5)

@@ -64,6 +64,7 @@ class Compiled:
             float(damping.detach()),
             method.threshold(problem.like.dtype),
             method.enough(problem.graph),
+            method.judge_messages,
         )
         trained = given.exponents.requires_grad or damping.requires_grad
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)

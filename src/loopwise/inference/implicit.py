@@ -71,6 +71,7 @@ def implicit_beliefs(method: Inference, problem: Problem, numbers: CountingNumbe
         lambda: plain.messages,
         lambda: plain.assignment,
         gradient=run.report,
+        bounds=(lambda: plain.log_partition_bounds) if plain.has_bounds else None,
     )
     beliefs.plain = plain
     return beliefs

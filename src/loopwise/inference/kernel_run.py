@@ -37,6 +37,7 @@ class Options(NamedTuple):
     damping: float
     threshold: float  # what counts as converged: the tolerance, or rounding where there is none
     enough: int | None = None  # sweeps after which no message can change any more
+    judge_messages: bool = True
 
     @property
     def steps(self) -> int:
@@ -333,7 +334,8 @@ class KernelRun:
         """When kernels stop. A nat of a log message moves a belief by a quarter at most (both values at 1/2), by less
         where messages enter their variables with smaller powers; a damped step is part of a longer way."""
         reach = 0.25 * float(self.plan.exponents.max(initial=0.0)) / (1 - options.damping)
-        return StopRule(options.iterations, options.tolerance, options.threshold, max(reach, LEAST_REACH))
+        reach = max(reach, LEAST_REACH) if options.judge_messages else 0.0
+        return StopRule(options.iterations, options.tolerance, options.threshold, reach)
 
     def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> float:
         """Returns the last change of a belief."""

@@ -13,10 +13,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from loopwise.graph.elimination import junction_tree
 from loopwise.graph.factor_graph import Integers
@@ -36,9 +38,10 @@ from loopwise.inference.maximum import (
     Floats,
     Maximum,
     as_batch,
+    best_values,
+    centred,
     closed,
     softened,
-    with_constant,
 )
 from loopwise.inference.message_passing import BP, MessagePassing, warn_of_zeros, without_gradient
 from loopwise.inference.pruning import PrunedCalibration, Pruning
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 CELLS_A_SECOND = 2e7  # of elimination: 1e6 to 1e8 as cliques have many tables or few
 EDGE_LIMIT = 200_000  # edges beyond which looking for an elimination order costs more than searching on
 KICKS = 200  # a round, where rounds are counted
+START_SHARE = 0.25  # of the seconds, for message passing to suggest a start
 SLICES = 40  # rounds into which seconds are cut, at least
 LIFE = 4  # rounds that a challenger gets before another start is tried
 LOSSES = (0.0, 0.03, 0.3)  # what kicks may lose, in turn, in standard deviations of the tables' cells
@@ -99,8 +103,10 @@ class MapSearch(Inference):
     watch: Callable[[Progress], None] | None = None
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not (self.seconds > 0 and math.isfinite(self.seconds)):
-            raise ValueError(f"seconds must be a positive number, not {self.seconds}")
+        if self.seconds is not None and not (isinstance(self.seconds, Real) and 0 < self.seconds < math.inf):
+            raise ValueError(f"seconds must be a positive number, not {self.seconds!r}")
+        if self.start is not None and not isinstance(self.start, MessagePassing):
+            raise ValueError(f"start must be None or a method such as lw.BP(), not {self.start!r}")
         check_count("rounds", self.rounds, 1)
         check_seed_temperature_threads(self.seed, 1.0, None)
         if not self.memory_limit > 0:
@@ -109,29 +115,34 @@ class MapSearch(Inference):
     def run(self, problem: Problem) -> Beliefs:
         begin = time.perf_counter()
         with torch.no_grad():
-            starts = self._decoded(problem)
-            arrays = factor_arrays(problem, 1.0)
-            constant = with_constant(problem, np.zeros(problem.batch.numel())).reshape(-1).tolist()
+            starts = self._decoded(problem, begin)
+            inner, offset = centred(problem)
+            arrays, constant = factor_arrays(inner, 1.0), offset.reshape(-1).tolist()
             searches = []
             for example in range(problem.batch.numel()):
                 budget = self._budget(begin, example, problem.batch.numel())
                 watch = self._watching(begin, constant[example])
-                search = _Search(problem, arrays, example, self, budget, watch)
+                search = _Search(inner, arrays, example, self, budget, watch)
                 search.run([row[example] for row in starts])
                 searches.append(search)
-            beliefs = self._beliefs(problem, searches)
+            beliefs = self._beliefs(problem, searches, offset)
         return without_gradient(beliefs, problem) if problem.differentiable else beliefs
 
-    def _decoded(self, problem: Problem) -> list[Integers]:
-        """Assignments ``[examples, variables]`` that message passing suggests."""
+    def _decoded(self, problem: Problem, begin: float) -> list[Integers]:
+        """Assignments ``[examples, variables]`` that message passing suggests, in a part of the time at most."""
         if self.start is None or problem.graph.layout.edges == 0:
             return []
+        step = replace(self.start, temperature=0.0, iterations=min(SWEEPS_AT_ONCE, self.start.iterations))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
-            beliefs = replace(self.start, temperature=0.0).run(problem)
-        assert beliefs.status.maximum is not None
+            beliefs = step.run(problem)
+            for _ in range(step.iterations, self.start.iterations, SWEEPS_AT_ONCE):
+                late = self.seconds is not None and time.perf_counter() - begin > START_SHARE * self.seconds
+                if late or beliefs.status.converged:
+                    break
+                beliefs = step.run(replace(problem, initial=beliefs.messages))
         shape = (problem.batch.numel(), problem.graph.variables)
-        return [beliefs.status.maximum.assignment.cpu().numpy().reshape(shape).astype(np.int64)]
+        return [best_values(problem, beliefs.states).cpu().numpy().reshape(shape).astype(np.int64)]
 
     def _budget(self, begin: float, example: int, examples: int) -> _Budget:
         if self.seconds is None:
@@ -147,13 +158,18 @@ class MapSearch(Inference):
 
         return watch
 
-    def _beliefs(self, problem: Problem, searches: list[_Search]) -> Beliefs:
+    def _beliefs(self, problem: Problem, searches: list[_Search], offset: Tensor) -> Beliefs:
         variables = problem.graph.variables
         best = np.array([search.best for search in searches], dtype=np.int64).reshape(len(searches), variables)
         assignment = as_batch(problem, best).to(problem.like.device)
-        scores = with_constant(problem, np.array([search.score for search in searches]))
-        bounds = with_constant(problem, np.array([search.bound for search in searches]))
-        maximum = Maximum(lambda: (assignment, scores), lambda _: torch.maximum(bounds, scores))
+        scores = (
+            torch.tensor([search.score for search in searches], dtype=torch.float64).reshape(problem.batch) + offset
+        )
+        bounds = (
+            torch.tensor([search.bound for search in searches], dtype=torch.float64).reshape(problem.batch) + offset
+        )
+        proved = torch.tensor([search.over for search in searches], dtype=torch.bool).reshape(problem.batch)
+        maximum = Maximum(lambda: (assignment, scores), lambda *_: (torch.maximum(bounds, scores), proved))
         optimal = bool(maximum.optimal.all())
         kicks = sum(search.kicks for search in searches)
         sweeps = torch.tensor([search.dual.sweeps for search in searches], dtype=torch.int64)
@@ -209,7 +225,7 @@ class _Budget:
 
 
 class _Search:
-    """The search on one example. Scores are without the constants of the model."""
+    """The search on one example of a centred problem."""
 
     def __init__(
         self,
@@ -247,7 +263,7 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        return self.eliminated or closed(self.score, self.bound)
+        return self.eliminated or closed(self.score, self.bound, self.dual.slack)
 
     def run(self, starts: list[Integers]) -> None:
         """Searches until the gap closes or the budget ends."""

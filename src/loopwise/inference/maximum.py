@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: A gap is closed when bound and score differ by this at most, relative to the larger of the two.
+#: A gap is closed when bound and score differ by this at most, relative to what they are below the largest that all
+#: factors could give each by itself; and by what rounding of the bound may amount to.
 CLOSED = 1e-9
+ROUNDINGS = 4.0
 RESTARTS = 100  # random starts, and rounds of kicks, where a decoding breaks a hard zero
 SWEEPS = 200  # of the dual at most, when only the bound is asked for
 SETTLED = 1e-7  # relative: the dual has settled when so many sweeps as below lower it by less
@@ -40,11 +42,14 @@ _LARGEST_PENALTY = 1e290
 class Maximum:
     """The best joint assignment that was found, and an upper bound on the score of any.
 
-    ``find`` gives the assignment ``[*batch, variables]`` and its score, ``bound`` the bound; each is called when first
-    asked for, at most once. Scores and bounds are float64 ``[*batch]``, natural logarithms.
+    ``find`` gives the assignment ``[*batch, variables]`` and its score; ``bound``, of these, the bound and where it
+    proves the assignment to be the best, bool ``[*batch]``. Each is called when first asked for, at most once. Scores
+    and bounds are float64 ``[*batch]``, natural logarithms.
     """
 
-    def __init__(self, find: Callable[[], tuple[Tensor, Tensor]], bound: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self, find: Callable[[], tuple[Tensor, Tensor]], bound: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    ) -> None:
         self._find, self._bound = find, bound
         self.guard: Callable[[], None] | None = None  # raises if what the rest is computed from has changed since
 
@@ -63,7 +68,7 @@ class Maximum:
     @property
     def bounded(self) -> bool:
         """Whether the bound has been computed."""
-        return "bound" in self.__dict__
+        return "_bounded" in self.__dict__
 
     @property
     def assignment(self) -> Tensor:
@@ -76,22 +81,29 @@ class Maximum:
         return self._found[1]
 
     @cached_property
-    def bound(self) -> Tensor:
-        """No assignment has a higher score than this."""
+    def _bounded(self) -> tuple[Tensor, Tensor]:
         if self.guard is not None:
             self.guard()
         with torch.no_grad():
-            return self._bound(self.score)
+            return self._bound(self.assignment, self.score)
+
+    @property
+    def bound(self) -> Tensor:
+        """No assignment has a higher score than this."""
+        return self._bounded[0]
 
     @cached_property
     def gap(self) -> Tensor:
         """Bound less score relative to the larger of the two: how much better another assignment could be at most."""
-        return relative_gap(self.score, self.bound)
+        return torch.where(self.optimal, 0.0, relative_gap(self.score, self.bound))
 
     @property
     def optimal(self) -> Tensor:
-        """Where the gap is closed, up to rounding (:data:`CLOSED`): no assignment is better. Bool ``[*batch]``."""
-        return self.gap <= CLOSED
+        """Where the gap is closed, up to rounding (:data:`CLOSED`): no assignment is better. Bool ``[*batch]``.
+
+        Constants, and what all cells of a table share, have no say in it: with them, any gap could look small.
+        """
+        return self._bounded[1]
 
     def __str__(self) -> str:
         """What is known by now, on one line."""
@@ -120,7 +132,11 @@ def relative_gap(score: Tensor, bound: Tensor) -> Tensor:
 
 def exact_maximum(assignment: Callable[[], Tensor], score: Callable[[], Tensor]) -> Maximum:
     """Of a method that finds the best one: the score is its own bound."""
-    return Maximum(lambda: (assignment(), score().detach().to("cpu", torch.float64)), lambda found: found.clone())
+
+    def find() -> tuple[Tensor, Tensor]:
+        return assignment(), score().detach().to("cpu", torch.float64)
+
+    return Maximum(find, lambda _, found: (found.clone(), torch.ones_like(found, dtype=torch.bool)))
 
 
 def finished(problem: Problem, solution: Solution) -> Maximum:
@@ -132,16 +148,17 @@ def finished(problem: Problem, solution: Solution) -> Maximum:
 
     def find() -> tuple[Tensor, Tensor]:
         decoded = solution.assignment()
-        apart = _best_values(problem, solution.states)
+        apart = best_values(problem, solution.states)
         return finish(problem, [decoded, apart.to(decoded)])
 
-    return Maximum(find, lambda score: upper_bound(problem, score))
+    return Maximum(find, lambda assignment, score: upper_bound(problem, assignment, score))
 
 
 def finish(problem: Problem, starts: list[Tensor], seed: int = 0) -> tuple[Tensor, Tensor]:
     """The best of the local optima above ``starts`` (each ``[*batch, variables]``), and its score."""
     from loopwise.kernels.map_search import finish_decodings, total_score
 
+    problem, offset = centred(problem)
     hard = factor_arrays(problem, 1.0)
     soft = softened(hard)
     examples, variables = problem.batch.numel(), problem.graph.variables
@@ -151,22 +168,54 @@ def finish(problem: Problem, starts: list[Tensor], seed: int = 0) -> tuple[Tenso
     chunks = chunk_count(None, examples)
     in_threads(chunks, lambda chunk: finish_decodings(hard, soft, stacked, RESTARTS, seed, chunk, chunks, best))
     scores = np.array([total_score(hard, example, best[example]) for example in range(examples)])
-    return as_batch(problem, best).to(problem.like.device), with_constant(problem, scores)
+    return as_batch(problem, best).to(problem.like.device), torch.from_numpy(scores).reshape(problem.batch) + offset
 
 
-def upper_bound(problem: Problem, score: Tensor, sweeps: int = SWEEPS) -> Tensor:
-    """The dual bound of each example after at most ``sweeps`` sweeps, never below the ``score`` of its assignment."""
-    arrays = factor_arrays(problem, 1.0)
-    constant = with_constant(problem, np.zeros(problem.batch.numel())).reshape(-1)
-    bounds = np.zeros(problem.batch.numel())
-    found = score.reshape(-1).tolist()
-    for example in range(len(bounds)):
-        dual = Dual(problem, arrays, example)
-        target = found[example] - float(constant[example])
-        while dual.sweeps < sweeps and not dual.settled and not closed(target, dual.bound):
+def upper_bound(problem: Problem, assignment: Tensor, score: Tensor, sweeps: int = SWEEPS) -> tuple[Tensor, Tensor]:
+    """The dual bound of each example after at most ``sweeps`` sweeps, never below the ``score`` of its assignment, and
+    where it proves that to be the best."""
+    from loopwise.kernels.map_search import total_score
+
+    problem, offset = centred(problem)
+    arrays, examples = factor_arrays(problem, 1.0), problem.batch.numel()
+    bounds, proved = np.zeros(examples), np.zeros(examples, dtype=np.bool_)
+    values = assignment.cpu().numpy().reshape(examples, -1).astype(np.int64)
+    for example in range(examples):
+        dual, target = Dual(problem, arrays, example), float(total_score(arrays, example, values[example]))
+        while dual.sweeps < sweeps and not dual.settled and not closed(target, dual.bound, dual.slack):
             dual.descend(SWEEPS_AT_ONCE)
-        bounds[example] = max(dual.bound, target)
-    return with_constant(problem, bounds)
+        bounds[example], proved[example] = max(dual.bound, target), closed(target, dual.bound, dual.slack)
+    bound = torch.maximum(torch.from_numpy(bounds).reshape(problem.batch) + offset, score)
+    return bound, torch.from_numpy(proved).reshape(problem.batch)
+
+
+def centred(problem: Problem) -> tuple[Problem, Tensor]:
+    """The problem with the largest entry of every table, and of every variable's own potentials, set to 0, in float64;
+    and what that took away in all with the constants, float64 ``[*batch]``.
+
+    So no offset costs digits, and scores say how far they are below what each factor could give by itself.
+    """
+    layout, offset = problem.graph.layout, problem.constant().detach().to("cpu", torch.float64).expand(problem.batch)
+    unary = problem.unary().detach().to("cpu", torch.float64)
+    owner = torch.tensor(layout.state_variable).expand(unary.shape)
+    high = unary.new_full((*unary.shape[:-1], problem.graph.variables), -torch.inf)
+    high = _finite(high.scatter_reduce(-1, owner, unary, "amax"))
+    offset, unary = offset + high.sum(-1), unary - high.gather(-1, owner)
+    tables = {group.name: unary.new_zeros(1, *group.shape) for group in (*layout.unary_groups, *layout.constant_groups)}
+    for member in layout.message_groups:
+        group = member.group
+        table = problem.tables[group.name].detach().to("cpu", torch.float64)
+        axes = tuple(range(-group.arity, 0))
+        high = _finite(table.amax(axes, keepdim=True))
+        tables[group.name] = table - high
+        rows = high.flatten(-1 - group.arity)
+        offset = offset + (rows.sum(-1) if rows.shape[-1] == group.count else rows[..., 0] * group.count)
+    like = unary.new_empty(0)
+    return Problem(problem.graph, tables, problem.batch, like, folded=unary), offset
+
+
+def _finite(high: Tensor) -> Tensor:
+    return torch.where(torch.isneginf(high), 0.0, high)
 
 
 class Dual:
@@ -262,9 +311,9 @@ def softened(arrays: FactorArrays) -> FactorArrays:
     )
 
 
-def closed(score: float, bound: float) -> bool:
-    """Whether a bound proves a score to be the largest, up to rounding."""
-    return score > -np.inf and bound - score <= CLOSED * max(abs(score), abs(bound))
+def closed(score: float, bound: float, slack: float) -> bool:
+    """Whether a bound with this ``slack`` proves a score of a :func:`centred` problem to be the largest."""
+    return score > -np.inf and bound - score <= CLOSED * max(abs(score), abs(bound)) + ROUNDINGS * slack
 
 
 def as_batch(problem: Problem, rows: NDArray[np.int64]) -> Tensor:
@@ -272,13 +321,7 @@ def as_batch(problem: Problem, rows: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(rows).reshape(*problem.batch, problem.graph.variables)
 
 
-def with_constant(problem: Problem, scores: Floats) -> Tensor:
-    """Scores of the variables and factors of each example, with the constants of the model, float64 ``[*batch]``."""
-    constant = problem.constant().detach().to("cpu", torch.float64)
-    return torch.from_numpy(scores).reshape(problem.batch) + constant
-
-
-def _best_values(problem: Problem, states: Tensor) -> Tensor:
+def best_values(problem: Problem, states: Tensor) -> Tensor:
     """Each variable's own most probable value, ``[*batch, variables]``."""
     from loopwise.inference.by_variable import reduce_variables
 

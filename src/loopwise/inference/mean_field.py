@@ -25,6 +25,7 @@ from loopwise.graph.factor_graph import Integers
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import entropy_terms, expectation
+from loopwise.inference.bracket import bracket
 from loopwise.inference.gibbs import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.mean_field_gradient import Numbers, Run, differentiable_beliefs
@@ -122,7 +123,7 @@ class MeanField(Inference):
             lambda name: _product(problem, name, states),
             lambda: bound,
             status,
-            bounds=lambda: (bound, torch.full_like(bound, torch.inf)),
+            bounds=lambda: bracket(problem, self.temperature, lower=bound),
         )
 
     def _differentiable_beliefs(self, problem: Problem) -> Beliefs:
@@ -150,6 +151,7 @@ class MeanField(Inference):
             lambda: torch.where(bounded, _lower_bound(problem, precise, self.temperature), -torch.inf).to(problem.like),
             status,
             gradient=report,
+            bounds=lambda: bracket(problem, self.temperature),
         )
 
     def _ascend(self, problem: Problem) -> _Ascent:

@@ -103,6 +103,8 @@ class MessagePassing(Inference):
     schedule: order of messages. temperature: 1 is sum-product, 0 is max-product; in between, marginals of p^(1/t).
     engine: None chooses the compiled one on the CPU and the reference one elsewhere. gradient: how the backward is
     computed. trace: keep the variable beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
+    judge_messages: False stops when beliefs rest, whatever messages do: cheaper where couplings are strong and only
+    marginals are wanted (so published for losses of marginals); nothing is then claimed of the fixed point.
     """
 
     takes_messages: ClassVar[bool] = True
@@ -117,11 +119,13 @@ class MessagePassing(Inference):
     engine: Engine | None = None
     gradient: Gradient = field(default_factory=Unroll)
     trace: bool = False
+    judge_messages: bool = True
 
     def __post_init__(self) -> None:
         check_gradient_of(self, self.gradient, self.gradients)
         if not _is_whole(self.iterations) or self.iterations < 0:
             raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations!r}")
+        object.__setattr__(self, "iterations", int(self.iterations))
         if not isinstance(self.schedule, Schedule):
             raise ValueError(f"schedule must be lw.Flooding(), lw.Sequential() or lw.Residual(), got {self.schedule!r}")
         if self.engine is not None and (isinstance(self.engine, type) or not hasattr(self.engine, "solve")):
@@ -129,6 +133,8 @@ class MessagePassing(Inference):
                 "engine must be None, or an engine such as loopwise.inference.compiled.Compiled() or "
                 f"loopwise.inference.reference.Reference(), got {self.engine!r}"
             )
+        if not self.judge_messages and isinstance(self.schedule, Residual):
+            raise ValueError("the residual schedule goes by messages; judge_messages=False is for sweeps")
         if self.trace and isinstance(self.schedule, Residual):
             raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
         if not isinstance(self.tolerance, Real) or not self.tolerance >= 0:
@@ -189,14 +195,14 @@ class MessagePassing(Inference):
 
         def bounds() -> Bracket:
             known = log_partition().detach() if UPPER_BOUND in status.notes else None
-            return bracket(problem, _number("temperature", self.temperature), known)
+            return bracket(problem, _number("temperature", self.temperature), upper=known)
 
         def log_partition() -> Tensor:
             return free_energy(
                 problem, solution.states, solution.factor, numbers, self.temperature, solution.structured
             )
 
-        return Beliefs(
+        beliefs = Beliefs(
             problem.graph,
             solution.states,
             lambda name: _factor(problem, solution, name),
@@ -207,6 +213,10 @@ class MessagePassing(Inference):
             gradient=solution.report,
             bounds=None if problem.graph.structured else bounds,
         )
+        own = [("the temperature was", self.temperature), ("the damping was", self.damping)]
+        own += [("a counting number was", value) for value in numbers.trained or ()]
+        beliefs.remember((name, value) for name, value in own if isinstance(value, Tensor))
+        return beliefs
 
     def differentiable(self, problem: Problem, numbers: CountingNumbers) -> bool:
         """Whether a gradient may be asked for later: of the potentials, or of what this method has itself."""
@@ -252,6 +262,7 @@ class MessagePassing(Inference):
             domain=solution.domain,
             notes=(
                 *self._notes(problem.graph, arrived),
+                *(() if self.judge_messages or exact else ("judged by beliefs alone",)),
                 *_structured_notes(problem.graph),
                 *(() if exact else _hard_zero_notes(problem)),
             ),
@@ -262,7 +273,7 @@ class MessagePassing(Inference):
         near = ARRIVED.get(solution.states.dtype, 2e-5)
         if isinstance(self.schedule, Residual):
             return bool((solution.residual <= near).all())
-        return self.threshold(solution.states.dtype) <= near
+        return self.judge_messages and self.threshold(solution.states.dtype) <= near
 
     def _is_exact(self, graph: FactorGraph, solution: Solution, arrived: bool) -> bool:
         """Whether every message was sent after those it depends on; by residuals, whether none has news to send."""
@@ -395,6 +406,7 @@ def without_gradient(beliefs: Beliefs, problem: Problem) -> Beliefs:
         lambda: refusing(beliefs.messages),
         lambda: beliefs.assignment,
         trace=beliefs.trace,
+        bounds=(lambda: beliefs.log_partition_bounds) if beliefs.has_bounds else None,
     )
 
 

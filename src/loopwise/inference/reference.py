@@ -52,7 +52,8 @@ class Circuit:
         # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
         # if that was a damped step.
         largest = float(exponents.detach().max()) if layout.edges else 0.0
-        self.reach = max(0.25 * largest / (1 - float(torch.as_tensor(method.damping).detach())), LEAST_REACH)
+        damping = float(method.damping.detach()) if isinstance(method.damping, Tensor) else float(method.damping)
+        self.reach = max(0.25 * largest / (1 - damping), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
         self.tables: list[Tensor] = []
@@ -205,7 +206,7 @@ class Circuit:
 
     def message_change(self, new: Tensor, old: Tensor) -> Tensor:
         """How far the largest change of a normalised log message can move a belief, ``[*batch]``."""
-        if not new.shape[-1]:
+        if not new.shape[-1] or not self.method.judge_messages:
             return new.new_zeros(new.shape[:-1]).detach()
         return self.reach * log_change(new, old).amax(-1)
 
@@ -307,7 +308,7 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     previous, expected, threshold = residual, residual, method.threshold(states.dtype)
     running = torch.ones(batch, dtype=torch.bool, device=device)
     trace = [states]
-    for _ in range(method.iterations):
+    for sweep in range(1, method.iterations + 1):
         new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
         moved = circuit.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
@@ -320,9 +321,10 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
             expected > NEAR * threshold, left, torch.where(moved <= threshold, change, change.maximum(moved))
         )
         residual = torch.where(running, left, residual)
-        shrinks = (change > 0) & (change < previous) & (previous < torch.inf)
-        expected = torch.where(shrinks, change * change / previous, change)
-        previous = change
+        if method.tolerance > 0 or sweep > method.iterations - 2:  # the kernels look at no earlier changes, either
+            shrinks = (change > 0) & (change < previous) & (previous < torch.inf)
+            expected = torch.where(shrinks, change * change / previous, change)
+            previous = change
         states = new_states
         trace.append(states)
         sweeps = sweeps + running

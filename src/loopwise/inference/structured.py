@@ -55,6 +55,8 @@ def _checked(group: StructuredGroup, values: object) -> Own:
         )
     found: list[Tensor | None] = []
     for row, (factor, value) in enumerate(zip(group.factors, each, strict=True)):
+        if isinstance(value, Tensor) and value.is_inference():
+            value = value.clone()  # such tensors do not count what is written to them later
         shape = factor.potentials_shape
         if shape is None:
             found.append(None)

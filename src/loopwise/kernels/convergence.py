@@ -30,7 +30,7 @@ class StopRule(NamedTuple):
     iterations: Any  # sweeps at most
     tolerance: Any  # of the residual; 0: never before
     threshold: Any  # what counts as converged: the tolerance, or rounding where there is none
-    reach: Any  # how far a belief can move in the end, when a log message moves by one nat in a sweep
+    reach: Any  # how far a belief can move in the end, when a log message moves by one nat; 0: messages are not judged
 
 
 @kernel
@@ -67,9 +67,11 @@ def excess_change(m, base, count, before, start, rule, excess, lane_tag, semirin
     :func:`message_change` tells, without a division for every number."""
     lanes = lanes_of(lane_tag)
     tiny, rounding = _limits_of(m)
-    limit = m.dtype.type(min(rule.threshold / rule.reach, LARGEST_CHANGE))  # nats
+    limit = m.dtype.type(min(rule.threshold / max(rule.reach, LEAST_REACH), LARGEST_CHANGE))  # nats
     ratio = m.dtype.type(math.exp(limit))
     excess[:] = -1
+    if rule.reach == 0:  # messages are not to be judged
+        return
     for row in range(count):
         for lane in range(lanes):
             new, old = m[base + row * lanes + lane], before[start + row * lanes + lane]

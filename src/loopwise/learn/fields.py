@@ -226,18 +226,17 @@ def check_weights(
 ) -> None:
     """A ``ValueError`` unless all are real numbers, and finite.
 
-    ``logarithms``: names of tensors that may hold -inf, the logarithm of a potential of 0; other weights are at most
-    :data:`LARGEST_WEIGHT`, since sums of larger ones overflow. ``unset``: of those that are NaN until they are known.
+    All are at most :data:`LARGEST_WEIGHT`, since sums of larger ones overflow. ``logarithms``: names of tensors that
+    may hold -inf, the logarithm of a potential of 0. ``unset``: of those that are NaN until they are known.
     None may hold +inf.
     """
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             raise ValueError(f"the tensor {name!r} holds {_dtype(tensor)}; weights must be floating-point numbers")
-        fine = torch.isfinite(tensor)
+        # In double precision, since the bound itself is infinite in others.
+        fine = torch.isfinite(tensor) & (tensor.double().abs() <= LARGEST_WEIGHT)
         if name in logarithms:
             fine |= tensor == -math.inf
-        else:  # in double precision, since the bound itself is infinite in others
-            fine &= tensor.double().abs() <= LARGEST_WEIGHT
         if name in unset:
             fine |= torch.isnan(tensor)
         if not bool(fine.all()):

@@ -97,7 +97,14 @@ class Training:
 
 def trainings(name: str) -> list[Training]:
     """The rows for one set of images, each after the one it starts from. The last ones are not in the paper."""
-    trw = TRW(rho=RHO, tolerance=TOLERANCE, iterations=SWEEPS, schedule=Sequential(), gradient=Perturbation())
+    trw = TRW(
+        rho=RHO,
+        tolerance=TOLERANCE,
+        iterations=SWEEPS,
+        schedule=Sequential(),
+        gradient=Perturbation(),
+        judge_messages=False,  # stops by marginals, as published
+    )
     short = replace(trw, tolerance=0.0, iterations=TRUNCATED, gradient=Unroll())
     rows = [
         Training(SURROGATE, SurrogateLikelihood(), None, trw),
