@@ -30,6 +30,7 @@ NAME = "oracle"
 BATCHES = (1, 1, 2, 5, 16, 33)
 SIGMAS = (0.3, 1.0, 1.0, 2.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)
 PATIENT = 5  # examples that the reference engine is given at most
+JITTERS = 10  # small changes that are tried to find out whether an order of messages is a tie
 GENTLE = 2.0  # sigma up to which gradients are compared with differences
 SCHEDULES = {"flooding": lw.Flooding(), "sequential": lw.Sequential(), "residual": lw.Residual()}
 # A kernel is compiled for each size, type and method, which takes seconds: not every graph is tried in every way.
@@ -407,8 +408,8 @@ def check_gibbs(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
 def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     """Both engines after the same sweeps."""
     schedule = str(rng.choice(list(SCHEDULES)))
-    if case.dtype != torch.float64 or (schedule == "residual" and not (case.plain and case.sigma <= GENTLE)):
-        return  # ties, also of saturated messages, may be broken either way
+    if case.dtype != torch.float64 or (schedule == "residual" and not case.plain):
+        return  # equal numbers are ties, which may be broken either way
     kind = lw.BP if rng.random() < 0.6 else lw.TRW
     temperature = float(rng.choice([1.0, 1.0, 0.6, 0.0]))
     if temperature == 0 and (case.shape.name not in MAXIMISED or kind is lw.TRW):
@@ -417,24 +418,46 @@ def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     some = slice(0, PATIENT)
     tables = {name: table[some] for name, table in case.tables.items()}
     evidence = None if case.given is None else case.evidence[some]
-    found = []
-    for engine in (lw.Reference(), lw.Compiled(threads=1)):
-        method = kind(iterations, 0.0, damping, SCHEDULES[schedule], temperature, engine)
-        found.append(method(case.graph, tables, evidence))
+    methods = [
+        kind(iterations, 0.0, damping, SCHEDULES[schedule], temperature, engine)
+        for engine in (lw.Reference(), lw.Compiled(threads=1))
+    ]
+    found = [method(case.graph, tables, evidence) for method in methods]
     label = f"engines, {kind.__name__}, {schedule}{', max-product' if temperature == 0 else ''}"
     allowed = 1e-10 * np.maximum(1, case.truth.scale[some] / 10) / (temperature or 1.0)
     plain, fast = found
+    same = np.abs((plain.states - fast.states).numpy()).max(-1) <= allowed
+    tied = np.zeros(len(same), dtype=np.bool_)
+    if schedule == "residual" and not same.all():
+        tied = order_is_a_toss(methods, case.graph, tables, evidence, found)
     wide = np.ones(case.batch, dtype=np.bool_)
-    wide[some] = np.abs((plain.states - fast.states).numpy()).max(-1) <= allowed
-    verdict.must(wide, label, "disagree about a marginal", method)
+    wide[some] = same | tied
+    verdict.must(wide, label, "disagree about a marginal", methods[1])
     if schedule != "residual":  # there, rounding decides whether a message is still worth sending
         wide[some] = (plain.status.sweeps == fast.status.sweeps).numpy()
-        verdict.must(wide, label, "disagree about the number of sweeps", method)
+        verdict.must(wide, label, "disagree about the number of sweeps", methods[1])
     if temperature:
         with np.errstate(invalid="ignore"):
             one, other = (beliefs.log_partition.numpy() for beliefs in found)
-            wide[some] = (np.abs(one - other) <= allowed * (1 + np.abs(one))) | (one == other)
-        verdict.must(wide, label, "disagree about log Z", method, f"{one} and {other}")
+            wide[some] = (np.abs(one - other) <= allowed * (1 + np.abs(one))) | (one == other) | tied
+        verdict.must(wide, label, "disagree about log Z", methods[1], f"{one} and {other}")
+
+
+def order_is_a_toss(
+    methods: Sequence[Any], graph: lw.FactorGraph, tables: dict[str, torch.Tensor], evidence: Any, found: Sequence[Any]
+) -> Array:
+    """Examples in which a change of 1e-9 changes an engine's own answer by far more: two messages are equally urgent,
+    and either may go first. Where both engines keep to their answers, a difference between them is none of that."""
+    toss = np.zeros(len(found[0].states), dtype=np.bool_)
+    for number in range(JITTERS):
+        generator = torch.Generator().manual_seed(number)
+        moved = {
+            name: table + 1e-9 * torch.randn(table.shape, generator=generator, dtype=table.dtype)
+            for name, table in tables.items()
+        }
+        for method, before in zip(methods, found, strict=True):
+            toss |= np.abs((method(graph, moved, evidence).states - before.states).numpy()).max(-1) > 1e-5
+    return toss
 
 
 def check_gradient(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
