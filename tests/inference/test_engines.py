@@ -267,3 +267,44 @@ def test_an_assignment_that_breaks_a_hard_zero_is_said() -> None:
     beliefs = BP(temperature=0.0)(odd_cycle, {"pair": differ})
     with pytest.warns(LoopwiseWarning, match="breaks a hard zero"):
         assert beliefs.log_partition.item() == -torch.inf
+
+
+def test_examples_keep_their_places_when_some_leave_the_probability_domain_later() -> None:
+    """One is too wide at once, the other underflows on the way: both end in the log domain, each as if alone."""
+    graph = FactorGraph([2, 3, 2], {"one": [[0]], "pair": [[0, 2]], "triple": [[0, 1, 2]]})
+    tables = {
+        "one": torch.tensor([[[-24.4, 253.0]], [[-49.0, -65.5]]], dtype=torch.float64),
+        "pair": torch.tensor(
+            [[[[382.8, -153.4], [-102.8, -109.3]]], [[[366.4, -184.0], [-80.7, -39.8]]]], dtype=torch.float64
+        ),
+        "triple": torch.tensor(
+            [
+                [
+                    [
+                        [[-200.5, 154.9], [14.0, 398.8], [-39.0, 216.1]],
+                        [[-44.0, -159.6], [-161.3, -190.3], [219.2, -15.9]],
+                    ]
+                ],
+                [[[[-308.4, -27.7], [-69.4, 24.3], [-171.0, 502.7]], [[192.8, -493.5], [212.7, 4.1], [121.3, -253.2]]]],
+            ],
+            dtype=torch.float64,
+        ),
+    }
+    method = BP(iterations=3, tolerance=0.0)
+    together = method(graph, tables)
+    assert together.status.domain == "log"
+    for example in range(2):
+        alone = method(graph, {name: table[example] for name, table in tables.items()})
+        assert torch.allclose(together.states[example], alone.states, atol=1e-12)
+        assert float(together.log_partition[example]) == pytest.approx(float(alone.log_partition))
+
+
+def test_factor_beliefs_whose_product_underflows() -> None:
+    """Table and messages are within range, their product is not: beliefs of 0, and with them a wrong log Z."""
+    zero = -torch.inf
+    unary = torch.tensor([[130.2, 16.6], [zero, 63.4]], dtype=torch.float64)
+    pair = torch.tensor([[[49.8, -252.3], [-73.8, zero]]], dtype=torch.float64)
+    beliefs = BP()(chain(2), {"unary": unary, "pair": pair})
+    assert beliefs.status.domain == "probability"
+    assert beliefs.factor("pair").sum().item() == pytest.approx(1.0)
+    assert float(beliefs.log_partition) == pytest.approx(130.2 - 252.3 + 63.4)

@@ -21,6 +21,7 @@ from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
 from loopwise.inference.kernel_settle import settle
 from loopwise.inference.kernel_twice import Direction, push_and_pull
 from loopwise.inference.kernel_undo import Adjoints, KernelUndo, Results, record_for
+from loopwise.inference.normalise import factor_softmax
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.notices import GradientError, ImpossibleError
@@ -113,7 +114,12 @@ class Part:
             run.lane_tag,
             run.semiring,
         )
-        return storage.unpack_factors(out, len(self.index), group.count, group.cells)
+        beliefs = storage.unpack_factors(out, len(self.index), group.count, group.cells)
+        if not run.in_log_domain and not bool((beliefs.sum(-1) > 0.5).all()):
+            # Table and messages are within range each by itself, their product is not.
+            member = storage.layout.message_groups[number]
+            return factor_softmax(member, self.given.tables[number], self.to_factors()).reshape(beliefs.shape)
+        return beliefs
 
     def trace(self, sweeps: int) -> Tensor:
         """Log beliefs, each up to a constant, after every sweep up to ``sweeps``, ``[sweeps + 1, examples, states]``;
@@ -182,7 +188,7 @@ def solve(given: Scaled, options: Options, layout: Layout, threads: int, maximis
             if len(kept):
                 parts.extend(run(kept, log=False))
     if len(in_log):
-        for part in run(in_log, log=True):
+        for part in run(in_log.sort().values, log=True):  # in the order of the examples, as what is given is
             dead = np.flatnonzero(part.journey.lowest == -np.inf)
             if dead.size:
                 raise ImpossibleError(
