@@ -40,6 +40,16 @@ def _visible(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def on_one_line(sentence: str, most: int = 450) -> str:
+    """A sentence whose beginning and end are shown where it is long, with nothing that ends a line.
+
+    >>> print(on_one_line("a\\tcell of " + "x" * 500, 40))
+    a\\tcell of xxxxxxxxxxxxxxx … xxxxxxxxxxxxx
+    """
+    text = _visible(sentence)
+    return text if len(text) <= most else f"{text[: 2 * most // 3]} … {text[-most // 3 :]}"
+
+
 def listed(items: Iterable[object], most: int = SHOWN_ITEMS) -> str:
     """Quoted items between commas; of a long list the first, and how many more there are.
 

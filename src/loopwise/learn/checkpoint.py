@@ -11,7 +11,8 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
@@ -24,8 +25,25 @@ from loopwise.formats.files import PathLike, display_name
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.learn.container import read_container, write_container
 from loopwise.learn.examples import Examples
+from loopwise.learn.fields import DAMAGE
 
 KIND = "checkpoint"
+
+
+@contextmanager
+def restoring(path: PathLike) -> Iterator[None]:
+    """Errors of going to a state that was read from ``path`` say so, in one sentence."""
+    try:
+        yield
+    except DAMAGE as problem:
+        reason = f"there is no {problem}" if isinstance(problem, KeyError) else str(problem) or type(problem).__name__
+        raise FormatError(
+            display_name(path),
+            None,
+            f"the state in the checkpoint is damaged ({reason}); remove the file to start anew",
+        ) from None
+
+
 _DEEP = 8  # levels of options within options that tell runs apart
 
 Run = Mapping[str, str]  # what tells a run from another: a name for each thing and how it is written

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,14 @@ from torch import Tensor
 from loopwise.formats.files import PathLike
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
-from loopwise.learn.checkpoint import describe_examples, describe_graph, identify, read_checkpoint, write_checkpoint
+from loopwise.learn.checkpoint import (
+    describe_examples,
+    describe_graph,
+    identify,
+    read_checkpoint,
+    restoring,
+    write_checkpoint,
+)
 from loopwise.learn.course import Course
 from loopwise.learn.evaluate import Goal, evaluate, risk
 from loopwise.learn.examples import Examples
@@ -313,6 +321,15 @@ class Training:
         state = read_checkpoint(path, self.identity)
         if state is None:
             return
+        with restoring(path):
+            self._go_to(state)
+        logger.info("resumed from %s after epoch %d of run %d", path, self.course.epoch, self.course.restart + 1)
+        if self.plan.restarts == 1:
+            self.course.reopen(self.plan.stages, self.plan.epochs)
+            if not self.course.ended:
+                self.kept = None
+
+    def _go_to(self, state: Mapping[str, Any]) -> None:
         restore(self.system, state["weights"])
         self.initial = state["initial"] or self.initial
         self.best = state["best"]
@@ -325,11 +342,6 @@ class Training:
         torch.set_rng_state(state["draws"])
         self.course = Course(**state["course"])
         self.history = History.from_json(state["history"])
-        logger.info("resumed from %s after epoch %d of run %d", path, self.course.epoch, self.course.restart + 1)
-        if self.plan.restarts == 1:
-            self.course.reopen(self.plan.stages, self.plan.epochs)
-            if not self.course.ended:
-                self.kept = None
 
     def _identity(self) -> dict[str, str]:
         """What tells this run from others."""

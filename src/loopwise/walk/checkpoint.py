@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from loopwise.formats.files import PathLike
-from loopwise.learn.checkpoint import Run, checksum, identify, read_checkpoint, write_checkpoint
+from loopwise.learn.checkpoint import Run, checksum, identify, read_checkpoint, restoring, write_checkpoint
 from loopwise.walk.updates import Weights
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ class Checkpoint:
         state = read_checkpoint(self.path, self.run)
         if state is None:
             return 0
-        learner.load_state_dict(state["learner"])
-        return int(state["done"])
+        with restoring(self.path):
+            learner.load_state_dict(state["learner"])
+            return int(state["done"])
 
     def save(self, learner: Learner, done: int) -> None:
         """Writes the file after ``done`` epochs of the call."""

@@ -14,7 +14,7 @@ import numpy as np
 from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
-from loopwise.learn.checkpoint import checksum, identify, read_checkpoint, write_checkpoint
+from loopwise.learn.checkpoint import checksum, identify, read_checkpoint, restoring, write_checkpoint
 from loopwise.walk.averaging import Averaging
 from loopwise.walk.checkpoint import described_all, pack_weights, unpack_weights
 from loopwise.walk.cooling import Cooling
@@ -146,9 +146,10 @@ class AveragedPerceptron:
         state = read_checkpoint(path, run)
         if state is None:
             return 0
-        self.state = unpack_weights(state["weights"], self.model.size)
-        self.epochs, self.mistakes = int(state["epochs"]), list(state["mistakes"])
-        return int(state["done"])
+        with restoring(path):
+            self.state = unpack_weights(state["weights"], self.model.size)
+            self.epochs, self.mistakes = int(state["epochs"]), list(state["mistakes"])
+            return int(state["done"])
 
     def decode(self, document: Any, decoder: Decoder | None = None) -> Any:
         """The decoder's answer under the averaged weights."""

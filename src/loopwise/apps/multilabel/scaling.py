@@ -16,6 +16,9 @@ from loopwise.learn.fields import Record
 Floats = NDArray[np.float64]
 
 
+LEAST_SPREAD = 1e-200  # quotients by less might overflow
+
+
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """``(x - centre) / spread``, of each feature; missing values (NaN) become ``centre``, so 0.
@@ -47,8 +50,8 @@ class Scaling:
     def read(told: Record, features: int) -> Scaling:
         """Of a saved model: the tensors ``centre`` and ``spread``."""
         centre, spread = told.weights("centre", (features,)), told.weights("spread", (features,))
-        if not (spread > 0).all():
-            raise ValueError(f"the tensor 'spread' holds {spread.min()}; spreads must be above 0")
+        if not (spread >= LEAST_SPREAD).all():
+            raise ValueError(f"the tensor 'spread' holds {spread.min()}; spreads must be at least {LEAST_SPREAD:g}")
         return Scaling(centre, spread)
 
     def __call__(self, inputs: Any, centred: bool) -> Any:
@@ -87,4 +90,4 @@ def compressed(inputs: Any) -> Any:
 
 def _usable(spread: Floats) -> Floats:
     """Features that never vary are left as they are."""
-    return np.where(spread > 1e-12 * max(float(spread.max(initial=0.0)), 1e-300), spread, 1.0)
+    return np.where(spread > max(1e-12 * float(spread.max(initial=0.0)), LEAST_SPREAD), spread, 1.0)
