@@ -44,7 +44,7 @@ def on_one_line(sentence: str, most: int = 450) -> str:
     """A sentence whose beginning and end are shown where it is long, with nothing that ends a line.
 
     >>> print(on_one_line("a\\tcell of " + "x" * 500, 40))
-    a\\tcell of xxxxxxxxxxxxxxx … xxxxxxxxxxxxx
+    a\\tcell of xxxxxxxxxxxxxxx … xxxxxxxxxxxxxx
     """
     text = _visible(sentence)
     return text if len(text) <= most else f"{text[: 2 * most // 3]} … {text[-most // 3 :]}"
