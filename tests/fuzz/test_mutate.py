@@ -47,7 +47,7 @@ def test_no_spoilt_model_breaks_a_loader(tmp_path: Path) -> None:
     assert tally.passed == LOADED and len(tally.kinds) == len(kinds)
 
 
-class Raw(FormatError):
+class RawError(FormatError):
     """One that does not keep its message to a line."""
 
     def __str__(self) -> str:
@@ -61,9 +61,9 @@ def broken(path: Path) -> None:
         case 0:
             raise KeyError("spam")
         case 1:
-            raise Raw(str(path), 1, "two\nlines")
+            raise RawError(str(path), 1, "two\nlines")
         case 2:
-            raise Raw(str(path), 1, "x" * 700)
+            raise RawError(str(path), 1, "x" * 700)
         case 3:
             raise FormatError("elsewhere", 1, "this names no file")
         case 4:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from loopwise.formats.files import PathLike
-from loopwise.learn.checkpoint import Run, read_checkpoint, write_checkpoint
+from loopwise.learn.checkpoint import Run, read_checkpoint, restoring, write_checkpoint
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.progress import Tell
 
@@ -97,9 +97,10 @@ class Rounds(Generic[W]):
         """Goes on from the checkpoint at ``path``, if there is one, and writes it from now on. ``like``: for shapes."""
         self._path, self._run, self._found = path, run, read_checkpoint(path, run)
         if self._found is not None:
-            self.history = History.from_json(self._found["history"])
-            best = self._found["best"]
-            self.best = None if best is None else like.like(best.numpy().copy())
+            with restoring(path):
+                self.history = History.from_json(self._found["history"])
+                best = self._found["best"]
+                self.best = None if best is None else like.like(best.numpy().copy())
 
     def train(self, learn: Callable[[], W], like: W) -> W:
         """What ``learn`` gives, or gave before the checkpoint was written; the best weights where they are known."""

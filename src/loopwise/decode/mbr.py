@@ -12,7 +12,7 @@ from torch import Tensor
 
 from loopwise.decode.base import Decoder
 from loopwise.decode.pointwise import SoftArgmax
-from loopwise.decode.samples import AssignmentLoss, Joint, Sampler, check_samples, expected_loss
+from loopwise.decode.samples import AssignmentLoss, Joint, Sampler, check_samples, check_takes, expected_loss
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
 
@@ -38,6 +38,8 @@ class MBR(Decoder):
 
     def __post_init__(self) -> None:
         check_samples(self.count)
+        check_takes("loss", self.loss, "prediction", "truth")
+        check_takes("samples", self.samples, "beliefs", "count", "seed")
         if self.candidates is not None and not 0 <= self.candidates <= self.count:
             raise ValueError(f"candidates must be from 0 to count ({self.count}), not {self.candidates}")
 

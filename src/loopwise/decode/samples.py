@@ -5,6 +5,7 @@ In: beliefs, how many, a seed. Out: assignments ``[count, *batch, variables]``. 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -75,6 +76,14 @@ class Drawn:
                 f"samples of shape {tuple(self.samples.shape)} do not fit: {count} are needed, each of shape {wanted}"
             )
         return self.samples[:count].to(beliefs.states.device, torch.int64)
+
+
+def check_takes(name: str, function: object, *arguments: str) -> None:
+    """Raises unless the option ``name`` is something to be called with these arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a function of {', '.join(arguments)}, not {function!r}") from None
 
 
 def one_by_one(function: Callable[[Tensor, Tensor], float]) -> AssignmentLoss:

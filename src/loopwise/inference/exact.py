@@ -259,7 +259,8 @@ class _Results:
         if self.calibration.maximise:
             return self.best().expand(shape)
         drawn = torch.as_tensor(self.calibration.sample(count, np.random.default_rng(seed)))
-        return drawn.reshape(count, *self.batch, shape[-1]).expand(shape).to(self.problem.like.device)
+        shared = (1,) * (len(self.problem.batch) - len(self.batch))
+        return drawn.reshape(count, *shared, *self.batch, shape[-1]).expand(shape).to(self.problem.like.device)
 
     @cached_property
     def _log_z(self) -> Tensor:

@@ -29,6 +29,13 @@ def variable_softmax(layout: Layout, values: Tensor) -> Tensor:
     return torch.exp(values - log_sum_by(values, owner, layout.graph.variables)[..., owner])
 
 
+def rescaled(layout: Layout, states: Tensor) -> Tensor:
+    """Beliefs ``[*batch, states]`` divided by their sums over the values of each variable."""
+    owner = torch.tensor(layout.state_variable, device=states.device)
+    total = states.new_zeros(*states.shape[:-1], layout.graph.variables).index_add(-1, owner, states)
+    return states / total[..., owner]
+
+
 def normalised_messages(layout: Layout, messages: Tensor) -> Tensor:
     """Log messages ``[*batch, slots]`` that sum to one."""
     sizes = layout.graph.cardinalities[layout.edge_variable]

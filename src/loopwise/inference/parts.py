@@ -21,7 +21,7 @@ from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
 from loopwise.inference.kernel_settle import settle
 from loopwise.inference.kernel_twice import Direction, push_and_pull
 from loopwise.inference.kernel_undo import Adjoints, KernelUndo, Results, record_for
-from loopwise.inference.normalise import factor_softmax
+from loopwise.inference.normalise import factor_softmax, rescaled
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.notices import GradientError, ImpossibleError
@@ -82,7 +82,9 @@ class Part:
     @property
     def states(self) -> Tensor:
         """Variable beliefs ``[examples, states]``."""
-        return self.run.storage.unpack_examples(self.journey.beliefs, len(self.index))
+        states = self.run.storage.unpack_examples(self.journey.beliefs, len(self.index))
+        # Logarithms of huge potentials round by whole nats: what they leave is brought to sum to one.
+        return rescaled(self.run.storage.layout, states) if self.run.in_log_domain else states
 
     def messages(self) -> Tensor:
         """Log messages to variables ``[examples, slots]``."""
@@ -119,7 +121,7 @@ class Part:
             # Table and messages are within range each by itself, their product is not.
             member = storage.layout.message_groups[number]
             return factor_softmax(member, self.given.tables[number], self.to_factors()).reshape(beliefs.shape)
-        return beliefs
+        return beliefs / beliefs.sum(-1, keepdim=True) if run.in_log_domain else beliefs
 
     def trace(self, sweeps: int) -> Tensor:
         """Log beliefs, each up to a constant, after every sweep up to ``sweeps``, ``[sweeps + 1, examples, states]``;

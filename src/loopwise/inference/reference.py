@@ -20,7 +20,7 @@ from loopwise.inference.bethe import expectation
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised
+from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
@@ -172,7 +172,7 @@ class Circuit:
                 f"no configuration is possible: messages to variable {variable} contradict each other; "
                 "relax a zero, or take back evidence"
             )
-        return torch.exp(total - mass[..., self.state_variable])
+        return rescaled(self.layout, torch.exp(total - mass[..., self.state_variable]))
 
     def factor(self, name: str, n: Tensor) -> Tensor:
         """Beliefs of one group; of structured factors those of their variables, ``[*batch, slots]``."""
@@ -182,7 +182,8 @@ class Circuit:
                 first = self._split(member, n)[0]
                 joint = joint + first.reshape(*first.shape, *(1,) * (member.group.arity - 1))
                 axes = list(range(-member.group.arity, 0))
-                return torch.exp(joint - log_sum(joint, axes, keepdim=True))
+                beliefs = torch.exp(joint - log_sum(joint, axes, keepdim=True))
+                return beliefs / beliefs.sum(axes, keepdim=True)
         pieces = [
             member.factor.marginals(self._incoming(member, n), own)
             for member, own in zip(self.layout.structured, self.own, strict=True)

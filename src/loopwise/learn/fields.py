@@ -7,6 +7,7 @@ numbers that it holds.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import sys
@@ -304,6 +305,9 @@ def _hints(kind: Any) -> dict[str, Any] | None:
     """The annotations of what makes a ``kind``; None where they cannot be had."""
     make = kind.__init__ if inspect.isclass(kind) else kind
     try:
+        if dataclasses.is_dataclass(kind):  # by class: names in its bases' annotations are those of their modules
+            known = typing.get_type_hints(kind)
+            return {field.name: known[field.name] for field in dataclasses.fields(kind) if field.init}
         return {name: hint for name, hint in typing.get_type_hints(make).items() if name != "return"}
     except (NameError, TypeError):
         return None
