@@ -360,3 +360,25 @@ def test_engines_judge_alike_at_any_number_of_sweeps(damping: float) -> None:
                 other = lw.BP(engine=Reference(), **options)(graph, potentials).status  # type: ignore[arg-type]
             assert one.converged == other.converged
             assert float(one.residual) == pytest.approx(float(other.residual), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("engine", [Reference(), Compiled()], ids=["reference", "compiled"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_impossible_chains_are_called_impossible(engine: object, schedule: str) -> None:
+    rng, tried = np.random.default_rng(0), 0
+    for _ in range(60):
+        graph = lw.chain(int(rng.integers(2, 6)))
+        potentials = {}
+        for group in graph.groups:
+            shape = (group.count, *group.shape)
+            potentials[group.name] = torch.tensor(np.where(rng.random(shape) < 0.35, -np.inf, rng.normal(size=shape)))
+        try:
+            lw.Exact()(graph, potentials)
+        except lw.ImpossibleError:
+            tried += 1
+            with pytest.raises(lw.ImpossibleError):
+                lw.BP(schedule=SCHEDULES[schedule], engine=engine)(graph, potentials)  # type: ignore[arg-type]
+    assert tried > 20
+    nothing = {"unary": torch.zeros(2, 2, dtype=torch.float64), "pair": torch.full((1, 2, 2), -torch.inf).double()}
+    with pytest.raises(lw.ImpossibleError):
+        lw.BP(schedule=SCHEDULES[schedule], engine=engine)(lw.chain(2), nothing)  # type: ignore[arg-type]

@@ -274,7 +274,8 @@ def _run_packed(
         low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
         if float(high) <= safe and float(low) >= -5 * safe:
             return torch.exp(values)
-        return torch.exp(values - values.amax(-1, keepdim=True))
+        high = values.amax(-1, keepdim=True)
+        return torch.exp(values - torch.where(torch.isneginf(high), 0.0, high))
 
     theta, groups = storage.pack_tables([to_domain(table) for table in given.tables], given.examples, neutral)
     unary, unary_block = _packed_unary(given, storage, log)

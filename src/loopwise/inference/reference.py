@@ -166,8 +166,9 @@ class Circuit:
         total = torch.zeros(*m.shape[:-1], self.layout.states, dtype=m.dtype, device=m.device)
         total = total.index_add(-1, self.slot_state, weighted) + self.unary
         mass = log_sum_by(total, self.state_variable, self.problem.graph.variables)
-        if bool(torch.isneginf(mass).any()):
-            variable = int(torch.isneginf(mass).reshape(-1, mass.shape[-1]).any(0).nonzero()[0, 0])
+        dead = torch.isneginf(mass) | torch.isnan(mass)  # NaN: messages that vanished were passed on
+        if bool(dead.any()):
+            variable = int(dead.reshape(-1, mass.shape[-1]).any(0).nonzero()[0, 0])
             raise ImpossibleError(
                 f"no configuration is possible: messages to variable {variable} contradict each other; "
                 "relax a zero, or take back evidence"
