@@ -96,7 +96,8 @@ def test_a_hidden_column_must_be_there_to_be_empty(tmp_path: Path) -> None:
         read_table(file_of(tmp_path, "a,b\n0,1\n"), may_be_empty=["h"])
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=4)
+_LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=4)
+TEXT = _LETTERS | st.builds("{}{}{}".format, _LETTERS, st.sampled_from(["\r", "\n", "\r\n", " ", '"', ","]), _LETTERS)
 
 
 @given(data=st.data())

@@ -172,6 +172,14 @@ def test_long_chains_with_wide_ranges_agree_with_logarithms() -> None:
     np.testing.assert_allclose(found.single.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("each", [True, False])
+def test_marginals_sum_to_one_at_any_size_of_scores(each: bool) -> None:
+    start, unary, pair = random_chains([1, 5, 9], 3, True, 1e30, 6)
+    found = Chains(start).marginals(unary, pair, each=each)
+    np.testing.assert_allclose(found.single.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(found.double.sum(), 4 + 8, rtol=1e-12)
+
+
 def test_forbidden_steps_and_impossible_chains() -> None:
     start, unary, pair = random_chains([4], 3, True, 1.0, 5)
     unary[2] = [0.0, -np.inf, -np.inf]

@@ -5,7 +5,6 @@ Reports go to standard output, the model to a file.
 
 from __future__ import annotations
 
-import csv
 import json
 from enum import Enum
 from pathlib import Path
@@ -156,6 +155,7 @@ def predict(
     with one_line_each():
         from loopwise.apps.multilabel.data import read_for
         from loopwise.formats.files import atomic_write
+        from loopwise.formats.table import csv_line
 
         target = target_of(out, inputs=(model, data))
         trained, columns = _load(model)
@@ -166,10 +166,9 @@ def predict(
             if as_json:
                 stream.write(json.dumps(_answers(trained, said, shares), allow_nan=False) + "\n")
                 return
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(trained.label_names_)
+            stream.write(csv_line(trained.label_names_))
             rows = said.tolist() if said is not None else [[f"{share:.6f}" for share in row] for row in shares]  # type: ignore[union-attr]
-            writer.writerows(rows)
+            stream.writelines(csv_line(row) for row in rows)
 
 
 @multilabel.command("evaluate")

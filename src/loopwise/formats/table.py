@@ -148,9 +148,19 @@ def write_table(path: PathLike, vocabulary: Vocabulary, values: ArrayLike, *, co
             )
         texts.append([labels[value] for value in column.tolist()])
     with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([vocabulary.names[place] for place in chosen])
-        writer.writerows(zip(*texts, strict=True))
+        out.write(csv_line([vocabulary.names[place] for place in chosen]))
+        out.writelines(csv_line(cells) for cells in zip(*texts, strict=True))
+
+
+def csv_line(cells: Sequence[object]) -> str:
+    r"""A line of a CSV file. A cell with any end of line is quoted, also one that ``csv.writer`` leaves bare (``\r``).
+
+    >>> csv_line(["a", "b,c", ""])
+    'a,"b,c",\n'
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:

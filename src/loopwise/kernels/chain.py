@@ -219,20 +219,26 @@ def _with_logarithms(unary, pair, begin, end, left, right, single, double):
     for state in range(states):
         terms[state] = left[(length - 1) * states + state]
     total = _log_sum(terms)
-    for place in range(length):
-        table, base = 0 if shared else begin + place, place * states
+    shares = np.empty(states * states)
+    for place in range(
+        length
+    ):  # each token's shares are normalised: at scores of 1e30 rounding alone moves log Z by 1e14
+        table, base, rows = 0 if shared else begin + place, place * states, states if place > 0 else 1
+        for before in range(rows):
+            for state in range(states):
+                share = right[base + state]
+                if place > 0:
+                    share += left[base - states + before] + pair[table, before, state]
+                shares[before * states + state] = share
+        evidence = _log_sum(shares[: rows * states])
         for state in range(states):
-            single[begin + place, state] = np.exp(right[state] - total) if place == 0 else 0.0
+            single[begin + place, state] = 0.0
         for before in range(states):
             for state in range(states):
-                share = 0.0
-                if place > 0:
-                    share = np.exp(
-                        left[base - states + before] + pair[table, before, state] + right[base + state] - total
-                    )
-                    single[begin + place, state] += share
+                share = np.exp(shares[before * states + state] - evidence) if before < rows else 0.0
+                single[begin + place, state] += share
                 if not summed:
-                    double[begin + place, before, state] = share
+                    double[begin + place, before, state] = share if place > 0 else 0.0
                 elif place > 0:
                     double[0, before, state] += share
     return total
