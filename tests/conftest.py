@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from loopwise.inference import kernel_run
+from loopwise.inference import storage
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
@@ -24,7 +24,7 @@ settings.load_profile("loopwise")
 @pytest.fixture
 def literal_sizes() -> range:
     """Asked for by a test that wants kernels of every literal size, as they are without :func:`few_kernels`."""
-    return kernel_run.LITERAL_SIZES
+    return storage.LITERAL_SIZES
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def few_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Each size that is literal in a kernel is compiled by itself, for seconds. Tests of the kernels ask for all sizes;
     the others make do with literal 2 and with sizes that are only known when a kernel runs."""
     if "literal_sizes" not in request.fixturenames:
-        monkeypatch.setattr(kernel_run, "LITERAL_SIZES", range(2, 3))
+        monkeypatch.setattr(storage, "LITERAL_SIZES", range(2, 3))
 
 
 @pytest.fixture(scope="session")

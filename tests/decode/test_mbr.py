@@ -121,3 +121,8 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="candidates must be from 0 to count"):
         decode.MBR(hamming, count=3, candidates=4)
     assert isinstance(decode.MBR(hamming).soft(), decode.SoftArgmax)
+
+
+def test_an_inference_method_is_no_sampler() -> None:
+    with pytest.raises(ValueError, match="samples must be a function of beliefs, count, seed, not Exact"):
+        lw.decode.MBR(lambda one, other: (one != other).sum(-1), samples=lw.Exact())  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def _beliefs(problem: Problem, method: MessagePassing, stopped: Stopped) -> Beli
         domain=stopped.domain,
         notes=() if edges == 0 else ("a policy decides when to stop: whether messages rest was not looked at",),
     )
-    given = noted((f"the potentials of group {name!r} were", table) for name, table in problem.tables.items())
+    given = noted("the potentials of group {!r} were", problem.tables.items())
 
     def again(read: Callable[[Beliefs], Tensor]) -> Tensor:
         check_unchanged(given)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.evidence import FREE
+from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import reduce_variables
 
@@ -81,6 +82,8 @@ class Drawn:
 def check_takes(name: str, function: object, *arguments: str) -> None:
     """Raises unless the option ``name`` is something to be called with these arguments."""
     try:
+        if isinstance(function, Inference):  # is called with as many, but others
+            raise TypeError
         inspect.signature(function).bind(*arguments)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a function of {', '.join(arguments)}, not {function!r}") from None

@@ -93,6 +93,7 @@ class Layout:
     variable_edges: Integers  # [edges], the edges of each variable
     structured: tuple[StructuredMember, ...] = ()
     storages: dict[Any, Any] = field(default_factory=dict)  # memory arrangements, kept by the engine
+    kept: dict[Any, Any] = field(default_factory=dict)  # what else follows from the structure alone, by who made it
 
     @staticmethod
     def of(graph: FactorGraph) -> Layout:
@@ -176,6 +177,16 @@ class Layout:
     def state_variable(self) -> Integers:
         """The variable of each state, ``[states]``."""
         return np.repeat(np.arange(self.graph.variables), self.graph.cardinalities)
+
+    @cached_property
+    def unary_states(self) -> tuple[tuple[Group, Integers | None], ...]:
+        """The groups of arity 1, each with the state of every number in their tables, ``[factors * values]``; None if
+        these are all states in order, as where every variable has one such factor."""
+        found: list[tuple[Group, Integers | None]] = []
+        for group in self.unary_groups:
+            states = (self.state_start[group.scopes[:, 0]][:, None] + np.arange(group.shape[0])).reshape(-1)
+            found.append((group, None if np.array_equal(states, np.arange(self.states)) else states))
+        return tuple(found)
 
     @cached_property
     def sequential(self) -> SequentialOrder:

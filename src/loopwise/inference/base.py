@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.normalise import normalised_messages
 from loopwise.inference.structured import Own, own_batches, split_potentials, written_out
 from loopwise.notices import ImpossibleError
-from loopwise.potentials.checks import LARGEST, broadcast_batches, checked_tables
+from loopwise.potentials.checks import LARGEST, Extent, broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
 
@@ -48,12 +49,21 @@ class Problem:
     initial: Tensor | None = None  # log messages [*b, slots] to start from
     folded: Tensor | None = None  # unary log-potentials [*b, states] that replace those of the tables of arity 1
     structured: Mapping[str, Own] = field(default_factory=dict)  # potentials of structured factors, where they have any
+    extents: dict[str, Extent] = field(default_factory=dict)  # of the tables, as far as they are known
 
     def unary(self) -> Tensor:
         """Folded unary log-potentials ``[*b, states]``."""
-        if self.folded is not None:
-            return self.folded
+        return self._unary if self.folded is None else self.folded
+
+    @cached_property
+    def _unary(self) -> Tensor:
         return fold_unary(self.graph.layout, self.tables, self.like)
+
+    def extent(self, name: str) -> Extent:
+        """The smallest and largest number of the table of group ``name``."""
+        if name not in self.extents:
+            self.extents[name] = Extent.of(self.tables[name])
+        return self.extents[name]
 
     def constant(self) -> Tensor:
         """Folded constants ``[*b]``."""
@@ -104,27 +114,30 @@ class Inference(ABC):
                 f"{type(self).__name__} passes no messages, so it takes no initial ones; leave initial out"
             )
         rest, own = split_potentials(graph, potentials)
-        tables, batch = checked_tables(graph, rest)
-        values = clamped_values(graph, evidence)
-        try:
-            batch = broadcast_batches(batch, values.shape[:-1], *own_batches(graph, own))
-        except RuntimeError:
-            raise ValueError(
-                f"evidence for {values.shape[:-1]} examples does not fit potentials for {tuple(batch)}; "
-                "give both for the same batch, or one of them without"
-            ) from None
-        numbers = [*tables.values(), *(value for values_of in own.values() for value in values_of if value is not None)]
-        like = next((table.new_empty(0) for table in numbers), torch.empty(0, dtype=torch.float64))
+        extents: dict[str, Extent] = {}
+        tables, batch = checked_tables(graph, rest, extents)
+        values = None if evidence is None else clamped_values(graph, evidence)
+        given = list(tables.items())
+        if values is not None or own:
+            observed = () if values is None else values.shape[:-1]
+            try:
+                batch = broadcast_batches(batch, observed, *own_batches(graph, own))
+            except RuntimeError:
+                raise ValueError(
+                    f"evidence for {observed} examples does not fit potentials for {tuple(batch)}; "
+                    "give both for the same batch, or one of them without"
+                ) from None
+            given += [(name, value) for name, each in own.items() for value in each if value is not None]
+        like = given[0][1].new_empty(0) if given else torch.empty(0, dtype=torch.float64)
         if graph.structured and not self.takes_structured:
             found = _over(graph, self(*written_out(graph, tables, own, like), evidence, initial=initial))
-        elif (values == FREE).all():
-            problem = Problem(graph, tables, batch, like, structured=own)
+        elif values is None or (values == FREE).all():
+            problem = Problem(graph, tables, batch, like, structured=own, extents=extents)
             _check_possible(problem)
             found = self.run(_started(problem, initial))
         else:
             found = self._run_conditioned(graph, tables, batch, values, like, initial, own)
-        given = [*tables.items(), *((name, value) for name, each in own.items() for value in each if value is not None)]
-        found.remember((f"the potentials of group {name!r} were", value) for name, value in given)
+        found.remember("the potentials of group {!r} were", given)
         return found
 
     @abstractmethod
@@ -194,9 +207,9 @@ def scope_marginals(graph: FactorGraph, group: StructuredGroup, states: Tensor) 
 
 def check_temperature(problem: Problem, temperature: float) -> None:
     """Raises if some potential over the temperature would leave what is allowed for potentials."""
-    limit = LARGEST.get(problem.like.dtype, math.inf)
     if temperature == 0 or temperature >= 1:
         return
+    limit = LARGEST.get(problem.like.dtype, math.inf)
     for name, table in problem.tables.items():
         finite = torch.where(torch.isneginf(table), 0.0, table.detach())
         largest = float(finite.abs().max()) if finite.numel() else 0.0
@@ -255,13 +268,16 @@ def _check_possible(problem: Problem, plan: Conditioning | None = None) -> None:
     Those that only messages can find are the method's to report.
     """
     graph = problem.graph
+    layout = graph.layout
+    if not any(problem.extent(group.name).low == -math.inf for group in (*layout.constant_groups, *layout.unary_groups)):
+        return
+    unary = problem.unary()
     with torch.no_grad():
-        for group in graph.layout.constant_groups:
+        for group in layout.constant_groups:
             dead = torch.isneginf(problem.table(group.name)).nonzero()
             if len(dead):
                 *example, row = dead[0].tolist()
                 raise ImpossibleError(_name_constant(group.name, row, plan) + _in_example(example))
-        unary = problem.unary()
         alive = torch.zeros(*unary.shape[:-1], graph.variables, dtype=torch.int64, device=unary.device)
         owner = torch.tensor(graph.layout.state_variable, device=unary.device)
         alive.index_add_(-1, owner, (~torch.isneginf(unary)).to(torch.int64))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from loopwise.inference.maximum import Maximum
 
 
-Noted = tuple[tuple[str, Tensor, int], ...]  # what a tensor is called, the tensor, its version
+Noted = tuple[tuple[str, str, Tensor, int], ...]  # what tensors are called, the tensor's name there, it, its version
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +105,10 @@ class Beliefs:
     def __repr__(self) -> str:
         return f"Beliefs({self.graph!r}; {self.status})"
 
-    def remember(self, given: Iterable[tuple[str, Tensor]]) -> None:
-        """Notes the state of further tensors (by what they are called) that parts not yet computed depend on."""
-        self._given += noted(given)
+    def remember(self, called: str, given: Iterable[tuple[str, Tensor]]) -> None:
+        """Notes the state of further tensors that parts not yet computed depend on; ``called`` is what a message calls
+        them, with a place for the name of each."""
+        self._given += noted(called, given)
         if self.status.maximum is not None:
             self.status.maximum.guard = partial(check_unchanged, self._given)
 
@@ -211,16 +212,16 @@ class Beliefs:
         return self.variables.argmax(-1)
 
 
-def noted(given: Iterable[tuple[str, Tensor]]) -> Noted:
+def noted(called: str, given: Iterable[tuple[str, Tensor]]) -> Noted:
     """The state of tensors now, for :func:`check_unchanged`."""
-    return tuple((name, value, value._version) for name, value in given if not value.is_inference())
+    return tuple([(called, name, value, value._version) for name, value in given if not value.is_inference()])
 
 
 def check_unchanged(given: Noted) -> None:
     """Raises a :class:`~loopwise.ChangedError` if a tensor was written to since it was noted."""
-    for name, value, version in given:
+    for called, name, value, version in given:
         if value._version != version:
             raise ChangedError(
-                f"{name} changed in place since inference, so this part of its beliefs can no longer be computed; read "
+                f"{called.format(name)} changed in place since inference, so this part of its beliefs can no longer be computed; read "
                 "it before, or give inference a copy"
             )

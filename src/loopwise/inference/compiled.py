@@ -7,11 +7,11 @@ runs adjoint kernels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +25,6 @@ from loopwise.inference.kernel_undo import Results
 from loopwise.inference.message_passing import MessagePassing, Solution
 from loopwise.inference.normalise import divided, factor_softmax, normalised_messages, variable_softmax
 from loopwise.inference.parts import RANGES, Keep, Part, Scaled
-from loopwise.kernels.threads import available_threads
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,17 @@ class Compiled:
         if problem.graph.structured:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
         given = _scaled(problem, method, numbers)
-        damping = method.damping if isinstance(method.damping, Tensor) else given.unary.new_tensor(method.damping)
+        damping = float(method.damping)
         options = Options(
             method.schedule,
             int(method.iterations),
             float(method.tolerance),
-            float(damping.detach()),
+            damping,
             method.threshold(problem.like.dtype),
             method.enough(problem.graph),
             method.judge_messages,
         )
-        trained = given.exponents.requires_grad or damping.requires_grad
+        trained = given.exponents.requires_grad or (isinstance(method.damping, Tensor) and method.damping.requires_grad)
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
         if given.examples == 0 and (wanted or method.trace):
             from loopwise.inference.reference import Reference  # nothing to run, but shapes to keep
@@ -75,7 +74,7 @@ class Compiled:
         session = Session(
             options,
             problem.graph.layout,
-            self._threads(),
+            self.threads,
             maximise=bool(method.temperature == 0),
             keep=Keep(method.gradient if wanted else None, trained, method.trace),
             converged=method.has_converged,
@@ -83,10 +82,7 @@ class Compiled:
         if not wanted:
             session.run(given)
             return CompiledSolution(problem, session, given)
-        return CompiledSolution(problem, session, given, session.differentiable(given, damping))
-
-    def _threads(self) -> int:
-        return available_threads() if self.threads is None else self.threads
+        return CompiledSolution(problem, session, given, session.differentiable(given, method.damping))
 
 
 @dataclass
@@ -101,11 +97,10 @@ class CompiledSolution:
     def __post_init__(self) -> None:
         problem, parts = self.problem, self.session.parts
         layout = problem.graph.layout
-        in_log = sum(len(part.index) for part in parts if part.run.in_log_domain)
-        examples = sum(len(part.index) for part in parts)
-        self.domain = "probability" if in_log == 0 else "log" if in_log == examples else "probability and log"
-        self.sent = sum(part.journey.sent for part in parts)
-        self.sweeps = self._joined(lambda part: torch.from_numpy(part.journey.sweeps)).to(torch.int64)
+        in_log = [part.run.in_log_domain for part in parts]
+        self.domain = "probability" if not any(in_log) else "log" if all(in_log) else "probability and log"
+        self.sent = sum([part.journey.sent for part in parts])
+        self.sweeps = self._joined(lambda part: torch.from_numpy(part.journey.sweeps))
         self.residual = self._joined(lambda part: torch.from_numpy(part.journey.residual))
         if self.results is None:
             self.states = self._joined(lambda part: part.states, layout.states)
@@ -164,27 +159,30 @@ class CompiledSolution:
 def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Scaled:
     layout = problem.graph.layout
     temperature = method.temperature if method.temperature > 0 else 1.0
-    examples = int(np.prod(problem.batch))
+    examples = math.prod(problem.batch)
     like = problem.like
 
     def flat(values: Tensor, trailing: int) -> Tensor:
         """Batch dimensions flattened, or dropped where all examples share the values."""
         lead = values.shape[: values.ndim - trailing]
+        if not lead:
+            return values
         if all(size == 1 for size in lead):
             return values.reshape(values.shape[values.ndim - trailing :])
         return values.expand(*problem.batch, *values.shape[len(lead) :]).flatten(0, len(problem.batch) - 1)
 
-    tables, first = [], 0
+    initial = None if problem.initial is None else problem.initial.reshape(examples, -1)
+    groups = [member.group for member in layout.message_groups]
+    tables = [flat(problem.table(group.name).flatten(-group.arity), 2) for group in groups]
+    if numbers.plain and not isinstance(temperature, Tensor) and temperature == 1.0:
+        unary, extents = flat(problem.unary(), 1), tuple([problem.extent(group.name) for group in groups])
+        return Scaled(tables, unary, initial, numbers.exponents(layout, like), examples, extents, plain=True)
+    first = 0
     factor, total = numbers.tensors(like)
-    unscaled = not isinstance(temperature, Tensor) and temperature == 1.0 and not factor.requires_grad
-    for member in layout.message_groups:
-        group = member.group
+    for number, group in enumerate(groups):
         weight = factor[first : first + group.count]
         first += group.count
-        table = flat(problem.table(group.name).flatten(-group.arity), 2)
-        plain = unscaled and bool((weight == 1).all())
-        tables.append(table if plain else divided(table, temperature * weight[:, None]))
+        tables[number] = divided(tables[number], temperature * weight[:, None])
     owner = torch.tensor(layout.state_variable)
     unary = flat(divided(problem.unary(), temperature * total[owner]), 1)
-    initial = None if problem.initial is None else problem.initial.reshape(examples, -1)
     return Scaled(tables, unary, initial, numbers.exponents(layout, like), examples)

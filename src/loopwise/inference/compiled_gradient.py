@@ -24,6 +24,7 @@ from loopwise.inference.kernel_twice import Direction
 from loopwise.inference.kernel_undo import Adjoints, Results
 from loopwise.inference.parts import Keep, Part, Scaled, solve
 from loopwise.notices import GradientError
+from loopwise.potentials.checks import Extent
 
 
 class Session:
@@ -33,7 +34,7 @@ class Session:
         self,
         options: Options,
         layout: Layout,
-        threads: int,
+        threads: int | None,
         maximise: bool,
         keep: Keep,
         converged: Callable[[Tensor], bool],
@@ -43,10 +44,12 @@ class Session:
         self.report = Report(type(keep.gradient).__name__)
         self.parts: list[Part] = []
 
-    def differentiable(self, given: Scaled, damping: Tensor) -> Results:
+    def differentiable(self, given: Scaled, damping: Tensor | float) -> Results:
         """Results connected to what was given."""
+        damping = damping if isinstance(damping, Tensor) else given.unary.new_tensor(damping)
         initial = given.initial if given.initial is not None else given.unary.new_zeros(0)
-        found = _Solve.apply(self, given.examples, given.exponents, damping, initial, given.unary, *given.tables)  # type: ignore[no-untyped-call]
+        shapes = _Shapes(self, given.examples, given.extents, given.plain)
+        found = _Solve.apply(shapes, given.exponents, damping, initial, given.unary, *given.tables)  # type: ignore[no-untyped-call]
         return Results(*found)
 
     def run(self, given: Scaled) -> None:
@@ -140,6 +143,8 @@ class _Shapes(NamedTuple):
 
     session: Session
     examples: int
+    extents: tuple[Extent, ...] | None
+    plain: bool
 
     def given(self, exponents: Tensor, initial: Tensor, unary: Tensor, *tables: Tensor) -> Scaled:
         return Scaled(
@@ -148,26 +153,29 @@ class _Shapes(NamedTuple):
             initial.detach() if initial.numel() else None,
             exponents.detach(),
             self.examples,
+            self.extents,
+            self.plain,
         )
 
     def results(self, like: Tensor, adjoints: tuple[Tensor | None, ...]) -> Results:
         """Adjoints of all results; those nobody gave are zero."""
-        layout, examples = self.session.layout, self.examples
+        layout = self.session.layout
+        widths = (layout.states, layout.slots, layout.slots)
+        full = [
+            like.new_zeros(()).expand(self.examples, width) if adjoint is None else adjoint.to(like.dtype)
+            for adjoint, width in zip(adjoints, widths, strict=False)
+        ]
         for adjoint in adjoints:
             check_finite(adjoint)
-        full = [
-            like.new_zeros(examples, width) if adjoint is None else adjoint.to(like.dtype)
-            for adjoint, width in zip(adjoints, (layout.states, layout.slots, layout.slots), strict=False)
-        ]
         return Results(full[0], full[1], full[2], adjoints[3] if len(adjoints) > 3 else None)
 
 
 class _Solve(torch.autograd.Function):
-    """Arguments: session, examples, exponents, damping, initial, unary, *tables. Results: states, n, m, trace."""
+    """Arguments: shapes, exponents, damping, initial, unary, *tables. Results: states, n, m, trace."""
 
     @staticmethod
-    def forward(ctx: Any, session: Session, examples: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.shapes = _Shapes(session, examples)
+    def forward(ctx: Any, shapes: _Shapes, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.shapes, session = shapes, shapes.session
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
         exponents, _, initial, unary, *tables = tensors
@@ -179,7 +187,7 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
         results = ctx.shapes.results(ctx.saved_tensors[3], adjoints)
         given = [each for each in results if each is not None]
-        return (None, None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
+        return (None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
 
 
 def _twice(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direction: Direction) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +31,12 @@ class CountingNumbers:
     factor: Floats
     total: Floats
     trained: tuple[Tensor, Tensor] | None = None  # the same two as tensors, where they want a gradient
+    kept: dict[Any, Any] = field(default_factory=dict, compare=False)  # what an engine made of them, if they are kept
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all are 1, and none is trained: those of ordinary belief propagation."""
+        return self.trained is None and bool((self.factor == 1).all() and (self.total == 1).all())
 
     def tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """``factor`` and ``total`` as tensors on the device and in the precision of ``like``."""
@@ -50,6 +58,11 @@ class CountingNumbers:
 
     def exponents(self, layout: Layout, like: Tensor) -> Tensor:
         r"""The power :math:`c_\alpha / \hat c_i` with which a message enters its variable, ``[edges]``."""
+        if self.plain:
+            if like.dtype not in self.kept or self.kept[like.dtype].device != like.device:
+                self.kept[like.dtype] = torch.ones(layout.edges, dtype=like.dtype, device=like.device)
+            ones: Tensor = self.kept[like.dtype]
+            return ones
         factor, total = self.tensors(like)
         owner, which = (torch.tensor(index, device=like.device) for index in (layout.edge_variable, layout.edge_factor))
         return factor[which] / total[owner]
@@ -80,7 +93,11 @@ class Bethe(Counting):
     r""":math:`c_\alpha = 1`, :math:`c_i = 1 - d_i`: ordinary belief propagation."""
 
     def numbers(self, graph: FactorGraph) -> CountingNumbers:
-        return CountingNumbers(np.ones(graph.layout.message_factors), np.ones(graph.variables))
+        layout = graph.layout
+        if Bethe not in layout.kept:  # asked for at every call
+            layout.kept[Bethe] = CountingNumbers(np.ones(layout.message_factors), np.ones(graph.variables))
+        kept: CountingNumbers = layout.kept[Bethe]
+        return kept
 
 
 @dataclass(frozen=True)

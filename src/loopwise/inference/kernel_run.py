@@ -17,10 +17,7 @@ from loopwise.inference.storage import Arrangement, Storage
 from loopwise.kernels import arithmetic
 from loopwise.kernels.convergence import LEAST_REACH, StopRule
 from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Flow, Numbers, Plan, Steps
-from loopwise.kernels.threads import in_threads
-
-# Cardinalities of pair factors for which a kernel with literal sizes is compiled.
-LITERAL_SIZES = range(2, 6)
+from loopwise.kernels.threads import available_threads, in_threads
 
 # Below this many messages in all sweeps, starting a second thread (a tenth of a millisecond, and Python's lock is
 # contended) costs more than it gains. Runs that stop by themselves count as so many sweeps at most.
@@ -103,11 +100,14 @@ class KernelRun:
         plan: Plan,
         numbers: Numbers,
         examples: int,
-        threads: int,
+        threads: int | None,
         semiring: tuple[int, ...],
+        plain: bool = False,
     ) -> None:
+        """``threads``: at most so many, None for all. ``plain``: all exponents of the plan are known to be 1."""
+        self.plain = plain
         self.storage, self.plan, self.numbers = storage, plan, numbers
-        self.examples, self.threads, self.semiring = examples, threads, semiring
+        self.examples, self.at_most, self.semiring = examples, threads, semiring
         self.sweeps = 1  # that are likely
         self.blocks = storage.blocks(examples)
         self.block_size = storage.slots * storage.lanes
@@ -197,7 +197,7 @@ class KernelRun:
         theta = pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, self.numbers.theta[:0]])
         unary = picked(self.numbers.unary) if self.plan.unary_block else self.numbers.unary
         plan, numbers = self.plan._replace(groups=groups), Numbers(theta, unary)
-        run = KernelRun(storage, plan, numbers, len(chosen), self.threads, self.semiring)
+        run = KernelRun(storage, plan, numbers, len(chosen), self.at_most, self.semiring, self.plain)
         other = run._departure(options, picked(journey.m), Record(), run.blocks)
         other.flow.n[:] = picked(journey.n)
         other.flow.beliefs[:] = picked(journey.beliefs)
@@ -254,54 +254,45 @@ class KernelRun:
 
     def parts(self, work: int) -> int:
         """Threads worth starting for this many messages a sweep."""
-        return self.threads if work * self.sweeps >= WORTH_A_THREAD else 1
+        return 1 if work * self.sweeps < WORTH_A_THREAD else self.threads
+
+    @cached_property
+    def threads(self) -> int:
+        """That may be started; to ask for all costs as much as a small run."""
+        return available_threads() if self.at_most is None else self.at_most
 
     @property
     def in_log_domain(self) -> bool:
         return len(self.semiring) >= 2
 
-    @cached_property
+    @property
     def literal(self) -> tuple[int, ...]:
-        """As long as the commonest small cardinality of pair factors between equal variables.
+        """As long as the size of the pair factors that have a kernel of their own.
 
         In the log domain, exponentials are what costs: there, sizes are left open, so that few kernels are compiled.
         """
-        if self.in_log_domain:
-            return ()
-        weight: dict[int, int] = {}
-        for member in self.storage.layout.message_groups:
-            group = member.group
-            if group.arity == 2 and group.shape[0] == group.shape[1] and group.shape[0] in LITERAL_SIZES:
-                weight[group.shape[0]] = weight.get(group.shape[0], 0) + group.count
-        return (0,) * max(weight, key=lambda size: weight[size]) if weight else ()
+        return () if self.in_log_domain else self.storage.literal
 
-    @cached_property
+    @property
     def general(self) -> tuple[int, ...] | None:
         """(0,) if some factor is not for the pair kernel."""
-        if self.in_log_domain:
-            return (0,)
-        for member in self.storage.layout.message_groups:
-            if member.group.arity != 2 or (self.literal and member.group.shape != (len(self.literal),) * 2):
-                return (0,)
-        return None
+        return (0,) if self.in_log_domain else self.storage.general
 
     @cached_property
     def sharing(self) -> tuple[int, ...] | None:
         """(0,) if all lanes read the same table in some group."""
         return (0,) if bool((self.plan.groups[:, SHARED] == 1).any()) else None
 
-    @cached_property
+    @property
     def uniform(self) -> tuple[int, ...] | None:
         """As long as the cardinality that all variables share, if it is small."""
-        layout = self.storage.layout
-        size = None if self.in_log_domain or not layout.edges else layout.graph.uniform_cardinality
-        return (0,) * size if size is not None and size in LITERAL_SIZES else None
+        return None if self.in_log_domain else self.storage.uniform
 
     @cached_property
     def power(self) -> tuple[int, ...]:
         """How messages enter their variables."""
         exponents = self.plan.exponents
-        if (exponents == 1).all():
+        if self.plain or (exponents == 1).all():
             return arithmetic.PLAIN
         return arithmetic.SQUARE_ROOT if (exponents == 0.5).all() else arithmetic.ANY_POWER
 

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from numbers import Real
 from typing import ClassVar, Protocol
 
@@ -213,16 +214,18 @@ class MessagePassing(Inference):
             gradient=solution.report,
             bounds=None if problem.graph.structured else bounds,
         )
-        own = [("the temperature was", self.temperature), ("the damping was", self.damping)]
-        own += [("a counting number was", value) for value in numbers.trained or ()]
-        beliefs.remember((name, value) for name, value in own if isinstance(value, Tensor))
+        own = [("the temperature", self.temperature), ("the damping", self.damping)]
+        own += [("a counting number", value) for value in numbers.trained or ()]
+        beliefs.remember("{} was", [(name, value) for name, value in own if isinstance(value, Tensor)])
         return beliefs
 
     def differentiable(self, problem: Problem, numbers: CountingNumbers) -> bool:
         """Whether a gradient may be asked for later: of the potentials, or of what this method has itself."""
+        if not torch.is_grad_enabled():
+            return False
         own = [value for value in (self.damping, self.temperature) if isinstance(value, Tensor)]
         own += numbers.trained or ()
-        return problem.differentiable or (torch.is_grad_enabled() and any(value.requires_grad for value in own))
+        return problem.differentiable or any(value.requires_grad for value in own)
 
     def threshold(self, dtype: torch.dtype) -> float:
         """The residual that counts as converged: the tolerance; without one, rounding."""
@@ -230,7 +233,7 @@ class MessagePassing(Inference):
 
     def has_converged(self, residual: Tensor) -> bool:
         """Whether the residual of every example is at most the :meth:`threshold`."""
-        return bool((residual <= self.threshold(residual.dtype)).all())
+        return not residual.numel() or residual.max().item() <= self.threshold(residual.dtype)  # NaN is not
 
     def enough(self, graph: FactorGraph) -> int | None:
         """Sweeps after which no message can change any more, whatever they began as: every one has then been sent after
@@ -368,10 +371,10 @@ def _hard_zero_notes(problem: Problem) -> tuple[str, ...]:
     """Loops through deterministic factors are where BP is least to be trusted, converged or not."""
     zeros = cells = 0
     for member in problem.graph.layout.message_groups:
-        table = problem.tables[member.group.name].detach()
+        table = problem.tables[member.group.name]
         cells += table.numel()
-        if table.numel() and bool(table.min() == -torch.inf):
-            zeros += int(torch.isneginf(table).sum())
+        if problem.extent(member.group.name).low == -math.inf:
+            zeros += int(torch.isneginf(table.detach()).sum())
     if zeros <= MANY_ZEROS * cells:
         return ()
     return (
@@ -447,13 +450,15 @@ def warn_of_zeros(score: Tensor) -> None:
 
 def default_engine(device: torch.device) -> Engine:
     """The compiled engine on the CPU, the reference engine on any other device."""
-    if device.type == "cpu":
-        from loopwise.inference.compiled import Compiled
+    return _default_engines()[device.type != "cpu"]
 
-        return Compiled()
+
+@lru_cache(maxsize=1)
+def _default_engines() -> tuple[Engine, Engine]:
+    from loopwise.inference.compiled import Compiled
     from loopwise.inference.reference import Reference
 
-    return Reference()
+    return Compiled(), Reference()
 
 
 def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:

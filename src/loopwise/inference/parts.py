@@ -25,6 +25,7 @@ from loopwise.inference.normalise import factor_softmax, rescaled
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.notices import GradientError, ImpossibleError
+from loopwise.potentials.checks import Extent
 
 # Fewer examples than this do not fill the lanes: each runs by itself.
 FEW_EXAMPLES = 8
@@ -47,6 +48,8 @@ class Scaled(Direction):
 
     exponents: Tensor  # [edges]
     examples: int
+    extents: tuple[Extent, ...] | None = None  # of the tables, if they are known already
+    plain: bool = False  # whether all exponents are 1
 
     @property
     def wants_gradient(self) -> bool:
@@ -56,7 +59,11 @@ class Scaled(Direction):
 
     def select(self, index: Tensor) -> Scaled:
         """The same for some of the examples."""
-        return replace(super().select(index), examples=len(index))
+        return replace(super().select(index), examples=len(index), extents=None)
+
+    def extent(self, number: int) -> Extent:
+        """The smallest and largest number of a table."""
+        return Extent.of(self.tables[number]) if self.extents is None else self.extents[number]
 
 
 class Keep(NamedTuple):
@@ -85,6 +92,10 @@ class Part:
         states = self.run.storage.unpack_examples(self.journey.beliefs, len(self.index))
         # Logarithms of huge potentials round by whole nats: what they leave is brought to sum to one.
         return rescaled(self.run.storage.layout, states) if self.run.in_log_domain else states
+
+    def has_lost(self, floor: float) -> bool:
+        """Whether messages of some example may have underflowed."""
+        return not self.journey.lowest.min(initial=np.inf) > floor or bool(np.isnan(self.journey.beliefs.sum()))
 
     def messages(self) -> Tensor:
         """Log messages to variables ``[examples, slots]``."""
@@ -166,24 +177,24 @@ class Part:
         return KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
 
 
-def solve(given: Scaled, options: Options, layout: Layout, threads: int, maximise: bool, keep: Keep) -> list[Part]:
+def solve(given: Scaled, options: Options, layout: Layout, threads: int | None, maximise: bool, keep: Keep) -> list[Part]:
     """Probability domain where it can be, log domain where it must."""
     dtype = given.unary.dtype
-    wide = _too_wide(given, RANGES[dtype].nats)
     everyone = torch.arange(given.examples)
     parts: list[Part] = []
-    in_log = wide.nonzero()[:, 0]
+    wide = _too_wide(given, RANGES[dtype].nats)
+    in_log = everyone[:0] if wide is None else wide.nonzero()[:, 0]
 
     def run(index: Tensor, log: bool) -> list[Part]:
         chosen = given if len(index) == given.examples else given.select(index)
         return _run(chosen, index, options, layout, threads, _semiring(log, maximise), keep)
 
     if len(in_log) < given.examples:
-        for part in run(everyone if len(in_log) == 0 else (~wide).nonzero()[:, 0], log=False):
-            lost = torch.from_numpy(~(part.journey.lowest > RANGES[dtype].floor)) | torch.isnan(part.states).any(-1)
-            if not bool(lost.any()):
+        for part in run(everyone if wide is None else (~wide).nonzero()[:, 0], log=False):
+            if not part.has_lost(RANGES[dtype].floor):
                 parts.append(part)
                 continue
+            lost = torch.from_numpy(~(part.journey.lowest > RANGES[dtype].floor)) | torch.isnan(part.states).any(-1)
             # These underflowed: what else ran beside them is run again only if it shared their arrays.
             kept = part.index[~lost]
             in_log = torch.cat([in_log, part.index[lost]])
@@ -210,24 +221,27 @@ def _semiring(log: bool, maximise: bool) -> tuple[int, ...]:
     return arithmetic.PROBABILITY_MAX if maximise else arithmetic.PROBABILITY_SUM
 
 
-def _too_wide(given: Scaled, nats: float) -> Tensor:
-    """Which examples have a table whose finite entries span more than the probability domain can hold."""
-    wide = torch.zeros(given.examples, dtype=torch.bool)
-    for values, shared in [(table, table.ndim == 2) for table in given.tables] + [(given.unary, given.unary.ndim == 1)]:
+def _too_wide(given: Scaled, nats: float) -> Tensor | None:
+    """Which examples have a table whose finite entries span more than the probability domain can hold; None: none."""
+    wide: Tensor | None = None
+    extents = [*(given.extent(number) for number in range(len(given.tables))), Extent.of(given.unary)]
+    for values, extent in zip((*given.tables, given.unary), extents, strict=True):
         # The common case by one cheap pass: nothing in the whole tensor is that far apart.
-        low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
-        if float(high) - float(low) <= nats:
+        if extent.high - extent.low <= nats:
             continue
         lowest = torch.where(torch.isneginf(values), torch.inf, values).amin(-1)
         spans = values.amax(-1) - lowest > nats
-        wide |= spans.any() if shared else spans.reshape(given.examples, -1).any(-1)
+        shared = values.ndim == (1 if values is given.unary else 2)
+        found = spans.any().expand(given.examples) if shared else spans.reshape(given.examples, -1).any(-1)
+        wide = found if wide is None else wide | found
     if given.initial is not None:
-        wide |= (torch.where(torch.isneginf(given.initial), 0.0, given.initial) < -nats).any(-1)
+        found = (torch.where(torch.isneginf(given.initial), 0.0, given.initial) < -nats).any(-1)
+        wide = found if wide is None else wide | found
     return wide
 
 
 def _run(
-    given: Scaled, index: Tensor, options: Options, layout: Layout, threads: int, semiring: tuple[int, ...], keep: Keep
+    given: Scaled, index: Tensor, options: Options, layout: Layout, threads: int | None, semiring: tuple[int, ...], keep: Keep
 ) -> list[Part]:
     """One kernel run, or one an example where factors stand in the lanes."""
     if isinstance(options.schedule, Flooding):
@@ -243,7 +257,7 @@ def _run(
             "use Flooding, Sequential or Residual, or engine=Reference()"
         )
     storage = Storage.of(layout, arrangement)
-    if arrangement is Arrangement.FACTORS:
+    if arrangement is Arrangement.FACTORS and given.examples > 1:
         singles = [torch.tensor([k]) for k in range(given.examples)]
         return [
             _run_packed(given.select(single), index[single], options, storage, threads, semiring, keep)
@@ -257,7 +271,7 @@ def _run_packed(
     index: Tensor,
     options: Options,
     storage: Storage,
-    threads: int,
+    threads: int | None,
     semiring: tuple[int, ...],
     keep: Keep,
 ) -> Part:
@@ -266,28 +280,29 @@ def _run_packed(
     log = len(semiring) >= 2
     neutral = 0.0 if log else 1.0
 
-    def to_domain(values: Tensor) -> Tensor:
+    def to_domain(values: Tensor, extent: Extent) -> Tensor:
         """Potentials, scaled to a maximum of 1 where they might leave the floating-point range as they are."""
         if log:
             return values
         safe = RANGES[values.dtype].nats / 6
-        low, high = values.aminmax() if values.numel() else (torch.zeros(()), torch.zeros(()))
-        if float(high) <= safe and float(low) >= -5 * safe:
+        if extent.high <= safe and extent.low >= -5 * safe:
             return torch.exp(values)
         high = values.amax(-1, keepdim=True)
         return torch.exp(values - torch.where(torch.isneginf(high), 0.0, high))
 
-    theta, groups = storage.pack_tables([to_domain(table) for table in given.tables], given.examples, neutral)
+    tables = [to_domain(table, given.extent(number)) for number, table in enumerate(given.tables)]
+    theta, groups = storage.pack_tables(tables, given.examples, neutral)
     unary, unary_block = _packed_unary(given, storage, log)
     m = initial_messages(given, storage, log)
-    exponents = given.exponents.numpy().astype(m.dtype)
+    exponents = given.exponents.numpy().astype(m.dtype, copy=False)
     run = KernelRun(
         storage,
-        storage.plan(groups, exponents, unary_block),
+        storage.plan(groups, exponents, unary_block, given.plain),
         Numbers(theta.astype(m.dtype, copy=False), unary),
         given.examples,
         threads,
         semiring,
+        given.plain,
     )
     tape, record = None, Record(every=options.steps if keep.trace else 0)
     if isinstance(keep.gradient, Unroll):
@@ -299,20 +314,21 @@ def _packed_unary(given: Scaled, storage: Storage, log: bool) -> tuple[np.ndarra
     """Unary potentials, scaled to a maximum of 1 for each variable (its states are consecutive)."""
     layout, unary = storage.layout, given.unary
     if not log:
-        owner = torch.tensor(layout.state_variable).expand(unary.shape)
-        high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
-        high.scatter_reduce_(-1, owner, unary, "amax")
-        unary = torch.exp(unary - high.gather(-1, owner))
+        size = layout.graph.uniform_cardinality
+        if size is None:
+            owner = torch.from_numpy(layout.state_variable).expand(unary.shape)
+            high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
+            high.scatter_reduce_(-1, owner, unary, "amax")
+            unary = torch.exp(unary - high.gather(-1, owner))
+        else:
+            rows = unary.unflatten(-1, (-1, size))
+            unary = torch.exp(rows - rows.amax(-1, keepdim=True)).flatten(-2)
     block = layout.states * (storage.lanes if storage.arrangement is Arrangement.EXAMPLES else 1)
     return storage.pack_unary(unary, 0.0 if log else 1.0), 0 if unary.ndim == 1 else block
 
 
 def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     """Packed initial messages in the domain of the run; uniform unless given."""
-    neutral = 0.0 if log else 1.0
     if given.initial is not None:
-        return storage.pack_messages(given.initial if log else torch.exp(given.initial), neutral)
-    layout = storage.layout
-    sizes = layout.graph.cardinalities[layout.edge_variable]
-    share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=given.unary.dtype)
-    return storage.repeat_messages(torch.log(share) if log else share, given.examples, neutral)
+        return storage.pack_messages(given.initial if log else torch.exp(given.initial), 0.0 if log else 1.0)
+    return storage.uniform_messages(given.unary.dtype, log, given.examples).copy()

@@ -8,9 +8,11 @@ graph, flooding), or *plain* (one example after another, for schedules that visi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +22,10 @@ from loopwise.graph.layout import Layout
 from loopwise.kernels import plan as columns
 from loopwise.kernels.arithmetic import LANES
 from loopwise.kernels.plan import Plan
+
+
+# Cardinalities of pair factors for which a kernel with literal sizes is compiled.
+LITERAL_SIZES = range(2, 6)
 
 
 class Arrangement(Enum):
@@ -44,6 +50,7 @@ class Storage:
     cell_slots: np.ndarray
     shapes: np.ndarray
     slots: int  # of a block
+    kept: dict[Any, Any] = field(default_factory=dict)  # what the last calls had in common
 
     @staticmethod
     def of(layout: Layout, arrangement: Arrangement) -> Storage:
@@ -107,6 +114,29 @@ class Storage:
         return 1 if self.arrangement is Arrangement.PLAIN else LANES
 
     @cached_property
+    def literal(self) -> tuple[int, ...]:
+        """As long as the commonest small cardinality of pair factors between equal variables."""
+        weight: dict[int, int] = {}
+        for member in self.layout.message_groups:
+            group = member.group
+            if group.arity == 2 and group.shape[0] == group.shape[1] and group.shape[0] in LITERAL_SIZES:
+                weight[group.shape[0]] = weight.get(group.shape[0], 0) + group.count
+        return (0,) * max(weight, key=lambda size: weight[size]) if weight else ()
+
+    @cached_property
+    def general(self) -> tuple[int, ...] | None:
+        """(0,) if some factor is not for the pair kernel."""
+        shapes = [member.group.shape for member in self.layout.message_groups]
+        pairs = [len(shape) == 2 and (not self.literal or shape == (len(self.literal),) * 2) for shape in shapes]
+        return None if all(pairs) else (0,)
+
+    @cached_property
+    def uniform(self) -> tuple[int, ...] | None:
+        """As long as the cardinality that all variables share, if it is small."""
+        size = self.layout.graph.uniform_cardinality if self.layout.edges else None
+        return (0,) * size if size is not None and size in LITERAL_SIZES else None
+
+    @cached_property
     def padded_runs(self) -> list[tuple[int, int]]:
         """Where, in a block of messages, runs of factors stand that do not fill their lanes."""
         found = []
@@ -119,10 +149,14 @@ class Storage:
     def blocks(self, examples: int) -> int:
         return -(-examples // LANES) if self.arrangement is Arrangement.EXAMPLES else examples
 
-    def plan(self, groups: np.ndarray, exponents: np.ndarray, unary_block: int) -> Plan:
-        """The kernels' plan for one call."""
+    def plan(self, groups: np.ndarray, exponents: np.ndarray, unary_block: int, plain: bool = False) -> Plan:
+        """The kernels' plan for one call. ``plain``: exponents are all 1, so it may be that of another call."""
+        key, known = (exponents.dtype, unary_block), self.kept.get("plan")
+        if plain and known is not None and known[0] == key and known[1].groups is groups:
+            kept: Plan = known[1]
+            return kept
         layout = self.layout
-        return Plan(
+        made = Plan(
             groups,
             layout.state_start,
             layout.variable_edge_start,
@@ -136,22 +170,31 @@ class Storage:
             self.slots,
             unary_block,
         )
+        if plain:
+            self.kept["plan"] = key, made
+        return made
 
     def pack_tables(self, tables: list[Tensor], examples: int, padding: float) -> tuple[np.ndarray, np.ndarray]:
         """All tables in one flat array, and the group rows that say where. A table is ``[factors, cells]`` when all
         examples share it, else ``[examples, factors, cells]``."""
-        groups = self.groups.copy()
-        pieces, start = [], 0
-        for row, table in zip(groups, tables, strict=True):
-            shared = table.ndim == 2
-            packed = self._pack_table(table, examples, padding)
-            row[columns.TABLE_START] = start
-            row[columns.TABLE_BLOCK] = 0 if shared else packed.size // self.blocks(examples)
-            row[columns.SHARED] = int(shared and self.arrangement is Arrangement.EXAMPLES)
-            pieces.append(packed)
-            start += packed.size
+        blocks = self.blocks(examples)
+        pieces = [self._pack_table(table, examples, padding) for table in tables]
+        key = (blocks, *[(table.ndim == 2, piece.size) for table, piece in zip(tables, pieces, strict=True)])
+        known = self.kept.get("groups")
+        if known is None or known[0] != key:
+            known = self.kept["groups"] = key, self._group_rows(key[1:], blocks)
         empty = np.zeros(0, dtype=pieces[0].dtype if pieces else np.float64)
-        return (pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, empty])), groups
+        return (pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, empty])), known[1]
+
+    def _group_rows(self, sizes: Sequence[tuple[bool, int]], blocks: int) -> np.ndarray:
+        """Where the tables of each group stand, given whether examples share them and how many numbers they are."""
+        groups, start = self.groups.copy(), 0
+        for row, (shared, size) in zip(groups, sizes, strict=True):
+            row[columns.TABLE_START] = start
+            row[columns.TABLE_BLOCK] = 0 if shared else size // blocks
+            row[columns.SHARED] = int(shared and self.arrangement is Arrangement.EXAMPLES)
+            start += size
+        return groups
 
     def _pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
         if self.arrangement is Arrangement.FACTORS:
@@ -210,6 +253,9 @@ class Storage:
 
     def pack_messages(self, messages: Tensor, padding: float) -> np.ndarray:
         """Messages ``[examples, slots]`` in layout order to the arrangement's order."""
+        if messages.numel() and not any(messages.stride()) and messages[0, 0] == padding:  # all the same one number
+            size = self.blocks(len(messages)) * self.slots * self.lanes
+            return np.full(size, padding, dtype=messages[0, 0].numpy().dtype)
         if self.arrangement is not Arrangement.FACTORS:
             return self.pack_examples(messages, padding)
         pieces = []
@@ -220,13 +266,20 @@ class Storage:
         packed: np.ndarray = np.concatenate([*pieces, np.zeros(0, dtype=messages.numpy().dtype)])
         return packed
 
-    def repeat_messages(self, messages: Tensor, examples: int, padding: float) -> np.ndarray:
-        """The same messages ``[slots]`` for every example, without packing each."""
-        if self.arrangement is Arrangement.FACTORS:
-            return self.pack_messages(messages[None], padding)
-        laned = messages[None, :, None].expand(self.blocks(examples), -1, self.lanes)
-        repeated: np.ndarray = laned.contiguous().numpy().reshape(-1)
-        return repeated
+    def uniform_messages(self, dtype: torch.dtype, log: bool, examples: int) -> np.ndarray:
+        """Uniform messages for every example, not to be written to."""
+        key, known = (dtype, log, self.blocks(examples)), self.kept.get("uniform")
+        if known is None or known[0] != key:
+            sizes = self.layout.graph.cardinalities[self.layout.edge_variable]
+            share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=dtype)
+            share = torch.log(share) if log else share
+            if self.arrangement is Arrangement.FACTORS:
+                packed = self.pack_messages(share[None], 0.0 if log else 1.0)
+            else:
+                packed = share[None, :, None].expand(key[2], -1, self.lanes).contiguous().numpy().reshape(-1)
+            known = self.kept["uniform"] = key, packed
+        found: np.ndarray = known[1]
+        return found
 
     def unpack_messages(self, values: np.ndarray, examples: int) -> Tensor:
         """The inverse of :meth:`pack_messages`."""

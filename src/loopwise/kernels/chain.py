@@ -230,12 +230,15 @@ def _with_logarithms(unary, pair, begin, end, left, right, single, double):
                 if place > 0:
                     share += left[base - states + before] + pair[table, before, state]
                 shares[before * states + state] = share
-        evidence = _log_sum(shares[: rows * states])
+        highest, mass = shares[: rows * states].max(), 0.0
+        for at in range(rows * states):
+            shares[at] = np.exp(shares[at] - highest)
+            mass += shares[at]
         for state in range(states):
             single[begin + place, state] = 0.0
         for before in range(states):
             for state in range(states):
-                share = np.exp(shares[before * states + state] - evidence) if before < rows else 0.0
+                share = shares[before * states + state] / mass if before < rows else 0.0
                 single[begin + place, state] += share
                 if not summed:
                     double[begin + place, before, state] = share if place > 0 else 0.0

@@ -25,6 +25,8 @@ def available_threads() -> int:
 
 def in_threads(parts: int, function: Callable[[int], Any]) -> list[Any]:
     """``[function(0), ..., function(parts - 1)]``, the last on this thread; the first error is raised again here."""
+    if parts == 1:
+        return [function(0)]
     results: list[Any] = [None] * parts
     errors: list[BaseException] = []
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,20 +20,23 @@ def fold_unary(layout: Layout, tables: Mapping[str, Tensor], like: Tensor) -> Te
 
     ``like`` gives dtype and device where there is no unary factor at all.
     """
-    total = torch.zeros(layout.states, dtype=like.dtype, device=like.device)
-    for group in layout.unary_groups:
-        table = tables[group.name].expand(*tables[group.name].shape[:-2], group.count, *group.shape)
-        batch = table.shape[:-2]
+    total: Tensor | None = None
+    for group, states in layout.unary_states:
+        table = tables[group.name]
+        if table.shape[-2] != group.count:
+            table = table.expand(*table.shape[:-2], group.count, *group.shape)
         flat = table.flatten(-2)
-        index = layout.state_start[group.scopes[:, 0]][:, None] + np.arange(group.shape[0])
-        index = index.reshape(-1)
-        if np.array_equal(index, np.arange(layout.states)):
-            total = total + flat  # the common case: one unary factor for each variable, in order
+        if states is None:
+            total = flat if total is None else total + flat
             continue
-        shape = broadcast_batches(batch, total.shape[:-1])
-        total = total.expand(*shape, layout.states).clone()
-        place = torch.tensor(index, device=total.device)
+        if total is None:
+            total = torch.zeros(layout.states, dtype=like.dtype, device=like.device)
+        shape = broadcast_batches(flat.shape[:-1], total.shape[:-1])
+        total = total.expand(*shape, layout.states)
+        place = torch.tensor(states, device=total.device)
         total = total.index_add(-1, place, flat.expand(*shape, flat.shape[-1]))
+    if total is None:
+        return torch.zeros(layout.states, dtype=like.dtype, device=like.device)
     return total
 
 
