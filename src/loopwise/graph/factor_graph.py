@@ -35,15 +35,15 @@ class Group:
     scopes: Integers  # [factors, arity]
     shape: tuple[int, ...]  # cardinalities along the table's axes
 
-    @property
+    @cached_property
     def count(self) -> int:
         return int(self.scopes.shape[0])
 
-    @property
+    @cached_property
     def arity(self) -> int:
         return int(self.scopes.shape[1])
 
-    @property
+    @cached_property
     def cells(self) -> int:
         return math.prod(self.shape)
 

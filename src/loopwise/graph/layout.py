@@ -37,7 +37,7 @@ class MessageGroup:
         """First slot of each table axis within one factor, ``[arity + 1]``."""
         return _starts(np.asarray(self.group.shape, dtype=np.int64))
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Slots of one factor: the sum of its cardinalities."""
         return int(self.position_start[-1])
@@ -126,11 +126,11 @@ class Layout:
             structured=tuple(structured),
         )
 
-    @property
+    @cached_property
     def states(self) -> int:
         return int(self.state_start[-1])
 
-    @property
+    @cached_property
     def edges(self) -> int:
         return int(self.edge_variable.shape[0])
 
@@ -155,7 +155,7 @@ class Layout:
             pieces.append(np.full(structured.factor.arity, first + number))
         return _concatenate(pieces)
 
-    @property
+    @cached_property
     def message_factors(self) -> int:
         return sum(member.group.count for member in self.message_groups) + len(self.structured)
 

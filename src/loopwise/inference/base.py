@@ -72,9 +72,13 @@ class Problem:
     @property
     def differentiable(self) -> bool:
         """Whether a gradient may be asked for later."""
+        if not torch.is_grad_enabled():
+            return False
         own = [value for values in self.structured.values() for value in values]
-        given = [*self.tables.values(), self.initial, self.folded, *own]
-        return torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in given)
+        for value in (*self.tables.values(), self.initial, self.folded, *own):
+            if value is not None and value.requires_grad:
+                return True
+        return False
 
     def table(self, name: str) -> Tensor:
         """The table of group ``name`` with its factor axis expanded, ``[*b, factors, *shape]``."""

@@ -53,9 +53,8 @@ class Session:
         return Results(*found)
 
     def run(self, given: Scaled) -> None:
-        """Runs; the results are in the parts."""
-        with torch.no_grad():
-            self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.keep)
+        """Runs; the results are in the parts. Nothing that is given may want a gradient."""
+        self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.keep)
 
     def results(self) -> Results:
         """Results of all parts as plain numbers."""

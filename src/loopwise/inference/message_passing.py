@@ -418,6 +418,8 @@ def _is_whole(value: object) -> bool:
 
 
 def _number(name: str, value: float | Tensor) -> float:
+    if type(value) is float:
+        return value
     if not isinstance(value, Tensor):
         if not isinstance(value, Real):
             raise ValueError(f"{name} must be a number or a tensor of shape (), got {value!r}")
