@@ -143,9 +143,12 @@ def union(graphs: Sequence[FactorGraph]) -> Union:
 
 def _union_names(graphs: Sequence[FactorGraph]) -> dict[tuple[str, tuple[int, ...]], str]:
     groups = [group for graph in graphs for group in graph.groups]
-    filled = {(group.name, group.arity) for group in groups if group.count}
-    counted = [group for group in groups if group.count or (group.name, group.arity) not in filled]
-    keys = list(dict.fromkeys((group.name, group.shape) for group in counted))
+    keys = list(dict.fromkeys((group.name, group.shape) for group in groups if group.count))
+    named = {(name, len(shape)) for name, shape in keys}
+    for group in groups:
+        if (group.name, group.arity) not in named:  # no graph has a factor of it
+            named.add((group.name, group.arity))
+            keys.append((group.name, group.shape))
     shapes_of: dict[str, int] = {}
     for name, _ in keys:
         shapes_of[name] = shapes_of.get(name, 0) + 1
