@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def _paired(sentence: dict[str, Any]) -> bool:
     """Whether two neighbours are both scored."""
     pairs = zip(sentence["tags"], sentence["roles"], strict=True)
     known = [tag >= 0 and role == OUTPUT for tag, role in pairs]
-    return any(one and other for one, other in zip(known, known[1:], strict=False))
+    return any(one and other for one, other in pairwise(known))
 
 
 def test_pseudo_likelihood_of_complete_sentences() -> None:
@@ -147,7 +148,7 @@ def test_trees_are_trained(goal: Any) -> None:
 
 def test_potentials_of_structured_factors_have_no_belief_gradient() -> None:
     system = lw.System(Arcs(), FEW)
-    with pytest.raises(lw.TrainingError, match="structured factors 'chain'.*use TruncatedLikelihood"):
+    with pytest.raises(lw.TrainingError, match=r"structured factors 'chain'.*use TruncatedLikelihood"):
         lw.fit(system, TREES, lw.loss.SurrogateLikelihood(), progress=False)
 
 
@@ -167,7 +168,7 @@ def test_inference_is_trained_too() -> None:
     damped = lw.BP(iterations=3, tolerance=0, damping=nn.Parameter(torch.tensor(0.2, dtype=torch.float64)))
     system = fresh(inference=damped)
     lw.fit(system, TRAIN, lw.loss.MSE(), optimizer=adam, epochs=1, progress=False)
-    assert float(damped.damping) != 0.2
+    assert float(damped.damping.detach()) != 0.2  # type: ignore[union-attr]
 
 
 def test_it_does_not_ask_for_anything_of_a_single_example_again() -> None:
@@ -303,7 +304,7 @@ def test_files_and_templates_that_do_not_fit(tmp_path: Path) -> None:
             lw.System.load(tmp_path / "bad", template=SkipChain)
     broken = {**tensors, "potentials.emit": torch.full_like(tensors["potentials.emit"], torch.nan)}
     write_container(tmp_path / "nan", broken, description)
-    with pytest.raises(FormatError, match="'potentials.emit' holds nan"):
+    with pytest.raises(FormatError, match=r"'potentials.emit' holds nan"):
         lw.System.load(tmp_path / "nan", template=SkipChain)
 
 
