@@ -8,6 +8,7 @@ words, one table joins the topics at both ends of a citation; both are trained t
 
 from __future__ import annotations
 
+# --8<-- [start:code]
 import argparse
 from dataclasses import dataclass
 
@@ -90,5 +91,6 @@ def main() -> None:
     print(f"accuracy of the trained system without citations {lw.evaluate(system, alone, correct):.3f}")
 
 
+# --8<-- [end:code]
 if __name__ == "__main__":
     main()

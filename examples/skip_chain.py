@@ -7,6 +7,7 @@ a graph of its own; a batch is their union. Run it: ``python examples/skip_chain
 
 from __future__ import annotations
 
+# --8<-- [start:code]
 import argparse
 
 import numpy as np
@@ -92,5 +93,6 @@ def main() -> None:
         print(f"{'skip chain' if links else 'chain'}: accuracy {before:.3f} before training, {after:.3f} after")
 
 
+# --8<-- [end:code]
 if __name__ == "__main__":
     main()

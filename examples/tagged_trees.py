@@ -7,6 +7,7 @@ adjectives. Words that may be noun or verb can only be told by the tree. Run it:
 
 from __future__ import annotations
 
+# --8<-- [start:code]
 import argparse
 from functools import cache
 
@@ -126,5 +127,6 @@ def main() -> None:
     print(f"right heads before training {before[0]:.3f}, after {after[0]:.3f}")
 
 
+# --8<-- [end:code]
 if __name__ == "__main__":
     main()

@@ -102,6 +102,7 @@ METHODS: dict[str, lw.Inference] = {
     "damped": lw.BP(iterations=3, tolerance=0, damping=0.3),
     "reference": lw.BP(iterations=3, tolerance=0, engine=lw.Reference()),
     "trw": lw.TRW(iterations=3, tolerance=0),
+    "trw by sampled trees": lw.TRW(iterations=3, tolerance=0, rho=lw.SpanningTrees(exact_limit=2)),
     "max-product": lw.BP(iterations=4, tolerance=0, temperature=0.0),
 }
 

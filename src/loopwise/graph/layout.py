@@ -203,7 +203,7 @@ class Layout:
         union does not depend on the other parts."""
         as_numbered = np.arange(len(order))
         _, lowest, highest = self._ranks(as_numbered)
-        component, cyclic = self._components
+        component, cyclic = self.components
         of_factor = component[self.edge_variable[self._factor_edges()[0][:-1]]]
         further = np.bincount(of_factor, highest - lowest - spans, minlength=len(cyclic))
         numbered = cyclic & (further <= 0)
@@ -216,12 +216,14 @@ class Layout:
         return np.lexsort((np.where(numbered[component], as_numbered, rank), component))
 
     @cached_property
-    def _components(self) -> tuple[Integers, np.ndarray]:
+    def components(self) -> tuple[Integers, np.ndarray]:
         """The component of each variable, and which components have a cycle."""
         from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
 
         nodes = self.graph.variables + self.message_factors
+        if nodes == 0:  # SciPy has no matrices without rows
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
         ends = (self.edge_variable, self.graph.variables + self.edge_factor)
         count, label = connected_components(coo_matrix((np.ones(self.edges), ends), (nodes, nodes)), directed=False)
         links = np.bincount(label[self.edge_variable], minlength=count)
@@ -263,7 +265,7 @@ class Layout:
         nodes = self.graph.variables + self.message_factors
         if self.edges >= nodes > 0:
             return False  # too many links for a forest: no need to look for a cycle
-        return nodes == 0 or not bool(self._components[1].any())
+        return not bool(self.components[1].any())
 
 
 def _starts(sizes: Integers) -> Integers:
