@@ -71,6 +71,17 @@ def test_training_lowers_the_loss(optimizer: str) -> None:
     assert lw.evaluate(system, DEV, lw.loss.L1()) < before
 
 
+@pytest.mark.parametrize("optimizer", ["AdaGrad", "Adam", "L-BFGS"])
+@pytest.mark.parametrize("prior", [lw.prior.L1(0.02), lw.prior.L2(0.02), lw.prior.Group(0.02)])
+def test_priors_make_weights_smaller(prior: Any, optimizer: str) -> None:
+    sizes = []
+    for given in (None, prior):
+        system = fresh()
+        lw.fit(system, TRAIN, lw.loss.MSE(), optimizer=OPTIMISERS[optimizer], epochs=4, prior=given, progress=False)
+        sizes.append(float(weights(system).abs().sum()))
+    assert sizes[1] < sizes[0]
+
+
 def test_a_step_is_one_of_the_mean_over_examples() -> None:
     """Plain gradient descent by hand, one example at a time, in the batches that training forms."""
     system, twin = fresh(), fresh()
@@ -169,6 +180,17 @@ def test_inference_is_trained_too() -> None:
     system = fresh(inference=damped)
     lw.fit(system, TRAIN, lw.loss.MSE(), optimizer=adam, epochs=1, progress=False)
     assert float(damped.damping.detach()) != 0.2  # type: ignore[union-attr]
+
+
+def test_single_precision_and_empty_sentences() -> None:
+    system = fresh(lw.decode.SoftArgmax(0.5)).float()
+    empty: dict[str, Any] = {"words": [], "tags": []}
+    lw.fit(system, [*TRAIN, empty], lw.loss.L1(), optimizer=adam, epochs=2, dev=[empty, *DEV], progress=False)
+    assert weights(system).dtype == torch.float32
+    assert [len(answer) for answer in system.predict([empty, TRAIN[0], empty])] == [0, len(TRAIN[0]["words"]), 0]
+    assert [tuple(rows.shape) for rows in system.predict_marginals([empty])] == [(0, 0)]
+    both = lw.evaluate(system, [empty, TRAIN[0]], lw.loss.MSE(reduction=lw.loss.Pooled()))
+    assert both == lw.evaluate(system, [TRAIN[0]], lw.loss.MSE())
 
 
 def test_it_does_not_ask_for_anything_of_a_single_example_again() -> None:

@@ -43,23 +43,25 @@ class Union:
         np.cumsum([graph.variables for graph in graphs], out=starts[1:])
         names = _union_names(graphs)
         scopes: dict[str, list[Integers]] = {}
+        owners: dict[str, list[int]] = {}  # the part of each of these pieces
         filled: dict[str, int] = {}
         rows: list[dict[str, tuple[str, slice]]] = []
         structured: dict[str, list[tuple[Any, Integers]]] = {}
-        for graph, start in zip(graphs, starts, strict=False):
+        for number, graph in enumerate(graphs):
             for named in graph.structured:
-                moved = [scope + start for scope in named.scopes]
+                moved = [scope + starts[number] for scope in named.scopes]
                 structured.setdefault(_apart(named.name, names), []).extend(zip(named.factors, moved, strict=True))
             places: dict[str, tuple[str, slice]] = {}
             for group in graph.groups:
                 name = _name_in(names, group)
-                begin = filled.get(name, 0)
-                filled[name] = begin + group.count
-                scopes.setdefault(name, []).append(group.scopes + start)
-                places[group.name] = (name, slice(begin, begin + group.count))
+                begin, count = filled.get(name, 0), len(group.scopes)
+                filled[name] = begin + count
+                scopes.setdefault(name, []).append(group.scopes)
+                owners.setdefault(name, []).append(number)
+                places[group.name] = (name, slice(begin, begin + count))
             rows.append(places)
         cardinalities = np.concatenate([graph.cardinalities for graph in graphs])
-        tables = {name: np.concatenate(pieces) for name, pieces in scopes.items()}
+        tables = {name: _shifted(pieces, starts[owners[name]]) for name, pieces in scopes.items()}
         joined = FactorGraph(cardinalities, tables, structured)
         return Union(joined, tuple(graphs), starts, tuple(rows))
 
@@ -174,6 +176,13 @@ def _name_in(names: dict[tuple[str, tuple[int, ...]], str], group: Group) -> str
 def _rows_of(table: Any, where: slice, group: Group) -> Any:
     rows = table[where]
     return rows if group.count else rows.reshape((0, *group.shape))
+
+
+def _shifted(scopes: Sequence[Integers], starts: Integers) -> Integers:
+    """Scopes of the parts one after another, each with its start added."""
+    shifted: Integers = np.concatenate(scopes)
+    shifted += np.repeat(starts, [len(piece) for piece in scopes])[:, None]
+    return shifted
 
 
 def _apart(name: str, names: dict[tuple[str, tuple[int, ...]], str]) -> str:

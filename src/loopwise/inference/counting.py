@@ -155,8 +155,9 @@ class SpanningTrees(Counting):
 
     Connected parts of pairwise graphs with up to ``exact_limit`` variables: :math:`\rho_e` is the effective resistance
     of the edge (the uniform spanning tree). Larger ones: the average over random-weight minimum spanning trees,
-    continued until every edge has appeared. Parallel edges share their pair's probability. With factors of arity above 2 there are no
-    spanning trees: :math:`c_\alpha = \min_{i\in\alpha} 1/d_i`, which keeps every :math:`c_i \ge 0` (Shearer's bound).
+    continued until every edge has appeared. Parallel edges share their pair's probability. With factors of arity above
+    2 there are no spanning trees: :math:`c_\alpha = \min_{i\in\alpha} 1/d_i`, which keeps every :math:`c_i \ge 0`
+    (Shearer's bound).
     """
 
     exact_limit: int = 2000

@@ -277,6 +277,8 @@ def _checked_values(number: int, graph: FactorGraph, given: ArrayLike | Tensor |
 
 
 def _checked_roles(number: int, graph: FactorGraph, given: ArrayLike) -> Integers:
+    if isinstance(given, Role):
+        return np.full(graph.variables, int(given), dtype=np.int64)
     array = np.asarray(given)
     if array.ndim == 0:
         array = np.full(graph.variables, array)

@@ -198,7 +198,7 @@ class Template(nn.Module):
                 "lw.FactorGraph"
             )
         try:
-            graph = self._graphs.keep(graph, graph)
+            graph = self._graphs.keep(_integers_of(graph), graph)
         except TypeError:  # a structured factor of the user's that cannot be compared: each graph stands for itself
             return graph
         return graph if shape is None else self._graphs.keep(key, graph)
@@ -228,6 +228,15 @@ class Template(nn.Module):
                 )
         tables = {group.name: _checked_table(mine, group, given[group.name]) for group in graph.groups}
         return {**tables, **{group.name: given[group.name] for group in graph.structured if group.weighted}}
+
+
+def _integers_of(graph: FactorGraph) -> Hashable:
+    """What equal graphs have alike. Their own hash is of sizes only, and there may be thousands of one size."""
+    tables = tuple((group.name, group.scopes.shape, group.scopes.tobytes()) for group in graph.groups)
+    structured = tuple(
+        (group.name, group.factors, tuple(scope.tobytes() for scope in group.scopes)) for group in graph.structured
+    )
+    return graph.cardinalities.tobytes(), tables, structured
 
 
 def graph_size(graph: FactorGraph) -> int:
