@@ -11,10 +11,13 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 # What is run, and words of the last line. OUT is a folder that does not exist yet.
 EXAMPLES = {
+    "citations.py": (["--examples", "8", "--epochs", "4"], "accuracy of the trained system without citations"),
     "conv_grid.py": (["--steps", "3", "--size", "6"], "wrong pixels before training"),
     "gallery.py": (["--out", "OUT"], "arcs.svg"),
     "segmentation.py": (["--iterations", "1", "--shrink", "8", "--out", "OUT"], "segmentation.png"),
+    "skip_chain.py": (["--documents", "6", "--epochs", "2"], "skip chain: accuracy"),
     "table.py": (["--epochs", "2"], "MSE of the beliefs"),
+    "tagged_trees.py": (["--sentences", "6", "--epochs", "2"], "right heads before training"),
 }
 
 

@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from loopwise.learn import History as History
     from loopwise.learn import Stage as Stage
     from loopwise.learn import System as System
+    from loopwise.learn import TemplateExamples as TemplateExamples
+    from loopwise.learn import TotalSize as TotalSize
     from loopwise.learn import TrainingError as TrainingError
     from loopwise.learn import evaluate as evaluate
     from loopwise.learn import fit as fit
@@ -116,6 +118,8 @@ if TYPE_CHECKING:
     from loopwise.potentials import SparseGroup as SparseGroup
     from loopwise.potentials import SparsePotentials as SparsePotentials
     from loopwise.potentials import TablePotentials as TablePotentials
+    from loopwise.potentials import Template as Template
+    from loopwise.potentials import TemplateBatch as TemplateBatch
     from loopwise.potentials import TiedTables as TiedTables
     from loopwise.potentials import feature_keys as feature_keys
     from loopwise.potentials import hashed as hashed
@@ -133,8 +137,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
     ),
     "loopwise.potentials": (
-        "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
-        "feature_keys", "hashed", "text_keys",
+        "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "Template",
+        "TemplateBatch", "TiedTables", "feature_keys", "hashed", "text_keys",
     ),
     "loopwise.gradient.unroll": ("Checkpoints", "Fitting", "Recompute", "Store", "Unroll"),
     "loopwise.gradient.fixed_point": ("FixedPoint", "OneStep"),
@@ -167,8 +171,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.map_search": ("MapSearch",),
     "loopwise.inference.auto": ("Auto", "infer"),
     "loopwise.learn": (
-        "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
-        "score_examples", "thirds",
+        "Examples", "History", "Stage", "System", "TemplateExamples", "TotalSize", "TrainingError", "evaluate", "fit",
+        "risk", "sample_examples", "score_examples", "thirds",
     ),
     "loopwise.budget": ("pareto",),
     "loopwise.walk": ("SampleRank",),
@@ -198,8 +202,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
     "random_mrf", "union",
     "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
-    "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
-    "feature_keys", "hashed", "text_keys",
+    "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "Template", "TemplateBatch",
+    "TiedTables", "feature_keys", "hashed", "text_keys",
     "Checkpoints", "Fitting", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
     "CubeRoot", "EqualSweeps", "SquareRoot", "ToTolerance", "symmetry_gap", "Saddle", "Schur", "Direct", "Minres",
     "Covariance", "hvp", "marginal_map",
@@ -211,8 +215,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",
     "infer",
-    "Examples", "History", "Stage", "System", "TrainingError", "evaluate", "fit", "risk", "sample_examples",
-    "score_examples", "thirds", "pareto", "SampleRank", "compare_gradients",
+    "Examples", "History", "Stage", "System", "TemplateExamples", "TotalSize", "TrainingError", "evaluate", "fit",
+    "risk", "sample_examples", "score_examples", "thirds", "pareto", "SampleRank", "compare_gradients",
     "apps", "budget", "decode", "formats", "learn", "loss", "metric", "optim", "plot", "prior", "walk",
 ]  # fmt: skip
 

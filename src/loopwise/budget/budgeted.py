@@ -116,4 +116,5 @@ class Budgeted(System):
         return whole if float(whole) > 0 else torch.ones_like(whole)
 
     def _evidence(self, given: Given) -> EvidenceLike:
-        return self._checked(given).evidence if isinstance(given, Examples) else given
+        part = self._corpus(given)
+        return given if part is None else part.evidence  # type: ignore[return-value]

@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from loopwise.graph.evidence import Evidence, Role
+from loopwise.graph.rows import Rows
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
+from loopwise.inference.rows import beliefs_in_rows, decision_of_rows, in_rows
 
 OutputsLike = Evidence | Tensor | ArrayLike | None
 
@@ -42,6 +44,15 @@ class Decoder(ABC):
     @abstractmethod
     def decide(self, beliefs: Beliefs, outputs: Tensor | None) -> Decision:
         """The decision; ``outputs`` is a checked mask ``[*b, variables]`` or None."""
+
+    def decide_parts(self, beliefs: Beliefs, outputs: Tensor, rows: Rows) -> Decision:
+        """The decision on a union of examples, each by itself; ``outputs`` is a mask ``[variables of the union]``.
+
+        Goes by rows, one an example (padding is no output). Decoders that look at single variables and factors only
+        override this: they may take the union as it is.
+        """
+        decision = self.decide(beliefs_in_rows(rows, beliefs), in_rows(rows, outputs, False))
+        return decision_of_rows(rows, decision, beliefs)
 
     @abstractmethod
     def soft(self) -> Decoder:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from loopwise.decode.base import Decoder, OutputsLike
 from loopwise.decode.pointwise import Max, one_hot_at_maximum
 from loopwise.graph.factor_graph import FactorGraph, Group
+from loopwise.graph.rows import Rows
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import map_variables, spread
 from loopwise.inference.decision import Decision
@@ -32,8 +33,13 @@ class FactorVote(Decoder, nn.Module):
         self.groups = groups
 
     def decide(self, beliefs: Beliefs, outputs: Tensor | None) -> Decision:
+        return self._counted(beliefs, self.decoder.decide(beliefs, outputs))
+
+    def decide_parts(self, beliefs: Beliefs, outputs: Tensor, rows: Rows) -> Decision:
+        return self._counted(beliefs, self.decoder.decide_parts(beliefs, outputs, rows))
+
+    def _counted(self, beliefs: Beliefs, inner: Decision) -> Decision:
         graph = beliefs.graph
-        inner = self.decoder.decide(beliefs, outputs)
         votes = torch.zeros_like(inner.states)
         counts = inner.states.new_zeros(graph.variables)
         for group in self._voters(graph):

@@ -19,13 +19,21 @@ from loopwise.decode.temperature import (
     current_temperature,
     temperature_at,
 )
+from loopwise.graph.rows import Rows
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import map_variables, point_masses
 from loopwise.inference.decision import Decision
 
 
+class Pointwise(Decoder):
+    """A decoder that looks at one variable or factor at a time, so that examples of a union do not disturb others."""
+
+    def decide_parts(self, beliefs: Beliefs, outputs: Tensor, rows: Rows) -> Decision:
+        return self.decide(beliefs, outputs)
+
+
 @dataclass(frozen=True)
-class Identity(Decoder):
+class Identity(Pointwise):
     """:math:`d = b`: the beliefs themselves, in training and testing (Stoyanov et al. 2011, frac-MSE)."""
 
     def decide(self, beliefs: Beliefs, outputs: Tensor | None) -> Decision:
@@ -39,7 +47,7 @@ class Identity(Decoder):
 
 
 @dataclass(frozen=True, eq=False)
-class Max(Decoder):
+class Max(Pointwise):
     r"""One-hot at :math:`\arg\max_x b(x)`: least expected Hamming loss under the beliefs.
 
     Joint where inference was (max-product, exact MAP): the decision is ``beliefs.assignment``. A factor's decision is
@@ -63,7 +71,7 @@ class Max(Decoder):
         return self if self.training is None else Max(self.training.at(step))
 
 
-class SoftArgmax(Decoder, nn.Module):
+class SoftArgmax(Pointwise, nn.Module):
     r""":math:`d(x) = b(x)^{1/t} / \sum_{x'} b(x')^{1/t} = \mathrm{softmax}(\log b / t)` (Stoyanov et al. 2011).
 
     ``temperature``: a number, a :class:`~loopwise.decode.temperature.Schedule`, a scalar ``nn.Parameter``, or

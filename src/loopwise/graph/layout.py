@@ -194,10 +194,8 @@ class Layout:
         order = self._breadth_first()[::-1].copy()
         edge_rank, lowest, highest = self._ranks(order)
         if not self.is_forest:
-            as_numbered = np.arange(len(order))
-            ranks = self._ranks(as_numbered)
-            if (ranks[2] - ranks[1]).sum() <= (highest - lowest).sum():
-                order, (edge_rank, lowest, highest) = as_numbered, ranks
+            order = self._closer(order, highest - lowest)
+            edge_rank, lowest, highest = self._ranks(order)
         return SequentialOrder(order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor])
 
     @cached_property
@@ -209,6 +207,38 @@ class Layout:
         starts = self._factor_edges()[0]
         order = self._breadth_first()
         return int(longest_path(order, self.variable_edge_start, self.variable_edges, self.edge_factor, starts))
+
+    def _closer(self, order: Integers, spans: Integers) -> Integers:
+        """``order``, in which the members of factors stand ``spans`` apart; but a component with a cycle is visited as
+        numbered where that keeps neighbours at least as close. Each component for itself: what is sent in one part of a
+        union does not depend on the other parts."""
+        as_numbered = np.arange(len(order))
+        _, lowest, highest = self._ranks(as_numbered)
+        component, cyclic = self.components
+        of_factor = component[self.edge_variable[self._factor_edges()[0][:-1]]]
+        further = np.bincount(of_factor, highest - lowest - spans, minlength=len(cyclic))
+        numbered = cyclic & (further <= 0)
+        if numbered[of_factor].all():
+            return as_numbered
+        if not numbered.any():
+            return order
+        rank = np.empty_like(order)
+        rank[order] = as_numbered
+        return np.lexsort((np.where(numbered[component], as_numbered, rank), component))
+
+    @cached_property
+    def components(self) -> tuple[Integers, np.ndarray]:
+        """The component of each variable, and which components have a cycle."""
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        nodes = self.graph.variables + self.message_factors
+        if nodes == 0:  # SciPy has no matrices without rows
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
+        ends = (self.edge_variable, self.graph.variables + self.edge_factor)
+        count, label = connected_components(coo_matrix((np.ones(self.edges), ends), (nodes, nodes)), directed=False)
+        links = np.bincount(label[self.edge_variable], minlength=count)
+        return label[: self.graph.variables].astype(np.int64), links >= np.bincount(label, minlength=count)
 
     def _breadth_first(self) -> Integers:
         from loopwise.kernels.order import breadth_first
@@ -243,16 +273,10 @@ class Layout:
     @cached_property
     def is_forest(self) -> bool:
         """Whether the factor graph has no cycle (then BP is exact)."""
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
-
         nodes = self.graph.variables + self.message_factors
         if self.edges >= nodes > 0:
             return False  # too many links for a forest: no need to look for a cycle
-        ends = (self.edge_variable, self.graph.variables + self.edge_factor)
-        links = coo_matrix((np.ones(self.edges), ends), (nodes, nodes))
-        components = connected_components(links, directed=False, return_labels=False) if nodes else 0
-        return self.edges == nodes - int(components)
+        return not bool(self.components[1].any())
 
 
 def _starts(sizes: Integers) -> Integers:

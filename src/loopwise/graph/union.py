@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.graph.factor_graph import FactorGraph, Integers, shape_name
+from loopwise.graph.factor_graph import FactorGraph, Group, Integers, shape_name
+
+if TYPE_CHECKING:
+    from loopwise.graph.rows import Rows
 
 Table = TypeVar("Table")
 
@@ -30,31 +34,34 @@ class Union:
 
     @staticmethod
     def of(graphs: Sequence[FactorGraph]) -> Union:
-        """Groups of one name and shape are concatenated; one name with two shapes becomes two groups. Structured
-        factors of one name follow one another under that name."""
+        """Groups of one name and shape are concatenated; one name with two shapes becomes two groups; a group without
+        factors goes with those of its name, whatever their shape. Structured factors of one name follow one another
+        under that name."""
         if not graphs:
             raise ValueError("a union needs at least one graph; give one or more")
         starts = np.zeros(len(graphs) + 1, dtype=np.int64)
         np.cumsum([graph.variables for graph in graphs], out=starts[1:])
         names = _union_names(graphs)
         scopes: dict[str, list[Integers]] = {}
+        owners: dict[str, list[int]] = {}  # the part of each of these pieces
         filled: dict[str, int] = {}
         rows: list[dict[str, tuple[str, slice]]] = []
         structured: dict[str, list[tuple[Any, Integers]]] = {}
-        for graph, start in zip(graphs, starts, strict=False):
+        for number, graph in enumerate(graphs):
             for named in graph.structured:
-                moved = [scope + start for scope in named.scopes]
+                moved = [scope + starts[number] for scope in named.scopes]
                 structured.setdefault(_apart(named.name, names), []).extend(zip(named.factors, moved, strict=True))
             places: dict[str, tuple[str, slice]] = {}
             for group in graph.groups:
-                name = names[group.name, group.shape]
-                begin = filled.get(name, 0)
-                filled[name] = begin + group.count
-                scopes.setdefault(name, []).append(group.scopes + start)
-                places[group.name] = (name, slice(begin, begin + group.count))
+                name = _name_in(names, group)
+                begin, count = filled.get(name, 0), len(group.scopes)
+                filled[name] = begin + count
+                scopes.setdefault(name, []).append(group.scopes)
+                owners.setdefault(name, []).append(number)
+                places[group.name] = (name, slice(begin, begin + count))
             rows.append(places)
         cardinalities = np.concatenate([graph.cardinalities for graph in graphs])
-        tables = {name: np.concatenate(pieces) for name, pieces in scopes.items()}
+        tables = {name: _shifted(pieces, starts[owners[name]]) for name, pieces in scopes.items()}
         joined = FactorGraph(cardinalities, tables, structured)
         return Union(joined, tuple(graphs), starts, tuple(rows))
 
@@ -84,15 +91,51 @@ class Union:
                     raise ValueError(
                         f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}; it must be {shape}"
                     )
-                pieces[target].append(table)
+                joined = self.graph.group(target).shape
+                pieces[target].append(table if shape[1:] == joined else table.reshape((0, *joined)))
         return {name: _concatenate(members) for name, members in pieces.items()}
 
     def split(self, tables: Mapping[str, Table]) -> list[dict[str, Table]]:
         """The exact inverse of :meth:`join` (arrays or tensors with the factor axis first)."""
         return [
-            {name: tables[target][where] for name, (target, where) in places.items()}  # type: ignore[index]
-            for places in self.rows
+            {name: _rows_of(tables[target], where, graph.group(name)) for name, (target, where) in places.items()}
+            for places, graph in zip(self.rows, self.parts, strict=True)
         ]
+
+    @cached_property
+    def variable_part(self) -> Integers:
+        """The part that each variable is of, ``[variables]``."""
+        return np.repeat(np.arange(len(self.parts)), np.diff(self.variable_start))
+
+    def factor_start(self, name: str) -> Integers:
+        """Where the factors of each part begin in group ``name`` of the union, ``[parts + 1]``; structured factors too.
+
+        >>> from loopwise import chain
+        >>> union([chain(3), chain(1), chain(4)]).factor_start("pair")
+        array([0, 2, 2, 5])
+        """
+        starts = np.zeros(len(self.parts) + 1, dtype=np.int64)
+        if self.graph.structured_group(name) is not None:
+            named = (graph.structured_group(name) for graph in self.parts)
+            np.cumsum([0 if group is None else group.count for group in named], out=starts[1:])
+            return starts
+        self.graph.group(name)  # raises for an unknown name
+        counts = [
+            sum(rows.stop - rows.start for target, rows in places.values() if target == name) for places in self.rows
+        ]
+        np.cumsum(counts, out=starts[1:])
+        return starts
+
+    def factor_part(self, name: str) -> Integers:
+        """The part that each factor of group ``name`` of the union is of, ``[factors]``."""
+        return np.repeat(np.arange(len(self.parts)), np.diff(self.factor_start(name)))
+
+    @cached_property
+    def side_by_side(self) -> Rows:
+        """The parts as rows of equal length, for what looks at one part at a time."""
+        from loopwise.graph.rows import Rows
+
+        return Rows.of(self)
 
 
 def union(graphs: Sequence[FactorGraph]) -> Union:
@@ -101,7 +144,13 @@ def union(graphs: Sequence[FactorGraph]) -> Union:
 
 
 def _union_names(graphs: Sequence[FactorGraph]) -> dict[tuple[str, tuple[int, ...]], str]:
-    keys = list(dict.fromkeys((group.name, group.shape) for graph in graphs for group in graph.groups))
+    groups = [group for graph in graphs for group in graph.groups]
+    keys = list(dict.fromkeys((group.name, group.shape) for group in groups if group.count))
+    named = {(name, len(shape)) for name, shape in keys}
+    for group in groups:
+        if (group.name, group.arity) not in named:  # no graph has a factor of it
+            named.add((group.name, group.arity))
+            keys.append((group.name, group.shape))
     shapes_of: dict[str, int] = {}
     for name, _ in keys:
         shapes_of[name] = shapes_of.get(name, 0) + 1
@@ -115,6 +164,25 @@ def _union_names(graphs: Sequence[FactorGraph]) -> dict[tuple[str, tuple[int, ..
             taken.add(new)
             names[name, shape] = new
     return names
+
+
+def _name_in(names: dict[tuple[str, tuple[int, ...]], str], group: Group) -> str:
+    """The name of ``group`` in the union; one without factors may go with those of any shape."""
+    if (group.name, group.shape) in names:
+        return names[group.name, group.shape]
+    return next(new for (name, shape), new in names.items() if name == group.name and len(shape) == group.arity)
+
+
+def _rows_of(table: Any, where: slice, group: Group) -> Any:
+    rows = table[where]
+    return rows if group.count else rows.reshape((0, *group.shape))
+
+
+def _shifted(scopes: Sequence[Integers], starts: Integers) -> Integers:
+    """Scopes of the parts one after another, each with its start added."""
+    shifted: Integers = np.concatenate(scopes)
+    shifted += np.repeat(starts, [len(piece) for piece in scopes])[:, None]
+    return shifted
 
 
 def _apart(name: str, names: dict[tuple[str, tuple[int, ...]], str]) -> str:

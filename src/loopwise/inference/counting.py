@@ -170,10 +170,11 @@ class Given(Counting):
 class SpanningTrees(Counting):
     r"""Edge appearance probabilities of spanning trees; a valid TRW bound on any graph.
 
-    Pairwise graphs of up to ``exact_limit`` variables: :math:`\rho_e` is the effective resistance of the edge (the
-    uniform spanning tree). Larger ones: the average over random-weight minimum spanning trees, continued until every
-    edge has appeared. Parallel edges share their pair's probability. With factors of arity above 2 there are no
-    spanning trees: :math:`c_\alpha = \min_{i\in\alpha} 1/d_i`, which keeps every :math:`c_i \ge 0` (Shearer's bound).
+    Connected parts of pairwise graphs with up to ``exact_limit`` variables: :math:`\rho_e` is the effective resistance
+    of the edge (the uniform spanning tree). Larger ones: the average over random-weight minimum spanning trees,
+    continued until every edge has appeared. Parallel edges share their pair's probability. With factors of arity above
+    2 there are no spanning trees: :math:`c_\alpha = \min_{i\in\alpha} 1/d_i`, which keeps every :math:`c_i \ge 0`
+    (Shearer's bound).
     """
 
     exact_limit: int = 2000
@@ -188,11 +189,21 @@ class SpanningTrees(Counting):
             return CountingNumbers(least, np.ones(graph.variables))
         ends = layout.edge_variable.reshape(-1, 2)
         pairs, place, copies = _distinct_pairs(ends)
-        if graph.variables <= self.exact_limit:
-            rho = effective_resistance(graph.variables, pairs)
-        else:
-            rho = _sampled_appearance(graph.variables, pairs, self.trees, self.seed)
+        component, _ = layout.components
+        rho = np.ones(len(pairs))
+        for rows in _same(component[pairs[:, 0]]):  # each by itself: parts of a union keep what they have alone
+            rho[rows] = self._appearance(pairs[rows])
         return CountingNumbers(rho[place] / copies[place], np.ones(graph.variables))
+
+    def _appearance(self, pairs: NDArray[np.int64]) -> Floats:
+        """Probabilities of the edges of one component."""
+        members, local = np.unique(pairs, return_inverse=True)
+        if len(pairs) < len(members):
+            return np.ones(len(pairs))  # a tree
+        local = local.reshape(pairs.shape)
+        if len(members) <= self.exact_limit:
+            return effective_resistance(len(members), local)
+        return _sampled_appearance(len(members), local, self.trees, self.seed)
 
 
 @dataclass(frozen=True)
@@ -230,6 +241,12 @@ def effective_resistance(variables: int, pairs: NDArray[np.int64]) -> Floats:
     rho: Floats = diagonal[pairs[:, 0]] + diagonal[pairs[:, 1]] - 2 * inverse[pairs[:, 0], pairs[:, 1]]
     rho[rho > 1 - 1e-9] = 1.0  # a bridge is in every tree: rounding must not make a tree look loopy
     return np.maximum(rho, 1e-12)
+
+
+def _same(labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The places of each label."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if len(order) else []
 
 
 def _distinct_pairs(ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

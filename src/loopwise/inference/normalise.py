@@ -48,11 +48,11 @@ def factor_softmax(member: MessageGroup, table: Tensor, to_factors: Tensor) -> T
     ``[examples, slots]``."""
     group = member.group
     block = to_factors[:, member.slot_start : member.slot_start + group.count * member.width]
-    parts = torch.split(block.reshape(-1, group.count, member.width), list(group.shape), dim=-1)
+    parts = torch.split(block.reshape(len(to_factors), group.count, member.width), list(group.shape), dim=-1)
     joint = table.reshape(*table.shape[:-1], *group.shape)
     for position, part in enumerate(parts):
         alone = [size if axis == position else 1 for axis, size in enumerate(group.shape)]
-        joint = joint + part.reshape(-1, group.count, *alone)
+        joint = joint + part.reshape(len(to_factors), group.count, *alone)
     return joint.flatten(-group.arity).softmax(-1)
 
 

@@ -1,5 +1,6 @@
 """Learning: examples and roles, systems, their training, their evaluation and their files."""
 
+from loopwise.learn.batching import TotalSize
 from loopwise.learn.evaluate import evaluate, risk, score_examples
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
@@ -8,6 +9,7 @@ from loopwise.learn.sampling import sample_examples, thirds
 from loopwise.learn.stages import Stage, hybrid, staged
 from loopwise.learn.sweep import sweep
 from loopwise.learn.system import System
+from loopwise.learn.template_examples import TemplateExamples
 from loopwise.learn.training import TrainingError
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "History",
     "Stage",
     "System",
+    "TemplateExamples",
+    "TotalSize",
     "TrainingError",
     "evaluate",
     "fit",

@@ -1,9 +1,11 @@
 """Which examples go together: batches in order or shuffled, of one pattern of evidence if asked for.
 
-In: how many examples, or their patterns. Out: index arrays. Stage: learning.
+In: how many examples, their sizes, their patterns. Out: index arrays. Stage: learning.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,24 +14,64 @@ from numpy.typing import NDArray
 from loopwise.graph.factor_graph import Integers
 
 
+@dataclass(frozen=True)
+class TotalSize:
+    """Batches of about equal work: as many examples as have together at most ``numbers`` numbers.
+
+    An example counts one for each value of each variable and one for each value of each message, which is what
+    inference keeps of it. A larger example is a batch of its own.
+
+    >>> import loopwise as lw
+    >>> examples = lw.Examples.of(lw.chain(3), [[0, 1, 1]] * 5, [lw.Role.OUTPUT] * 3)  # 6 values, 8 of messages
+    >>> [len(part) for part in examples.batches(lw.TotalSize(30))]
+    [2, 2, 1]
+    """
+
+    numbers: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.numbers, bool) or not isinstance(self.numbers, int) or self.numbers < 1:
+            raise ValueError(f"the total size of a batch must be a whole number of at least 1, not {self.numbers!r}")
+
+
+BatchSize = int | TotalSize  # so many examples, or examples of so much
+
+
 def batch_indices(
-    count: int, size: int, generator: torch.Generator | None = None, patterns: NDArray[np.bool_] | None = None
+    count: int,
+    size: BatchSize,
+    generator: torch.Generator | None = None,
+    patterns: NDArray[np.bool_] | None = None,
+    sizes: Integers | None = None,
 ) -> list[Integers]:
-    """Batches of at most ``size`` examples that together hold each of ``count`` once.
+    """Batches of at most ``size`` that together hold each of ``count`` examples once; a total is of their ``sizes``.
 
     ``generator`` shuffles the examples, and the batches too where ``patterns`` (bool ``[count, ...]``, a row an
     example) keeps examples of different patterns apart. Time: O(count log count).
     """
-    if size < 1:
+    if isinstance(size, int) and size < 1:
         raise ValueError(f"a batch must have at least 1 example, not {size}")
     order = np.arange(count) if generator is None else torch.randperm(count, generator=generator).numpy()
     if patterns is None:
-        return [order[start : start + size] for start in range(0, count, size)]
+        return _cut(order, sizes, size)
     groups = pattern_groups(patterns[order])
-    batches = [order[group[start : start + size]] for group in groups for start in range(0, len(group), size)]
+    batches = [batch for group in groups for batch in _cut(order[group], sizes, size)]
     if generator is None or len(groups) == 1:
         return batches
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _cut(order: Integers, sizes: Integers | None, size: BatchSize) -> list[Integers]:
+    """Examples in this order, a batch as long as the next one fits."""
+    if isinstance(size, int):
+        return [order[start : start + size] for start in range(0, len(order), size)]
+    filled = np.concatenate([[0], np.cumsum(np.ones(len(order)) if sizes is None else sizes[order])])
+    batches, start = [], 0
+    while start < len(order):
+        end = int(np.searchsorted(filled, filled[start] + size.numbers, side="right")) - 1
+        batches.append(order[start : max(end, start + 1)])
+        start = max(end, start + 1)
+    return batches
 
 
 def pattern_groups(patterns: NDArray[np.bool_]) -> list[Integers]:

@@ -24,8 +24,9 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.learn.container import read_container, write_container
-from loopwise.learn.examples import Examples
 from loopwise.learn.fields import DAMAGE
+from loopwise.learn.template_examples import Corpus
+from loopwise.potentials.template import Template
 
 KIND = "checkpoint"
 
@@ -136,11 +137,16 @@ def describe_graph(graph: FactorGraph) -> str:
     return f"{graph!r} (checksum {checksum(*arrays)})"
 
 
-def describe_examples(examples: Examples | None) -> str:
-    """Examples for comparison: how many, and a checksum of their values and roles."""
+def describe_template(template: Template) -> str:
+    """A template for comparison: its class, and the options that it says."""
+    return f"{type(template).__name__} {identify(template.options())}"
+
+
+def describe_examples(examples: Corpus | None) -> str:
+    """Examples for comparison: how many, and a checksum of their values and roles (and of graphs of their own)."""
     if examples is None:
         return "none"
-    return f"{len(examples)} examples (checksum {checksum(examples.values, examples.roles)})"
+    return f"{len(examples)} examples (checksum {checksum(*examples.arrays())})"
 
 
 def checksum(*arrays: np.ndarray) -> str:

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
-from loopwise.learn.examples import Examples
-from loopwise.learn.system import CHUNK, System, answering
+from loopwise.learn.batching import BatchSize
+from loopwise.learn.system import Given, System, answering, naming_the_example
+from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective
 from loopwise.loss.reduction import Each
@@ -24,67 +25,86 @@ from loopwise.loss.reduction import Each
 Goal = Measure | Objective
 
 
-def risk(system: System, examples: Examples, goal: Goal, *, step: int | None = None) -> Tensor:
+def risk(system: System, examples: Given, goal: Goal, *, step: int | None = None) -> Tensor:
     """What training minimises on one batch, a scalar with gradient: ``goal`` of the soft decision, or the objective.
 
     ``step`` is where schedules of the decoder stand.
     """
+    part = system.examples(examples)
     if isinstance(goal, Objective):
-        return goal(system.inference, system.graph, system.tables(examples), examples.evidence)
-    return goal(system(examples, step=step), examples.targets)
+        return objective_values(system, part, goal).sum() / len(part)
+    return goal(part.by_example(system(part, step=step)), part.targets)
+
+
+def objective_values(system: System, part: Corpus, goal: Objective) -> Tensor:
+    """The objective of each example of ``part``; of a union of examples, their total."""
+    with naming_the_example(part, lambda single: objective_values(system, single, goal)):
+        return goal.per_example(system.inference, part.graph, system.tables(part), part.evidence)
 
 
 @overload
 def evaluate(
-    system: System, examples: Examples, measure: Goal, *, batch: int = ..., by_pattern: bool = ...
+    system: System, examples: Given, measure: Goal, *, batch: BatchSize | None = ..., by_pattern: bool = ...
 ) -> float: ...
 
 
 @overload
 def evaluate(
-    system: System, examples: Examples, measure: Mapping[str, Goal], *, batch: int = ..., by_pattern: bool = ...
+    system: System,
+    examples: Given,
+    measure: Mapping[str, Goal],
+    *,
+    batch: BatchSize | None = ...,
+    by_pattern: bool = ...,
 ) -> dict[str, float]: ...
 
 
 @overload
 def evaluate(
-    system: System, examples: Examples, measure: Sequence[Goal], *, batch: int = ..., by_pattern: bool = ...
+    system: System, examples: Given, measure: Sequence[Goal], *, batch: BatchSize | None = ..., by_pattern: bool = ...
 ) -> list[float]: ...
 
 
 def evaluate(
     system: System,
-    examples: Examples,
+    examples: Given,
     measure: Goal | Mapping[str, Goal] | Sequence[Goal],
     *,
-    batch: int = CHUNK,
+    batch: BatchSize | None = None,
     by_pattern: bool = True,
 ) -> float | dict[str, float] | list[float]:
     """``measure`` of the hard decisions of ``system``, or an objective's mean: what is reported at test time.
 
     A mapping or a list of measures gives as many numbers; inference is run once for all measures of decisions.
-    ``batch`` examples go at a time; ``by_pattern`` as for :meth:`Examples.batches`, so that the number does not depend
-    on how examples are cut.
+    ``batch`` examples (or a :class:`~loopwise.TotalSize` of them) go at a time; ``by_pattern`` as for
+    :meth:`Examples.batches`, so that the number does not depend on how examples are cut.
     """
     if isinstance(measure, Mapping):
         values = evaluate(system, examples, list(measure.values()), batch=batch, by_pattern=by_pattern)
         return dict(zip(measure, values, strict=True))
     goals = list(measure) if isinstance(measure, Sequence) else [measure]
-    found = _statistics(system, examples, goals, batch, by_pattern)
-    values = [_number(goal, rows) for goal, rows in zip(goals, found, strict=True)]
+    corpus = system.examples(examples)
+    found = _statistics(system, corpus, goals, batch, by_pattern)
+    values = [_number(goal, rows, len(corpus)) for goal, rows in zip(goals, found, strict=True)]
     return values if isinstance(measure, Sequence) else values[0]
 
 
 def score_examples(
-    system: System, examples: Examples, measure: Goal, *, batch: int = CHUNK, by_pattern: bool = True
+    system: System, examples: Given, measure: Goal, *, batch: BatchSize | None = None, by_pattern: bool = True
 ) -> Tensor:
-    """``measure`` of each example, ``[examples]``, for paired tests; 0 where nothing is scored."""
-    (rows,) = _statistics(system, examples, [measure], batch, by_pattern)
+    """``measure`` of each example, ``[examples]``, for paired tests; 0 where nothing is scored.
+
+    An objective of examples of a template goes one example at a time: of a union only the sum is known.
+    """
+    corpus = system.examples(examples)
+    if isinstance(measure, Objective) and isinstance(corpus, TemplateExamples):
+        batch = 1
+    (rows,) = _statistics(system, corpus, [measure], batch, by_pattern)
     return rows if isinstance(measure, Objective) else Each()(measure, rows)
 
 
-def _number(goal: Goal, rows: Tensor) -> float:
-    value = rows.mean() if isinstance(goal, Objective) else goal.combine(rows)
+def _number(goal: Goal, rows: Tensor, count: int) -> float:
+    value = rows.sum() / count if isinstance(goal, Objective) else goal.combine(rows)
     if value.ndim:
         raise ValueError(
             f"{type(goal).__name__} with reduction=Each() is a number for each example: call lw.score_examples instead"
@@ -93,14 +113,16 @@ def _number(goal: Goal, rows: Tensor) -> float:
 
 
 def _statistics(
-    system: System, examples: Examples, goals: Sequence[Goal], batch: int, by_pattern: bool
+    system: System, examples: Corpus, goals: Sequence[Goal], batch: BatchSize | None, by_pattern: bool
 ) -> list[Tensor]:
-    """Of each measure its statistics ``[examples, columns]``, of each objective its values ``[examples]``."""
+    """Of each measure its statistics ``[examples, columns]``, of each objective its values ``[examples]``; of unions of
+    examples their totals."""
     for goal in goals:
         if not isinstance(goal, Measure | Objective):
             raise ValueError(f"{goal!r} is no measure; use one of lw.loss or lw.metric, such as lw.loss.MSE()")
     if not len(examples):
         raise ValueError("there are no examples to evaluate on; give at least one")
+    batch = examples.usual_chunk if batch is None else batch
     found: list[list[Tensor]] = [[] for _ in goals]
     measures = {place: goal for place, goal in enumerate(goals) if isinstance(goal, Measure)}
     objectives = {place: goal for place, goal in enumerate(goals) if isinstance(goal, Objective)}
@@ -124,9 +146,9 @@ def _statistics(
     return [rows[0] for rows in found]
 
 
-def _measured(system: System, part: Examples, measures: Mapping[int, Measure]) -> Iterator[tuple[int, Tensor]]:
+def _measured(system: System, part: Corpus, measures: Mapping[int, Measure]) -> Iterator[tuple[int, Tensor]]:
     """Statistics of a part; where nothing of it is scored, without inference."""
-    decision = system.decide(part) if part.scored else None
+    decision = part.by_example(system.decide(part)) if part.scored else None
     for place, measure in measures.items():
         if decision is None:
             yield place, torch.zeros(len(part), measure.columns, dtype=torch.float64)
@@ -134,23 +156,26 @@ def _measured(system: System, part: Examples, measures: Mapping[int, Measure]) -
             yield place, measure.statistics(decision, part.targets).to("cpu", torch.float64)
 
 
-def _objective(system: System, part: Examples, objective: Objective, whole: Examples) -> Tensor:
+def _objective(system: System, part: Corpus, objective: Objective, whole: Corpus) -> Tensor:
     """Values of a part. Where nothing is scored there is no likelihood, and its share of the mean is 0; an error only
     if that is so in the ``whole``."""
     if _scored_by(objective, whole) and not _scored_by(objective, part):
         return torch.zeros(len(part), dtype=torch.float64)
-    values = objective.per_example(system.inference, system.graph, system.tables(part), part.evidence)
-    return values.to("cpu", torch.float64)
+    return objective_values(system, part, objective).to("cpu", torch.float64).reshape(-1)
 
 
-def _scored_by(objective: Objective, examples: Examples) -> bool:
-    """Whether there is an output; a joint likelihood scores inputs as well."""
-    roles = (Role.INPUT, Role.OUTPUT) if getattr(objective, "joint", False) else (Role.OUTPUT,)
-    return bool(np.isin(examples.known_roles, roles).any())
+def scored_roles(objective: Objective) -> tuple[Role, ...]:
+    """Outputs; a joint likelihood scores inputs as well."""
+    return (Role.INPUT, Role.OUTPUT) if getattr(objective, "joint", False) else (Role.OUTPUT,)
+
+
+def _scored_by(objective: Objective, examples: Corpus) -> bool:
+    return bool(examples.having(scored_roles(objective)).any())
 
 
 def _sort(found: list[list[Tensor]], places: Iterable[int], order: Sequence[Integers]) -> None:
-    """Joins the parts of each of ``places``, back in the order of the examples."""
+    """Joins the parts of each of ``places``, back in the order of the examples where there is a row for each."""
     back = torch.from_numpy(np.argsort(np.concatenate(order), kind="stable"))
     for place in places:
-        found[place] = [torch.cat(found[place]).index_select(0, back)]
+        joined = torch.cat(found[place])
+        found[place] = [joined.index_select(0, back) if len(joined) == len(back) else joined]

@@ -13,18 +13,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
 
+from loopwise.decode.base import Decoder
 from loopwise.formats.quoting import quoted
 from loopwise.formats.table import DataTable
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.learn.batching import batch_indices, pattern_groups
+from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.decision import Decision, Distributions
+from loopwise.learn.batching import BatchSize, batch_indices, pattern_groups
 from loopwise.loss.targets import Targets, TargetsLike
 from loopwise.potentials.features import Features
+from loopwise.potentials.template import graph_size
 
 Index = int | slice | Sequence[int] | np.ndarray | Tensor
+
+STEP = 32  # examples a step of training
+CHUNK = 512  # examples at once where no gradient is kept: lanes are full, and memory stays small
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +135,7 @@ class Examples:
 
     def __getitem__(self, index: Index) -> Examples:
         """Some of the examples; one number gives examples that are only one."""
-        rows = _rows(index, len(self))
+        rows = example_rows(index, len(self))
         targets = _part_of_targets(self.targets, rows) if self.scored else None
         inputs = {name: _part(value, rows) for name, value in self.inputs.items()}
         return Examples(self.graph, self.values[rows], self.roles[rows], inputs, targets)
@@ -138,37 +145,93 @@ class Examples:
 
     def batches(
         self,
-        size: int,
+        size: BatchSize,
         generator: torch.Generator | None = None,
         *,
-        by_pattern: bool = False,
+        by_pattern: bool | None = False,
         clamped: Iterable[Role] = (Role.INPUT,),
     ) -> Iterator[Examples]:
-        """Parts of at most ``size`` examples that together hold each once; ``generator`` shuffles.
+        """Parts of at most ``size`` examples (or of a :class:`~loopwise.TotalSize`) that together hold each once;
+        ``generator`` shuffles.
 
         ``by_pattern``: the same variables are observed in all examples of a part. Inference then slices them away,
         which is faster, and an example's beliefs after a fixed number of sweeps do not depend on its neighbours; but
-        patterns with few examples make small parts. ``clamped``: the roles that count as observed (a likelihood also
-        clamps outputs).
+        patterns with few examples make small parts. None: where that leaves full parts. ``clamped``: the roles that
+        count as observed (a likelihood also clamps outputs).
         """
         for rows in self.batch_indices(size, generator, by_pattern=by_pattern, clamped=clamped):
             yield self[rows]
 
     def batch_indices(
         self,
-        size: int,
+        size: BatchSize,
         generator: torch.Generator | None = None,
         *,
-        by_pattern: bool = False,
+        by_pattern: bool | None = False,
         clamped: Iterable[Role] = (Role.INPUT,),
     ) -> list[Integers]:
         """The numbers of the examples of each of :meth:`batches`."""
+        count = size if isinstance(size, int) else max(1, size.numbers // max(1, graph_size(self.graph)))
+        if by_pattern is None:
+            by_pattern = self.count_patterns(clamped) * count <= max(count, len(self))
         patterns = np.isin(self.known_roles, list(clamped)) if by_pattern else None
-        return batch_indices(len(self), size, generator, patterns)
+        return batch_indices(len(self), count, generator, patterns)
 
     def count_patterns(self, clamped: Iterable[Role] = (Role.INPUT,)) -> int:
         """How many different sets of variables are observed, over all examples: what ``by_pattern`` keeps apart."""
         return len(pattern_groups(np.isin(self.known_roles, list(clamped)))) if len(self) else 0
+
+    # --- What systems and training ask of examples of one graph and of many alike ------------------------------------
+
+    @property
+    def usual_step(self) -> BatchSize:
+        """The batch of a training step, unless another is asked for."""
+        return STEP
+
+    @property
+    def usual_chunk(self) -> BatchSize:
+        """What is answered at once, unless another is asked for."""
+        return CHUNK
+
+    def tables(self, potentials: nn.Module) -> dict[str, Any]:
+        """Their log-potentials."""
+        tables: dict[str, Any] = potentials(**self.inputs)
+        return tables
+
+    def decide(self, decoder: Decoder, beliefs: Beliefs) -> Decision:
+        """The decision on their outputs."""
+        return decoder(beliefs, self.outputs)
+
+    def by_example(self, prediction: Distributions) -> Distributions:
+        """A prediction as measures take it beside :attr:`targets`: one row an example."""
+        return prediction
+
+    def assignment(self, decision: Decision) -> Tensor:
+        """The decided values of each example."""
+        return decision.assignment
+
+    def marginals(self, beliefs: Beliefs) -> Tensor:
+        """The beliefs about the variables of each example."""
+        return beliefs.variables
+
+    def in_order(self, pieces: Sequence[Tensor], rows: Sequence[Integers]) -> Tensor:
+        """Answers about ``rows`` of the examples, joined in the order of the examples."""
+        joined = torch.cat(list(pieces))
+        back = torch.from_numpy(np.argsort(np.concatenate(rows), kind="stable")).to(joined.device)
+        return joined.index_select(0, back)
+
+    def having(self, roles: Iterable[Role]) -> NDArray[np.bool_]:
+        """Which examples have a variable of one of ``roles``, ``[count]``."""
+        return np.asarray(np.isin(self.known_roles, list(roles)).any(-1))
+
+    @property
+    def scored_examples(self) -> NDArray[np.bool_]:
+        """In which examples a right answer is known, ``[count]``."""
+        return self.targets.scored.any(-1).numpy() if self.scored else np.zeros(len(self), dtype=np.bool_)
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """What tells these examples from others."""
+        yield from (self.values, self.roles)
 
     @cached_property
     def known_roles(self) -> Integers:
@@ -243,7 +306,7 @@ def checked_roles(graph: FactorGraph, roles: ArrayLike, count: int | None = None
     return array.astype(np.int64)
 
 
-def _rows(index: Index, count: int) -> slice | Integers:
+def example_rows(index: Index, count: int) -> slice | Integers:
     """An index that keeps the axis of examples; slices stay slices, so that parts are views, if torch takes them."""
     if isinstance(index, slice):
         return index if index.step is None or index.step > 0 else np.arange(count)[index].copy()

@@ -12,27 +12,27 @@ import torch
 
 from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.batching import BatchSize
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.examples import Examples
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.optim.smd import SMD
 from loopwise.learn.plan import MakeOptimizer, MakeSchedule, Plan
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.stages import Goals
-from loopwise.learn.system import System
+from loopwise.learn.system import Given, System
 from loopwise.learn.training import Training
 from loopwise.potentials.priors import Prior
 
 
 def fit(
     system: System,
-    examples: Examples,
+    examples: Given,
     goal: Goals,
     *,
     optimizer: MakeOptimizer | torch.optim.Optimizer = SMD,
     epochs: int = 25,
-    batch: int = 32,
-    dev: Examples | None = None,
+    batch: BatchSize | None = None,
+    dev: Given = None,
     measure: Goal | None = None,
     patience: int | None = None,
     seed: int = 0,
@@ -55,6 +55,8 @@ def fit(
 
     Parameters
     ----------
+    examples:
+        :class:`Examples`, or with a template a list of its examples (or :class:`TemplateExamples`).
     goal:
         A loss of the (soft) decisions, a likelihood, or stages: :func:`~loopwise.learn.staged`,
         :func:`~loopwise.learn.hybrid`, or :class:`~loopwise.learn.Stage` objects of your own.
@@ -64,7 +66,9 @@ def fit(
     epochs:
         Passes over the examples at most, those of all stages together.
     batch:
-        Examples a step. Multiples of 32 fill the lanes of the kernels.
+        Examples a step, or a :class:`~loopwise.TotalSize` of them. By default 32, and for examples of a template as
+        many as are as large as 32 of average size. Multiples of 32 fill the lanes of the kernels, where all examples
+        have one graph.
     dev, measure, patience:
         After each epoch ``measure`` (by default the goal) of the hard decisions on ``dev`` is taken, and the weights of
         the best epoch are the ones kept. ``patience``: a stage ends after so many epochs without a new best.

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
+from loopwise.learn.batching import BatchSize, TotalSize
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.examples import Examples
 from loopwise.learn.stages import Goals, Stage, as_stages, check_budget, target
+from loopwise.learn.system import Given
 from loopwise.potentials.priors import Prior
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
@@ -30,8 +31,8 @@ class Plan:
     stages: tuple[Stage, ...]
     optimizer: MakeOptimizer | torch.optim.Optimizer
     epochs: int
-    batch: int
-    dev: Examples | None
+    batch: BatchSize | None  # None: as is usual for the examples
+    dev: Given
     measure: Goal
     patience: int | None
     seed: int
@@ -47,8 +48,8 @@ class Plan:
         goal: Goals,
         optimizer: MakeOptimizer | torch.optim.Optimizer,
         epochs: int,
-        batch: int,
-        dev: Examples | None,
+        batch: BatchSize | None,
+        dev: Given,
         measure: Goal | None,
         patience: int | None,
         seed: int,
@@ -67,7 +68,7 @@ class Plan:
 
     def _check(self) -> None:
         for name, value, least in (
-            ("batch", self.batch, 1),
+            ("batch", None if isinstance(self.batch, TotalSize) else self.batch, 1),
             ("restarts", self.restarts, 1),
             ("seed", self.seed, 0),
             ("patience", self.patience, 1),

@@ -5,6 +5,7 @@ In: a system, a path. Out: weights, graph and vocabulary as tensors and JSON in 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from loopwise.decode.threshold import PerCorpus
-from loopwise.formats.files import PathLike
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, display_name
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.learn.container import read_container, refuse_kind, write_container
@@ -31,8 +33,10 @@ from loopwise.learn.fields import (
 )
 from loopwise.learn.system import System
 from loopwise.potentials.sparse import SparsePotentials
+from loopwise.potentials.template import Template
 
 PARTS = ("potentials", "inference", "decoder")
+NO_GRAPH = FactorGraph([], {})  # of systems with a template: no part of them may be made for one graph
 MOST_STATES = 100_000_000  # values of all variables together: a belief each takes 800 MB
 _ARITIES = ("variables", "length", "tokens")  # options of structured factors that are at most their variables
 
@@ -43,20 +47,65 @@ def save(system: System, path: PathLike) -> None:
     """Writes ``system`` with its graph, weights, options and vocabulary.
 
     The file appears whole or not at all. Only classes that loopwise knows can be saved (:mod:`loopwise.learn.known`):
-    for a module of your own, save its ``state_dict()``.
+    for a module of your own, save its ``state_dict()``. Of a template of your own the weights are saved, the name of
+    its class, and its ``options()``.
     """
     tensors, description = describe_system(system)
     write_container(path, tensors, description)
     logger.debug("system saved to %s", path)
 
 
-def load(path: PathLike) -> System:
-    """The system of a file, on the CPU. Nothing in the file is run: it can only name classes that loopwise knows."""
+def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
+    """The system of a file, on the CPU. Nothing in the file is run: it can only name classes that loopwise knows.
+
+    Parameters
+    ----------
+    template:
+        For a system with a template: its class, which is called with the ``options()`` that were saved, or an object
+        that is made like the saved one; it gets the saved weights.
+
+    Raises
+    ------
+    ValueError
+        Where the file is damaged, or the template is not the one that was saved.
+    """
     tensors, description = read_container(path)
+    if "template" in description:
+        return _load_template(path, Record(description, tensors), template)
+    if template is not None:
+        raise FormatError(display_name(path), None, "the system in the file has no template; leave template out")
     if "graph" not in description and ("app" in description or "kind" in description):
         raise refuse_kind(path, description, "System")
     try:
         return build_system(Record(description, tensors))
+    except DAMAGE as problem:
+        raise damaged(path, "system", problem) from None
+
+
+def _load_template(path: PathLike, told: Record, given: Template | type[Template] | None) -> System:
+    """A system with the template that the user gives."""
+    try:
+        saved = told.record("template")
+        name, options = saved.text("class"), saved.record("options").values
+    except DAMAGE as problem:
+        raise damaged(path, "system", problem) from None
+    mine = given.__name__ if isinstance(given, type) else type(given).__name__
+    if given is None or mine != name:
+        found = "none is given" if given is None else f"{mine} is given"
+        raise FormatError(
+            display_name(path),
+            None,
+            f"the system in the file has the template {name}, and {found}: give its class, or an object of it, as "
+            f"template={name}",
+        )
+    try:
+        template = given(**options) if isinstance(given, type) else given
+    except (TypeError, ValueError) as problem:
+        raise FormatError(
+            display_name(path), None, f"{name} cannot be made of the options that were saved with it: {problem}"
+        ) from None
+    try:
+        return build_template_system(told, template)
     except DAMAGE as problem:
         raise damaged(path, "system", problem) from None
 
@@ -67,12 +116,10 @@ def describe_system(system: System) -> tuple[dict[str, Tensor], dict[str, Any]]:
     names: dict[int, str] = {}
     for name, tensor in state.items():
         names.setdefault(id(tensor), name)
+    if isinstance(system.potentials, Template):
+        return _describe_template_system(system, system.potentials, state, names)
     describer = Describer(system.graph, names)
-    parts = {
-        "potentials": describer.describe(system.potentials, "potentials"),
-        "inference": describer.describe(system.inference, "inference"),
-        "decoder": describer.describe(system.decoder, "decoder"),
-    }
+    parts = {name: describer.describe(getattr(system, name), name) for name in PARTS}
     structure, graph = _describe_graph(system.graph, describer)
     description: dict[str, Any] = {"graph": graph, "system": parts, "state": list(state)}
     if system.vocabulary is not None:
@@ -81,6 +128,31 @@ def describe_system(system: System) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if system.roles is not None:
         description["roles"] = system.roles.tolist()
     return {**structure, **describer.tensors, **state}, description
+
+
+def _describe_template_system(
+    system: System, template: Template, state: dict[str, Tensor], names: dict[int, str]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The same of a system with a template, whose graphs are not saved: the template makes them again."""
+    options = dict(template.options())
+    try:
+        kept = json.loads(json.dumps(options, allow_nan=False))
+    except (TypeError, ValueError) as problem:
+        raise ValueError(
+            f"the options() of {type(template).__name__} cannot be saved as JSON ({problem}); give texts, numbers, "
+            "lists and mappings of these"
+        ) from None
+    describer = Describer(NO_GRAPH, names)
+    parts = {name: describer.describe(getattr(system, name), name) for name in PARTS[1:]}
+    described = {"class": type(template).__name__, "options": kept}
+    return {**describer.tensors, **state}, {"template": described, "system": parts, "state": list(state)}
+
+
+def build_template_system(told: Record, template: Template) -> System:
+    """The system that a file describes, with this template, which gets its weights."""
+    builder, given = Builder(NO_GRAPH, told.tensors), told.record("system")
+    parts = {name: builder.build(given.raw(name), given.name(name)) for name in PARTS[1:]}
+    return _with_weights(System(template, **parts), _state(told))
 
 
 def build_system(told: Record) -> System:
@@ -93,12 +165,22 @@ def build_system(told: Record) -> System:
     roles = told.items("roles", Record.whole) if "roles" in told else None
     system = System(**parts, graph=graph, vocabulary=_vocabulary(told), roles=roles)
     _check_positive(system)
+    return _with_weights(system, state)
+
+
+def _with_weights(system: System, state: dict[str, Tensor]) -> System:
+    """``system`` with the weights of a file, checked."""
     wanted = system.state_dict()
     if set(state) != set(wanted):
         raise FieldError("state", f"lists {shown(sorted(state))}, but there are weights {shown(sorted(wanted))}")
     check_shapes({name: tensor.shape for name, tensor in wanted.items()}, state)
     unset = {f"{name}.kappa" for name, module in system.named_modules() if isinstance(module, PerCorpus)}
-    check_weights({name: tensor for name, tensor in state.items() if name not in _tables(state)}, unset=unset)
+    whole = [name for name, tensor in wanted.items() if not tensor.is_floating_point()]  # buffers of a template
+    for name in whole:
+        if state[name].dtype != wanted[name].dtype:
+            raise FieldError(name, f"must be a tensor of {wanted[name].dtype}, not of {state[name].dtype}")
+    skipped = {*_tables(state), *whole}
+    check_weights({name: tensor for name, tensor in state.items() if name not in skipped}, unset=unset)
     system.load_state_dict(state)
     return system
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from loopwise.graph.evidence import Role
-from loopwise.learn.examples import Examples
 from loopwise.learn.system import System
+from loopwise.learn.template_examples import Corpus
 
 SCALE = 0.1  # of random starts, if no other is asked for: small beside the standard normal tables of the study
 
@@ -26,7 +26,7 @@ def generator(seed: int, restart: int, purpose: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(words[0]) << 31 | int(words[1]) >> 1)
 
 
-def start_scale(system: System, examples: Examples, wish: float | None, restarts: int) -> float | None:
+def start_scale(system: System, examples: Corpus, wish: float | None, restarts: int) -> float | None:
     """The scale of random starts; None: the weights stay as they are.
 
     Without a wish they stay, unless all are 0 while variables are hidden or missing: that is a saddle, from which
@@ -35,7 +35,7 @@ def start_scale(system: System, examples: Examples, wish: float | None, restarts
     if wish is not None:
         return wish
     blank = not any(bool(param.detach().any()) for param in trained_potentials(system))
-    unseen = bool(np.isin(examples.known_roles, (Role.HIDDEN, Role.MISSING)).any())
+    unseen = bool(examples.having((Role.HIDDEN, Role.MISSING)).any())
     if restarts > 1 and not blank:
         raise ValueError(
             f"restarts begin at random weights, so those of the system would be lost: give their scale, start={SCALE}, "

@@ -5,9 +5,9 @@ In: the three parts. Out: :class:`System`. Stage: learning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -23,19 +23,25 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
+from loopwise.learn.batching import BatchSize
+from loopwise.learn.examples import CHUNK as CHUNK
 from loopwise.learn.examples import Examples, checked_roles, count_rows
 from loopwise.learn.settings import Settings
+from loopwise.learn.template_examples import Corpus, TemplateExamples
+from loopwise.notices import ImpossibleError
+from loopwise.potentials.template import Template
 
-CHUNK = 512  # examples at once where no gradient is kept: lanes are full, and memory stays small
-
-Given = Examples | EvidenceLike
+OneGraph = Examples | EvidenceLike
+Many = TemplateExamples | Sequence[Any]  # examples of a template, each with a graph of its own
+Given = OneGraph | Many
 Inputs = Mapping[str, Any]
 
 
 class System(nn.Module):
     """What is trained, saved, loaded and deployed: potentials, then inference, then a decoder.
 
-    ``potentials``: a module whose ``forward(**inputs)`` gives log-potentials for its ``graph`` (or give the graph).
+    ``potentials``: a module whose ``forward(**inputs)`` gives log-potentials for its ``graph`` (or give the graph), or
+    a :class:`~loopwise.Template`, whose examples each have a graph of their own.
     ``inference``: how beliefs are computed, with its budget. ``decoder``: how they become decisions, by default the
     beliefs themselves. Parameters in the options of the last two (``lw.BP(damping=torch.nn.Parameter(...))``, a trained
     temperature) are parameters of the system. ``vocabulary``: what variables and values are called, if they have names.
@@ -43,7 +49,8 @@ class System(nn.Module):
     observed is an output); both are saved with the system.
 
     Wherever ``given`` is asked for, give :class:`Examples` (with their inputs) or evidence as inference takes it; then
-    ``inputs`` are the potentials' arguments by name.
+    ``inputs`` are the potentials' arguments by name. With a template, give a list of its examples, or
+    :class:`TemplateExamples`: beliefs and decisions are those of the union of their graphs, predictions a list.
 
     >>> import loopwise as lw
     >>> system = System(lw.TablePotentials.random(lw.chain(3), seed=0), lw.BP(), lw.decode.Max())
@@ -67,12 +74,16 @@ class System(nn.Module):
         super().__init__()
         _check_kind("potentials", potentials, nn.Module, "a torch module, such as lw.TablePotentials(graph)")
         _check_kind("inference", inference, Inference, "an inference method, such as lw.BP()")
-        self.graph = graph_of(potentials) if graph is None else graph
+        if isinstance(potentials, Template):
+            _check_no_graph(potentials, graph=graph, vocabulary=vocabulary, roles=roles)
+            self._graph = None
+        else:
+            self._graph = graph_of(potentials) if graph is None else graph
         self.potentials = potentials
         self.inference = inference
         self.decoder = Identity() if decoder is None else decoder
         _check_kind("decoder", self.decoder, Decoder, "a decoder, such as lw.decode.Max()")
-        self.vocabulary = _checked_vocabulary(vocabulary, self.graph)
+        self.vocabulary = None if vocabulary is None else _checked_vocabulary(vocabulary, self.graph)
         self.roles = None if roles is None else checked_roles(self.graph, roles)
         options: dict[str, object] = {"inference": inference}
         if not isinstance(self.decoder, nn.Module):  # a decoder that is a module has brought its parameters itself
@@ -80,50 +91,118 @@ class System(nn.Module):
         self.settings = Settings(**options)
 
     def extra_repr(self) -> str:
-        return f"{self.graph!r}, inference={self.inference!r}"
+        graph = "" if self._graph is None else f"{self._graph!r}, "
+        return f"{graph}inference={self.inference!r}"
+
+    @property
+    def graph(self) -> FactorGraph:
+        """The graph that all examples have; a ValueError where they come from a template."""
+        if self._graph is None:
+            raise ValueError(
+                f"examples of {type(self.potentials).__name__} have a graph each, and this needs one for all; make the "
+                "system of potentials that have a graph"
+            )
+        return self._graph
+
+    def examples(self, given: Given) -> Corpus:
+        """``given`` as training and evaluation take it: :class:`Examples`, or :class:`TemplateExamples` of a list."""
+        part = self._corpus(given)
+        if part is None:
+            raise ValueError(f"examples are wanted, not {type(given).__name__}; make them by lw.Examples.of")
+        return part
 
     def tables(self, given: Given = None, *, inputs: Inputs | None = None) -> dict[str, Tensor]:
         """Log-potentials, ``{group: [*batch, factors, *shape]}``."""
-        arguments = given.inputs if isinstance(given, Examples) else inputs or {}
-        tables: dict[str, Tensor] = self.potentials(**arguments)
+        part = self._corpus(given)
+        if part is not None:
+            return part.tables(self.potentials)
+        tables: dict[str, Tensor] = self.potentials(**(inputs or {}))
         return tables
 
     def beliefs(self, given: Given = None, *, inputs: Inputs | None = None) -> Beliefs:
         """Beliefs given the inputs of examples, or given evidence; differentiable."""
-        evidence = self._checked(given).evidence if isinstance(given, Examples) else given
-        return self.inference(self.graph, self.tables(given, inputs=inputs), evidence)
+        part = self._corpus(given)
+        if part is None:
+            return self.inference(self.graph, self.tables(given, inputs=inputs), given)  # type: ignore[arg-type]
+        with naming_the_example(part, self.beliefs):
+            return self.inference(part.graph, self.tables(part), part.evidence)
 
     def forward(self, given: Given = None, *, inputs: Inputs | None = None, step: int | None = None) -> Decision:
         """The soft decision, for training; ``step`` is where schedules of temperatures stand."""
         decoder = self.decoder if step is None else self.decoder.at(step)
-        return decoder.soft()(self.beliefs(given, inputs=inputs), self._outputs(given))
+        return self._decided(decoder.soft(), given, inputs)
 
     def decide(self, given: Given = None, *, inputs: Inputs | None = None) -> Decision:
         """The hard decision, for testing: all at once, without gradients."""
         with answering(self):
-            return self.decoder.hard()(self.beliefs(given, inputs=inputs), self._outputs(given))
+            return self._decided(self.decoder.hard(), given, inputs)
+
+    @overload
+    def predict(
+        self,
+        given: OneGraph = ...,
+        *,
+        inputs: Inputs | None = ...,
+        batch: BatchSize | None = ...,
+        by_pattern: bool = ...,
+    ) -> Tensor: ...
+
+    @overload
+    def predict(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
 
     def predict(
-        self, given: Given = None, *, inputs: Inputs | None = None, batch: int = CHUNK, by_pattern: bool = True
-    ) -> Tensor:
-        """Decided values, int64 ``[*batch, variables]``; observed variables keep theirs.
+        self,
+        given: Given = None,
+        *,
+        inputs: Inputs | None = None,
+        batch: BatchSize | None = None,
+        by_pattern: bool = True,
+    ) -> Tensor | list[Tensor]:
+        """Decided values, int64 ``[*batch, variables]``; observed variables keep theirs. Of examples of a template a
+        list, ``[variables]`` each.
 
-        Goes ``batch`` examples at a time; ``by_pattern`` as for :meth:`Examples.batches`: an example's answer then does
-        not depend on which others are asked for.
+        Goes ``batch`` examples (or a :class:`~loopwise.TotalSize` of them) at a time; ``by_pattern`` as for
+        :meth:`Examples.batches`: an example's answer then does not depend on which others are asked for.
         """
-        return self._in_chunks(given, inputs, batch, by_pattern, lambda part: self.decide(part).assignment)
+        found: Tensor | list[Tensor] = self._in_chunks(
+            given, inputs, batch, by_pattern, lambda part: part.assignment(self.decide(part))
+        )
+        return found
+
+    @overload
+    def predict_marginals(
+        self,
+        given: OneGraph = ...,
+        *,
+        inputs: Inputs | None = ...,
+        batch: BatchSize | None = ...,
+        by_pattern: bool = ...,
+    ) -> Tensor: ...
+
+    @overload
+    def predict_marginals(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
 
     def predict_marginals(
-        self, given: Given = None, *, inputs: Inputs | None = None, batch: int = CHUNK, by_pattern: bool = True
-    ) -> Tensor:
-        """Beliefs about each variable, ``[*batch, variables, largest cardinality]``, padded with zeros."""
-        return self._in_chunks(given, inputs, batch, by_pattern, lambda part: self.beliefs(part).variables)
+        self,
+        given: Given = None,
+        *,
+        inputs: Inputs | None = None,
+        batch: BatchSize | None = None,
+        by_pattern: bool = True,
+    ) -> Tensor | list[Tensor]:
+        """Beliefs about each variable, ``[*batch, variables, largest cardinality]``, padded with zeros; of examples of
+        a template a list, ``[variables, largest cardinality of the example]`` each."""
+        found: Tensor | list[Tensor] = self._in_chunks(
+            given, inputs, batch, by_pattern, lambda part: part.marginals(self.beliefs(part))
+        )
+        return found
 
-    def refresh(self, examples: Examples, *, batch: int = CHUNK, by_pattern: bool = True) -> None:
+    def refresh(self, examples: Given, *, batch: BatchSize | None = None, by_pattern: bool = True) -> None:
         """Shows the decoder a corpus, once an epoch, if it needs to see one (a corpus threshold)."""
         if not self.decoder.needs_refresh:
             return
-        parts = self._checked(examples).batches(batch, by_pattern=by_pattern)
+        corpus = self.examples(examples)
+        parts = corpus.batches(corpus.usual_chunk if batch is None else batch, by_pattern=by_pattern)
         with answering(self):
             self.decoder.refresh((self.beliefs(part), part.outputs) for part in parts)
 
@@ -134,24 +213,55 @@ class System(nn.Module):
         save(self, path)
 
     @staticmethod
-    def load(path: PathLike) -> System:
-        """The system that :meth:`save` wrote. Nothing in the file is run; see :func:`loopwise.learn.saving.load`."""
+    def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
+        """The system that :meth:`save` wrote. Nothing in the file is run; a template of your own is given here, as its
+        class or as an object: see :func:`loopwise.learn.saving.load`."""
         from loopwise.learn.saving import load
 
-        return load(path)
+        return load(path, template=template)
 
     def _in_chunks(
-        self, given: Given, inputs: Inputs | None, batch: int, by_pattern: bool, answer: Callable[[Examples], Tensor]
-    ) -> Tensor:
-        examples, shape = as_examples(self.graph, given, inputs or {}, self.roles)
-        rows = self._checked(examples).batch_indices(batch, by_pattern=by_pattern)
+        self,
+        given: Given,
+        inputs: Inputs | None,
+        batch: BatchSize | None,
+        by_pattern: bool,
+        answer: Callable[[Any], Any],
+    ) -> Any:
+        examples, shape = self._corpus(given), None
+        if examples is None:
+            examples, shape = as_examples(self.graph, given, inputs or {}, self.roles)  # type: ignore[arg-type]
+        rows = examples.batch_indices(examples.usual_chunk if batch is None else batch, by_pattern=by_pattern)
         with answering(self):
             pieces = [answer(examples[part]) for part in rows]
         if not pieces:
             raise ValueError("there are no examples to predict for; give at least one")
-        joined = torch.cat(pieces)
-        back = torch.from_numpy(np.argsort(np.concatenate(rows), kind="stable")).to(joined.device)
-        return joined.index_select(0, back).reshape(*shape, *joined.shape[1:])
+        found = examples.in_order(pieces, rows)
+        return found.reshape(*shape, *found.shape[1:]) if shape is not None and isinstance(found, Tensor) else found
+
+    def _decided(self, decoder: Decoder, given: Given, inputs: Inputs | None) -> Decision:
+        part = self._corpus(given)
+        if part is not None:
+            return part.decide(decoder, self.beliefs(part))
+        return decoder(self.beliefs(given, inputs=inputs), self._outputs(given))
+
+    def _corpus(self, given: Given) -> Corpus | None:
+        """The examples that ``given`` is, or is a list of; None if it is evidence."""
+        if isinstance(self.potentials, Template):
+            if not isinstance(given, TemplateExamples):
+                return TemplateExamples.of(self.potentials, _listed(self.potentials, given))
+            if given.template is not self.potentials:
+                raise ValueError(
+                    f"the examples were made for another template, {_which(given.template, self.potentials)}; make "
+                    "them by lw.TemplateExamples.of(system.potentials, ...), or give the list itself"
+                )
+            return given
+        if isinstance(given, TemplateExamples):
+            raise ValueError(
+                f"the examples are of the template {type(given.template).__name__}, and the system has none; give "
+                "lw.Examples over its graph"
+            )
+        return self._checked(given) if isinstance(given, Examples) else None
 
     def _outputs(self, given: Given) -> Tensor | Evidence | None:
         """Which variables are predicted, as decoders take it."""
@@ -181,7 +291,7 @@ def graph_of(potentials: nn.Module) -> FactorGraph:
 
 
 def as_examples(
-    graph: FactorGraph, given: Given, inputs: Inputs, free_roles: Integers | None = None
+    graph: FactorGraph, given: OneGraph, inputs: Inputs, free_roles: Integers | None = None
 ) -> tuple[Examples, tuple[int, ...]]:
     """Evidence as examples, and the batch shape it had. What is free has its role of ``free_roles``, or is output."""
     if isinstance(given, Examples):
@@ -194,6 +304,47 @@ def as_examples(
         roles = np.broadcast_to(given.roles, values.shape)
     flat = (-1, graph.variables) if graph.variables else (max(1, int(np.prod(values.shape[:-1]))), 0)
     return Examples.of(graph, values.reshape(flat), roles.reshape(flat), **inputs), values.shape[:-1]
+
+
+@contextmanager
+def naming_the_example(part: Corpus, run: Callable[[Any], object]) -> Iterator[None]:
+    """Where the evidence of a union is impossible, says of which example: those of it ``run`` by itself."""
+    try:
+        yield
+    except ImpossibleError:
+        if not isinstance(part, TemplateExamples) or len(part) == 1:
+            raise
+        for single in part:
+            try:
+                with torch.no_grad():
+                    run(single)
+            except ImpossibleError as problem:
+                raise ImpossibleError(f"example {single.numbers[0]}: {problem}") from None
+        raise
+
+
+def _listed(template: Template, given: Any) -> Sequence[Any]:
+    """A list of examples; those of one graph, evidence and single examples are none."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return given
+    raise ValueError(
+        f"a list of examples of {type(template).__name__} is wanted, not {type(given).__name__}: give one, [example]"
+    )
+
+
+def _which(theirs: Template, mine: Template) -> str:
+    if type(theirs) is type(mine):
+        return f"an object of {type(mine).__name__} that is not the system's"
+    return f"{type(theirs).__name__} instead of {type(mine).__name__}"
+
+
+def _check_no_graph(template: Template, **options: object) -> None:
+    """Refuses what is said of one graph beside a template."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is about one graph, and examples of {type(template).__name__} have one each; leave it out"
+            )
 
 
 @contextmanager
@@ -214,9 +365,7 @@ def _check_kind(name: str, part: object, kind: type, wanted: str) -> None:
         raise ValueError(f"the {name} of a system must be {wanted}, not {type(part).__name__}")
 
 
-def _checked_vocabulary(vocabulary: Vocabulary | None, graph: FactorGraph) -> Vocabulary | None:
-    if vocabulary is None:
-        return None
+def _checked_vocabulary(vocabulary: Vocabulary, graph: FactorGraph) -> Vocabulary:
     if len(vocabulary.names) != graph.variables:
         raise ValueError(
             f"a vocabulary of {len(vocabulary.names)} variables does not fit {graph.variables} variables; "

@@ -23,14 +23,14 @@ from loopwise.graph.factor_graph import Integers
 from loopwise.learn.checkpoint import (
     describe_examples,
     describe_graph,
+    describe_template,
     identify,
     read_checkpoint,
     restoring,
     write_checkpoint,
 )
 from loopwise.learn.course import Course
-from loopwise.learn.evaluate import Goal, evaluate, risk
-from loopwise.learn.examples import Examples
+from loopwise.learn.evaluate import Goal, evaluate, risk, scored_roles
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.optim.steps import TakesLoss, finish, gradient_norm, take_step
@@ -45,11 +45,13 @@ from loopwise.learn.stepping import (
     make_schedule,
     reset_gains,
 )
-from loopwise.learn.system import CHUNK, System, answering
+from loopwise.learn.system import Given, System, answering
+from loopwise.learn.template_examples import Corpus
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective
 from loopwise.notices import GradientError
 from loopwise.potentials.sparse import SparsePotentials
+from loopwise.potentials.template import Template
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +72,13 @@ class _NotFiniteError(Exception):
 class Training:
     """One call of :func:`~loopwise.fit` in progress."""
 
-    def __init__(self, system: System, examples: Examples, plan: Plan) -> None:
+    def __init__(self, system: System, examples: Given, plan: Plan) -> None:
         self.system, self.plan = system, plan
-        self.corpus = system._checked(examples)
+        self.corpus = system.examples(examples)
+        self.dev = None if plan.dev is None else system.examples(plan.dev)
+        if not len(self.corpus):
+            raise ValueError("there are no examples to train on; give at least one")
+        self.batch = self.corpus.usual_step if plan.batch is None else plan.batch
         self.params: list[Tensor] = [param for param in system.parameters() if param.requires_grad]
         if not self.params:
             raise ValueError("the system has no parameter to train; let at least one require a gradient")
@@ -123,7 +129,7 @@ class Training:
             self.schedule.step()
         self.system.refresh(self.corpus)
         self.good = snapshot(self.system)
-        dev = None if plan.dev is None else evaluate(self.system, plan.dev, plan.measure)
+        dev = None if self.dev is None else evaluate(self.system, self.dev, plan.measure)
         better = None if dev is None else self._note_best(dev)
         epoch = Epoch(
             course.epoch + 1,
@@ -220,14 +226,11 @@ class Training:
             tell(done, f"{place}, loss {value:.4g}")
         return total / sum(map(len, steps))
 
-    def _batches(self) -> tuple[Examples, list[Integers]]:
-        plan, goal = self.plan, self.plan.stages[self.course.stage].goal
+    def _batches(self) -> tuple[Corpus, list[Integers]]:
+        goal, by_pattern = self.plan.stages[self.course.stage].goal, self.plan.by_pattern
         examples = self.examples[self.course.stage]
         clamped = (Role.INPUT, Role.OUTPUT) if isinstance(goal, Objective) else (Role.INPUT,)
-        by_pattern = plan.by_pattern
-        if by_pattern is None:
-            by_pattern = examples.count_patterns(clamped) * plan.batch <= max(plan.batch, len(examples))
-        return examples, examples.batch_indices(plan.batch, self.shuffle, by_pattern=by_pattern, clamped=clamped)
+        return examples, examples.batch_indices(self.batch, self.shuffle, by_pattern=by_pattern, clamped=clamped)
 
     def _step(self, loss: Callable[[], Tensor], place: str) -> float:
         whole = is_full_batch(self.optimizer)
@@ -261,7 +264,7 @@ class Training:
         kept = "at the start" if not done else f"after epoch {done}" if self.best is None else "of the best epoch"
         return TrainingError(f"{what}: training stopped, and the weights are those {kept}{advice}")
 
-    def _risk(self, part: Examples) -> Tensor:
+    def _risk(self, part: Corpus) -> Tensor:
         """What a step makes smaller."""
         course = self.course
         goal = self.plan.stages[course.stage].goal
@@ -277,8 +280,9 @@ class Training:
         course, examples = self.course, self.examples[self.course.stage]
         goal = self.plan.stages[course.stage].goal
         if isinstance(goal, Measure):
-            rows = [examples[part] for part in parts]
-            found = [goal.statistics(self.system(part, step=course.decided), part.targets) for part in rows]
+            chosen = [examples[rows] for rows in parts]
+            decided = [part.by_example(self.system(part, step=course.decided)) for part in chosen]
+            found = [goal.statistics(rows, part.targets) for rows, part in zip(decided, chosen, strict=True)]
             return self._penalised(goal.combine(torch.cat(found)))
         pieces = [len(part) * risk(self.system, examples[part], goal) for part in parts]
         return self._penalised(torch.stack(pieces).sum() / len(examples))
@@ -289,7 +293,8 @@ class Training:
             goal = self.plan.stages[self.course.stage].goal
             clamped = (Role.INPUT, Role.OUTPUT) if isinstance(goal, Objective) else (Role.INPUT,)
             examples = self.examples[self.course.stage]
-            return float(self._whole(examples.batch_indices(CHUNK, by_pattern=True, clamped=clamped)))
+            order = examples.batch_indices(examples.usual_chunk, by_pattern=True, clamped=clamped)
+            return float(self._whole(order))
 
     def _penalised(self, value: Tensor) -> Tensor:
         if self.plan.prior is None or isinstance(self.optimizer, AdaGradCOMID):  # which has it
@@ -343,12 +348,16 @@ class Training:
         self.course = Course(**state["course"])
         self.history = History.from_json(state["history"])
 
+    def _structure(self) -> str:
+        potentials = self.system.potentials
+        return describe_template(potentials) if isinstance(potentials, Template) else describe_graph(self.system.graph)
+
     def _identity(self) -> dict[str, str]:
         """What tells this run from others."""
         plan = self.plan
         shapes = [f"{name} {tuple(tensor.shape)}" for name, tensor in self.initial.items()]
         run = {
-            "graph": describe_graph(self.system.graph),
+            "graph": self._structure(),
             "weights": ", ".join(shapes),
             "inference": identify(self.system.inference),
             "decoder": identify(self.system.decoder),
@@ -356,23 +365,19 @@ class Training:
             "goal": identify(plan.stages),
             "optimizer": describe_optimizer(self.optimizer),
             "schedule": identify(plan.schedule),
-            "development data": describe_examples(plan.dev),
+            "development data": describe_examples(self.dev),
             "measure": identify(plan.measure),
         }
-        names = ("batch", "patience", "seed", "clip", "prior", "restarts", "start", "by_pattern")
-        run.update({name: identify(getattr(plan, name)) for name in names})
+        names = ("patience", "seed", "clip", "prior", "restarts", "start", "by_pattern")
+        run.update(batch=identify(self.batch), **{name: identify(getattr(plan, name)) for name in names})
         if len(plan.stages) > 1 or plan.restarts > 1:  # else a run may be given more epochs later
             run["epochs"] = str(plan.epochs)
         return run
 
 
-def _scored(examples: Examples, goal: Goal) -> Examples:
+def _scored(examples: Corpus, goal: Goal) -> Corpus:
     """Those examples in which something is scored; others would only dilute batches."""
-    if isinstance(goal, Measure):
-        counted = examples.targets.scored.any(-1).numpy() if examples.scored else np.zeros(len(examples), dtype=bool)
-    else:
-        roles = (Role.INPUT, Role.OUTPUT) if getattr(goal, "joint", False) else (Role.OUTPUT,)
-        counted = np.asarray(np.isin(examples.known_roles, roles).any(-1))
+    counted = examples.scored_examples if isinstance(goal, Measure) else examples.having(scored_roles(goal))
     if not counted.any():
         raise ValueError(
             "there is nothing to train on: no output has a known value in any example; give values of the outputs"

@@ -18,8 +18,9 @@ from torch import Tensor
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.inference.by_variable import reduce_variables
 from loopwise.inference.decision import Distributions
+from loopwise.inference.rows import whole_of
 from loopwise.loss.reduction import Each, Mean, Reduction
-from loopwise.loss.targets import Targets, TargetsLike
+from loopwise.loss.targets import Targets, TargetsLike, whole_targets
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,6 +113,11 @@ class OnFactors(Averaged):
 
     def statistics(self, prediction: Distributions, targets: TargetsLike) -> Tensor:
         known = checked_targets(prediction, targets)
+        side_by_side = whole_of(prediction)
+        rows = None
+        if side_by_side is not None:  # factors are not in rows: they are scored in the union, then added up by example
+            rows, prediction = side_by_side
+            known = whole_targets(rows, known)
         graph = prediction.graph
         total = prediction.states.new_zeros(2)
         for group in self._chosen(graph):
@@ -119,7 +125,12 @@ class OnFactors(Averaged):
             losses = self.pointwise(table, allowed_cells(graph, group, known.allowed))
             scopes = torch.tensor(group.scopes, device=table.device)
             scored = known.scored[..., scopes].all(-1).to(losses.dtype)  # [*b, factors]
-            total = total + weighted_sums(losses, scored)
+            if rows is None:
+                total = total + weighted_sums(losses, scored)
+            else:
+                pieces = weighted_sums(losses[:, None], scored[:, None])  # [factors, 2]
+                part = torch.from_numpy(rows.union.factor_part(group.name)).to(table.device)
+                total = total + pieces.new_zeros(len(rows), 2).index_add(0, part, pieces)
         if not bool((total[..., 0] > 0).any()):
             raise ValueError(
                 f"no factor of the groups {[group.name for group in self._chosen(graph)]} has targets for all of its "

@@ -22,8 +22,11 @@ from loopwise.graph.evidence import FREE, Evidence, Role, clamped_values
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.structured import own_batches, split_potentials
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.potentials.checks import broadcast_batches, checked_tables
+
+Own = Mapping[str, list[Tensor | None]]  # potentials of the structured factors of each name
 
 
 class Objective(ABC):
@@ -106,22 +109,24 @@ class _LogPartitionDifference(Objective):
                 f"{type(self).__name__} needs an inference method, such as lw.BP(), not {type(inference).__name__}"
             )
         observed = Observed.of(graph, evidence, self.joint)
-        tables, batch = model_batch(graph, potentials, observed)
+        rest, structured = split_potentials(graph, potentials)
+        tables, batch = model_batch(graph, rest, observed, own_batches(graph, structured))
+        own = {group.name: list(structured[group.name]) for group in graph.structured if group.weighted}
         unconditional = bool((observed.given == FREE).all())  # then one run serves all examples that share tables
-        free = self._log_partition(inference, graph, tables, None if unconditional else observed.given)
+        free = self._log_partition(inference, graph, tables, own, None if unconditional else observed.given)
         if (
             observed.complete and not graph.structured
         ):  # then only one configuration is left, and its score is the log-partition function
             clamped = log_score(graph, tables, observed.known)
         else:
-            clamped = self._log_partition(inference, graph, tables, observed.known)
+            clamped = self._log_partition(inference, graph, tables, own, observed.known)
         return (free - clamped).expand(batch)
 
     @abstractmethod
     def _log_partition(
-        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
+        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], own: Own, values: Integers | None
     ) -> Tensor:
-        """log Z with ``values`` clamped."""
+        """log Z with ``values`` clamped; ``own`` are the potentials of structured factors."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +151,16 @@ class SurrogateLikelihood(_LogPartitionDifference):
     """
 
     def _log_partition(
-        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
+        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], own: Own, values: Integers | None
     ) -> Tensor:
         given = tuple(tables[group.name] for group in graph.groups)
-        call = _Call(inference, graph, values)
+        trained = next((name for name, each in own.items() if any(map(_wants_gradient, each))), None)
+        if trained is not None and torch.is_grad_enabled():
+            raise GradientError(
+                f"beliefs say nothing of the potentials of the structured factors {trained!r}, so SurrogateLikelihood "
+                "has no gradient for them: use TruncatedLikelihood"
+            )
+        call = _Call(inference, graph, values, own)
         twice = differentiating_twice() and torch.is_grad_enabled() and any(table.requires_grad for table in given)
         with torch.set_grad_enabled(twice):
             beliefs = call.run(given)
@@ -171,10 +182,11 @@ class TruncatedLikelihood(_LogPartitionDifference):
     """
 
     def _log_partition(
-        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], values: Integers | None
+        self, inference: Inference, graph: FactorGraph, tables: Mapping[str, Tensor], own: Own, values: Integers | None
     ) -> Tensor:
-        log_partition = inference(graph, tables, values).log_partition
-        wanted = torch.is_grad_enabled() and any(table.requires_grad for table in tables.values())
+        log_partition = inference(graph, {**tables, **own}, values).log_partition
+        given = [*tables.values(), *(value for each in own.values() for value in each)]
+        wanted = torch.is_grad_enabled() and any(map(_wants_gradient, given))
         if wanted and not log_partition.requires_grad:
             raise GradientError(
                 f"{type(inference).__name__} gives a log-partition function without a gradient: use "
@@ -190,10 +202,15 @@ class _Call:
     inference: Inference
     graph: FactorGraph
     values: Integers | None
+    own: Own
 
     def run(self, tables: Sequence[Tensor]) -> Beliefs:
         named = {group.name: table for group, table in zip(self.graph.groups, tables, strict=True)}
-        return self.inference(self.graph, named, self.values)
+        return self.inference(self.graph, {**named, **self.own}, self.values)
+
+
+def _wants_gradient(value: Tensor | None) -> bool:
+    return value is not None and value.requires_grad
 
 
 class _BeliefGradient(torch.autograd.Function):
@@ -243,12 +260,14 @@ def _check_differentiable(call: _Call, group: Group, table: Tensor, belief: Tens
         )
 
 
-def model_batch(graph: FactorGraph, potentials: object, observed: Observed) -> tuple[dict[str, Tensor], torch.Size]:
-    """Checked tables, and the batch shape of tables and evidence together."""
+def model_batch(
+    graph: FactorGraph, potentials: object, observed: Observed, others: Sequence[torch.Size] = ()
+) -> tuple[dict[str, Tensor], torch.Size]:
+    """Checked tables, and the batch shape of tables, evidence and ``others`` together."""
     tables, batch = checked_tables(graph, potentials)
     examples = observed.known.shape[:-1]
     try:
-        return tables, broadcast_batches(batch, examples)
+        return tables, broadcast_batches(batch, examples, *others)
     except RuntimeError:
         raise ValueError(
             f"evidence for {examples} examples does not fit potentials for {tuple(batch)}; give both for the same batch"

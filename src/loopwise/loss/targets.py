@@ -18,7 +18,9 @@ from torch import Tensor
 
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, variable_range
+from loopwise.graph.rows import Rows
 from loopwise.inference.by_variable import reduce_variables, spread, state_values
+from loopwise.inference.rows import out_of_rows
 
 Sets = Mapping[int, "int | Collection[int]"]  # variable: its value, or the values that count as right
 
@@ -110,6 +112,14 @@ class Targets:
             return self
         values = None if self.values is None else self.values.to(device)
         return replace(self, allowed=self.allowed.to(device), scored=self.scored.to(device), values=values)
+
+
+def whole_targets(rows: Rows, targets: Targets) -> Targets:
+    """Targets of rows, one an example, as those of the union ``[variables of the union]``."""
+    place = torch.as_tensor(rows.state_place, device=targets.allowed.device)
+    values = None if targets.values is None else out_of_rows(rows, targets.values)
+    allowed = targets.allowed.reshape(-1).index_select(0, place)
+    return Targets(rows.union.graph, allowed, out_of_rows(rows, targets.scored), values)
 
 
 TargetsLike = Targets | Evidence | Tensor | ArrayLike | Sets | Sequence[Sets]

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from loopwise.inference.by_variable import reduce_variables
+from loopwise.graph.rows import RowGraph
+from loopwise.inference.by_variable import reduce_variables, state_values
 from loopwise.loss.base import OnVariables
 from loopwise.loss.pointwise import log_loss, miss, smooth_error, squared_distance
 from loopwise.loss.targets import Targets
@@ -47,7 +48,7 @@ class Hamming(L1):
     r""":math:`\sum_i w_i (1 - d_i(y_i)) / \sum_i w_i`: expected Hamming loss, weighted; :class:`L1` without weights.
 
     ``weights``: one for each variable ``[variables]``, or one for each right answer ``[states]`` (class weights; a set
-    of right values has the mean of theirs). None may be negative.
+    of right values has the mean of theirs); for examples of a template, one for each value. None may be negative.
     """
 
     weights: Tensor | ArrayLike | None = None
@@ -60,6 +61,14 @@ class Hamming(L1):
         if not bool((given >= 0).all()):
             wrong = given[~(given >= 0)].flatten()[0].item()
             raise ValueError(f"weights of a Hamming loss must be zero or positive numbers, not {wrong}")
+        if isinstance(graph, RowGraph):  # examples of a template have no variables in common, only values
+            largest = int(graph.cardinalities.max(initial=0))
+            if given.ndim != 1 or len(given) < largest:
+                raise ValueError(
+                    f"weights of shape {tuple(given.shape)} do not fit examples of different graphs: give one for each "
+                    f"value, of which there are up to {largest}"
+                )
+            return _mean_over_allowed(targets, given[state_values(graph, given.device)])
         if given.shape == (graph.variables,):
             return given * targets.scored
         if given.shape != (graph.layout.states,):

@@ -5,6 +5,7 @@ from loopwise.potentials.hashing import feature_keys, hashed, text_keys
 from loopwise.potentials.neural import NeuralPotentials
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
 from loopwise.potentials.tables import TablePotentials
+from loopwise.potentials.template import Template, TemplateBatch
 from loopwise.potentials.tied import TiedTables
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "SparseGroup",
     "SparsePotentials",
     "TablePotentials",
+    "Template",
+    "TemplateBatch",
     "TiedTables",
     "feature_keys",
     "hashed",
