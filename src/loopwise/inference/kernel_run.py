@@ -277,13 +277,10 @@ class KernelRun:
 
     @cached_property
     def general(self) -> tuple[int, ...] | None:
-        """(0,) if some factor is not for the pair kernel."""
-        if self.in_log_domain:
-            return (0,)
-        for member in self.storage.layout.message_groups:
-            if member.group.arity != 2 or (self.literal and member.group.shape != (len(self.literal),) * 2):
-                return (0,)
-        return None
+        """(0,) if some factor is not a pair of literal size."""
+        size = len(self.literal)
+        literally = all(member.group.shape == (size, size) for member in self.storage.layout.message_groups)
+        return None if literally and size else (0,)
 
     @cached_property
     def sharing(self) -> tuple[int, ...] | None:
