@@ -2,8 +2,9 @@
 
 In: a layout. Out: a :class:`Storage`: the kernels' plan, and the packing of tensors into it and back. Stage: inference.
 
-Three arrangements, one code: *examples* side by side in lanes (batches), *factors* side by side in lanes (one large
-graph, flooding), or *plain* (one example after another, for schedules that visit one message at a time).
+Three arrangements, one code: *examples* side by side in lanes (batches), *factors* side by side in lanes (few examples,
+flooding; a single lane for large tables, which stay as they are), or *plain* (one example after another, for schedules
+that visit one message at a time).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from torch import Tensor
 
 from loopwise.graph.layout import Layout
 from loopwise.kernels import plan as columns
-from loopwise.kernels.arithmetic import LANES
 from loopwise.kernels.plan import Plan
 
 
@@ -36,6 +36,7 @@ class Storage:
 
     layout: Layout
     arrangement: Arrangement
+    lanes: int  # how many examples or factors stand side by side
     groups: np.ndarray  # uint64 [groups, columns]
     edge_base: np.ndarray  # uint64 [edges], in the order of layout.variable_edges
     edge_group: np.ndarray
@@ -46,15 +47,15 @@ class Storage:
     slots: int  # of a block
 
     @staticmethod
-    def of(layout: Layout, arrangement: Arrangement) -> Storage:
-        """Built once a layout and arrangement, and kept on the layout."""
-        if arrangement not in layout.storages:
-            layout.storages[arrangement] = Storage._build(layout, arrangement)
-        stored: Storage = layout.storages[arrangement]
+    def of(layout: Layout, arrangement: Arrangement, lanes: int = 1) -> Storage:
+        """Built once a layout, arrangement and number of lanes, and kept on the layout."""
+        if (arrangement, lanes) not in layout.storages:
+            layout.storages[arrangement, lanes] = Storage._build(layout, arrangement, lanes)
+        stored: Storage = layout.storages[arrangement, lanes]
         return stored
 
     @staticmethod
-    def _build(layout: Layout, arrangement: Arrangement) -> Storage:
+    def _build(layout: Layout, arrangement: Arrangement, lanes: int) -> Storage:
         rows = np.zeros((len(layout.message_groups), columns.COLUMNS), dtype=np.uint64)
         bases, edge_groups, edge_members, edge_positions = [], [], [], []
         cell_slots, shapes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -62,7 +63,7 @@ class Storage:
         for number, member in enumerate(layout.message_groups):
             group, width = member.group, member.width
             in_lanes = arrangement is Arrangement.FACTORS
-            members = -(-group.count // LANES) if in_lanes else group.count
+            members = -(-group.count // lanes) if in_lanes else group.count
             row = rows[number]
             row[columns.ARITY], row[columns.MEMBERS], row[columns.WIDTH] = group.arity, members, width
             row[columns.K0], row[columns.K1] = group.shape[0], group.shape[1]
@@ -71,10 +72,9 @@ class Storage:
             factor = np.repeat(np.arange(group.count), group.arity)
             position = np.tile(np.arange(group.arity), group.count)
             if in_lanes:
-                run, lane = factor // LANES, factor % LANES
-                bases.append((slots + run * width + member.position_start[position]) * LANES + lane)
+                run, lane = factor // lanes, factor % lanes
+                bases.append((slots + run * width + member.position_start[position]) * lanes + lane)
             else:
-                lanes = LANES if arrangement is Arrangement.EXAMPLES else 1
                 bases.append((slots + factor * width + member.position_start[position]) * lanes)
             edge_groups.append(np.full(len(factor), number))
             edge_members.append(factor)
@@ -92,6 +92,7 @@ class Storage:
         return Storage(
             layout,
             arrangement,
+            lanes,
             rows,
             by_variable(bases),
             by_variable(edge_groups),
@@ -103,21 +104,22 @@ class Storage:
         )
 
     @property
-    def lanes(self) -> int:
-        return 1 if self.arrangement is Arrangement.PLAIN else LANES
+    def in_block(self) -> int:
+        """Examples in a block."""
+        return self.lanes if self.arrangement is Arrangement.EXAMPLES else 1
 
     @cached_property
     def padded_runs(self) -> list[tuple[int, int]]:
         """Where, in a block of messages, runs of factors stand that do not fill their lanes."""
         found = []
         for row, member in zip(self.groups, self.layout.message_groups, strict=True):
-            if self.arrangement is Arrangement.FACTORS and member.group.count % LANES:
-                end = (int(row[columns.SLOT_START]) + int(row[columns.MEMBERS]) * member.width) * LANES
-                found.append((end - member.width * LANES, end))
+            if self.arrangement is Arrangement.FACTORS and member.group.count % self.lanes:
+                end = (int(row[columns.SLOT_START]) + int(row[columns.MEMBERS]) * member.width) * self.lanes
+                found.append((end - member.width * self.lanes, end))
         return found
 
     def blocks(self, examples: int) -> int:
-        return -(-examples // LANES) if self.arrangement is Arrangement.EXAMPLES else examples
+        return -(-examples // self.in_block)
 
     def plan(self, groups: np.ndarray, exponents: np.ndarray, unary_block: int) -> Plan:
         """The kernels' plan for one call."""
@@ -137,14 +139,20 @@ class Storage:
             unary_block,
         )
 
-    def pack_tables(self, tables: list[Tensor], examples: int, padding: float) -> tuple[np.ndarray, np.ndarray]:
-        """All tables in one flat array, and the group rows that say where. A table is ``[factors, cells]`` when all
-        examples share it, else ``[examples, factors, cells]``."""
+    def pack_tables(
+        self, tables: list[Tensor], examples: int, padding: float, exponentiate: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All tables in one flat array, or their exponentials, and the group rows that say where. A table is
+        ``[factors, cells]`` when all examples share it, else ``[examples, factors, cells]``."""
         groups = self.groups.copy()
         pieces, start = [], 0
         for row, table in zip(groups, tables, strict=True):
             shared = table.ndim == 2
             packed = self._pack_table(table, examples, padding)
+            if exponentiate:
+                given = packed.ctypes.data == table.data_ptr()
+                piece = torch.from_numpy(packed)
+                packed = (torch.exp(piece) if given else piece.exp_()).numpy()  # to fill fresh memory is what costs
             row[columns.TABLE_START] = start
             row[columns.TABLE_BLOCK] = 0 if shared else packed.size // self.blocks(examples)
             row[columns.SHARED] = int(shared and self.arrangement is Arrangement.EXAMPLES)
@@ -154,20 +162,25 @@ class Storage:
         return (pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, empty])), groups
 
     def _pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
-        if self.arrangement is Arrangement.FACTORS:
-            table = table.reshape(-1, table.shape[-1])
-            rows, cells = table.shape
-            full, left = divmod(rows, LANES)
-            packed = table.new_empty(full + (left > 0), cells, LANES)
-            packed[:full] = table[: full * LANES].reshape(full, LANES, cells).transpose(1, 2)
-            if left:
-                packed[full] = padding
-                packed[full, :, :left] = table[full * LANES :].T
-            table = packed
-        elif self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
+        if self.arrangement is Arrangement.FACTORS and self.lanes > 1:
+            return self._pack_factors(table.reshape(-1, *table.shape[-2:]), padding)
+        if self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
             return self.pack_examples(table.reshape(examples, -1), padding)
-        packed_array: np.ndarray = table.contiguous().numpy().reshape(-1)
-        return packed_array
+        packed: np.ndarray = table.contiguous().numpy().reshape(-1)
+        return packed
+
+    def _pack_factors(self, values: Tensor, padding: float) -> np.ndarray:
+        """``[examples, factors, n]`` to ``[example, run of factors, n, lane]``."""
+        given = values.numpy()
+        examples, rows, width = given.shape
+        full, left = divmod(rows, self.lanes)
+        packed = np.empty((examples, full + (left > 0), width, self.lanes), dtype=given.dtype)
+        whole = given[:, : full * self.lanes].reshape(examples, full, self.lanes, width)
+        packed[:, :full] = whole.transpose(0, 1, 3, 2)
+        if left:
+            packed[:, full] = padding
+            packed[:, full, :, :left] = given[:, full * self.lanes :].transpose(0, 2, 1)
+        return packed.reshape(-1)
 
     def pack_examples(self, values: Tensor, padding: float) -> np.ndarray:
         """``[examples, n]`` to ``[block, n, lane]`` (plain: unchanged)."""
@@ -176,16 +189,16 @@ class Storage:
             return array
         examples, width = values.shape
         blocks = self.blocks(examples)
-        padded = values if examples == blocks * LANES else values.new_full((blocks * LANES, width), padding)
+        padded = values if examples == blocks * self.lanes else values.new_full((blocks * self.lanes, width), padding)
         if padded is not values:
             padded[:examples] = values
-        laned: np.ndarray = padded.reshape(blocks, LANES, width).transpose(1, 2).contiguous().numpy().reshape(-1)
+        laned: np.ndarray = padded.reshape(blocks, self.lanes, width).transpose(1, 2).contiguous().numpy().reshape(-1)
         return laned
 
     def pack_unary(self, unary: Tensor, padding: float) -> np.ndarray:
         """``[states]`` if all examples share them, else ``[examples, states]``."""
         if self.arrangement is Arrangement.EXAMPLES and unary.ndim == 1:
-            laned: np.ndarray = unary[:, None].expand(-1, LANES).contiguous().numpy().reshape(-1)
+            laned: np.ndarray = unary[:, None].expand(-1, self.lanes).contiguous().numpy().reshape(-1)
             return laned
         return self.pack_examples(unary, padding)
 
@@ -195,17 +208,17 @@ class Storage:
         if self.arrangement is not Arrangement.EXAMPLES:
             return tensor.reshape(examples, -1)
         blocks = self.blocks(examples)
-        width = tensor.numel() // max(blocks * LANES, 1)
-        return tensor.reshape(blocks, width, LANES).transpose(1, 2).reshape(blocks * LANES, width)[:examples]
+        width = tensor.numel() // max(blocks * self.lanes, 1)
+        return tensor.reshape(blocks, width, self.lanes).transpose(1, 2).reshape(blocks * self.lanes, width)[:examples]
 
     def pick_examples(self, values: np.ndarray, blocks: int, chosen: np.ndarray) -> np.ndarray:
         """Some examples of what :meth:`pack_examples` packed in so many blocks, packed anew; lanes that are left over
         repeat the last of them."""
         if self.arrangement is not Arrangement.EXAMPLES or not len(chosen):
             raise ValueError("only examples that stand in lanes can be picked, and at least one of them")
-        places = np.concatenate([chosen, np.repeat(chosen[-1:], -len(chosen) % LANES)])
-        rows = values.reshape(blocks, -1, LANES)[places // LANES, :, places % LANES]
-        picked: np.ndarray = rows.reshape(-1, LANES, rows.shape[1]).transpose(0, 2, 1).reshape(-1)
+        places = np.concatenate([chosen, np.repeat(chosen[-1:], -len(chosen) % self.lanes)])
+        rows = values.reshape(blocks, -1, self.lanes)[places // self.lanes, :, places % self.lanes]
+        picked: np.ndarray = rows.reshape(-1, self.lanes, rows.shape[1]).transpose(0, 2, 1).reshape(-1)
         return picked
 
     def pack_messages(self, messages: Tensor, padding: float) -> np.ndarray:
@@ -215,15 +228,18 @@ class Storage:
         pieces = []
         for member in self.layout.message_groups:
             size = member.group.count * member.width
-            block = messages[0, member.slot_start : member.slot_start + size].reshape(member.group.count, member.width)
-            pieces.append(self._pack_table(block, 1, padding))
-        packed: np.ndarray = np.concatenate([*pieces, np.zeros(0, dtype=messages.numpy().dtype)])
+            block = messages[:, member.slot_start : member.slot_start + size]
+            rows = block.reshape(len(messages), member.group.count, member.width)
+            pieces.append(self._pack_factors(rows, padding).reshape(len(messages), -1))
+        empty = np.zeros((len(messages), 0), dtype=messages.numpy().dtype)
+        packed: np.ndarray = np.concatenate([*pieces, empty], axis=1).reshape(-1)
         return packed
 
     def repeat_messages(self, messages: Tensor, examples: int, padding: float) -> np.ndarray:
         """The same messages ``[slots]`` for every example, without packing each."""
         if self.arrangement is Arrangement.FACTORS:
-            return self.pack_messages(messages[None], padding)
+            packed = self.pack_messages(messages[None], padding)
+            return packed if examples == 1 else np.tile(packed, examples)
         laned = messages[None, :, None].expand(self.blocks(examples), -1, self.lanes)
         repeated: np.ndarray = laned.contiguous().numpy().reshape(-1)
         return repeated
@@ -232,18 +248,21 @@ class Storage:
         """The inverse of :meth:`pack_messages`."""
         if self.arrangement is not Arrangement.FACTORS:
             return self.unpack_examples(values, examples)
-        pieces = []
+        blocks, pieces = values.reshape(examples, -1), []
         for row, member in zip(self.groups, self.layout.message_groups, strict=True):
-            start = int(row[columns.SLOT_START]) * LANES
-            size = int(row[columns.MEMBERS]) * member.width * LANES
-            pieces.append(self.unpack_factors(values[start : start + size], 1, member.group.count, member.width))
-        return torch.cat([piece.reshape(1, -1) for piece in pieces], dim=1) if pieces else torch.zeros(examples, 0)
+            start = int(row[columns.SLOT_START]) * self.lanes
+            size = int(row[columns.MEMBERS]) * member.width * self.lanes
+            mine = blocks[:, start : start + size]
+            pieces.append(self.unpack_factors(mine, examples, member.group.count, member.width))
+        flat = [piece.reshape(examples, -1) for piece in pieces]
+        return torch.cat(flat, dim=1) if flat else torch.zeros(examples, 0)
 
     def unpack_factors(self, values: np.ndarray, examples: int, count: int, width: int) -> Tensor:
         """Per-factor values of one group, ``[examples, factors, width]``."""
         tensor = torch.from_numpy(values)
         if self.arrangement is Arrangement.FACTORS:
-            return tensor.reshape(-1, width, LANES).transpose(1, 2).reshape(1, -1, width)[:, :count]
+            runs = tensor.reshape(examples, -1, width, self.lanes).transpose(2, 3)
+            return runs.reshape(examples, -1, width)[:, :count]
         if self.arrangement is Arrangement.EXAMPLES:
             return self.unpack_examples(values, examples).reshape(examples, count, width)
         return tensor.reshape(examples, count, width)

@@ -99,7 +99,7 @@ def _undoing(size: int) -> list[str]:
     lines = ["def undo_both(table, n, back, spread, sums, lane, lanes, scale, literal):", *_read("n", "p", "q", size)]
     lines += _products("a", "b", "q", "p", size, lambda total, part: f"{total} + {part}")
     lines += [*_read("back", "g", "h", size), "least = least_mass(table.data)"]
-    for rate, mass in ("ga", "hb"):
+    for rate, mass in (("g", "a"), ("h", "b")):
         lines += [f"{rate}{i} = share_of({rate}{i} * scale, {mass}{i}, least)" for i in range(size)]
     lines += _products("c", "d", "h", "g", size, lambda total, part: f"{total} + {part}")
     for i in range(size):
@@ -107,7 +107,7 @@ def _undoing(size: int) -> list[str]:
             cell = f"U({i * size + j})"
             part = f"entry(table, {cell}, lane, lanes) * (g{i} * q{j} + h{j} * p{i})"
             lines.append(f"add(sums, {cell} * lanes + lane, {part})")
-    for place, (message, total) in enumerate(("pc", "qd")):
+    for place, (message, total) in enumerate((("p", "c"), ("q", "d"))):
         lines += [f"put(spread, U({place * size + i}) * lanes + lane, {message}{i} * {total}{i})" for i in range(size)]
     return lines
 
