@@ -28,6 +28,10 @@ WORTH_A_THREAD = 80_000
 LIKELY_SWEEPS = 20
 
 
+# Products of more messages than this are rescaled on the way.
+SHORT_PRODUCT = 16
+
+
 class Options(NamedTuple):
     """What a run does, as plain numbers."""
 
@@ -326,8 +330,8 @@ class KernelRun:
         return None, Order(np.stack([sequential.variables, sequential.variables[::-1]]), pull)
 
     def _quick(self, options: Options) -> tuple[int, ...] | None:
-        """(0,) for the plainest sequential run: single examples, undamped sum-product, small pair factors only."""
-        plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
+        """(0,) for the plainest run of single messages: single examples, undamped, small pair factors only."""
+        plain = self.storage.arrangement is Arrangement.PLAIN and not self.in_log_domain
         return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
 
     def rule(self, options: Options) -> StopRule:
@@ -421,35 +425,31 @@ class KernelRun:
         )
 
     def _by_residual(self, options: Options, journey: Journey) -> None:
-        from loopwise.kernels.residual import residual_examples
+        from loopwise.kernels.residual import residual_examples, residual_pairs
 
-        layout = self.storage.layout
+        layout, rule = self.storage.layout, self.rule(options)
         made, fresh = journey.made, np.empty_like(journey.m)
+        most = options.iterations * layout.edges
         parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
-        in_threads(
-            parts,
-            lambda part: residual_examples(
-                self.plan,
-                *self.edges_by_variable,
-                self.numbers,
-                journey.flow,
-                fresh,
-                self.examples * part // parts,
-                self.examples * (part + 1) // parts,
-                options.iterations * layout.edges,
-                self.rule(options),
-                options.damping,
-                made,
-                journey.residual,
-                journey.lowest,
-                journey.updates,
-                journey.replaced,
-                self.literal,
-                self.general,
-                self.power,
-                self.semiring,
-            ),
-        )
+        results = (made, journey.residual, journey.lowest, journey.updates, journey.replaced)
+        # Rescaling of long products is left to the kernel for all cases.
+        short = bool((layout.degrees <= SHORT_PRODUCT).all())
+        quick = short and self._quick(options) is not None and self.power == arithmetic.PLAIN
+
+        def work(part: int) -> None:
+            mine = self.examples * part // parts, self.examples * (part + 1) // parts
+            if quick:
+                residual_pairs(
+                    self.plan, layout.edge_variable, self.numbers, journey.flow, fresh, *mine, most, rule, *results,
+                    self.literal, self.power, self.semiring,
+                )  # fmt: skip
+            else:
+                residual_examples(
+                    self.plan, *self.edges_by_variable, self.numbers, journey.flow, fresh, *mine, most, rule,
+                    options.damping, *results, self.literal, self.general, self.power, self.semiring,
+                )  # fmt: skip
+
+        in_threads(parts, work)
         journey.sweeps[: self.examples] = -(-made // max(layout.edges, 1))
         journey.sent = int(made.sum())
 

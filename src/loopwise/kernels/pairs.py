@@ -43,6 +43,11 @@ def send_both(table, n, m, lane, lanes, literal, semiring):
     """Both messages of one lane, normalised, from ``n`` to ``m``; returns the smaller normaliser."""
 
 
+def send_one(table, n, m, side, literal, semiring):
+    """The message to the first (``side`` 0) or second variable of a factor alone, normalised, without lanes; ``n`` is
+    the message of the other variable. Returns the normaliser."""
+
+
 def undo_both(table, n, back, spread, sums, lane, lanes, scale, literal):
     """Undoes both messages of one lane: ``scale`` times the adjoints ``back`` of the messages to variables give those
     of the messages to the factor, ``spread``, and are added up in those of the table, ``sums``."""
@@ -51,6 +56,11 @@ def undo_both(table, n, back, spread, sums, lane, lanes, scale, literal):
 @overload(send_both, jit_options=INLINED)
 def _send_both(table, n, m, lane, lanes, literal, semiring):
     return _compiled(_sending(len(literal)), "send_both")
+
+
+@overload(send_one, jit_options=INLINED)
+def _send_one(table, n, m, side, literal, semiring):
+    return _compiled(_sending_one(len(literal)), "send_one")
 
 
 @overload(undo_both, jit_options=INLINED)
@@ -93,6 +103,19 @@ def _sending(size: int) -> list[str]:
     for place, message in enumerate("ab"):
         lines += [f"put(m, U({place * size + i}) * lanes + lane, {message}{i} * share_{message})" for i in range(size)]
     return [*lines, "return min(a, b)"]
+
+
+def _sending_one(size: int) -> list[str]:
+    lines = ["def send_one(table, n, m, side, literal, semiring):"]
+    lines += [f"q{j} = at(n, U({j}))" for j in range(size)]
+    for test, row, column in (("if side == U(0):", size, 1), ("else:", 1, size)):
+        lines.append(test)
+        for j in range(size):
+            for i in range(size):
+                part = f"entry(table, U({i * row + j * column}), U(0), U(1)) * q{j}"
+                lines.append(f"    a{i} = " + (part if j == 0 else f"collect(a{i}, {part}, semiring)"))
+    lines += ["mass = " + " + ".join(f"a{i}" for i in range(size)), "share = inverse(mass, semiring)"]
+    return [*lines, *(f"put(m, U({i}), a{i} * share)" for i in range(size)), "return mass"]
 
 
 def _undoing(size: int) -> list[str]:
