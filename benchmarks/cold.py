@@ -107,7 +107,9 @@ def main() -> None:
         folder = Path(name)
         for job, script in jobs(folder, options.quick).items():
             first, again = (measure(script, folder / job) for _ in range(2))
-            print(f"{job}: {first['seconds']:.1f} s, {first['functions']:.0f} functions; again {again['seconds']:.2f} s")
+            print(
+                f"{job}: {first['seconds']:.1f} s, {first['functions']:.0f} functions; again {again['seconds']:.2f} s"
+            )
             summary[f"{job}_seconds"], summary[f"{job}_functions"] = first["seconds"], first["functions"]
             summary[f"{job}_again_seconds"] = again["seconds"]
     print_summary(summary)

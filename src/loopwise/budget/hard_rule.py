@@ -78,7 +78,7 @@ class _Team:
     @staticmethod
     def of(run: KernelRun, journey: Journey, rows: Tensor, watched: Tensor) -> _Team:
         """``rows``: of the run's examples. Lanes that are left over stand for none, and are dead from the start."""
-        lanes = run.storage.lanes if run.storage.arrangement is Arrangement.EXAMPLES else 1
+        lanes = run.storage.in_block
         places = rows.new_full((run.blocks * lanes,), int(rows[0]))
         places[: len(rows)] = rows
         live = torch.arange(len(places)) < len(rows)

@@ -273,7 +273,9 @@ def _check_possible(problem: Problem, plan: Conditioning | None = None) -> None:
     """
     graph = problem.graph
     layout = graph.layout
-    if not any(problem.extent(group.name).low == -math.inf for group in (*layout.constant_groups, *layout.unary_groups)):
+    if not any(
+        problem.extent(group.name).low == -math.inf for group in (*layout.constant_groups, *layout.unary_groups)
+    ):
         return
     unary = problem.unary()
     with torch.no_grad():

@@ -25,6 +25,10 @@ WORTH_A_THREAD = 80_000
 LIKELY_SWEEPS = 20
 
 
+# Products of more messages than this are rescaled on the way.
+SHORT_PRODUCT = 16
+
+
 class Options(NamedTuple):
     """What a run does, as plain numbers."""
 
@@ -120,7 +124,8 @@ class KernelRun:
         if isinstance(options.schedule, Residual):
             self._by_residual(options, journey)
         elif self.storage.arrangement is Arrangement.FACTORS:
-            self._flood_graph(options, journey)
+            for block in range(self.blocks):
+                self._flood_graph(options, journey, 0, block)
         else:
             parts = min(self.parts(self.examples * self.storage.layout.edges), max(self.blocks, 1))
             in_threads(
@@ -129,6 +134,7 @@ class KernelRun:
                     options, journey, 0, self.blocks * part // parts, self.blocks * (part + 1) // parts
                 ),
             )
+        if not isinstance(options.schedule, Residual):
             each = self.storage.layout.edges if options.steps == 1 else self.storage.layout.sequential.messages
             journey.sent = int(journey.sweeps[: self.examples].sum()) * each
         if options.iterations == 0 and not isinstance(options.schedule, Residual):
@@ -144,7 +150,7 @@ class KernelRun:
         """The same for one block, from its messages ``m``, with its steps in ``room``."""
         journey = self._departure(options, m, record, 1, room)
         if self.storage.arrangement is Arrangement.FACTORS:
-            self._flood_graph(options, journey)
+            self._flood_graph(options, journey, block, block)
         else:
             self._run_blocks(options, journey, block, block, block + 1)
         return journey
@@ -158,17 +164,18 @@ class KernelRun:
         Its arrays are written over. Beliefs before and after each sweep, ``[sweeps + 1, *beliefs]``, and their largest
         changes, ``[sweeps, examples]``, padded; both in ``room``, with anything in them for other blocks.
         """
-        beliefs, count, padded = journey.flow.beliefs, options.iterations, self.blocks * self.storage.lanes
+        beliefs, count, padded = journey.flow.beliefs, options.iterations, self.blocks * self.storage.in_block
         trace = room.array("trace", (count + 1) * len(beliefs), beliefs.dtype).reshape(count + 1, len(beliefs))
         moved = room.array("moved", count * padded, beliefs.dtype).reshape(count, padded)
         trace[0] = beliefs
         if self.storage.arrangement is Arrangement.FACTORS:
             for sweep in range(count):
-                moved[sweep] = self._flood_graph(options._replace(iterations=1), journey, 1)
+                for block in blocks:
+                    moved[sweep, block] = self._flood_graph(options._replace(iterations=1), journey, 0, int(block), 1)
                 trace[sweep + 1] = beliefs
             return trace, moved
         self.sweeps = count
-        parts = min(self.parts(len(blocks) * self.storage.lanes * self.storage.layout.edges), max(len(blocks), 1))
+        parts = min(self.parts(len(blocks) * self.storage.in_block * self.storage.layout.edges), max(len(blocks), 1))
 
         def work(part: int) -> None:
             mine = blocks[len(blocks) * part // parts : len(blocks) * (part + 1) // parts]
@@ -223,9 +230,9 @@ class KernelRun:
         )
         n = self._blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, room)
         in_lanes = storage.arrangement is Arrangement.EXAMPLES
-        flow = Flow(m, n, np.zeros(blocks * storage.layout.states * (storage.lanes if in_lanes else 1), dtype=m.dtype))
+        flow = Flow(m, n, np.zeros(blocks * storage.layout.states * storage.in_block, dtype=m.dtype))
         apart = in_lanes and options.tolerance > 0  # an example that stopped is copied out of its block
-        padded = self.blocks * storage.lanes
+        padded = self.blocks * storage.in_block
         updates = steps * storage.layout.edges if record.steps and residual else 0
         width = int(storage.layout.graph.cardinalities.max(initial=1))
         return Journey(
@@ -275,7 +282,7 @@ class KernelRun:
 
     @property
     def general(self) -> tuple[int, ...] | None:
-        """(0,) if some factor is not for the pair kernel."""
+        """(0,) if some factor is not a pair of literal size."""
         return (0,) if self.in_log_domain else self.storage.general
 
     @cached_property
@@ -298,12 +305,12 @@ class KernelRun:
 
     @cached_property
     def lane_tag(self) -> tuple[int, ...]:
-        return arithmetic.SCALAR if self.storage.arrangement is Arrangement.PLAIN else arithmetic.LANED
+        return arithmetic.lane_tag(self.storage.lanes)
 
     @cached_property
     def variable_tag(self) -> tuple[int, ...]:
         """Variables have lanes only where examples do."""
-        return arithmetic.LANED if self.storage.arrangement is Arrangement.EXAMPLES else arithmetic.SCALAR
+        return arithmetic.lane_tag(self.storage.in_block)
 
     def schedule(self, options: Options) -> tuple[tuple[int, ...] | None, Order | None]:
         """What kernels take as ``flooding`` and ``order``: one of them is None."""
@@ -317,8 +324,8 @@ class KernelRun:
         return None, Order(np.stack([sequential.variables, sequential.variables[::-1]]), pull)
 
     def _quick(self, options: Options) -> tuple[int, ...] | None:
-        """(0,) for the plainest sequential run: single examples, undamped sum-product, small pair factors only."""
-        plain = self.storage.arrangement is Arrangement.PLAIN and self.semiring == arithmetic.PROBABILITY_SUM
+        """(0,) for the plainest run of single messages: single examples, undamped, small pair factors only."""
+        plain = self.storage.arrangement is Arrangement.PLAIN and not self.in_log_domain
         return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
 
     def rule(self, options: Options) -> StopRule:
@@ -328,16 +335,19 @@ class KernelRun:
         reach = max(reach, LEAST_REACH) if options.judge_messages else 0.0
         return StopRule(options.iterations, options.tolerance, options.threshold, reach)
 
-    def _flood_graph(self, options: Options, journey: Journey, first_sweep: int = 0) -> float:
+    def _flood_graph(self, options: Options, journey: Journey, origin: int, block: int, first_sweep: int = 0) -> float:
         """Returns the last change of a belief."""
         from loopwise.kernels.schedules import flood_graph
 
-        parts, rule, before = self.parts(self.storage.layout.edges), self.rule(options), np.empty_like(journey.flow.m)
+        parts, rule = self.parts(self.storage.layout.edges), self.rule(options)
+        before = np.empty(self.block_size, dtype=journey.m.dtype)
         barrier, change = np.zeros(2, dtype=np.int64), np.zeros((2, parts), dtype=journey.m.dtype)
         results = in_threads(
             parts,
             lambda part: flood_graph(
                 self.plan,
+                np.uint64(block),
+                np.uint64(origin),
                 self.numbers,
                 journey.flow,
                 journey.tape,
@@ -357,11 +367,12 @@ class KernelRun:
                 self.semiring,
             ),
         )
-        journey.sweeps[:], journey.residual[:] = results[0][:2]
-        journey.lowest[:] = min(lowest for *_, lowest in results)
-        journey.sent = int(journey.sweeps[0]) * self.storage.layout.edges
-        last = int(journey.sweeps[0]) * int(journey.tape.n_step)
-        journey.n = journey.flow.n[last : last + self.block_size]
+        journey.sweeps[block], journey.residual[block] = results[0][:2]
+        journey.lowest[block] = min(lowest for *_, lowest in results)
+        if journey.n is not journey.flow.n:  # that is the tape
+            here, size = block - origin, self.block_size
+            last = here * int(journey.tape.n_block) + int(journey.sweeps[block]) * int(journey.tape.n_step)
+            journey.n[here * size : (here + 1) * size] = journey.flow.n[last : last + size]
         return float(results[0][2])
 
     def _run_blocks(
@@ -408,35 +419,31 @@ class KernelRun:
         )
 
     def _by_residual(self, options: Options, journey: Journey) -> None:
-        from loopwise.kernels.residual import residual_examples
+        from loopwise.kernels.residual import residual_examples, residual_pairs
 
-        layout = self.storage.layout
+        layout, rule = self.storage.layout, self.rule(options)
         made, fresh = journey.made, np.empty_like(journey.m)
+        most = options.iterations * layout.edges
         parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
-        in_threads(
-            parts,
-            lambda part: residual_examples(
-                self.plan,
-                *self.edges_by_variable,
-                self.numbers,
-                journey.flow,
-                fresh,
-                self.examples * part // parts,
-                self.examples * (part + 1) // parts,
-                options.iterations * layout.edges,
-                self.rule(options),
-                options.damping,
-                made,
-                journey.residual,
-                journey.lowest,
-                journey.updates,
-                journey.replaced,
-                self.literal,
-                self.general,
-                self.power,
-                self.semiring,
-            ),
-        )
+        results = (made, journey.residual, journey.lowest, journey.updates, journey.replaced)
+        # Rescaling of long products is left to the kernel for all cases.
+        short = bool((layout.degrees <= SHORT_PRODUCT).all())
+        quick = short and self._quick(options) is not None and self.power == arithmetic.PLAIN
+
+        def work(part: int) -> None:
+            mine = self.examples * part // parts, self.examples * (part + 1) // parts
+            if quick:
+                residual_pairs(
+                    self.plan, layout.edge_variable, self.numbers, journey.flow, fresh, *mine, most, rule, *results,
+                    self.literal, self.power, self.semiring,
+                )  # fmt: skip
+            else:
+                residual_examples(
+                    self.plan, *self.edges_by_variable, self.numbers, journey.flow, fresh, *mine, most, rule,
+                    options.damping, *results, self.literal, self.general, self.power, self.semiring,
+                )  # fmt: skip
+
+        in_threads(parts, work)
         journey.sweeps[: self.examples] = -(-made // max(layout.edges, 1))
         journey.sent = int(made.sum())
 

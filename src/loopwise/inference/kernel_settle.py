@@ -14,7 +14,6 @@ from loopwise.gradient.unroll import Store
 from loopwise.inference.kernel_run import Journey, KernelRun, Options
 from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
 from loopwise.inference.schedules import Residual, Sequential
-from loopwise.inference.storage import Arrangement
 from loopwise.kernels.plan import Adjoint, Seeds, Steps
 from loopwise.kernels.threads import in_threads
 
@@ -43,7 +42,7 @@ class _Settling:
     ) -> None:
         self.run, self.options, self.gradient, self.report = run, options, gradient, report
         self.journey = journey
-        unused = -run.examples % run.storage.lanes if run.storage.arrangement is Arrangement.EXAMPLES else 0
+        unused = -run.examples % run.storage.in_block
         if unused:  # a run that stops examples one by one never writes the lanes that no example fills
             for messages in (journey.m, journey.n):
                 messages.reshape(run.blocks, -1, run.storage.lanes)[-1, :, -unused:] = run.neutral

@@ -127,7 +127,7 @@ class KernelUndo:
 
     def _sweeps(self, block: int) -> int:
         """How many sweeps the longest run of a block made."""
-        lanes = self.run.storage.lanes if self.run.storage.arrangement is Arrangement.EXAMPLES else 1
+        lanes = self.run.storage.in_block
         return int(self.journey.sweeps[block * lanes : (block + 1) * lanes].max(initial=0))
 
     def bounds(self, block: int) -> list[tuple[int, int]]:
@@ -240,7 +240,7 @@ class Book:
             self.places.append((start, size, shared))
             start += size * (self.parts if shared else run.blocks)
         self.theta = np.zeros(start, dtype=dtype)
-        self.unary_size = storage.layout.states * (lanes if storage.arrangement is Arrangement.EXAMPLES else 1)
+        self.unary_size = storage.layout.states * storage.in_block
         self.unary_shared = run.plan.unary_block == 0
         self.unary = np.zeros((self.parts if self.unary_shared else run.blocks) * self.unary_size, dtype=dtype)
         self.initial = np.zeros(run.blocks * run.block_size, dtype=dtype)
@@ -279,7 +279,7 @@ class Book:
         for (start, size, shared), member in zip(self.places, layout.message_groups, strict=True):
             group = member.group
             values = self.theta[start : start + size * (self.parts if shared else self.run.blocks)]
-            if storage.arrangement is Arrangement.FACTORS:
+            if shared and storage.arrangement is Arrangement.FACTORS:
                 tables.append(storage.unpack_factors(values, 1, group.count, group.cells)[0])
             elif shared:
                 summed = values.reshape(self.parts, -1, storage.lanes).sum((0, 2))

@@ -24,11 +24,16 @@ from loopwise.inference.kernel_undo import Adjoints, KernelUndo, Results, record
 from loopwise.inference.normalise import factor_softmax, rescaled
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
+from loopwise.kernels.arithmetic import FEW_LANES, LANES
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.potentials.checks import Extent
 
-# Fewer examples than this do not fill the lanes: each runs by itself.
+# Fewer examples than this do not fill the lanes: each runs by itself, where one message is sent at a time, ...
 FEW_EXAMPLES = 8
+# ... or else with its factors in the lanes.
+ENOUGH_EXAMPLES = 12
+# States that fill vector registers without other factors or examples beside them.
+WIDE = 16
 
 
 class Range(NamedTuple):
@@ -93,9 +98,13 @@ class Part:
         # Logarithms of huge potentials round by whole nats: what they leave is brought to sum to one.
         return rescaled(self.run.storage.layout, states) if self.run.in_log_domain else states
 
-    def has_lost(self, floor: float) -> bool:
-        """Whether messages of some example may have underflowed."""
-        return not self.journey.lowest.min(initial=np.inf) > floor or bool(np.isnan(self.journey.beliefs.sum()))
+    def lost(self, floor: float) -> Tensor | None:
+        """Which examples have messages that may have underflowed; None if there is none."""
+        lowest, beliefs = self.journey.lowest, self.journey.beliefs
+        if lowest.min(initial=np.inf) > floor and not np.isnan(beliefs.sum()):  # lanes that no example fills included
+            return None
+        found = torch.from_numpy(~(lowest > floor)) | torch.isnan(self.states).any(-1)
+        return found if bool(found.any()) else None
 
     def messages(self) -> Tensor:
         """Log messages to variables ``[examples, slots]``."""
@@ -177,7 +186,9 @@ class Part:
         return KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
 
 
-def solve(given: Scaled, options: Options, layout: Layout, threads: int | None, maximise: bool, keep: Keep) -> list[Part]:
+def solve(
+    given: Scaled, options: Options, layout: Layout, threads: int | None, maximise: bool, keep: Keep
+) -> list[Part]:
     """Probability domain where it can be, log domain where it must."""
     dtype = given.unary.dtype
     everyone = torch.arange(given.examples)
@@ -185,31 +196,30 @@ def solve(given: Scaled, options: Options, layout: Layout, threads: int | None, 
     wide = _too_wide(given, RANGES[dtype].nats)
     in_log = everyone[:0] if wide is None else wide.nonzero()[:, 0]
 
-    def run(index: Tensor, log: bool) -> list[Part]:
+    def run(index: Tensor, log: bool) -> Part:
         chosen = given if len(index) == given.examples else given.select(index)
         return _run(chosen, index, options, layout, threads, _semiring(log, maximise), keep)
 
     if len(in_log) < given.examples:
-        for part in run(everyone if wide is None else (~wide).nonzero()[:, 0], log=False):
-            if not part.has_lost(RANGES[dtype].floor):
-                parts.append(part)
-                continue
-            lost = torch.from_numpy(~(part.journey.lowest > RANGES[dtype].floor)) | torch.isnan(part.states).any(-1)
-            # These underflowed: what else ran beside them is run again only if it shared their arrays.
+        part = run(everyone if wide is None else (~wide).nonzero()[:, 0], log=False)
+        lost = part.lost(RANGES[dtype].floor)
+        if lost is None:
+            parts.append(part)
+        else:
             kept = part.index[~lost]
             in_log = torch.cat([in_log, part.index[lost]])
-            if len(kept):
-                parts.extend(run(kept, log=False))
+            if len(kept):  # the others underflowed, in the same arrays
+                parts.append(run(kept, log=False))
     if len(in_log):
-        for part in run(in_log.sort().values, log=True):  # in the order of the examples, as what is given is
-            dead = np.flatnonzero(part.journey.lowest == -np.inf)
-            if dead.size:
-                raise ImpossibleError(
-                    f"no configuration is possible in example {int(part.index[dead[0]])}: "
-                    "the evidence or the zeros of the potentials contradict each other; "
-                    "relax a zero, or take back evidence"
-                )
-            parts.append(part)
+        part = run(in_log.sort().values, log=True)  # in the order of the examples, as what is given is
+        dead = np.flatnonzero(part.journey.lowest == -np.inf)
+        if dead.size:
+            raise ImpossibleError(
+                f"no configuration is possible in example {int(part.index[dead[0]])}: "
+                "the evidence or the zeros of the potentials contradict each other; "
+                "relax a zero, or take back evidence"
+            )
+        parts.append(part)
     return parts
 
 
@@ -241,29 +251,49 @@ def _too_wide(given: Scaled, nats: float) -> Tensor | None:
 
 
 def _run(
-    given: Scaled, index: Tensor, options: Options, layout: Layout, threads: int | None, semiring: tuple[int, ...], keep: Keep
-) -> list[Part]:
-    """One kernel run, or one an example where factors stand in the lanes."""
+    given: Scaled,
+    index: Tensor,
+    options: Options,
+    layout: Layout,
+    threads: int | None,
+    semiring: tuple[int, ...],
+    keep: Keep,
+) -> Part:
+    """One kernel run."""
+    return _run_packed(given, index, options, _storage(given, options, layout), threads, semiring, keep)
+
+
+def _storage(given: Scaled, options: Options, layout: Layout) -> Storage:
+    """What stands side by side."""
     if isinstance(options.schedule, Flooding):
+        if "wide" not in layout.kept:
+            layout.kept["wide"] = _is_wide(layout)
+        wide = layout.kept["wide"]
+        if wide and given.examples > 1 and all(table.ndim == 2 for table in given.tables):
+            # Matrix products; each block of examples reads all tables once.
+            return Storage.of(layout, Arrangement.EXAMPLES, FEW_LANES if given.examples <= FEW_LANES else LANES)
+        if wide or given.examples < ENOUGH_EXAMPLES:
+            return Storage.of(layout, Arrangement.FACTORS, 1 if wide else LANES)
+        return Storage.of(layout, Arrangement.EXAMPLES, LANES)
+    if isinstance(options.schedule, Sequential):
         few = given.examples < FEW_EXAMPLES
-        arrangement = Arrangement.FACTORS if few else Arrangement.EXAMPLES
-    elif isinstance(options.schedule, Sequential):
-        arrangement = Arrangement.PLAIN if given.examples < FEW_EXAMPLES else Arrangement.EXAMPLES
-    elif isinstance(options.schedule, Residual):
-        arrangement = Arrangement.PLAIN
-    else:
-        raise ValueError(
-            f"the compiled engine does not know the schedule {options.schedule!r}; "
-            "use Flooding, Sequential or Residual, or engine=Reference()"
-        )
-    storage = Storage.of(layout, arrangement)
-    if arrangement is Arrangement.FACTORS and given.examples > 1:
-        singles = [torch.tensor([k]) for k in range(given.examples)]
-        return [
-            _run_packed(given.select(single), index[single], options, storage, threads, semiring, keep)
-            for single in singles
-        ]
-    return [_run_packed(given, index, options, storage, threads, semiring, keep)]
+        return Storage.of(layout, Arrangement.PLAIN) if few else Storage.of(layout, Arrangement.EXAMPLES, LANES)
+    if isinstance(options.schedule, Residual):
+        return Storage.of(layout, Arrangement.PLAIN)
+    raise ValueError(
+        f"the compiled engine does not know the schedule {options.schedule!r}; "
+        "use Flooding, Sequential or Residual, or engine=Reference()"
+    )
+
+
+def _is_wide(layout: Layout) -> bool:
+    """Whether most cells are in tables whose last axis fills vector registers by itself."""
+    cells = wide = 0
+    for member in layout.message_groups:
+        group = member.group
+        cells += group.count * group.cells
+        wide += group.count * group.cells if group.shape[-1] >= WIDE else 0
+    return 2 * wide > cells
 
 
 def _run_packed(
@@ -278,20 +308,17 @@ def _run_packed(
     from loopwise.kernels.plan import Numbers
 
     log = len(semiring) >= 2
-    neutral = 0.0 if log else 1.0
 
-    def to_domain(values: Tensor, extent: Extent) -> Tensor:
-        """Potentials, scaled to a maximum of 1 where they might leave the floating-point range as they are."""
-        if log:
-            return values
+    def in_range(values: Tensor, extent: Extent) -> Tensor:
+        """Log-potentials with a maximum of 0 where their exponentials might leave the floating-point range."""
         safe = RANGES[values.dtype].nats / 6
-        if extent.high <= safe and extent.low >= -5 * safe:
-            return torch.exp(values)
+        if log or (extent.high <= safe and extent.low >= -5 * safe):
+            return values
         high = values.amax(-1, keepdim=True)
-        return torch.exp(values - torch.where(torch.isneginf(high), 0.0, high))
+        return values - torch.where(torch.isneginf(high), 0.0, high)
 
-    tables = [to_domain(table, given.extent(number)) for number, table in enumerate(given.tables)]
-    theta, groups = storage.pack_tables(tables, given.examples, neutral)
+    tables = [in_range(table, given.extent(number)) for number, table in enumerate(given.tables)]
+    theta, groups = storage.pack_tables(tables, given.examples, 0.0, exponentiate=not log)
     unary, unary_block = _packed_unary(given, storage, log)
     m = initial_messages(given, storage, log)
     exponents = given.exponents.numpy().astype(m.dtype, copy=False)
@@ -321,9 +348,9 @@ def _packed_unary(given: Scaled, storage: Storage, log: bool) -> tuple[np.ndarra
             high.scatter_reduce_(-1, owner, unary, "amax")
             unary = torch.exp(unary - high.gather(-1, owner))
         else:
-            rows = unary.unflatten(-1, (-1, size))
+            rows = unary.reshape(*unary.shape[:-1], -1, size)
             unary = torch.exp(rows - rows.amax(-1, keepdim=True)).flatten(-2)
-    block = layout.states * (storage.lanes if storage.arrangement is Arrangement.EXAMPLES else 1)
+    block = layout.states * storage.in_block
     return storage.pack_unary(unary, 0.0 if log else 1.0), 0 if unary.ndim == 1 else block
 
 
@@ -331,4 +358,4 @@ def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     """Packed initial messages in the domain of the run; uniform unless given."""
     if given.initial is not None:
         return storage.pack_messages(given.initial if log else torch.exp(given.initial), 0.0 if log else 1.0)
-    return storage.uniform_messages(given.unary.dtype, log, given.examples).copy()
+    return storage.uniform_messages(given.unary.dtype, log, given.examples)

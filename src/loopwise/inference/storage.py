@@ -2,8 +2,9 @@
 
 In: a layout. Out: a :class:`Storage`: the kernels' plan, and the packing of tensors into it and back. Stage: inference.
 
-Three arrangements, one code: *examples* side by side in lanes (batches), *factors* side by side in lanes (one large
-graph, flooding), or *plain* (one example after another, for schedules that visit one message at a time).
+Three arrangements, one code: *examples* side by side in lanes (batches), *factors* side by side in lanes (few examples,
+flooding; a single lane for large tables, which stay as they are), or *plain* (one example after another, for schedules
+that visit one message at a time).
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from torch import Tensor
 
 from loopwise.graph.layout import Layout
 from loopwise.kernels import plan as columns
-from loopwise.kernels.arithmetic import LANES
 from loopwise.kernels.plan import Plan
-
 
 # Cardinalities of pair factors for which a kernel with literal sizes is compiled.
 LITERAL_SIZES = range(2, 6)
+FEW_MESSAGES = 2**16  # numbers of messages that are worth keeping from call to call: of more, the copy is what costs
 
 
 class Arrangement(Enum):
@@ -42,6 +42,7 @@ class Storage:
 
     layout: Layout
     arrangement: Arrangement
+    lanes: int  # how many examples or factors stand side by side
     groups: np.ndarray  # uint64 [groups, columns]
     edge_base: np.ndarray  # uint64 [edges], in the order of layout.variable_edges
     edge_group: np.ndarray
@@ -53,15 +54,15 @@ class Storage:
     kept: dict[Any, Any] = field(default_factory=dict)  # what the last calls had in common
 
     @staticmethod
-    def of(layout: Layout, arrangement: Arrangement) -> Storage:
-        """Built once a layout and arrangement, and kept on the layout."""
-        if arrangement not in layout.storages:
-            layout.storages[arrangement] = Storage._build(layout, arrangement)
-        stored: Storage = layout.storages[arrangement]
+    def of(layout: Layout, arrangement: Arrangement, lanes: int = 1) -> Storage:
+        """Built once a layout, arrangement and number of lanes, and kept on the layout."""
+        if (arrangement, lanes) not in layout.storages:
+            layout.storages[arrangement, lanes] = Storage._build(layout, arrangement, lanes)
+        stored: Storage = layout.storages[arrangement, lanes]
         return stored
 
     @staticmethod
-    def _build(layout: Layout, arrangement: Arrangement) -> Storage:
+    def _build(layout: Layout, arrangement: Arrangement, lanes: int) -> Storage:
         rows = np.zeros((len(layout.message_groups), columns.COLUMNS), dtype=np.uint64)
         bases, edge_groups, edge_members, edge_positions = [], [], [], []
         cell_slots, shapes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -69,7 +70,7 @@ class Storage:
         for number, member in enumerate(layout.message_groups):
             group, width = member.group, member.width
             in_lanes = arrangement is Arrangement.FACTORS
-            members = -(-group.count // LANES) if in_lanes else group.count
+            members = -(-group.count // lanes) if in_lanes else group.count
             row = rows[number]
             row[columns.ARITY], row[columns.MEMBERS], row[columns.WIDTH] = group.arity, members, width
             row[columns.K0], row[columns.K1] = group.shape[0], group.shape[1]
@@ -78,10 +79,9 @@ class Storage:
             factor = np.repeat(np.arange(group.count), group.arity)
             position = np.tile(np.arange(group.arity), group.count)
             if in_lanes:
-                run, lane = factor // LANES, factor % LANES
-                bases.append((slots + run * width + member.position_start[position]) * LANES + lane)
+                run, lane = factor // lanes, factor % lanes
+                bases.append((slots + run * width + member.position_start[position]) * lanes + lane)
             else:
-                lanes = LANES if arrangement is Arrangement.EXAMPLES else 1
                 bases.append((slots + factor * width + member.position_start[position]) * lanes)
             edge_groups.append(np.full(len(factor), number))
             edge_members.append(factor)
@@ -99,6 +99,7 @@ class Storage:
         return Storage(
             layout,
             arrangement,
+            lanes,
             rows,
             by_variable(bases),
             by_variable(edge_groups),
@@ -110,8 +111,9 @@ class Storage:
         )
 
     @property
-    def lanes(self) -> int:
-        return 1 if self.arrangement is Arrangement.PLAIN else LANES
+    def in_block(self) -> int:
+        """Examples in a block."""
+        return self.lanes if self.arrangement is Arrangement.EXAMPLES else 1
 
     @cached_property
     def literal(self) -> tuple[int, ...]:
@@ -125,10 +127,10 @@ class Storage:
 
     @cached_property
     def general(self) -> tuple[int, ...] | None:
-        """(0,) if some factor is not for the pair kernel."""
-        shapes = [member.group.shape for member in self.layout.message_groups]
-        pairs = [len(shape) == 2 and (not self.literal or shape == (len(self.literal),) * 2) for shape in shapes]
-        return None if all(pairs) else (0,)
+        """(0,) if some factor is not a pair of literal size."""
+        size = len(self.literal)
+        literally = all(member.group.shape == (size, size) for member in self.layout.message_groups)
+        return None if literally and size else (0,)
 
     @cached_property
     def uniform(self) -> tuple[int, ...] | None:
@@ -141,13 +143,13 @@ class Storage:
         """Where, in a block of messages, runs of factors stand that do not fill their lanes."""
         found = []
         for row, member in zip(self.groups, self.layout.message_groups, strict=True):
-            if self.arrangement is Arrangement.FACTORS and member.group.count % LANES:
-                end = (int(row[columns.SLOT_START]) + int(row[columns.MEMBERS]) * member.width) * LANES
-                found.append((end - member.width * LANES, end))
+            if self.arrangement is Arrangement.FACTORS and member.group.count % self.lanes:
+                end = (int(row[columns.SLOT_START]) + int(row[columns.MEMBERS]) * member.width) * self.lanes
+                found.append((end - member.width * self.lanes, end))
         return found
 
     def blocks(self, examples: int) -> int:
-        return -(-examples // LANES) if self.arrangement is Arrangement.EXAMPLES else examples
+        return -(-examples // self.in_block)
 
     def plan(self, groups: np.ndarray, exponents: np.ndarray, unary_block: int, plain: bool = False) -> Plan:
         """The kernels' plan for one call. ``plain``: exponents are all 1, so it may be that of another call."""
@@ -174,15 +176,24 @@ class Storage:
             self.kept["plan"] = key, made
         return made
 
-    def pack_tables(self, tables: list[Tensor], examples: int, padding: float) -> tuple[np.ndarray, np.ndarray]:
-        """All tables in one flat array, and the group rows that say where. A table is ``[factors, cells]`` when all
-        examples share it, else ``[examples, factors, cells]``."""
-        blocks = self.blocks(examples)
-        pieces = [self._pack_table(table, examples, padding) for table in tables]
-        key = (blocks, *[(table.ndim == 2, piece.size) for table, piece in zip(tables, pieces, strict=True)])
+    def pack_tables(
+        self, tables: list[Tensor], examples: int, padding: float, exponentiate: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All tables in one flat array, or their exponentials, and the group rows that say where. A table is
+        ``[factors, cells]`` when all examples share it, else ``[examples, factors, cells]``."""
+        blocks, pieces = self.blocks(examples), []
+        sizes: list[tuple[bool, int]] = []
+        for table in tables:
+            packed = self._pack_table(table, examples, padding)
+            if exponentiate:
+                given = packed.ctypes.data == table.data_ptr()
+                piece = torch.from_numpy(packed)
+                packed = (torch.exp(piece) if given else piece.exp_()).numpy()  # to fill fresh memory is what costs
+            pieces.append(packed)
+            sizes.append((table.ndim == 2, packed.size))
         known = self.kept.get("groups")
-        if known is None or known[0] != key:
-            known = self.kept["groups"] = key, self._group_rows(key[1:], blocks)
+        if known is None or known[0] != (blocks, sizes):
+            known = self.kept["groups"] = (blocks, sizes), self._group_rows(sizes, blocks)
         empty = np.zeros(0, dtype=pieces[0].dtype if pieces else np.float64)
         return (pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, empty])), known[1]
 
@@ -197,20 +208,25 @@ class Storage:
         return groups
 
     def _pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
-        if self.arrangement is Arrangement.FACTORS:
-            table = table.reshape(-1, table.shape[-1])
-            rows, cells = table.shape
-            full, left = divmod(rows, LANES)
-            packed = table.new_empty(full + (left > 0), cells, LANES)
-            packed[:full] = table[: full * LANES].reshape(full, LANES, cells).transpose(1, 2)
-            if left:
-                packed[full] = padding
-                packed[full, :, :left] = table[full * LANES :].T
-            table = packed
-        elif self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
+        if self.arrangement is Arrangement.FACTORS and self.lanes > 1:
+            return self._pack_factors(table.reshape(-1, *table.shape[-2:]), padding)
+        if self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
             return self.pack_examples(table.reshape(examples, -1), padding)
-        packed_array: np.ndarray = table.contiguous().numpy().reshape(-1)
-        return packed_array
+        packed: np.ndarray = table.contiguous().numpy().reshape(-1)
+        return packed
+
+    def _pack_factors(self, values: Tensor, padding: float) -> np.ndarray:
+        """``[examples, factors, n]`` to ``[example, run of factors, n, lane]``."""
+        given = values.numpy()
+        examples, rows, width = given.shape
+        full, left = divmod(rows, self.lanes)
+        packed = np.empty((examples, full + (left > 0), width, self.lanes), dtype=given.dtype)
+        whole = given[:, : full * self.lanes].reshape(examples, full, self.lanes, width)
+        packed[:, :full] = whole.transpose(0, 1, 3, 2)
+        if left:
+            packed[:, full] = padding
+            packed[:, full, :, :left] = given[:, full * self.lanes :].transpose(0, 2, 1)
+        return packed.reshape(-1)
 
     def pack_examples(self, values: Tensor, padding: float) -> np.ndarray:
         """``[examples, n]`` to ``[block, n, lane]`` (plain: unchanged)."""
@@ -219,16 +235,16 @@ class Storage:
             return array
         examples, width = values.shape
         blocks = self.blocks(examples)
-        padded = values if examples == blocks * LANES else values.new_full((blocks * LANES, width), padding)
+        padded = values if examples == blocks * self.lanes else values.new_full((blocks * self.lanes, width), padding)
         if padded is not values:
             padded[:examples] = values
-        laned: np.ndarray = padded.reshape(blocks, LANES, width).transpose(1, 2).contiguous().numpy().reshape(-1)
+        laned: np.ndarray = padded.reshape(blocks, self.lanes, width).transpose(1, 2).contiguous().numpy().reshape(-1)
         return laned
 
     def pack_unary(self, unary: Tensor, padding: float) -> np.ndarray:
         """``[states]`` if all examples share them, else ``[examples, states]``."""
         if self.arrangement is Arrangement.EXAMPLES and unary.ndim == 1:
-            laned: np.ndarray = unary[:, None].expand(-1, LANES).contiguous().numpy().reshape(-1)
+            laned: np.ndarray = unary[:, None].expand(-1, self.lanes).contiguous().numpy().reshape(-1)
             return laned
         return self.pack_examples(unary, padding)
 
@@ -238,17 +254,17 @@ class Storage:
         if self.arrangement is not Arrangement.EXAMPLES:
             return tensor.reshape(examples, -1)
         blocks = self.blocks(examples)
-        width = tensor.numel() // max(blocks * LANES, 1)
-        return tensor.reshape(blocks, width, LANES).transpose(1, 2).reshape(blocks * LANES, width)[:examples]
+        width = tensor.numel() // max(blocks * self.lanes, 1)
+        return tensor.reshape(blocks, width, self.lanes).transpose(1, 2).reshape(blocks * self.lanes, width)[:examples]
 
     def pick_examples(self, values: np.ndarray, blocks: int, chosen: np.ndarray) -> np.ndarray:
         """Some examples of what :meth:`pack_examples` packed in so many blocks, packed anew; lanes that are left over
         repeat the last of them."""
         if self.arrangement is not Arrangement.EXAMPLES or not len(chosen):
             raise ValueError("only examples that stand in lanes can be picked, and at least one of them")
-        places = np.concatenate([chosen, np.repeat(chosen[-1:], -len(chosen) % LANES)])
-        rows = values.reshape(blocks, -1, LANES)[places // LANES, :, places % LANES]
-        picked: np.ndarray = rows.reshape(-1, LANES, rows.shape[1]).transpose(0, 2, 1).reshape(-1)
+        places = np.concatenate([chosen, np.repeat(chosen[-1:], -len(chosen) % self.lanes)])
+        rows = values.reshape(blocks, -1, self.lanes)[places // self.lanes, :, places % self.lanes]
+        picked: np.ndarray = rows.reshape(-1, self.lanes, rows.shape[1]).transpose(0, 2, 1).reshape(-1)
         return picked
 
     def pack_messages(self, messages: Tensor, padding: float) -> np.ndarray:
@@ -261,42 +277,49 @@ class Storage:
         pieces = []
         for member in self.layout.message_groups:
             size = member.group.count * member.width
-            block = messages[0, member.slot_start : member.slot_start + size].reshape(member.group.count, member.width)
-            pieces.append(self._pack_table(block, 1, padding))
-        packed: np.ndarray = np.concatenate([*pieces, np.zeros(0, dtype=messages.numpy().dtype)])
+            block = messages[:, member.slot_start : member.slot_start + size]
+            rows = block.reshape(len(messages), member.group.count, member.width)
+            pieces.append(self._pack_factors(rows, padding).reshape(len(messages), -1))
+        empty = np.zeros((len(messages), 0), dtype=messages.numpy().dtype)
+        packed: np.ndarray = np.concatenate([*pieces, empty], axis=1).reshape(-1)
         return packed
 
     def uniform_messages(self, dtype: torch.dtype, log: bool, examples: int) -> np.ndarray:
-        """Uniform messages for every example, not to be written to."""
-        key, known = (dtype, log, self.blocks(examples)), self.kept.get("uniform")
-        if known is None or known[0] != key:
-            sizes = self.layout.graph.cardinalities[self.layout.edge_variable]
-            share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=dtype)
-            share = torch.log(share) if log else share
-            if self.arrangement is Arrangement.FACTORS:
-                packed = self.pack_messages(share[None], 0.0 if log else 1.0)
-            else:
-                packed = share[None, :, None].expand(key[2], -1, self.lanes).contiguous().numpy().reshape(-1)
-            known = self.kept["uniform"] = key, packed
-        found: np.ndarray = known[1]
-        return found
+        """Uniform messages for every example."""
+        key, known = (dtype, log, examples), self.kept.get("uniform")
+        if known is not None and known[0] == key:
+            return known[1].copy()  # type: ignore[no-any-return]
+        sizes = self.layout.graph.cardinalities[self.layout.edge_variable]
+        share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=dtype)
+        share = torch.log(share) if log else share
+        if self.arrangement is Arrangement.FACTORS:
+            packed = self.pack_messages(share[None], 0.0 if log else 1.0)
+            packed = packed if examples == 1 else np.tile(packed, examples)
+        else:
+            packed = share[None, :, None].expand(self.blocks(examples), -1, self.lanes).contiguous().numpy().reshape(-1)
+        if packed.size <= FEW_MESSAGES:
+            self.kept["uniform"] = key, packed.copy()
+        return packed
 
     def unpack_messages(self, values: np.ndarray, examples: int) -> Tensor:
         """The inverse of :meth:`pack_messages`."""
         if self.arrangement is not Arrangement.FACTORS:
             return self.unpack_examples(values, examples)
-        pieces = []
+        blocks, pieces = values.reshape(examples, -1), []
         for row, member in zip(self.groups, self.layout.message_groups, strict=True):
-            start = int(row[columns.SLOT_START]) * LANES
-            size = int(row[columns.MEMBERS]) * member.width * LANES
-            pieces.append(self.unpack_factors(values[start : start + size], 1, member.group.count, member.width))
-        return torch.cat([piece.reshape(1, -1) for piece in pieces], dim=1) if pieces else torch.zeros(examples, 0)
+            start = int(row[columns.SLOT_START]) * self.lanes
+            size = int(row[columns.MEMBERS]) * member.width * self.lanes
+            mine = blocks[:, start : start + size]
+            pieces.append(self.unpack_factors(mine, examples, member.group.count, member.width))
+        flat = [piece.reshape(examples, -1) for piece in pieces]
+        return torch.cat(flat, dim=1) if flat else torch.zeros(examples, 0)
 
     def unpack_factors(self, values: np.ndarray, examples: int, count: int, width: int) -> Tensor:
         """Per-factor values of one group, ``[examples, factors, width]``."""
         tensor = torch.from_numpy(values)
         if self.arrangement is Arrangement.FACTORS:
-            return tensor.reshape(-1, width, LANES).transpose(1, 2).reshape(1, -1, width)[:, :count]
+            runs = tensor.reshape(examples, -1, width, self.lanes).transpose(2, 3)
+            return runs.reshape(examples, -1, width)[:, :count]
         if self.arrangement is Arrangement.EXAMPLES:
             return self.unpack_examples(values, examples).reshape(examples, count, width)
         return tensor.reshape(examples, count, width)

@@ -12,9 +12,9 @@ length  domain              combine                   collect
 3       log                 sum                       maximum
 ======  ==================  ========================  ==========================
 
-A lane tag says how many examples (or factors) stand side by side in memory: ``()`` is 1, ``(0,)`` is LANES. A power
-tag says how a message enters its variable: ``()`` as it is (BP), ``(0,)`` by its square root (rho = 1/2), ``(0, 0)``
-by any power.
+A lane tag says how many examples (or factors) stand side by side in memory: ``()`` is 1, ``(0,)`` is FEW_LANES,
+``(0, 0)`` is LANES. A power tag says how a message enters its variable: ``()`` as it is (BP), ``(0,)`` by its square
+root (rho = 1/2), ``(0, 0)`` by any power.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ import numpy as np
 from numba import njit
 
 LANES = 32  # examples or factors innermost: fills vector registers, and a block of messages still fits the cache
+FEW_LANES = 8  # where examples are few: one long vector register
 U = np.uintp  # unsigned indices need no wrap-around test, which lets loops vectorise
 
 PROBABILITY_SUM: tuple[int, ...] = ()
 PROBABILITY_MAX = (0,)
 LOG_SUM = (0, 0)
 LOG_MAX = (0, 0, 0)
-
-SCALAR: tuple[int, ...] = ()
-LANED = (0,)
 
 PLAIN: tuple[int, ...] = ()
 SQUARE_ROOT = (0,)
@@ -51,9 +49,16 @@ spliced = njit(inline="always")
 scalar = njit(forceinline=True, **_FLOATS)
 
 
+def lane_tag(lanes: int) -> tuple[int, ...]:
+    """The tag of so many lanes: 1, FEW_LANES or LANES."""
+    return (0,) * (1, FEW_LANES, LANES).index(lanes)
+
+
 @scalar
 def lanes_of(tag):
-    return U(32) if len(tag) == 1 else U(1)
+    if len(tag) == 2:
+        return U(32)
+    return U(8) if len(tag) == 1 else U(1)
 
 
 @scalar

@@ -47,13 +47,13 @@ def message_change(m, base, count, before, start, change, lane_tag, semiring):
     Rounding of a logarithm counts as no change, nor does anything below the smallest normal probability.
     """
     lanes = lanes_of(lane_tag)
-    tiny, rounding = _limits_of(m)
+    tiny, rounding = limits_of(m)
     change[:] = 1 if len(semiring) < 2 else 0
     for row in range(count):
         for lane in range(lanes):
             new, old = m[base + row * lanes + lane], before[start + row * lanes + lane]
             if len(semiring) < 2:
-                change[lane] = max(change[lane], max(max(new, old), tiny) / max(min(new, old), tiny))
+                change[lane] = max(change[lane], ratio_of(new, old, tiny))
             else:
                 change[lane] = max(change[lane], _log_change(new, old, rounding))
     if len(semiring) < 2:
@@ -61,12 +61,18 @@ def message_change(m, base, count, before, start, change, lane_tag, semiring):
             change[lane] = max(math.log(change[lane]) - rounding, 0.0)
 
 
+@scalar
+def ratio_of(new, old, tiny):
+    """By how many times one of two probabilities is the other, as :func:`message_change` counts."""
+    return max(max(new, old), tiny) / max(min(new, old), tiny)
+
+
 @kernel
 def excess_change(m, base, count, before, start, rule, excess, lane_tag, semiring):
     """``excess[lane]`` is above 0 if a normalised log message can still move a belief by more than the threshold: what
     :func:`message_change` tells, without a division for every number."""
     lanes = lanes_of(lane_tag)
-    tiny, rounding = _limits_of(m)
+    tiny, rounding = limits_of(m)
     limit = m.dtype.type(min(rule.threshold / max(rule.reach, LEAST_REACH), LARGEST_CHANGE))  # nats
     ratio = m.dtype.type(math.exp(limit))
     excess[:] = -1
@@ -82,7 +88,7 @@ def excess_change(m, base, count, before, start, rule, excess, lane_tag, semirin
 
 
 @scalar
-def _limits_of(m):
+def limits_of(m):
     """The smallest normal number, and what rounding may do to a logarithm of size one."""
     if m.itemsize == 8:
         return m.dtype.type(2.2250738585072014e-308), m.dtype.type(4 * 2.220446049250313e-16)

@@ -14,8 +14,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.extending import overload
 
 from loopwise.kernels.arithmetic import U, balance, collect, combine, kernel, lanes_of, nothing, one, scalar, spliced
+from loopwise.kernels.contract import contract_back
+from loopwise.kernels.pairs import is_literal, least_mass, pair_back, share_of, suited
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -30,27 +33,15 @@ from loopwise.kernels.plan import (
     TABLE_START,
     WIDTH,
 )
-
-
-@scalar
-def least_mass(array):
-    """A message below this counts as forbidden: its inverse could overflow."""
-    return array.dtype.type(1e-300) if array.itemsize == 8 else array.dtype.type(1e-37)
-
-
-@scalar
-def share_of(adjoint, mass, least):
-    """adjoint / mass; nothing of a mass that vanished."""
-    return adjoint / mass if mass > least else adjoint * 0
+from loopwise.kernels.views import INLINED
 
 
 @spliced
 def pair_rates(
     theta, t0, cell_stride, lane_step, n, source, back, target, rates, r0, rows, row_stride, columns, column_stride,
-    kept, clearing, lanes,
+    kept, lanes,
 ):  # fmt: skip
-    """rates = adjoint of the message / its unnormalised value; of the adjoint stays what damping kept of the old one,
-    if that is nothing perhaps not even zero (``clearing`` False)."""
+    """rates = adjoint of the message / its unnormalised value; of the adjoint stays what damping kept of the old."""
     least = least_mass(theta)
     for a in range(rows):
         first = t0 + a * row_stride * cell_stride
@@ -61,14 +52,13 @@ def pair_rates(
                 total += theta[cell] * n[source + b * lanes + lane]
             adjoint = back[target + a * lanes + lane]
             rates[r0 + a * lanes + lane] = share_of(adjoint * (1 - kept), total, least)
-            if kept > 0 or clearing:
-                back[target + a * lanes + lane] = adjoint * kept
+            back[target + a * lanes + lane] = adjoint * kept
 
 
 @spliced
 def pair_sources(
     theta, t0, cell_stride, lane_step, n, source, spread, onward, rates, r0, rows, row_stride, columns, column_stride,
-    lanes, adding,
+    lanes,
 ):  # fmt: skip
     """Adjoint of the message that the undone one was computed from: n(b) sum_a theta(a, b) r(a)."""
     for b in range(columns):
@@ -77,55 +67,7 @@ def pair_sources(
             total = theta.dtype.type(0.0)
             for a in range(rows):
                 total += theta[first + a * row_stride * cell_stride + lane * lane_step] * rates[r0 + a * lanes + lane]
-            value = n[source + b * lanes + lane] * total
-            if adding:
-                value += spread[onward + b * lanes + lane]
-            spread[onward + b * lanes + lane] = value
-
-
-@kernel
-def pair_back(
-    plan, g, block, first, last, theta, n, n_base, adjoint, kept, scratch, literal, shared, lane_tag,
-):  # fmt: skip
-    """Undoes both messages of the pair factors ``first`` to ``last`` of group ``g``, probability domain."""
-    lanes = lanes_of(lane_tag)
-    cell_stride = lanes if shared is None else U(1)
-    lane_step = U(1) if shared is None else U(0)
-    k0 = plan.groups[g, K0] if len(literal) == 0 else U(len(literal))
-    k1 = plan.groups[g, K1] if len(literal) == 0 else U(len(literal))
-    tables = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-    sums = U(adjoint.theta_start[g, 0]) + block * U(adjoint.theta_start[g, 1])
-    slots = plan.groups[g, SLOT_START] * lanes
-    rates, back, spread, table_sum = scratch[0], adjoint.m, adjoint.n, adjoint.theta
-    for member in range(first, last):
-        at = slots + member * (k0 + k1) * lanes
-        t0 = tables + member * k0 * k1 * cell_stride
-        for side in range(U(2)):
-            here, there = at + side * k0 * lanes, at + (U(1) - side) * k0 * lanes
-            if len(literal) > 0:
-                rows, columns = U(len(literal)), U(len(literal))
-            else:
-                rows, columns = (k0, k1) if side == U(0) else (k1, k0)
-            row_stride, column_stride = (k1, U(1)) if side == U(0) else (U(1), k1)
-            r0 = side * k0 * lanes
-            pair_rates(
-                theta, t0, cell_stride, lane_step, n, n_base + there, back, here, rates, r0, rows, row_stride, columns,
-                column_stride, kept, False, lanes,
-            )  # fmt: skip
-            pair_sources(
-                theta, t0, cell_stride, lane_step, n, n_base + there, spread, there, rates, r0, rows, row_stride,
-                columns, column_stride, lanes, False,
-            )  # fmt: skip
-        s0 = sums + member * k0 * k1 * lanes
-        n0, n1 = n_base + at, n_base + at + k0 * lanes
-        for a in range(k0):
-            for b in range(k1):
-                cell = s0 + (a * k1 + b) * lanes
-                for lane in range(lanes):
-                    table_sum[cell + lane] += theta[t0 + (a * k1 + b) * cell_stride + lane * lane_step] * (
-                        rates[a * lanes + lane] * n[n1 + b * lanes + lane]
-                        + rates[(k0 + b) * lanes + lane] * n[n0 + a * lanes + lane]
-                    )
+            spread[onward + b * lanes + lane] += n[source + b * lanes + lane] * total
 
 
 @kernel
@@ -151,11 +93,11 @@ def pair_message_back(
     table_sum = adjoint.theta
     pair_rates(
         theta, t0, cell_stride, lane_step, now, there, adjoint.m, here, rates, U(0), rows, row_stride, columns,
-        column_stride, kept, True, lanes,
+        column_stride, kept, lanes,
     )  # fmt: skip
     pair_sources(
         theta, t0, cell_stride, lane_step, now, there, adjoint.n, there, rates, U(0), rows, row_stride, columns,
-        column_stride, lanes, True,
+        column_stride, lanes,
     )  # fmt: skip
     for a in range(rows):
         for b in range(columns):
@@ -274,32 +216,69 @@ def factors_back(
     ``kept``: what damping keeps of a message, and so of its adjoint; if nothing, the adjoints of messages to variables
     are used up, with anything left in them. Adjoints of messages to factors are overwritten.
     """
-    size = U(len(literal))
-    lanes = lanes_of(lane_tag)
-    spread = adjoint.n
     for g in range(U(plan.groups.shape[0])):
-        members, width, arity = plan.groups[g, MEMBERS], plan.groups[g, WIDTH], plan.groups[g, ARITY]
+        members = plan.groups[g, MEMBERS]
         lo, hi = members * part // parts, members * (part + U(1)) // parts
-        pair = len(semiring) < 2 and arity == U(2)
-        if len(literal) > 0:
-            pair = pair and plan.groups[g, K0] == size and plan.groups[g, K1] == size
-        if general is not None and not pair:
-            first = (plan.groups[g, SLOT_START] + lo * width) * lanes
-            for place in range(first, first + (hi - lo) * width * lanes):
-                spread[place] = 0
-            for member in range(lo, hi):
-                table_back(
-                    plan.groups, plan.cell_slots, plan.shapes, g, member, U(0), arity, block, theta, n, n_base, adjoint,
-                    kept, scratch[0], scratch[1], lane_tag, semiring,
-                )  # fmt: skip
-        elif sharing is not None and plan.groups[g, SHARED] == U(1):
-            pair_back(
-                plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, sharing, lane_tag,
+        if sharing is not None and plan.groups[g, SHARED] == U(1):
+            group_back(
+                plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, sharing, lane_tag,
+                semiring,
             )  # fmt: skip
         else:
-            pair_back(
-                plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, None, lane_tag,
+            group_back(
+                plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, None, lane_tag,
+                semiring,
             )  # fmt: skip
+
+
+def group_back(
+    plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, shared, lane_tag, semiring,
+):  # fmt: skip
+    """Undoes the messages of some factors of one group, by the kernel for it."""
+
+
+@overload(group_back, jit_options=INLINED)
+def _group_back(
+    plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, shared, lane_tag, semiring,
+):  # fmt: skip
+    def logs(
+        plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, shared, lane_tag, semiring,
+    ):  # fmt: skip
+        log_back(plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, lane_tag, semiring)
+
+    def tables(
+        plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, shared, lane_tag, semiring,
+    ):  # fmt: skip
+        contract_back(plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch[0], shared, lane_tag)
+
+    def pairs(
+        plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, shared, lane_tag, semiring,
+    ):  # fmt: skip
+        pair_back(plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, literal, shared, lane_tag)
+
+    def both(
+        plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch, literal, general, shared, lane_tag, semiring,
+    ):  # fmt: skip
+        if is_literal(plan, g, literal):
+            pair_back(plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, literal, shared, lane_tag)
+        else:
+            contract_back(plan, g, block, lo, hi, theta, n, n_base, adjoint, kept, scratch[0], shared, lane_tag)
+
+    return suited(literal, general, semiring, logs, tables, pairs, both)
+
+
+@kernel
+def log_back(plan, g, block, first, last, theta, n, n_base, adjoint, kept, scratch, lane_tag, semiring):
+    """Undoes the messages of the factors ``first`` to ``last`` of group ``g``, any arity, log domain."""
+    lanes, width, spread = lanes_of(lane_tag), plan.groups[g, WIDTH], adjoint.n
+    here = (plan.groups[g, SLOT_START] + first * width) * lanes
+    for place in range(here, here + (last - first) * width * lanes):
+        spread[place] = 0
+    for member in range(first, last):
+        table_back(
+            plan.groups, plan.cell_slots, plan.shapes, g, member, U(0), plan.groups[g, ARITY], block, theta, n, n_base,
+            adjoint, kept, scratch[0], scratch[1], lane_tag, semiring,
+        )  # fmt: skip
 
 
 @kernel

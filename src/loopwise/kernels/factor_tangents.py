@@ -14,7 +14,8 @@ import math
 import numpy as np
 
 from loopwise.kernels.arithmetic import U, balance, collect, kernel, lanes_of, nothing, scalar, spliced
-from loopwise.kernels.factor_adjoints import cell_products, least_mass, share_of
+from loopwise.kernels.factor_adjoints import cell_products
+from loopwise.kernels.pairs import least_mass, share_of
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,

@@ -6,13 +6,12 @@ In: the flat arrays of one block. Out: messages to variables, or factor beliefs,
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import overload
 
 from loopwise.kernels.arithmetic import U, add_mass, combine, inverse, kernel, lanes_of, nothing, probability
-from loopwise.kernels.messages import (
-    store_message,
-    table_messages,
-    update_pair,
-)
+from loopwise.kernels.contract import contract_step
+from loopwise.kernels.messages import pair_message, store_message, table_messages
+from loopwise.kernels.pairs import is_literal, pair_step, suited
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -27,55 +26,37 @@ from loopwise.kernels.plan import (
     TABLE_START,
     WIDTH,
 )
+from loopwise.kernels.views import INLINED
 
 
 @kernel
-def pair_step(
-    plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, literal, shared, lane_tag, semiring,
-):  # fmt: skip
-    """Messages of the pair factors ``first`` to ``last`` of group ``g``; sizes are literal if ``literal`` says so."""
-    lanes = lanes_of(lane_tag)
-    cell_stride = lanes if shared is None else U(1)
-    lane_step = U(1) if shared is None else U(0)
-    k0 = plan.groups[g, K0] if len(literal) == 0 else U(len(literal))
-    k1 = plan.groups[g, K1] if len(literal) == 0 else U(len(literal))
-    tables = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-    slots = plan.groups[g, SLOT_START] * lanes
-    m, n, fresh, lowest = flow.m, flow.n, scratch.fresh, scratch.lowest
-    for member in range(first, last):
-        at = slots + member * (k0 + k1) * lanes
-        t0 = tables + member * k0 * k1 * cell_stride
-        for side in range(U(2)):  # a loop, not two copies: half the code to compile
-            target, source = base + at + side * k0 * lanes, n_base + at + (U(1) - side) * k0 * lanes
-            if len(literal) > 0:
-                rows, columns = U(len(literal)), U(len(literal))
-            else:
-                rows, columns = (k0, k1) if side == U(0) else (k1, k0)
-            row_stride, column_stride = (k1, U(1)) if side == U(0) else (U(1), k1)
-            update_pair(
-                theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns,
-                column_stride, damping, lowest, lanes, semiring,
-            )  # fmt: skip
-
-
-@kernel
-def table_step(plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring):
-    """Messages of the factors ``first`` to ``last`` of group ``g``, any arity."""
+def log_step(plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring):
+    """Messages of the factors ``first`` to ``last`` of group ``g``, any arity, log domain."""
     lanes = lanes_of(lane_tag)
     cell_stride = lanes if shared is None else U(1)
     lane_step = U(1) if shared is None else U(0)
     groups, cell_slots = plan.groups, plan.cell_slots
     arity, width, cells = groups[g, ARITY], groups[g, WIDTH], groups[g, CELLS]
+    k0, k1 = groups[g, K0], groups[g, K1]
     tables = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK]
     slots = groups[g, SLOT_START] * lanes
     m, n, fresh, partial, lowest = flow.m, flow.n, scratch.fresh, scratch.partial, scratch.lowest
     for member in range(first, last):
         at = slots + member * width * lanes
         t0 = tables + member * cells * cell_stride
-        table_messages(
-            theta, t0, cell_stride, lane_step, n, n_base + at, fresh, cell_slots, groups[g, CELL_SLOTS], cells, arity,
-            width, partial, lanes, semiring,
-        )  # fmt: skip
+        if arity == U(2):
+            for side in range(U(2)):  # a loop, not two copies: half the code to compile
+                rows, columns = (k0, k1) if side == U(0) else (k1, k0)
+                row_stride, column_stride = (k1, U(1)) if side == U(0) else (U(1), k1)
+                pair_message(
+                    theta, t0, cell_stride, lane_step, n, n_base + at + (U(1) - side) * k0 * lanes, fresh,
+                    side * k0 * lanes, rows, row_stride, columns, column_stride, lanes, semiring,
+                )  # fmt: skip
+        else:
+            table_messages(
+                theta, t0, cell_stride, lane_step, n, n_base + at, fresh, cell_slots, groups[g, CELL_SLOTS], cells,
+                arity, width, partial, lanes, semiring,
+            )  # fmt: skip
         offset = U(0)
         for position in range(arity):
             states = U(plan.shapes[groups[g, SHAPE] + position])
@@ -85,53 +66,79 @@ def table_step(plan, g, block, first, last, theta, flow, base, n_base, damping, 
 
 @kernel
 def factor_step(
-    plan,
-    block,
-    part,
-    parts,
-    theta,
-    flow,
-    base,
-    n_base,
-    damping,
-    scratch,
-    literal,
-    general,
-    sharing,
-    lane_tag,
+    plan, block, part, parts, theta, flow, base, n_base, damping, scratch, literal, general, sharing, lane_tag,
     semiring,
-):
+):  # fmt: skip
     """Messages of part ``part`` of ``parts`` of all factors of a block, from ``flow.n`` at ``n_base`` to ``flow.m`` at
     ``base``.
 
-    ``general`` is None if the pair kernel takes every factor, ``sharing`` is None if every lane has its own tables:
-    branches on None are not even compiled.
+    ``general`` is None if the kernel for pairs of literal size takes every factor, ``sharing`` is None if every lane
+    has its own tables: branches on None are not even compiled.
     """
-    size = U(len(literal))
     for g in range(U(plan.groups.shape[0])):
         members = plan.groups[g, MEMBERS]
         lo, hi = members * part // parts, members * (part + U(1)) // parts
-        pair = plan.groups[g, ARITY] == U(2)
-        if len(literal) > 0:
-            pair = pair and plan.groups[g, K0] == size and plan.groups[g, K1] == size
-        if general is not None and not pair:
-            if sharing is not None and plan.groups[g, SHARED] == U(1):
-                table_step(
-                    plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, sharing, lane_tag, semiring
-                )
-            else:
-                table_step(
-                    plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, None, lane_tag, semiring
-                )
-        elif sharing is not None and plan.groups[g, SHARED] == U(1):
+        if sharing is not None and plan.groups[g, SHARED] == U(1):
+            group_step(
+                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, sharing,
+                lane_tag, semiring,
+            )  # fmt: skip
+        else:
+            group_step(
+                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, None, lane_tag,
+                semiring,
+            )  # fmt: skip
+
+
+def group_step(
+    plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, shared, lane_tag, semiring,
+):  # fmt: skip
+    """Messages of some factors of one group, by the kernel for it."""
+
+
+@overload(group_step, jit_options=INLINED)
+def _group_step(
+    plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, shared, lane_tag, semiring,
+):  # fmt: skip
+    def logs(
+        plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, shared, lane_tag,
+        semiring,
+    ):  # fmt: skip
+        log_step(
+            plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring,
+        )  # fmt: skip
+
+    def tables(
+        plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, shared, lane_tag,
+        semiring,
+    ):  # fmt: skip
+        contract_step(
+            plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring,
+        )  # fmt: skip
+
+    def pairs(
+        plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, shared, lane_tag,
+        semiring,
+    ):  # fmt: skip
+        pair_step(
+            plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, shared, lane_tag, semiring,
+        )  # fmt: skip
+
+    def both(
+        plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, general, shared, lane_tag,
+        semiring,
+    ):  # fmt: skip
+        if is_literal(plan, g, literal):
             pair_step(
-                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, sharing, lane_tag,
+                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, shared, lane_tag,
                 semiring,
             )  # fmt: skip
         else:
-            pair_step(
-                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, literal, None, lane_tag, semiring,
+            contract_step(
+                plan, g, block, lo, hi, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring,
             )  # fmt: skip
+
+    return suited(literal, general, semiring, logs, tables, pairs, both)
 
 
 @kernel

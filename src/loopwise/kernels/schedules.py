@@ -40,18 +40,20 @@ def keep_messages(tape, block, step, m, base, first, last):
 
 @kernel
 def flood_graph(
-    plan, numbers, flow, tape, before, part, parts, barrier, change, first_sweep, rule, damping, literal, general,
-    uniform, laned, power, semiring,
+    plan, block, origin, numbers, flow, tape, before, part, parts, barrier, change, first_sweep, rule, damping, literal,
+    general, uniform, laned, power, semiring,
 ):  # fmt: skip
-    """One example, its factors in lanes. ``parts`` threads call this together, each with its own ``part``; they share
-    ``barrier``, ``before`` (room for all messages) and ``change`` ``[2, parts]``, and meet after every half-sweep.
-    ``first_sweep``: 0, or 1 to go on from an earlier run, whose messages to factors and beliefs are in ``flow``.
+    """One example (``block``), its factors in lanes. ``parts`` threads call this together, each with its own ``part``;
+    they share ``barrier``, ``before`` (room for its messages) and ``change`` ``[2, parts]``, and meet after every
+    half-sweep. The arrays of ``flow`` and ``tape`` begin with block ``origin``. ``first_sweep``: 0, or 1 to go on from
+    an earlier run, whose messages to factors and beliefs are in ``flow``.
 
     Returns the sweeps made, the residual, the last change of a belief and the smallest normaliser.
     """
-    size = U(flow.m.shape[0])
-    mine, rest = size * U(part) // U(parts), size * U(part + 1) // U(parts)
     lanes = lanes_of(laned)
+    size, place = U(plan.slots) * lanes, block - origin
+    base, n_base, belief_base = place * size, place * tape.n_block, place * U(plan.state_start[-1])
+    mine, rest = size * U(part) // U(parts), size * U(part + 1) // U(parts)
     row, rows = size // lanes * U(part) // U(parts), size // lanes * U(part + 1) // U(parts)
     variables = plan.state_start.shape[0] - 1
     first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
@@ -60,26 +62,27 @@ def flood_graph(
     for sweep in range(first_sweep, rule.iterations + 1):
         judged = is_near(expected, rule)
         if judged:
-            copy_messages(flow.m, mine, rest - mine, before, mine)
+            copy_messages(flow.m, base + mine, rest - mine, before, mine)
             meet(barrier, parts)
         if sweep > 0:
             factor_step(
-                plan, U(0), U(part), U(parts), numbers.theta, flow, U(0), U(sweep - 1) * tape.n_step, damping,
+                plan, block, U(part), U(parts), numbers.theta, flow, base, n_base + U(sweep - 1) * tape.n_step, damping,
                 factor_scratch, literal, general, None, laned, semiring,
             )  # fmt: skip
             meet(barrier, parts)
-        keep_messages(tape, U(0), U(sweep), flow.m, U(0), mine, rest)
+        keep_messages(tape, place, U(sweep), flow.m, base, mine, rest)
         variable_scratch.change[0] = 0
         visit_variables(
-            first, last, None, None, plan, U(0), numbers.theta, numbers.unary, U(0), flow, U(0), U(sweep) * tape.n_step,
-            U(0), is_watched(sweep, rule), damping, variable_scratch, (), None, None, None, uniform, laned, (), power,
-            semiring,
+            first, last, None, None, plan, block, numbers.theta, numbers.unary, block * U(plan.unary_block), flow, base,
+            n_base + U(sweep) * tape.n_step, belief_base, is_watched(sweep, rule), damping, variable_scratch, (), None,
+            None, None, uniform, laned, (), power, semiring,
         )  # fmt: skip
         change[0, part] = variable_scratch.change[0]
         if judged:
             excess_change(
-                flow.m, row * lanes, rows - row, before, row * lanes, rule, factor_scratch.change, laned, semiring
-            )
+                flow.m, base + row * lanes, rows - row, before, row * lanes, rule, factor_scratch.change, laned,
+                semiring,
+            )  # fmt: skip
             change[1, part] = factor_scratch.change.max()
         meet(barrier, parts)
         sweeps, moved = sweep, change[0].max()
@@ -89,7 +92,7 @@ def flood_graph(
         if sweep > 0 and rule.tolerance > 0 and residual < rule.tolerance:
             break
     if residual == np.inf and judged:  # the same in every thread: messages of the last sweep have not come to rest
-        message_change(flow.m, U(0), size // lanes, before, U(0), factor_scratch.change, laned, semiring)
+        message_change(flow.m, base, size // lanes, before, U(0), factor_scratch.change, laned, semiring)
         residual = max(moved, factor_scratch.change.max() * rule.reach)
     lowest = variable_scratch.lowest[0]
     for lane in range(factor_scratch.lowest.shape[0]):

@@ -23,6 +23,7 @@ from loopwise.kernels.arithmetic import (
     scalar,
 )
 from loopwise.kernels.messages import store_message, table_message, update_pair
+from loopwise.kernels.pairs import send_one
 from loopwise.kernels.plan import (
     ARITY,
     CELL_SLOTS,
@@ -35,6 +36,7 @@ from loopwise.kernels.plan import (
     TABLE_START,
     WIDTH,
 )
+from loopwise.kernels.views import Message, Table
 
 # Products of more messages than this are rescaled on the way, so that a variable of degree 10,000 cannot underflow.
 RESCALE_EVERY = U(16)
@@ -250,21 +252,12 @@ def visit_variables(
                     size = U(len(literal))
                     g = U(edge_group[at])
                     t0 = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + U(edge_member[at]) * size * size
-                    mine = base + edge_base[at]
-                    first_side = edge_position[at] == U(0)
+                    mine, first_side = base + edge_base[at], edge_position[at] == U(0)
                     other = n_base + (edge_base[at] + size if first_side else edge_base[at] - size)
-                    row_stride, column_stride = (size, U(1)) if first_side else (U(1), size)
-                    mass = m.dtype.type(0.0)
-                    for a in range(size):
-                        value = m.dtype.type(0.0)
-                        for b in range(size):
-                            value += theta[t0 + a * row_stride + b * column_stride] * n[other + b]
-                        fresh[a] = value
-                        mass += value
+                    mass = send_one(
+                        Table(theta, t0), Message(n, other), Message(m, mine), edge_position[at], literal, semiring
+                    )
                     lowest[0] = min(lowest[0], mass)
-                    share = inverse(mass, semiring)
-                    for a in range(size):
-                        m[mine + a] = fresh[a] * share
                 else:
                     pull_message(
                         U(edge_group[at]), U(edge_member[at]), U(edge_position[at]), groups, cell_slots, block, theta,
