@@ -222,6 +222,6 @@ def check_unchanged(given: Noted) -> None:
     for called, name, value, version in given:
         if value._version != version:
             raise ChangedError(
-                f"{called.format(name)} changed in place since inference, so this part of its beliefs can no longer be computed; read "
-                "it before, or give inference a copy"
+                f"{called.format(name)} changed in place since inference, so this part of its beliefs can no longer be "
+                "computed; read it before, or give inference a copy"
             )
