@@ -123,6 +123,11 @@ def test_bad_input() -> None:
     assert isinstance(decode.MBR(hamming).soft(), decode.SoftArgmax)
 
 
-def test_an_inference_method_is_no_sampler() -> None:
+def test_other_parts_of_a_system_are_no_functions_of_samples() -> None:
+    def wrong(prediction: Tensor, truth: Tensor) -> Tensor:
+        return (prediction != truth).sum(-1)
+
     with pytest.raises(ValueError, match="samples must be a function of beliefs, count, seed, not Exact"):
-        lw.decode.MBR(lambda one, other: (one != other).sum(-1), samples=lw.Exact())  # type: ignore[arg-type]
+        decode.MBR(wrong, samples=lw.Exact())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="loss must be a function of prediction, truth, not Each"):
+        decode.MBR(lw.loss.Each())  # type: ignore[arg-type]

@@ -134,6 +134,8 @@ def test_words_with_odd_characters_and_blank_lines_of_tabs(tmp_path: Path) -> No
 def test_io_with_document_marks(tmp_path: Path) -> None:
     text = read_tagged(put(tmp_path, WIKIGOLD))
     assert text.tagged() == [["B-MISC", "O"], ["B-ORG", "I-ORG"]]
+    with pytest.raises(FormatError, match="line 1: '-DOCSTART-' is no word but the mark of a new document"):
+        read_tagged(put(tmp_path, "1\t-DOCSTART-\tO\n2\tran\tO\n"))
 
 
 def test_uner_and_types_to_leave_out(tmp_path: Path) -> None:

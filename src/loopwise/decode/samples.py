@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.evidence import FREE
-from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import reduce_variables
 
@@ -80,13 +79,18 @@ class Drawn:
 
 
 def check_takes(name: str, function: object, *arguments: str) -> None:
-    """Raises unless the option ``name`` is something to be called with these arguments."""
+    """Raises unless the option ``name`` is something to be called with these arguments: by any names they have in a
+    function of the user's, by these in a class of this library, whose other classes are called with other things."""
     try:
-        if isinstance(function, Inference):  # is called with as many, but others
-            raise TypeError
-        inspect.signature(function).bind(*arguments)  # type: ignore[arg-type]
+        signature = inspect.signature(function)  # type: ignore[arg-type]
+        signature.bind(*arguments)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a function of {', '.join(arguments)}, not {function!r}") from None
+        fits = False
+    else:
+        ours = type(function).__module__.split(".")[0] == "loopwise"
+        fits = not ours or tuple(signature.parameters)[: len(arguments)] == arguments
+    if not fits:
+        raise ValueError(f"{name} must be a function of {', '.join(arguments)}, not {function!r}")
 
 
 def one_by_one(function: Callable[[Tensor, Tensor], float]) -> AssignmentLoss:

@@ -226,6 +226,8 @@ def _tokens(
                     f"there is no word in column {layout.word + 1} of this line; mend it, or have such tokens skipped "
                     "or kept (--blank-tokens)",
                 )
+        if _begins_document(word):
+            raise FormatError(where, number, f"{quoted(word)} is no word but the mark of a new document; leave it out")
         if with_tags and (is_blank(tag) or len(cells) < 2):
             raise FormatError(where, number, f"the token {quoted(word)} has no tag; each line needs a word and a tag")
         width = width or len(cells)
