@@ -387,6 +387,13 @@ def test_what_is_no_list_of_examples() -> None:
         lw.evaluate(system, SENTENCES, lw.loss.Hamming(weights=[1.0]))
 
 
+def test_whatever_gives_examples_is_a_list() -> None:
+    system = system_of("skip chain")
+    listed = [answer.tolist() for answer in system.predict(SENTENCES)]
+    for given in (tuple(SENTENCES), iter(SENTENCES), np.array(SENTENCES)):
+        assert [answer.tolist() for answer in system.predict(given)] == listed
+
+
 def test_an_impossible_example_is_named() -> None:
     class Forbidding(SkipChain):
         def potentials(self, batch: lw.TemplateBatch) -> dict[str, torch.Tensor]:

@@ -21,8 +21,8 @@ from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.graph.union import Union
 
-# How many numbers (see graph_size) of graphs and of unions a template remembers. Unions come again for development data,
-# for full batches and for repeated questions; each brings its layout, and what engines keep on that.
+# How many numbers (see graph_size) of graphs and of unions a template remembers. Unions come again for development
+# data, for full batches and for repeated questions; each brings its layout, and what engines keep on that.
 KEPT_GRAPHS = 2**22
 KEPT_UNIONS = 2**20
 
