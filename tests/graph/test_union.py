@@ -148,3 +148,19 @@ def test_union_refuses() -> None:
     for part in (2, -1):
         with pytest.raises(ValueError, match=f"part {part} is out of range: the union has 2 parts"):
             whole.variables_of(part)
+
+
+def test_a_group_without_factors_goes_with_those_of_its_name() -> None:
+    """Whatever shape it would have by itself; its tables go there and come back."""
+    parts = [
+        FactorGraph([2, 3], {"pair": np.zeros((0, 2), dtype=np.int64)}),
+        FactorGraph([2, 3, 3], {"pair": [[0, 1], [0, 2]]}),
+        FactorGraph([3], {"pair": np.zeros((0, 2), dtype=np.int64)}),
+    ]
+    whole = union(parts)
+    assert [(group.name, group.shape) for group in whole.graph.groups] == [("pair", (2, 3))]
+    assert whole.factor_start("pair").tolist() == [0, 0, 2, 2] and whole.factor_part("pair").tolist() == [1, 1]
+    assert whole.variable_part.tolist() == [0, 0, 1, 1, 1, 2]
+    tables = [{"pair": np.zeros((0, 1, 1))}, {"pair": np.ones((2, 2, 3))}, {"pair": np.zeros((0, 3, 3))}]
+    check_same(whole.split(whole.join(tables)), tables)  # type: ignore[arg-type]
+    assert len(union([parts[0], parts[2]]).graph.groups) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from loopwise.graph import FactorGraph, complete, grid, random_mrf
+from loopwise.graph import FactorGraph, chain, complete, grid, random_mrf, union
 from loopwise.inference.counting import (
     Bethe,
     Counting,
@@ -211,3 +211,11 @@ def test_bad_rho(rho: object, words: str) -> None:
     graph = grid(3, 3)
     with pytest.raises(ValueError, match=words):
         TRW(rho=rho)(graph, {"unary": torch.zeros(9, 2), "pair": torch.zeros(12, 2, 2)})  # type: ignore[arg-type]
+
+
+def test_parts_of_a_union_keep_the_probabilities_they_have_alone() -> None:
+    parts = [grid(2, 3), chain(4), complete(4), grid(3, 3)]
+    whole = union(parts)
+    for rule in (SpanningTrees(), SpanningTrees(exact_limit=3)):
+        alone = np.concatenate([rule.numbers(part).factor for part in parts])
+        np.testing.assert_allclose(rule.numbers(whole.graph).factor, alone, atol=1e-12)

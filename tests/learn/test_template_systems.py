@@ -379,10 +379,19 @@ def test_what_is_no_list_of_examples() -> None:
         plain.predict(other)
     with pytest.raises(ValueError, match="examples of SkipChain have a graph each"):
         _ = system.graph
+    with pytest.raises(ValueError, match="examples of SkipChain have a graph each"):
+        lw.budget.Budgeted(system)
     with pytest.raises(ValueError, match="roles is about one graph"):
         lw.System(SkipChain(), SWEEPS, roles=[1])
     with pytest.raises(ValueError, match="give one for each value, of which there are up to 2"):
         lw.evaluate(system, SENTENCES, lw.loss.Hamming(weights=[1.0]))
+
+
+def test_whatever_gives_examples_is_a_list() -> None:
+    system = system_of("skip chain")
+    listed = [answer.tolist() for answer in system.predict(SENTENCES)]
+    for given in (tuple(SENTENCES), iter(SENTENCES), np.array(SENTENCES)):
+        assert [answer.tolist() for answer in system.predict(given)] == listed
 
 
 def test_an_impossible_example_is_named() -> None:

@@ -62,6 +62,17 @@ def test_equal_graphs_and_unions_are_kept() -> None:
     assert again.union is examples[[0, 1]].union is not examples.union
 
 
+def test_no_more_is_kept_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used go first; a single union is kept, whatever its size."""
+    monkeypatch.setattr("loopwise.potentials.template.KEPT_UNIONS", 60)  # the sentences: 18, 2, 32, 8, 24 numbers
+    examples = lw.TemplateExamples.of(SkipChain(), SENTENCES)
+    first, second = examples[[0]].union, examples[[2]].union
+    assert examples[[0]].union is first
+    assert examples[[4]].union is examples[[4]].union  # 74 numbers: the second goes
+    assert examples[[0]].union is first and examples[[2]].union is not second
+    assert examples.union is examples.union and examples[[0]].union is not first
+
+
 def test_a_graph_is_asked_for_once_a_shape() -> None:
     asked = []
 

@@ -139,7 +139,8 @@ def describe_graph(graph: FactorGraph) -> str:
 
 def describe_template(template: Template) -> str:
     """A template for comparison: its class, and the options that it says."""
-    return f"{type(template).__name__} {identify(template.options())}"
+    options = np.frombuffer(identify(template.options()).encode(), dtype=np.uint8)  # vocabularies may be long
+    return f"{type(template).__name__} (checksum of its options {checksum(options)})"
 
 
 def describe_examples(examples: Corpus | None) -> str:

@@ -5,7 +5,7 @@ In: the three parts. Out: :class:`System`. Stage: learning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, overload
 
@@ -32,7 +32,7 @@ from loopwise.notices import ImpossibleError
 from loopwise.potentials.template import Template
 
 OneGraph = Examples | EvidenceLike
-Many = TemplateExamples | Sequence[Any]  # examples of a template, each with a graph of its own
+Many = TemplateExamples | Iterable[Any]  # examples of a template, each with a graph of its own
 Given = OneGraph | Many
 Inputs = Mapping[str, Any]
 
@@ -323,9 +323,9 @@ def naming_the_example(part: Corpus, run: Callable[[Any], object]) -> Iterator[N
         raise
 
 
-def _listed(template: Template, given: Any) -> Sequence[Any]:
-    """A list of examples; those of one graph, evidence and single examples are none."""
-    if isinstance(given, Sequence) and not isinstance(given, str):
+def _listed(template: Template, given: Any) -> Iterable[Any]:
+    """Anything that gives examples; those of one graph, evidence and a text or record do not."""
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | Examples):
         return given
     raise ValueError(
         f"a list of examples of {type(template).__name__} is wanted, not {type(given).__name__}: give one, [example]"

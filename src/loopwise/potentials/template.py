@@ -21,8 +21,10 @@ from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.graph.union import Union
 
-KEPT_GRAPHS = 4096  # different graphs that a template remembers, each with its layout
-KEPT_UNIONS = 64  # unions that a template remembers: those of development data, of full batches, of repeated questions
+# How many numbers (see graph_size) of graphs and of unions a template remembers. Unions come again for development
+# data, for full batches and for repeated questions; each brings its layout, and what engines keep on that.
+KEPT_GRAPHS = 2**22
+KEPT_UNIONS = 2**20
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -198,16 +200,19 @@ class Template(nn.Module):
                 "lw.FactorGraph"
             )
         try:
-            graph = self._graphs.keep(_integers_of(graph), graph)
+            graph = self._graphs.keep(_integers_of(graph), graph, graph_size(graph))
         except TypeError:  # a structured factor of the user's that cannot be compared: each graph stands for itself
             return graph
-        return graph if shape is None else self._graphs.keep(key, graph)
+        return graph if shape is None else self._graphs.keep(key, graph, 1)
 
     def union_of(self, graphs: Sequence[FactorGraph]) -> Union:
         """The union of graphs that :meth:`graph_of` gave."""
         key = tuple(map(id, graphs))  # a union keeps its parts alive, and with them their numbers
         known = self._unions.get(key)
-        return self._unions.keep(key, Union.of(graphs)) if known is None else known
+        if known is not None:
+            return known
+        union = Union.of(graphs)
+        return self._unions.keep(key, union, graph_size(union.graph))
 
     def forward(self, batch: TemplateBatch) -> dict[str, Any]:
         """The potentials of ``batch``, checked against its union."""
@@ -271,29 +276,32 @@ def _checked_table(template: str, group: Group, values: object) -> Tensor:
 
 
 class _Recent(Generic[Key, Value]):
-    """The values asked for last, by key. Copies begin empty."""
+    """The values asked for last, by key, whose sizes add up to at most ``most`` (or one value). Copies begin empty."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.kept: OrderedDict[Key, Value] = OrderedDict()
+        self.kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self.total = 0
         self.lock = Lock()
 
     def get(self, key: Key) -> Value | None:
         """The value of ``key``, if it is kept."""
         with self.lock:
-            value = self.kept.get(key)
-            if value is not None:
-                self.kept.move_to_end(key)
-            return value
+            if key not in self.kept:
+                return None
+            self.kept.move_to_end(key)
+            return self.kept[key][0]
 
-    def keep(self, key: Key, value: Value) -> Value:
+    def keep(self, key: Key, value: Value, size: int) -> Value:
         """The value kept for ``key``, which is ``value`` if there was none."""
         with self.lock:
-            found = self.kept.setdefault(key, value)
+            if key not in self.kept:
+                self.kept[key] = (value, size)
+                self.total += size
             self.kept.move_to_end(key)
-            if len(self.kept) > self.most:
-                self.kept.popitem(last=False)
-            return found
+            while self.total > self.most and len(self.kept) > 1:
+                self.total -= self.kept.popitem(last=False)[1][1]
+            return self.kept[key][0]
 
     def __reduce__(self) -> tuple[type[_Recent[Key, Value]], tuple[int]]:
         return type(self), (self.most,)
