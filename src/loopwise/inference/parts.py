@@ -293,7 +293,7 @@ def _run_packed(
     theta, groups = storage.pack_tables(tables, given.examples, 0.0, exponentiate=not log)
     unary, unary_block = _packed_unary(given, storage, log)
     m = initial_messages(given, storage, log)
-    exponents = given.exponents.numpy().astype(m.dtype)
+    exponents = given.exponents.numpy().astype(m.dtype, copy=False)
     run = KernelRun(
         storage,
         storage.plan(groups, exponents, unary_block),
@@ -311,7 +311,11 @@ def _run_packed(
 def _packed_unary(given: Scaled, storage: Storage, log: bool) -> tuple[np.ndarray, int]:
     """Unary potentials, scaled to a maximum of 1 for each variable (its states are consecutive)."""
     layout, unary = storage.layout, given.unary
-    if not log:
+    states = layout.graph.uniform_cardinality
+    if not log and states is not None:
+        rows = unary.reshape(*unary.shape[:-1], layout.graph.variables, states)
+        unary = (rows - rows.amax(-1, keepdim=True)).exp_().reshape(unary.shape)
+    elif not log:
         owner = torch.tensor(layout.state_variable).expand(unary.shape)
         high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
         high.scatter_reduce_(-1, owner, unary, "amax")
@@ -325,7 +329,4 @@ def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     neutral = 0.0 if log else 1.0
     if given.initial is not None:
         return storage.pack_messages(given.initial if log else torch.exp(given.initial), neutral)
-    layout = storage.layout
-    sizes = layout.graph.cardinalities[layout.edge_variable]
-    share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=given.unary.dtype)
-    return storage.repeat_messages(torch.log(share) if log else share, given.examples, neutral)
+    return storage.uniform_messages(given.examples, log, given.unary.numpy().dtype)
