@@ -119,14 +119,11 @@ def test_pair_kernels_of_every_kind(states: int, literal_sizes: range) -> None:
 @pytest.mark.parametrize("batch", [1, 3, 9])
 def test_large_tables_agree(batch: int, own: bool) -> None:
     """Tables of 16 states and more stay as they are in memory; examples that share them run as matrix products."""
-    graph = FactorGraph([17, 16, 3, 18, 2], {"pair": [[0, 3], [1, 3]], "triple": [[4, 2, 1]], "small": [[2, 4]]})
+    scopes = {"pair": [[0, 3], [1, 3]], "triple": [[4, 2, 5]], "small": [[2, 4]], "oblong": [[5, 0]], "unary": [[0]]}
+    graph = FactorGraph([17, 17, 3, 18, 2, 16], scopes)
     tables = normal_tables(graph, 10, batch)
     if not own:
-        tables = {name: table[0] for name, table in tables.items()}
-        tables["unary"] = normal_tables(graph, 11, batch)["pair"].sum(-1)[:, :1]
-        graph = FactorGraph(
-            graph.cardinalities, {**{group.name: group.scopes for group in graph.groups}, "unary": [[0]]}
-        )
+        tables = {name: table if name == "unary" else table[0] for name, table in tables.items()}
     assert_same(BP, graph, tables, iterations=3, damping=0.2)
     gradients = []
     for engine in (Reference(), Compiled(threads=1)):
