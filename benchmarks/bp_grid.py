@@ -3,11 +3,15 @@
     python benchmarks/bp_grid.py [--quick]
 
 Beliefs are compared before anything is timed. Last line of output: JSON with `vs_pgmax`, `vs_torch` (how many times
-faster ours is, one thread), `ns_per_message`, `sequential_over_flooding`, `second_thread_gain`, and more.
+faster ours is, one thread), `ns_per_message`, `sequential_over_flooding`, `residual_over_flooding` (of one message),
+`second_thread_gain`, `large_over_million` (time per message of a binary grid of 5 million factors over one of a
+million, whole calls of 20 sweeps), `peak_over_tables` (by how much the former's first call raises the peak memory of a
+process of its own, over the bytes of its tables), and more.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -18,10 +22,11 @@ import numpy as np
 import torch
 
 from common import option_parser, print_summary
+from loopwise.compare.memory import peak_rise
 from loopwise.graph import FactorGraph, grid
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.schedules import Flooding, Schedule, Sequential
+from loopwise.inference.schedules import Flooding, Residual, Schedule, Sequential
 from timing import medians
 from torch_bp import TorchBP
 
@@ -137,8 +142,42 @@ def memory_and_scaling(sizes: list[int]) -> list[dict[str, float]]:
     return rows
 
 
+def measure_large(factors: int) -> None:
+    """Prints the nanoseconds per message of a binary grid of about so many factors, and how far the first call raises
+    the peak memory, over the bytes of its tables. To be run in a process of its own."""
+    torch.set_num_threads(1)
+    solver = BP(iterations=20, tolerance=0, engine=Compiled(1))
+    small = grid(8, 8, 2)
+    solver(small, tables_of(small))  # compiles kernels
+    size = round((factors / 2) ** 0.5) + 1
+    graph = grid(size, size, 2)
+    tables = tables_of(graph)
+    edges = graph.layout.edges
+    peak = peak_rise(lambda: solver(graph, tables)) or float("nan")
+    seconds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        solver(graph, tables)
+        seconds.append(time.perf_counter() - begin)
+    held = sum(table.numel() * table.element_size() for table in tables.values())
+    print(json.dumps({"ns": 1e9 * min(seconds) / (20 * edges), "peak": peak / held}))
+
+
+def large(factors: int) -> dict[str, float]:
+    """What :func:`measure_large` finds in a fresh process."""
+    command = [sys.executable, __file__, "--large", str(factors)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
 def main() -> None:
-    options = option_parser(__doc__.splitlines()[0]).parse_args()
+    parser = option_parser(__doc__.splitlines()[0])
+    parser.add_argument("--large", type=int, help="only measure a binary grid of so many factors")
+    options = parser.parse_args()
+    if options.large:
+        measure_large(options.large)
+        return
     size, sweeps, repeats = (48, 50, 3) if options.quick else (128, 50, 7)
     torch.set_num_threads(1)
     graph = grid(size, size, STATES)
@@ -153,6 +192,8 @@ def main() -> None:
         "torch logs": plain_torch(graph, tables, sweeps, False),
         "sequential": ours(graph, tables, sweeps, 1, Sequential()),
         "sequential, setup and one sweep": ours(graph, tables, 1, 1, Sequential()),
+        "residual, as many as in 3 sweeps": ours(graph, tables, 3, 1, Residual()),
+        "residual, as many as in 1 sweep": ours(graph, tables, 1, 1, Residual()),
         "trw": lambda: TRW(rho=0.5, iterations=sweeps, tolerance=0, engine=Compiled(1))(graph, tables).states,
     }
     errors = {name: checked(name, contenders[name](), reference, 1e-9) for name in ("torch padded", "torch logs")}
@@ -175,6 +216,10 @@ def main() -> None:
     torch_best = min(seconds["torch padded"], seconds["torch logs"])
     kernel = (seconds["ours"] - seconds["ours, setup and one sweep"]) / (sweeps - 1)
     kernel_sequential = (seconds["sequential"] - seconds["sequential, setup and one sweep"]) / (sweeps - 1)
+    kernel_residual = (
+        seconds["residual, as many as in 3 sweeps"] - seconds["residual, as many as in 1 sweep"]
+    ) / 2  # for as many messages as in a sweep
+    million, five = (large(count // 10 if options.quick else count) for count in (1_000_000, 5_000_000))
     print_summary(
         {
             "grid": size,
@@ -185,6 +230,9 @@ def main() -> None:
             "vs_pgmax": seconds["pgmax"] / seconds["ours"] if peer is not None else None,
             "trw_over_bp": seconds["trw"] / seconds["ours"],
             "sequential_over_flooding": kernel_sequential / kernel,
+            "residual_over_flooding": kernel_residual / kernel,
+            "large_over_million": five["ns"] / million["ns"],
+            "peak_over_tables": five["peak"],
             "second_thread_gain": (threaded["one"] - threaded["one sweep"])
             / (threaded["two"] - threaded["one sweep, two"]),
             "second_thread_gain_with_setup": threaded["one"] / threaded["two"],

@@ -115,6 +115,41 @@ def test_pair_kernels_of_every_kind(states: int, literal_sizes: range) -> None:
     assert_same(TRW, graph, normal_tables(graph, 6), iterations=3, rho=0.5)
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+@pytest.mark.parametrize("batch", [1, 3, 9])
+def test_large_tables_agree(batch: int, own: bool) -> None:
+    """Tables of 16 states and more stay as they are in memory; examples that share them run as matrix products."""
+    scopes = {"pair": [[0, 3], [1, 3]], "triple": [[4, 2, 5]], "small": [[2, 4]], "oblong": [[5, 0]], "unary": [[0]]}
+    graph = FactorGraph([17, 17, 3, 18, 2, 16], scopes)
+    tables = normal_tables(graph, 10, batch)
+    if not own:
+        tables = {name: table if name == "unary" else table[0] for name, table in tables.items()}
+    assert_same(BP, graph, tables, iterations=3, damping=0.2)
+    gradients = []
+    for engine in (Reference(), Compiled(threads=1)):
+        leaves = {name: table.clone().requires_grad_() for name, table in tables.items()}
+        beliefs = BP(iterations=3, tolerance=0, engine=engine)(graph, leaves)
+        loss = (beliefs.states.square().cumsum(-1)).mean() + beliefs.factor("triple").square().sum()
+        gradients.append(torch.autograd.grad(loss, list(leaves.values())))
+    for plain, fast in zip(*gradients, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("schedule", [Flooding(), Residual()], ids=lambda schedule: type(schedule).__name__)
+def test_few_examples_side_by_side(schedule: object) -> None:
+    """Batches that do not fill the lanes run in one call, each example by itself; here each stops where it would."""
+    graph = grid(4, 5)
+    tables = normal_tables(graph, 12, 5)
+    tables["pair"] = tables["pair"][0]
+    assert_same(BP, graph, tables, iterations=3, schedule=schedule)
+    options = {"iterations": 300, "tolerance": 1e-6, "schedule": schedule, "engine": Compiled(threads=1)}
+    whole = BP(**options)(graph, tables)  # type: ignore[arg-type]
+    for example in range(5):
+        alone = BP(**options)(graph, {**tables, "unary": tables["unary"][example]})  # type: ignore[arg-type]
+        assert torch.equal(whole.states[example], alone.states)
+        assert int(whole.status.sweeps[example]) == int(alone.status.sweeps)
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("schedule", [Flooding(), Sequential()], ids=lambda schedule: type(schedule).__name__)
 def test_grids_with_rho_of_a_half_agree(schedule: object, zeros: bool) -> None:

@@ -184,6 +184,7 @@ class KernelUndo:
                 run.literal,
                 run.general,
                 run.sharing,
+                run.uniform,
                 run.lane_tag,
                 run.variable_tag,
                 run.semiring,

@@ -340,16 +340,15 @@ def _run_packed(
 def _packed_unary(given: Scaled, storage: Storage, log: bool) -> tuple[np.ndarray, int]:
     """Unary potentials, scaled to a maximum of 1 for each variable (its states are consecutive)."""
     layout, unary = storage.layout, given.unary
-    if not log:
-        size = layout.graph.uniform_cardinality
-        if size is None:
-            owner = torch.from_numpy(layout.state_variable).expand(unary.shape)
-            high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
-            high.scatter_reduce_(-1, owner, unary, "amax")
-            unary = torch.exp(unary - high.gather(-1, owner))
-        else:
-            rows = unary.reshape(*unary.shape[:-1], -1, size)
-            unary = torch.exp(rows - rows.amax(-1, keepdim=True)).flatten(-2)
+    states = layout.graph.uniform_cardinality
+    if not log and states is not None:
+        rows = unary.reshape(*unary.shape[:-1], layout.graph.variables, states)
+        unary = (rows - rows.amax(-1, keepdim=True)).exp_().reshape(unary.shape)
+    elif not log:
+        owner = torch.tensor(layout.state_variable).expand(unary.shape)
+        high = unary.new_full((*unary.shape[:-1], layout.graph.variables), -torch.inf)
+        high.scatter_reduce_(-1, owner, unary, "amax")
+        unary = torch.exp(unary - high.gather(-1, owner))
     block = layout.states * storage.in_block
     return storage.pack_unary(unary, 0.0 if log else 1.0), 0 if unary.ndim == 1 else block
 
@@ -358,4 +357,4 @@ def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     """Packed initial messages in the domain of the run; uniform unless given."""
     if given.initial is not None:
         return storage.pack_messages(given.initial if log else torch.exp(given.initial), 0.0 if log else 1.0)
-    return storage.uniform_messages(given.unary.dtype, log, given.examples)
+    return storage.uniform_messages(given.examples, log, given.unary.numpy().dtype)

@@ -45,7 +45,7 @@ class Storage:
     lanes: int  # how many examples or factors stand side by side
     groups: np.ndarray  # uint64 [groups, columns]
     edge_base: np.ndarray  # uint64 [edges], in the order of layout.variable_edges
-    edge_group: np.ndarray
+    edge_group: np.ndarray  # these three are empty where factors stand in the lanes
     edge_member: np.ndarray
     edge_position: np.ndarray
     cell_slots: np.ndarray
@@ -76,16 +76,14 @@ class Storage:
             row[columns.K0], row[columns.K1] = group.shape[0], group.shape[1]
             row[columns.CELLS], row[columns.SLOT_START] = group.cells, slots
             row[columns.CELL_SLOTS], row[columns.SHAPE] = slot_map, shape_map
-            factor = np.repeat(np.arange(group.count), group.arity)
-            position = np.tile(np.arange(group.arity), group.count)
-            if in_lanes:
-                run, lane = factor // lanes, factor % lanes
-                bases.append((slots + run * width + member.position_start[position]) * lanes + lane)
-            else:
-                bases.append((slots + factor * width + member.position_start[position]) * lanes)
-            edge_groups.append(np.full(len(factor), number))
-            edge_members.append(factor)
-            edge_positions.append(position)
+            factor = np.arange(group.count)
+            first = (slots + factor // lanes * width) * lanes + factor % lanes if in_lanes else factor * width * lanes
+            offset = 0 if in_lanes else slots * lanes
+            bases.append((first[:, None] + (offset + member.position_start[: group.arity] * lanes)).reshape(-1))
+            if not in_lanes:  # flooding asks for no single edge
+                edge_groups.append(np.full(group.count * group.arity, number))
+                edge_members.append(np.repeat(factor, group.arity))
+                edge_positions.append(np.tile(np.arange(group.arity), group.count))
             cell_slots.append(member.cell_slots.reshape(-1))
             shapes.append(np.asarray(group.shape, dtype=np.int64))
             slots += members * width
@@ -93,8 +91,10 @@ class Storage:
             shape_map += group.arity
 
         def by_variable(pieces: list[np.ndarray]) -> np.ndarray:
-            whole = np.concatenate([*pieces, np.zeros(0, dtype=np.int64)])
-            return whole[layout.variable_edges].astype(np.uint64)
+            if not pieces:
+                return np.zeros(0, dtype=np.uint64)
+            whole = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            return whole[layout.variable_edges].view(np.uint64)  # none is negative
 
         return Storage(
             layout,
@@ -158,6 +158,7 @@ class Storage:
             kept: Plan = known[1]
             return kept
         layout = self.layout
+        alike = plain or not len(exponents) or bool((exponents == exponents[0]).all())  # then in any order
         made = Plan(
             groups,
             layout.state_start,
@@ -166,7 +167,7 @@ class Storage:
             self.edge_group,
             self.edge_member,
             self.edge_position,
-            exponents[layout.variable_edges],
+            exponents if alike else exponents[layout.variable_edges],
             self.cell_slots,
             self.shapes,
             self.slots,
@@ -284,22 +285,21 @@ class Storage:
         packed: np.ndarray = np.concatenate([*pieces, empty], axis=1).reshape(-1)
         return packed
 
-    def uniform_messages(self, dtype: torch.dtype, log: bool, examples: int) -> np.ndarray:
-        """Uniform messages for every example."""
-        key, known = (dtype, log, examples), self.kept.get("uniform")
+    def uniform_messages(self, examples: int, log: bool, dtype: np.dtype) -> np.ndarray:
+        """The uniform distribution for every message of every example, or its logarithm."""
+        key, known = (examples, log, dtype), self.kept.get("uniform")
         if known is not None and known[0] == key:
             return known[1].copy()  # type: ignore[no-any-return]
-        sizes = self.layout.graph.cardinalities[self.layout.edge_variable]
-        share = torch.tensor(1.0 / np.repeat(sizes, sizes), dtype=dtype)
-        share = torch.log(share) if log else share
-        if self.arrangement is Arrangement.FACTORS:
-            packed = self.pack_messages(share[None], 0.0 if log else 1.0)
-            packed = packed if examples == 1 else np.tile(packed, examples)
-        else:
-            packed = share[None, :, None].expand(self.blocks(examples), -1, self.lanes).contiguous().numpy().reshape(-1)
-        if packed.size <= FEW_MESSAGES:
-            self.kept["uniform"] = key, packed.copy()
-        return packed
+        messages = np.empty((self.blocks(examples), self.slots, self.lanes), dtype=dtype)
+        for row, member in zip(self.groups, self.layout.message_groups, strict=True):
+            start, members = int(row[columns.SLOT_START]), int(row[columns.MEMBERS])
+            share = 1.0 / np.repeat(member.group.shape, member.group.shape)
+            mine = messages[:, start : start + members * member.width]
+            mine = mine.reshape(len(messages), members, member.width, self.lanes)
+            mine[:] = (np.log(share) if log else share)[:, None]
+        if messages.size <= FEW_MESSAGES:
+            self.kept["uniform"] = key, messages.reshape(-1).copy()
+        return messages.reshape(-1)
 
     def unpack_messages(self, values: np.ndarray, examples: int) -> Tensor:
         """The inverse of :meth:`pack_messages`."""

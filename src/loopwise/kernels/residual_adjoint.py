@@ -36,7 +36,7 @@ def undo_updates(
         here = plan.edge_base[at]
         if adjoint.exponents.shape[0] > 0:
             exponents_back(variable, variable + U(1), plan, flow.m, U(0), adjoint, log, (), ())
-        variables_back(variable, variable + U(1), None, plan, block, adjoint, True, True, undo_scratch, (), ())
+        variables_back(variable, variable + U(1), None, plan, block, adjoint, True, True, undo_scratch, None, (), ())
         states = plan.state_start[variable + U(1)] - plan.state_start[variable]
         for state in range(states):
             both[state] = replaced[update * width + state]
@@ -56,4 +56,4 @@ def undo_updates(
         )  # fmt: skip
     if adjoint.exponents.shape[0] > 0:
         exponents_back(U(0), variables, plan, flow.m, U(0), adjoint, log, (), ())
-    variables_back(U(0), variables, None, plan, block, adjoint, True, True, undo_scratch, (), ())
+    variables_back(U(0), variables, None, plan, block, adjoint, True, True, undo_scratch, None, (), ())

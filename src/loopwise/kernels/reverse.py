@@ -32,7 +32,7 @@ def undo_half_sweep(
         states = U(plan.state_start[variable + U(1)] - plan.state_start[variable])
         if adjoint.exponents.shape[0] > 0:
             exponents_back(variable, variable + U(1), plan, tape.m, m_base, adjoint, log, lane_tag, lane_tag)
-        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, None, lane_tag, lane_tag)
         for at in range(U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])):
             here = plan.edge_base[at]
             for place in range(here, here + states * lanes):
@@ -51,7 +51,7 @@ def undo_half_sweep(
 @kernel
 def undo_steps(
     plan, flooding, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, part, parts,
-    barrier, kept, literal, general, sharing, lane_tag, variable_tag, semiring,
+    barrier, kept, literal, general, sharing, uniform, lane_tag, variable_tag, semiring,
 ):  # fmt: skip
     """Undoes steps ``high`` to ``low`` + 1 of one block; if ``low`` is 0, also the messages to factors at the start.
     ``flooding`` and ``order`` as in ``run_blocks``.
@@ -82,11 +82,12 @@ def undo_steps(
                 exponents_back(first, last, plan, tape.m, m_now, adjoint, log, lane_tag, variable_tag)
             if flooding is not None:
                 variables_back(
-                    first, last, None, plan, block, adjoint, adding, False, variable_scratch, lane_tag, variable_tag,
+                    first, last, None, plan, block, adjoint, adding, False, variable_scratch, uniform, lane_tag,
+                    variable_tag,
                 )  # fmt: skip
             if order is not None:  # in whatever order
                 variables_back(
-                    first, last, order.way[0], plan, block, adjoint, adding, False, scratch, lane_tag, lane_tag,
+                    first, last, order.way[0], plan, block, adjoint, adding, False, scratch, None, lane_tag, lane_tag,
                 )  # fmt: skip
             meet(barrier, parts)
         if step == low:

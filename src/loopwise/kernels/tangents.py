@@ -164,8 +164,8 @@ def undo_half_sweep_twice(
         index = variables - U(1) - back
         variable = U(order[index])
         size = U(plan.state_start[variable + U(1)] - plan.state_start[variable]) * lanes
-        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, lane_tag, lane_tag)
-        variables_back(index, index + U(1), order, plan, block, dotted, True, True, scratch, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, None, lane_tag, lane_tag)
+        variables_back(index, index + U(1), order, plan, block, dotted, True, True, scratch, None, lane_tag, lane_tag)
         for at in range(U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])):
             here = plan.edge_base[at]
             for place in range(here, here + size):
@@ -199,12 +199,16 @@ def undo_steps_twice(
                 lane_tag, variable_tag,
             )  # fmt: skip
         if flooding is not None:
-            variables_back(first, last, None, plan, block, adjoint, True, False, scratch, lane_tag, variable_tag)
-            variables_back(first, last, None, plan, block, dotted, True, False, scratch, lane_tag, variable_tag)
+            variables_back(first, last, None, plan, block, adjoint, True, False, scratch, None, lane_tag, variable_tag)
+            variables_back(first, last, None, plan, block, dotted, True, False, scratch, None, lane_tag, variable_tag)
             meet(barrier, parts)
         if order is not None and step == 0:  # in whatever order
-            variables_back(first, last, order.way[0], plan, block, adjoint, True, False, scratch, lane_tag, lane_tag)
-            variables_back(first, last, order.way[0], plan, block, dotted, True, False, scratch, lane_tag, lane_tag)
+            variables_back(
+                first, last, order.way[0], plan, block, adjoint, True, False, scratch, None, lane_tag, lane_tag
+            )
+            variables_back(
+                first, last, order.way[0], plan, block, dotted, True, False, scratch, None, lane_tag, lane_tag
+            )
         if step == low:
             break
         n_before, dot_before = n_base + U(step - 1 - low) * n_step, U(step - 1 - low) * size

@@ -17,8 +17,9 @@ from loopwise.kernels.arithmetic import U, balance, kernel, lanes_of, scalar
 
 
 @kernel
-def variables_back(begin, end, order, plan, block, adjoint, adding, clearing, scratch, stride_tag, lane_tag):
-    """Undoes the visits to variables ``begin`` to ``end`` of ``order`` (None: as numbered).
+def variables_back(begin, end, order, plan, block, adjoint, adding, clearing, scratch, uniform, stride_tag, lane_tag):
+    """Undoes the visits to variables ``begin`` to ``end`` of ``order`` (None: as numbered). ``uniform`` (not None) is
+    as long as every variable's cardinality.
 
     The adjoints of messages to them are added to, or written over if not ``adding``. Those of their messages to factors
     are used up; they are set to zero only if ``clearing``, since undoing all factors writes them anew.
@@ -31,7 +32,8 @@ def variables_back(begin, end, order, plan, block, adjoint, adding, clearing, sc
     for index in range(begin, end):
         variable = index if order is None else U(order[index])
         first_state = U(state_start[variable])
-        size = (U(state_start[variable + U(1)]) - first_state) * lanes
+        states = U(state_start[variable + U(1)]) - first_state if uniform is None else U(len(uniform))
+        size = states * lanes
         first, last = U(edge_start[variable]), U(edge_start[variable + U(1)])
         u0 = u_base + first_state * lanes
         if len(lane_tag) == 0 and last - first == U(4) and not adding and not clearing:
