@@ -52,10 +52,15 @@ if TYPE_CHECKING:
     from loopwise.graph import grid as grid
     from loopwise.graph import random_mrf as random_mrf
     from loopwise.graph import union as union
+    from loopwise.graph.structured import And as And
     from loopwise.graph.structured import AtMostOne as AtMostOne
     from loopwise.graph.structured import Chain as Chain
+    from loopwise.graph.structured import Count as Count
     from loopwise.graph.structured import ExactlyOne as ExactlyOne
     from loopwise.graph.structured import Hypergraph as Hypergraph
+    from loopwise.graph.structured import Implies as Implies
+    from loopwise.graph.structured import Or as Or
+    from loopwise.graph.structured import Parity as Parity
     from loopwise.graph.structured import ProjectiveTree as ProjectiveTree
     from loopwise.graph.structured import StructuredFactor as StructuredFactor
     from loopwise.graph.structured import Tree as Tree
@@ -130,7 +135,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "random_mrf", "union",
     ),
     "loopwise.graph.structured": (
-        "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
+        "And", "AtMostOne", "Chain", "Count", "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity", "ProjectiveTree",
+        "StructuredFactor", "Tree",
     ),
     "loopwise.potentials": (
         "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
@@ -197,7 +203,8 @@ _PLACE_OF = {
 __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
     "random_mrf", "union",
-    "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
+    "And", "AtMostOne", "Chain", "Count", "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity", "ProjectiveTree",
+    "StructuredFactor", "Tree",
     "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "TiedTables",
     "feature_keys", "hashed", "text_keys",
     "Checkpoints", "Fitting", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",

@@ -64,11 +64,12 @@ class Circuit:
             first += group.count
             shape = (group.count, *(1,) * group.arity)
             self.tables.append(divided(problem.table(group.name), temperature * weight.reshape(shape)))
-        if self.maximise and layout.structured:
-            raise ValueError(
-                f"max-product (temperature 0) has no messages of structured factors ({layout.structured[0].name!r}); "
-                "use a small positive temperature"
-            )
+        for structured in layout.structured:
+            if self.maximise and not structured.factor.maximises:
+                raise ValueError(
+                    f"max-product (temperature 0) has no messages of structured factors like {structured.name!r} "
+                    f"({type(structured.factor).__name__}); use a small positive temperature"
+                )
         self.own: list[Tensor | None] = []
         for number, structured in enumerate(layout.structured):
             given = problem.own(structured)
@@ -108,12 +109,16 @@ class Circuit:
                 pieces.append(normalised(message).expand(*incoming, group.count, group.shape[position]))
         blocks = [self._flatten(pieces)] if pieces else []
         blocks += [
-            member.factor.messages(self._incoming(member, n), own)
+            self._structured_messages(member, own, n)
             for member, own in zip(self.layout.structured, self.own, strict=True)
         ]
         return torch.cat(blocks, dim=-1) if blocks else self.initial()
 
-    def _incoming(self, member: StructuredMember, n: Tensor) -> Tensor:
+    def _structured_messages(self, member: StructuredMember, own: Tensor | None, n: Tensor) -> Tensor:
+        send = member.factor.max_messages if self.maximise else member.factor.messages
+        return send(self.incoming(member, n), own)
+
+    def incoming(self, member: StructuredMember, n: Tensor) -> Tensor:
         """The messages to one structured factor, ``[*batch, slots]``."""
         return n[..., member.slot_start : member.slot_start + member.factor.slots]
 
@@ -121,7 +126,7 @@ class Circuit:
         r""":math:`\log Z_\alpha - \sum_i b_i\cdot n_i` of each structured factor, ``[*batch, factors]``."""
         values = []
         for member, own in zip(self.layout.structured, self.own, strict=True):
-            incoming = self._incoming(member, n)
+            incoming = self.incoming(member, n)
             beliefs = member.factor.marginals(incoming, own)
             values.append(member.factor.log_partition(incoming, own) - expectation(incoming, beliefs).sum(-1))
         return torch.stack(values, -1)
@@ -186,7 +191,7 @@ class Circuit:
                 beliefs = torch.exp(joint - log_sum(joint, axes, keepdim=True))
                 return beliefs / beliefs.sum(axes, keepdim=True)
         pieces = [
-            member.factor.marginals(self._incoming(member, n), own)
+            member.factor.marginals(self.incoming(member, n), own)
             for member, own in zip(self.layout.structured, self.own, strict=True)
             if member.name == name
         ]
@@ -297,6 +302,17 @@ class ReferenceSolution:
 
     def assignment(self) -> Tensor:
         return decode(self.circuit.problem, self.states, self.factor)
+
+    def scopes_maximised(self, values: Tensor) -> Tensor:
+        """``values`` ``[*batch, variables]`` with the scope of each structured factor, one after another, at the best
+        assignment of that factor given the messages it gets."""
+        circuit, n = self.circuit, self.circuit.to_factors(self.m)
+        values = values.expand(*circuit.problem.batch, -1).clone()
+        for member, own in zip(circuit.layout.structured, circuit.own, strict=True):
+            scope = torch.tensor(circuit.problem.graph.structured_scope(member), device=values.device)
+            best = member.factor.argmax(circuit.incoming(member, n), own)
+            values = values.index_copy(-1, scope, best.expand(*values.shape[:-1], -1).to(values))
+        return values
 
 
 def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:

@@ -39,7 +39,19 @@ from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, Perturbation, 
 from loopwise.gradient.solvers import Direct, Minres
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Unroll
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.graph.structured import AtMostOne, Chain, ExactlyOne, Hypergraph, ProjectiveTree, Tree
+from loopwise.graph.structured import (
+    And,
+    AtMostOne,
+    Chain,
+    Count,
+    ExactlyOne,
+    Hypergraph,
+    Implies,
+    Or,
+    Parity,
+    ProjectiveTree,
+    Tree,
+)
 from loopwise.inference.auto import Auto
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.counting import Bethe, Given, MonotonicChains, Reweighted, SpanningTrees
@@ -117,7 +129,7 @@ _DATACLASSES: tuple[type, ...] = (
     Geometric, Linear, Listed,
     Mean, Sum, Pooled, Each,
     SparseGroup,
-    AtMostOne, Chain, ExactlyOne, Hypergraph, ProjectiveTree, Tree,
+    And, AtMostOne, Chain, Count, ExactlyOne, Hypergraph, Implies, Or, Parity, ProjectiveTree, Tree,
 )  # fmt: skip
 
 _MODULES: dict[type, Options] = {

@@ -30,10 +30,10 @@ from loopwise.notices import ImpossibleError
 class StructuredFactor(ABC):
     """One factor; subclasses are frozen dataclasses of their structure (sizes, options, integer arrays).
 
-    Must: :attr:`cardinalities` and :meth:`log_partition`. May: :meth:`messages`, :meth:`argmax`, :meth:`sample`, and
-    :attr:`potentials_shape` if the factor has numbers of its own. All are functions of torch tensors, differentiable
-    where that makes sense, of any batch dimensions; the dtype that comes in goes out. ``-inf`` in a message is a value
-    that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of it with the table that
+    Must: :attr:`cardinalities` and :meth:`log_partition`. May: :meth:`messages`, :meth:`max_messages`, :meth:`argmax`,
+    :meth:`sample`, and :attr:`potentials_shape` if the factor has numbers of its own. All are functions of torch
+    tensors, differentiable where that makes sense, of any batch dimensions; the dtype that comes in goes out. ``-inf``
+    in a message is a value that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of it with the table that
     the factor stands for.
     """
 
@@ -71,6 +71,10 @@ class StructuredFactor(ABC):
             pieces.append(torch.stack(values, -1))
         return self.normalised(torch.cat(pieces, -1))
 
+    def max_messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
+        """Max-product messages ``[*batch, slots]``: as :meth:`messages` with the largest term in place of the sum."""
+        raise NotImplementedError(f"{type(self).__name__} has no max-product messages; define them in the class")
+
     def argmax(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         """An assignment of largest score, int64 ``[*batch, variables]``."""
         raise NotImplementedError(
@@ -100,6 +104,11 @@ class StructuredFactor(ABC):
     @property
     def slots(self) -> int:
         return int(self.slot_start[-1])
+
+    @property
+    def maximises(self) -> bool:
+        """Whether there are max-product messages."""
+        return type(self).max_messages is not StructuredFactor.max_messages
 
     @cached_property
     def slot_variable(self) -> Integers:
