@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from loopwise.inference.message_passing import TRW as TRW
     from loopwise.inference.reference import Reference as Reference
     from loopwise.inference.schedules import Flooding as Flooding
+    from loopwise.inference.schedules import Groups as Groups
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
     from loopwise.learn import Examples as Examples
@@ -158,7 +159,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
-    "loopwise.inference.schedules": ("Flooding", "Residual", "Sequential"),
+    "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
     "loopwise.inference.counting": (
         "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
         "check_concavity", "concave_scaling",
@@ -213,7 +214,7 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Inference", "Problem", "Beliefs", "Status",
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
-    "BP", "TRW", "Flooding", "Residual", "Sequential",
+    "BP", "TRW", "Flooding", "Groups", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",

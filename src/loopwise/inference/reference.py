@@ -6,7 +6,9 @@ engine. Sequential and residual schedules loop in Python and are meant for small
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,7 +23,7 @@ from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
-from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential, stages
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
 
@@ -164,12 +166,16 @@ class Circuit:
             at += member.group.arity
         return torch.cat(blocks, dim=-1)
 
-    def states(self, m: Tensor) -> Tensor:
-        """Variable beliefs."""
+    def logs(self, m: Tensor) -> Tensor:
+        """Logs of variable beliefs, of any scale."""
         forbidden = torch.isneginf(m)
         weighted = torch.where(forbidden, m, torch.where(forbidden, 0.0, m) * self.exponent)
         total = torch.zeros(*m.shape[:-1], self.layout.states, dtype=m.dtype, device=m.device)
-        total = total.index_add(-1, self.slot_state, weighted) + self.unary
+        return total.index_add(-1, self.slot_state, weighted) + self.unary
+
+    def states(self, m: Tensor) -> Tensor:
+        """Variable beliefs."""
+        total = self.logs(m)
         mass = log_sum_by(total, self.state_variable, self.problem.graph.variables)
         dead = torch.isneginf(mass) | torch.isnan(mass)  # NaN: messages that vanished were passed on
         if bool(dead.any()):
@@ -217,8 +223,33 @@ class Circuit:
             return new.new_zeros(new.shape[:-1]).detach()
         return self.reach * log_change(new, old).amax(-1)
 
+    def sweep(self, m: Tensor, first: bool = False) -> Tensor:
+        """A sweep of all groups together, or one after another."""
+        schedule = self.method.schedule
+        if not isinstance(schedule, Groups):
+            return self.flooding_sweep(m)
+        return self.grouped_sweep(m, first and schedule.uniform_start and self.problem.initial is None)
+
     def flooding_sweep(self, m: Tensor) -> Tensor:
         return self.damped(self.to_variables(self.to_factors(m)), m)
+
+    def grouped_sweep(self, m: Tensor, unheard: bool = False) -> Tensor:
+        """One group of factors after another; ``unheard``: the first one gets uniform messages."""
+        for number, stage in enumerate(self.stages):
+            n = self.initial() if unheard and number == 0 else self.to_factors(m)
+            m = torch.where(stage, self.damped(self.to_variables(n), m), m)
+        return m
+
+    @cached_property
+    def stages(self) -> list[Tensor]:
+        """The slots whose messages are sent together, bool ``[slots]`` each."""
+        names = [name for name, count in self.layout.named_factors for _ in range(count)]
+        owner = np.array(names, dtype=object)[self.layout.edge_factor]
+        edge = self.slot_edge.cpu().numpy()
+        return [
+            torch.tensor(np.isin(owner, stage)[edge], device=self.slot_edge.device)
+            for stage in stages(self.method.schedule, self.problem.graph)
+        ]
 
     def sequential_sweep(self, m: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
         """Visits variables in order and back: pull what changed, then send."""
@@ -254,21 +285,21 @@ class Reference:
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
         circuit = Circuit(problem, method, numbers)
         m = circuit.initial() if problem.initial is None else problem.initial
-        if not isinstance(method.schedule, (Flooding, Sequential, Residual)):
+        if not isinstance(method.schedule, (Flooding, Sequential, Residual, Groups)):
             raise ValueError(
                 f"the reference engine does not know the schedule {method.schedule!r}; "
-                "use Flooding, Sequential or Residual"
+                "use Flooding, Sequential, Residual or Groups"
             )
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
-            return _watched(solve(circuit, m), method)
+            return watched(solve(circuit, m), method)
         with torch.no_grad():
             found = solve(circuit, m)
-        return _watched(_at_fixed_point(found, method.gradient), method)
+        return watched(settled(found, method.gradient), method)
 
 
-def _watched(found: ReferenceSolution, method: MessagePassing) -> ReferenceSolution:
+def watched(found: ReferenceSolution, method: MessagePassing) -> ReferenceSolution:
     """The same solution with a report, whose backward refuses adjoints that are not finite."""
     for value in (found.states, found.m):
         if value.requires_grad:
@@ -327,7 +358,10 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     running = torch.ones(batch, dtype=torch.bool, device=device)
     trace = [states]
     for sweep in range(1, method.iterations + 1):
-        new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
+        if sequential:
+            new_m, new_n = circuit.sequential_sweep(m, n)
+        else:
+            new_m, new_n = circuit.sweep(m, first=sweep == 1), n
         moved = circuit.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)
@@ -358,18 +392,20 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each, kept)
 
 
-def _at_fixed_point(found: ReferenceSolution, gradient: FixedPoint | OneStep) -> ReferenceSolution:
-    """The same solution, differentiable at its fixed point."""
+def settled(
+    found: ReferenceSolution, gradient: FixedPoint | OneStep, sweep: Callable[[Tensor], Tensor] | None = None
+) -> ReferenceSolution:
+    """The same solution, differentiable at its fixed point; ``sweep``: another way to make a sweep."""
     circuit, method = found.circuit, found.circuit.method
     report = Report(type(gradient).__name__)
 
     def step(m: Tensor) -> Tensor:
-        if isinstance(method.schedule, Flooding):
-            return circuit.flooding_sweep(m)
+        if not isinstance(method.schedule, Sequential):
+            return circuit.sweep(m)
         return circuit.sequential_sweep(m, circuit.to_factors(m))[0]
 
     converged = circuit.layout.edges == 0 or method.has_converged(found.residual)
-    m = at_fixed_point(step, found.m, gradient, converged, report)
+    m = at_fixed_point(sweep or step, found.m, gradient, converged, report)
     return replace(found, m=m, states=circuit.states(m), report=report)
 
 

@@ -61,7 +61,7 @@ from loopwise.inference.map_search import MapSearch
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
 from loopwise.loss import metric
 from loopwise.loss.reduction import Each, Mean, Pooled, Sum
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
@@ -117,7 +117,7 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 
 _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
-    Flooding, Sequential, Residual,
+    Flooding, Sequential, Residual, Groups,
     Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
     Reference, Compiled,
     Unroll, Store, Recompute, Checkpoints, Fitting,

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.structured.automaton_messages import AutomatonMessages
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.one_of import log_sum
 
@@ -36,6 +37,8 @@ class Automaton(StructuredFactor):
     Subclasses give :attr:`transitions` and :attr:`accepted`, the log weights of the state at the end, or take those as
     potentials of their own (:attr:`potentials_shape`).
     """
+
+    compiled = AutomatonMessages
 
     variables: int
 

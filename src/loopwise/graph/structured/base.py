@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from torch import Tensor
 from loopwise.graph.factor_graph import Integers
 from loopwise.notices import ImpossibleError
 
+if TYPE_CHECKING:
+    from loopwise.graph.structured.compiled import CompiledMessages
+
 
 class StructuredFactor(ABC):
     """One factor; subclasses are frozen dataclasses of their structure (sizes, options, integer arrays).
@@ -33,9 +36,12 @@ class StructuredFactor(ABC):
     Must: :attr:`cardinalities` and :meth:`log_partition`. May: :meth:`messages`, :meth:`max_messages`, :meth:`argmax`,
     :meth:`sample`, and :attr:`potentials_shape` if the factor has numbers of its own. All are functions of torch
     tensors, differentiable where that makes sense, of any batch dimensions; the dtype that comes in goes out. ``-inf``
-    in a message is a value that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of it with the table that
-    the factor stands for.
+    in a message is a value that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of
+    it with the table that the factor stands for.
     """
+
+    #: What runs all factors of this kind at once in the compiled engine; None: the torch methods, factor by factor.
+    compiled: ClassVar[type[CompiledMessages] | None] = None
 
     @property
     @abstractmethod

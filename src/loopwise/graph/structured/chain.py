@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.graph.structured.base import StructuredFactor
+from loopwise.graph.structured.chain_messages import ChainMessages
 from loopwise.graph.structured.one_of import log_sum
 
 Floats = NDArray[np.float64]
@@ -36,6 +37,8 @@ class Chain(StructuredFactor):
     >>> factor.log_partition(torch.zeros(6), steps).exp()
     tensor(2.)
     """
+
+    compiled = ChainMessages
 
     length: int
     states: int

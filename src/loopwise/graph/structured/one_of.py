@@ -13,12 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.graph.factor_graph import Integers
+from loopwise.graph.structured.automaton_messages import AutomatonMessages
 from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
 
 
 @dataclass(frozen=True, eq=False)
 class OneOf(StructuredFactor):
     """A factor over ``variables`` binary variables of which one may be ON; subclasses say whether none may."""
+
+    compiled = AutomatonMessages
 
     variables: int
 
@@ -34,6 +38,15 @@ class OneOf(StructuredFactor):
     @abstractmethod
     def none_allowed(self) -> bool:
         """Whether all variables may be OFF."""
+
+    @property
+    def transitions(self) -> Integers:
+        """The factor as an automaton, for its compiled messages: state 1 once a variable was ON, and no second one."""
+        return np.tile(np.array([[0, 1], [1, -1]], dtype=np.int64), (self.variables, 1, 1))
+
+    @property
+    def accepted(self) -> np.ndarray:
+        return np.array([0.0 if self.none_allowed else -np.inf, 0.0])
 
     def log_partition(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         odds, common = log_odds(incoming)
