@@ -44,16 +44,13 @@ class Circuit:
         def on_device(array: np.ndarray) -> Tensor:
             return torch.tensor(array, device=device)
 
-        self.slot_state = on_device(layout.slot_state)
         self.state_variable = on_device(layout.state_variable)
-        sizes = problem.graph.cardinalities[layout.edge_variable]
-        self.slot_edge = on_device(np.repeat(np.arange(layout.edges), sizes))
-        exponents = numbers.exponents(layout, problem.like)
-        self.exponent = exponents[self.slot_edge]
-        self.plain = not exponents.requires_grad and bool((exponents == 1).all())
+        self.numbers = numbers
+        ones = numbers.trained is None and bool((numbers.factor == 1).all() and (numbers.total == 1).all())
+        self.plain = ones or (not self.exponents.requires_grad and bool((self.exponents == 1).all()))
         # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
         # if that was a damped step.
-        largest = float(exponents.detach().max()) if layout.edges else 0.0
+        largest = 1.0 if ones else float(self.exponents.detach().max()) if layout.edges else 0.0
         damping = float(method.damping.detach()) if isinstance(method.damping, Tensor) else float(method.damping)
         self.reach = max(0.25 * largest / (1 - damping), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
@@ -65,7 +62,9 @@ class Circuit:
             weight = factor[first : first + group.count]
             first += group.count
             shape = (group.count, *(1,) * group.arity)
-            self.tables.append(divided(problem.table(group.name), temperature * weight.reshape(shape)))
+            table = problem.table(group.name)
+            unscaled = ones and not isinstance(temperature, Tensor) and temperature == 1
+            self.tables.append(table if unscaled else divided(table, temperature * weight.reshape(shape)))
         for structured in layout.structured:
             if self.maximise and not structured.factor.maximises:
                 raise ValueError(
@@ -76,6 +75,25 @@ class Circuit:
         for number, structured in enumerate(layout.structured):
             given = problem.own(structured)
             self.own.append(None if given is None else divided(given, temperature * factor[first + number]))
+
+    @cached_property
+    def exponents(self) -> Tensor:
+        """The power with which each edge's message enters its variable."""
+        return self.numbers.exponents(self.layout, self.problem.like)
+
+    @cached_property
+    def exponent(self) -> Tensor:
+        """The same, slot by slot."""
+        return self.exponents[self.slot_edge]
+
+    @cached_property
+    def slot_edge(self) -> Tensor:
+        sizes = self.problem.graph.cardinalities[self.layout.edge_variable]
+        return torch.tensor(np.repeat(np.arange(self.layout.edges), sizes), device=self.problem.like.device)
+
+    @cached_property
+    def slot_state(self) -> Tensor:
+        return torch.tensor(self.layout.slot_state, device=self.problem.like.device)
 
     def initial(self) -> Tensor:
         """Uniform messages."""

@@ -1,39 +1,34 @@
 """The compiled engine for graphs whose factors are not all tables: sweeps taken step by step.
 
-In: a problem and a method. Out: a solution. Stage: inference. A sweep is a sequence of steps: a stage of factors sends,
-tables by one kernel a group and structured factors by one a kind, then the variables send. Messages are logs in the
-order of the layout, float64 whatever the potentials are; results agree with the reference engine.
+In: a problem and a method. Out: a solution. Stage: inference. Numba kernels run the sweeps
+(:mod:`loopwise.inference.steps`); the reference engine's circuit scales the potentials and reads factor beliefs off the
+messages. Results and gradients agree with the reference engine.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.gradient.base import check_finite
+from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Tape, Unroll
 from loopwise.graph.factor_graph import Integers
-from loopwise.graph.layout import Layout
-from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
 from loopwise.inference.base import Problem
 from loopwise.inference.counting import CountingNumbers
-from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.decode import decode
+from loopwise.inference.message_passing import MessagePassing, Solution
 from loopwise.inference.normalise import variable_softmax
 from loopwise.inference.reference import Circuit, Reference, ReferenceSolution, settled, watched
-from loopwise.inference.schedules import Flooding, Groups, Schedule, stages
+from loopwise.inference.schedules import Flooding, Groups
+from loopwise.inference.steps import Floats, Numbers, Program, Run, Stretch, pull_back
 from loopwise.kernels.convergence import NEAR
-from loopwise.kernels.sweeps import Edges, Tables, Weights
-from loopwise.notices import ImpossibleError
-
-Floats = NDArray[np.float64]
-LEAST_PRODUCT = 1e-280  # what a product of the numbers of a cell may come to, in the probability domain
 
 
 @dataclass(frozen=True)
@@ -55,268 +50,123 @@ class Stepwise:
             and problem.graph.layout.edges > 0
         )
 
-    def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
+    def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Solution:
         if not self.takes(problem, method):
             return Reference().solve(problem, method, numbers)
-        session = _Session(Circuit(problem, method, numbers), numbers)
+        session = _Session(Circuit(problem, method, numbers))
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
-            return watched(session.solve(wanted), method)
+            return session.solve(wanted)
         with torch.no_grad():
-            found = session.solve(False)
-        return watched(settled(found, method.gradient, session.sweep), method)
+            found = session.solve(wanted=False)
+        start = ReferenceSolution(
+            session.circuit, found.messages(), found.states, found.sweeps, found.residual, found.sent
+        )
+        return watched(settled(start, method.gradient, session.sweep), method)
 
 
-class Stage(NamedTuple):
-    """Factors that send together."""
+@dataclass
+class StepSolution:
+    """Where a run ended; messages are read off it when asked for."""
 
-    ranges: Integers  # [ranges, 2] their edges
-    slots: tuple[slice, ...]
-    tables: tuple[int, ...]  # numbers of table groups
-    kinds: tuple[tuple[CompiledMessages, tuple[int, ...]], ...]  # structured factors by kind, and their numbers
+    session: _Session
+    call: _Call
+    states: Tensor
+    trace: Tensor | None
+    token: Tensor  # connects messages to what they came from
+    report: Report | None
+    domain: str = "log"
 
+    def __post_init__(self) -> None:
+        batch, like = self.session.problem.batch, self.session.problem.like
+        self.sweeps = torch.from_numpy(self.call.record.sweeps).reshape(batch)
+        self.residual = torch.from_numpy(self.call.record.residual).to(like.dtype).reshape(batch)
+        self.sent = int(self.call.record.sweeps.sum()) * self.session.circuit.layout.edges
 
-class Program:
-    """What depends on the graph and the schedule only; kept on the layout."""
+    @cached_property
+    def _m(self) -> Tensor:
+        found: Tensor = _Messages.apply(self.call, self.token)  # type: ignore[no-untyped-call]
+        return found.reshape(*self.session.problem.batch, -1)
 
-    def __init__(self, layout: Layout, schedule: Schedule) -> None:
-        self.layout = layout
-        sizes = layout.graph.cardinalities[layout.edge_variable]
-        slot = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.edges = Edges(slot, layout.state_start[layout.edge_variable], layout.state_start)
-        self.tables = [
-            Tables(
-                member.group.count,
-                np.array(member.group.shape, dtype=np.int64),
-                member.cell_slots,
-                member.slot_start,
-                LEAST_PRODUCT ** (1 / member.group.arity),
-            )
-            for member in layout.message_groups
-        ]
-        shapes = [member.factor.potentials_shape for member in layout.structured]
-        sizes_of = [0 if shape is None else int(np.prod(shape)) for shape in shapes]
-        self.own_start = np.concatenate([[0], np.cumsum(sizes_of)]).astype(np.int64)
-        self.stages = [self._stage(names) for names in stages(schedule, layout.graph)]
-        self.table_slots = [
-            (member.slot_start, member.slot_start + member.group.count * member.width)
-            for member in layout.message_groups
-        ]
+    @cached_property
+    def _n(self) -> Tensor:
+        return self.session.circuit.to_factors(self._m)
 
-    @staticmethod
-    def of(layout: Layout, schedule: Schedule) -> Program:
-        key = ("stepwise", schedule if isinstance(schedule, Groups) else None)
-        if key not in layout.storages:
-            layout.storages[key] = Program(layout, schedule)
-        found: Program = layout.storages[key]
-        return found
+    def messages(self) -> Tensor:
+        return self._m
 
-    def _stage(self, names: tuple[str, ...]) -> Stage:
-        layout = self.layout
-        tables = tuple(k for k, member in enumerate(layout.message_groups) if member.group.name in names)
-        programs = [k for k, member in enumerate(layout.structured) if member.name in names]
-        ends = [(layout.message_groups[k].edge_start, layout.message_groups[k].group) for k in tables]
-        spans = [(start, start + group.count * group.arity) for start, group in ends]
-        spans += [
-            (member.edge_start, member.edge_start + member.factor.arity)
-            for member in (layout.structured[k] for k in programs)
-        ]
-        ranges = _joined(spans)
-        kinds = []
-        for kind, places in kinds_of([layout.structured[k].factor for k in programs]):
-            chosen = np.array([programs[place] for place in places], dtype=np.int64)
-            starts = np.array([layout.structured[k].slot_start for k in chosen], dtype=np.int64)
-            factors = [layout.structured[k].factor for k in chosen]
-            kinds.append((kind(factors, starts, self.own_start[chosen]), tuple(chosen.tolist())))
-        slots = tuple(slice(int(self.edges.slot[low]), int(self.edges.slot[high])) for low, high in ranges)
-        return Stage(ranges, slots, tables, tuple(kinds))
+    def factor(self, name: str) -> Tensor:
+        return self.session.circuit.factor(name, self._n)
+
+    def structured(self) -> Tensor:
+        return self.session.circuit.structured_energies(self._n)
+
+    def assignment(self) -> Tensor:
+        return decode(self.session.problem, self.states, self.factor)
 
 
-def _joined(spans: list[tuple[int, int]]) -> Integers:
-    """Spans of edges, those that follow one another made one."""
-    found: list[list[int]] = []
-    for low, high in sorted(span for span in spans if span[0] < span[1]):
-        if found and found[-1][1] == low:
-            found[-1][1] = high
-        else:
-            found.append([low, high])
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+@dataclass
+class _Record:
+    """What a run came to, and what it kept for the way back."""
 
-
-class Given(NamedTuple):
-    """What a run is given: tensors, or adjoints of them. One row where all examples share something."""
-
-    exponents: Tensor  # [edges]
-    damping: Tensor  # []
-    initial: Tensor  # [examples, slots]
-    unary: Tensor  # [1 or examples, states]
-    own: Tensor  # [1 or examples, numbers of all structured factors]
-    tables: tuple[Tensor, ...]  # [1 or examples, factors, cells]
-
-
-def _unflattened(tensors: tuple[Tensor, ...]) -> Given:
-    """Fields one after another, tables last."""
-    exponents, damping, initial, unary, own = tensors[:5]
-    return Given(exponents, damping, initial, unary, own, tensors[5:])
-
-
-class Stretch(NamedTuple):
-    """What the backward needs of some sweeps in a row."""
-
-    first: int  # the sweep before the first of them
-    n: list[Floats]  # messages to factors that each sweep's stages saw
-    kept: list[list[list[Any]]]  # what each kind wants back, by sweep and stage
-    m: list[list[Floats]]  # messages to variables before each stage, and after the last; empty unless asked for
-
-
-class Run:
-    """The numbers of one call, and its sweeps."""
-
-    def __init__(
-        self, program: Program, given: Given, examples: int, plain: bool, heard: bool, parameters: bool
-    ) -> None:
-        from loopwise.kernels.sweeps import table_weights
-
-        self.program, self.examples, self.heard, self.parameters = program, examples, heard, parameters
-        exponents = _array(given.exponents)
-        self.exponents = exponents[:0] if plain else exponents
-        self.damping = float(given.damping.detach())
-        self.unary, self.own, self.start = _array(given.unary), _array(given.own), _array(given.initial)
-        self.weights = []
-        for tables, tensor in zip(program.tables, given.tables, strict=True):
-            theta = _array(tensor)
-            weights = Weights(theta, np.empty(theta.shape), np.empty(theta.shape[:2], dtype=np.bool_))
-            table_weights(theta, tables.least, weights.weight, weights.tame)
-            self.weights.append(weights)
-        layout = program.layout
-        self.q = np.empty((examples, max((end for _, end in program.table_slots), default=0)))
-        self.sums, self.counts = np.empty((examples, layout.states)), np.empty(layout.states, dtype=np.int64)
-        self.possible = np.ones((examples, max(len(layout.structured), 1)), dtype=np.bool_)
-        self.nothing = np.zeros((0, 2), dtype=np.int64)
-
-    def blank(self) -> Floats:
-        return np.empty((self.examples, self.program.layout.slots))
-
-    def variables(self, rows: Integers, m: Floats, n: Floats, stage: int | None) -> None:
-        """Variables send what ``stage`` is to see; logs of beliefs into ``sums``."""
-        from loopwise.kernels.sweeps import variables_send
-
-        ranges = self.nothing if stage is None else self.program.stages[stage].ranges
-        variables_send(rows, self.program.edges, self.exponents, self.unary, m, ranges, n, self.sums, self.counts)
-
-    def begin(self, rows: Integers, m: Floats, n: Floats, first: bool) -> None:
-        """What the first stage of a sweep sees; in the very first sweep perhaps nothing."""
-        self.variables(rows, m, n, 0)
-        if first and not self.heard:
-            for slots in self.program.stages[0].slots:
-                n[rows, slots] = 0.0
-
-    def sweep(self, rows: Integers, m: Floats, n: Floats, stretch: Stretch | None) -> None:
-        """All stages once; ``n`` holds what the first of them sees, and gets what the others see."""
-        from loopwise.kernels.sweeps import damp
-
-        kept, states = [], []
-        for number, stage in enumerate(self.program.stages):
-            if number:
-                self.variables(rows, m, n, number)
-            old = m.copy() if self.damping or (stretch is not None and self.parameters) else m
-            states.append(old)
-            kept.append(self._stage(rows, stage, m, n))
-            if self.damping:
-                damp(rows, self.program.edges, stage.ranges, old, self.damping, m)
-        if stretch is not None:
-            stretch.n.append(n)
-            stretch.kept.append(kept)
-            if self.parameters:
-                stretch.m.append([*states, m.copy()])
-
-    def _stage(self, rows: Integers, stage: Stage, m: Floats, n: Floats) -> list[Any]:
-        from loopwise.kernels.sweeps import exponentials, tables_send
-
-        for number in stage.tables:
-            exponentials(rows, n, *self.program.table_slots[number], self.q)
-            tables_send(rows, self.program.tables[number], self.weights[number], n, self.q, m)
-        kept = []
-        for kind, members in stage.kinds:
-            possible = self.possible[:, : len(members)]
-            possible[:] = True
-            kept.append(kind.send(rows, n, self.own, m, possible))
-            if not possible[rows].all():
-                place = int(np.flatnonzero(~possible[rows].all(0))[0])
-                kind.factors[place].refuse(torch.from_numpy(~possible[:, place].copy()))
-        return kept
-
-    def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
-        """Beliefs of ``sums``; ImpossibleError where a variable has none."""
-        from loopwise.kernels.sweeps import beliefs_of
-
-        dead = beliefs_of(rows, self.program.layout.state_start, self.sums, states, change)
-        if dead >= 0:
-            raise ImpossibleError(
-                f"no configuration is possible: messages to variable {dead} contradict each other; "
-                "relax a zero, or take back evidence"
-            )
-
-    def again(self, m: Floats, low: int, high: int, sweeps: Integers) -> Stretch:
-        """The sweeps after ``low`` to ``high``, made again from the messages after ``low``."""
-        stretch, m = Stretch(low, [], [], []), m.copy()
-        for sweep in range(low + 1, high + 1):
-            rows, n = np.flatnonzero(sweeps >= sweep), self.blank()
-            self.begin(rows, m, n, sweep == 1)
-            self.sweep(rows, m, n, stretch)
-        return stretch
-
-
-class Record(NamedTuple):
-    """Where a run ended, and what it kept."""
-
-    m: Floats
     logs: Floats  # of beliefs
-    trace: Floats | None
+    trace: list[Floats]  # logs of beliefs after each sweep, if asked for
     sweeps: Integers
     residual: Floats
-    stretch: Stretch | None  # everything, if that was kept
-    checkpoints: dict[int, Floats]  # messages after some sweeps
+    stretches: list[Stretch | tuple[int, Floats | None]]
 
 
-def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None) -> Record:
+@dataclass
+class _Call:
+    """One application of :class:`_Sweeps`: how it runs, and what became of it."""
+
+    session: _Session
+    method: MessagePassing
+    heard: bool
+    tape: Tape | None
+    run: Run = None  # type: ignore[assignment]  # set by the forward pass, as the next
+    record: _Record = None  # type: ignore[assignment]
+    of_m: Tensor | None = None  # adjoints of messages, left for the backward pass
+
+
+def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None) -> _Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
     from loopwise.kernels.sweeps import largest_change
 
     examples, limit, threshold = run.examples, method.iterations, method.threshold(dtype)
+    start = run.numbers.initial if len(run.numbers.initial) else None
     every = _spacing(tape, limit)
-    stretch = Stretch(0, [], [], []) if isinstance(tape, Store) else None
-    m, n, rows = run.start.copy(), run.blank(), np.arange(examples)
-    states, change, moved = np.zeros(run.sums.shape), np.zeros(examples), np.zeros(examples)
+    stretch = Stretch(0, [], []) if isinstance(tape, Store) else None
+    stretches: list[Stretch | tuple[int, Floats | None]] = [(0, start) if stretch is None else stretch]
+    rows, states = np.arange(examples), np.zeros(run.sums.shape)
+    change, moved = np.zeros(examples), np.zeros(examples)
     sweeps, residual = np.zeros(examples, dtype=np.int64), np.full(examples, np.inf)
     previous, expected = np.full(examples, np.inf), np.full(examples, np.inf)
-    checkpoints = {0: run.start} if every else {}
-    run.begin(rows, m, n, first=True)
+    run.begin(start)
+    run.add_up()
     run.beliefs(rows, states, change)
-    trace = [run.sums.copy()] if method.trace else []
+    trace = [run.logs()] if method.trace else []
     for sweep in range(1, limit + 1):
-        judged = bool((expected[rows] <= NEAR * threshold).any()) and method.judge_messages
-        before = m.copy() if judged else m
-        run.sweep(rows, m, n, stretch)
-        n = n if stretch is None else run.blank()
-        run.variables(rows, m, n, 0 if sweep < limit else None)
+        judged = method.judge_messages and bool((expected[rows] <= NEAR * threshold).any())
+        before = run.messages() if judged else None
+        if every and sweep > 1 and (sweep - 1) % every == 0:
+            stretches.append((sweep - 1, run.messages()))
+        run.sweep(rows, sweep, stretch)
         run.beliefs(rows, states, change)
         moved[rows] = 0.0
-        if judged:
-            largest_change(rows, m, before, moved)
+        if before is not None:
+            largest_change(rows, run.messages(), before, moved)
             moved[rows] *= reach
         left = np.where(change > threshold, change, previous)
         rested = np.where(moved <= threshold, change, np.maximum(change, moved))
         left = np.where(expected > NEAR * threshold, left, rested)
         residual[rows], sweeps[rows] = left[rows], sweep
-        if method.tolerance > 0 or sweep > limit - 2:
+        if method.tolerance > 0 or sweep > limit - 2:  # the kernels of the other engine look at no earlier changes
             shrinks = (change > 0) & (change < previous) & (previous < np.inf)
             ratio = np.divide(change, previous, out=np.ones(examples), where=shrinks)
             expected, previous = np.where(shrinks, change * ratio, change), change.copy()
         if method.trace:
-            trace.append(run.sums.copy())
-        if every and sweep % every == 0:
-            checkpoints[sweep] = m.copy()
+            trace.append(run.logs())
         if method.tolerance > 0:
             rows = rows[left[rows] >= method.tolerance]
             if not len(rows):
@@ -324,164 +174,79 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
     enough = method.enough(run.program.layout.graph)
     if enough is not None:
         residual[sweeps >= enough] = 0.0
-    kept = np.stack(trace) if method.trace else None
-    return Record(m, run.sums.copy(), kept, sweeps, residual, stretch, checkpoints)
+    return _Record(run.logs(), trace, sweeps, residual, stretches)
 
 
 def _spacing(tape: Tape | None, limit: int) -> int:
-    """Sweeps between two that are kept, 0 for none (all of them, or no gradient)."""
-    if tape is None or isinstance(tape, Store):
+    """Sweeps between two whose messages are kept, 0 for none (the whole tape is, or there is no way back)."""
+    if tape is None or isinstance(tape, (Store, Recompute)):
         return 0
-    if isinstance(tape, Recompute):
-        return max(limit, 1)
     wanted = tape.every if isinstance(tape, Checkpoints) else None
     return wanted or max(1, round(limit**0.5))
 
 
-class Adjoints(NamedTuple):
-    """Adjoints of what a run was given, in the shapes of its arrays."""
+class Given(NamedTuple):
+    """What a run is given, as tensors; see :class:`~loopwise.inference.steps.Numbers`."""
 
-    exponents: Floats
-    damping: Floats
-    initial: Floats
-    unary: Floats
-    own: Floats
-    tables: list[Floats]
+    exponents: Tensor
+    damping: Tensor
+    initial: Tensor
+    unary: Tensor
+    own: Tensor
+    tables: tuple[Tensor, ...]
 
+    @staticmethod
+    def unflattened(tensors: tuple[Tensor, ...]) -> Given:
+        """Fields one after another, tables last."""
+        exponents, damping, initial, unary, own = tensors[:5]
+        return Given(exponents, damping, initial, unary, own, tensors[5:])
 
-def _pull_back(run: Run, record: Record, of_m: Floats, of_logs: Floats, of_trace: Floats | None) -> Adjoints:
-    """Undoes the sweeps one by one."""
-    program, sweeps = run.program, record.sweeps
-    found = Adjoints(
-        np.zeros(program.layout.edges),
-        np.zeros(()),
-        of_m.copy(),
-        np.zeros(run.unary.shape),
-        np.zeros(run.own.shape),
-        [np.zeros(weights.theta.shape) for weights in run.weights],
-    )
-    undo = _Undo(run, found)
-    seeds = of_logs.copy()
-    if of_trace is not None:
-        for sweep in range(len(of_trace)):  # an example that has stopped keeps its last beliefs
-            seeds[sweeps <= sweep] += of_trace[sweep][sweeps <= sweep]
-    undo.variables(np.arange(run.examples), None, seeds, record.m)
-    high = int(sweeps.max(initial=0))
-    while high > 0:
-        if record.stretch is not None:
-            stretch = record.stretch
-        else:
-            low = max(sweep for sweep in record.checkpoints if sweep < high)
-            stretch = run.again(record.checkpoints[low], low, high, sweeps)
-        for sweep in range(high, stretch.first, -1):
-            rows = np.flatnonzero(sweeps >= sweep)
-            undo.sweep(rows, stretch, sweep, None if of_trace is None else of_trace[sweep - 1])
-        high = stretch.first
-    return found
+    def flattened(self) -> tuple[Tensor, ...]:
+        return (*self[:5], *self.tables)
 
-
-class _Undo:
-    """The adjoint of a sweep; adjoints of messages to variables are those of ``found.initial`` in the end."""
-
-    def __init__(self, run: Run, found: Adjoints) -> None:
-        self.run, self.found, self.m = run, found, found.initial
-        self.n, self.new = np.zeros(self.m.shape), self.m if not run.damping else np.empty(self.m.shape)
-
-    def sweep(self, rows: Integers, stretch: Stretch, sweep: int, of_logs: Floats | None) -> None:
-        run, place = self.run, sweep - stretch.first - 1
-        n, kept = stretch.n[place], stretch.kept[place]
-        given = stretch.m[place] if run.parameters else [n] * (len(kept) + 1)
-        for number in range(len(kept) - 1, -1, -1):
-            stage = run.program.stages[number]
-            if run.parameters:
-                self._damping(rows, stage, given[number], given[number + 1])
-            self._stage(rows, stage, n, kept[number])
-            unheard = sweep == 1 and number == 0 and not run.heard
-            seeds = np.zeros(run.sums.shape) if number or of_logs is None else of_logs.copy()
-            self.variables(rows, None if unheard else number, seeds, given[number])
-
-    def variables(self, rows: Integers, stage: int | None, seeds: Floats, m: Floats) -> None:
-        """Undoes what the variables sent to ``stage``; ``seeds``: adjoints of the logs of beliefs, used up."""
-        from loopwise.kernels.sweeps import exponents_back, variables_back
-
-        run = self.run
-        ranges = run.nothing if stage is None else run.program.stages[stage].ranges
-        variables_back(rows, run.program.edges, run.exponents, ranges, self.n, seeds, self.m, self.found.unary)
-        if run.parameters:
-            exponents_back(rows, run.program.edges, m, seeds, self.found.exponents)
-
-    def _damping(self, rows: Integers, stage: Stage, before: Floats, after: Floats) -> None:
-        """A damped message is the mean of the new and the old one, up to a constant: the new one follows from both."""
-        for slots in stage.slots:
-            old, new, back = before[rows, slots], after[rows, slots], self.m[rows, slots]
-            both = (old > -np.inf) & (new > -np.inf)
-            gap = np.where(both, np.where(both, old, 0.0) - np.where(both, new, 0.0), 0.0)
-            self.found.damping[...] += (back * gap).sum() / (1.0 - self.run.damping)
-
-    def _stage(self, rows: Integers, stage: Stage, n: Floats, kept: list[Any]) -> None:
-        from loopwise.kernels.sweeps import damp_back, exponentials, tables_back
-
-        run, program = self.run, self.run.program
-        if run.damping:
-            damp_back(rows, program.edges, stage.ranges, run.damping, self.m, self.new)
-        for slots in stage.slots:
-            self.n[rows, slots] = 0.0
-        for number in stage.tables:
-            exponentials(rows, n, *program.table_slots[number], run.q)
-            tables_back(
-                rows, program.tables[number], run.weights[number], n, run.q, self.new, self.n, self.found.tables[number]
-            )
-        for (kind, _), mine in zip(stage.kinds, kept, strict=True):
-            kind.pull_back(rows, n, run.own, mine, self.new, self.n, self.found.own)
-        if not run.damping:
-            for slots in stage.slots:
-                self.m[rows, slots] = 0.0
+    def numbers(self) -> Numbers:
+        return Numbers(
+            _array(self.exponents),
+            _array(self.damping),
+            _array(self.initial),
+            _array(self.unary),
+            _array(self.own),
+            [_array(table) for table in self.tables],
+        )
 
 
 class _Session:
-    """One call: the reference engine's circuit, whose scaled potentials the kernels run on."""
+    """One call of the engine: the reference engine's circuit, whose scaled potentials the kernels run on."""
 
-    def __init__(self, circuit: Circuit, numbers: CountingNumbers) -> None:
+    def __init__(self, circuit: Circuit) -> None:
         self.circuit, self.problem, self.method = circuit, circuit.problem, circuit.method
         self.program = Program.of(circuit.layout, self.method.schedule)
         self.examples = self.problem.batch.numel()
-        schedule = self.method.schedule
-        self.heard = not (isinstance(schedule, Groups) and schedule.uniform_start and self.problem.initial is None)
-        self.exponents = numbers.exponents(circuit.layout, self.problem.like)
         self.given = self._given()
 
-    def solve(self, wanted: bool) -> ReferenceSolution:
+    def solve(self, wanted: bool) -> StepSolution:
         """Sweeps from the start; with results that can be differentiated if ``wanted``."""
-        tape = self._tape() if wanted and isinstance(self.method.gradient, Unroll) else None
-        record: list[Record] = []
-        m, logs, *trace = self._apply(self.given, self.method, self.heard, tape, record)
-        batch, layout, done = self.problem.batch, self.circuit.layout, record[0]
+        schedule, layout = self.method.schedule, self.circuit.layout
+        unheard = isinstance(schedule, Groups) and schedule.uniform_start and self.problem.initial is None
+        call = _Call(self, self.method, not unheard, self._tape() if wanted else None)
+        token, logs, *trace = self._apply(call, self.given)
+        states = variable_softmax(layout, logs).reshape(*self.problem.batch, layout.states)
         kept = None
         if trace:
-            kept = variable_softmax(layout, trace[0]).reshape(len(trace[0]), *batch, layout.states)
-        return ReferenceSolution(
-            self.circuit,
-            m.reshape(*batch, layout.slots),
-            variable_softmax(layout, logs).reshape(*batch, layout.states),
-            torch.from_numpy(done.sweeps).reshape(batch),
-            torch.from_numpy(done.residual).to(self.problem.like.dtype).reshape(batch),
-            int(done.sweeps.sum()) * layout.edges,
-            kept,
-        )
+            kept = variable_softmax(layout, trace[0]).reshape(len(trace[0]), *states.shape)
+        report = Report(type(self.method.gradient).__name__) if states.requires_grad else None
+        return StepSolution(self, call, states, kept, token, report)
 
     def sweep(self, m: Tensor) -> Tensor:
         """One more sweep from ``m`` ``[*batch, slots]``, differentiable."""
-        from dataclasses import replace
-
-        given = self.given._replace(initial=m.reshape(self.examples, -1))
         method = replace(self.method, iterations=1, tolerance=0.0, trace=False)
-        return self._apply(given, method, True, Store(), [])[0].reshape(m.shape)
+        call = _Call(self, method, True, Store())
+        token = self._apply(call, self.given._replace(initial=m.reshape(self.examples, -1)))[0]
+        found: Tensor = _Messages.apply(call, token)  # type: ignore[no-untyped-call]
+        return found.reshape(m.shape)
 
-    def _apply(
-        self, given: Given, method: MessagePassing, heard: bool, tape: Tape | None, record: list[Record]
-    ) -> tuple[Tensor, ...]:
-        flat = (*given[:-1], *given.tables)
-        found: tuple[Tensor, ...] = _Sweeps.apply(_Call(self, method, heard, tape, record), *flat)  # type: ignore[no-untyped-call]
+    def _apply(self, call: _Call, given: Given) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = _Sweeps.apply(call, *given.flattened())  # type: ignore[no-untyped-call]
         return found
 
     def _given(self) -> Given:
@@ -498,20 +263,18 @@ class _Session:
             flat(table.flatten(-member.group.arity), 2)
             for member, table in zip(circuit.layout.message_groups, circuit.tables, strict=True)
         ]
-        initial = circuit.initial() if self.problem.initial is None else self.problem.initial
         own = []
         for member, values in zip(circuit.layout.structured, circuit.own, strict=True):
             if values is not None:
                 own.append(flat(values, len(member.factor.potentials_shape or ())).flatten(1))
         rows = max((len(each) for each in own), default=1)
-        numbers = torch.cat([each.expand(rows, -1) for each in own], 1) if own else circuit.unary.new_zeros(1, 0)
-        damping = self.method.damping
+        nothing, start, damping = circuit.unary.new_zeros(1, 0), self.problem.initial, self.method.damping
         return Given(
-            self.exponents,
+            nothing[0] if circuit.plain else circuit.exponents,
             damping if isinstance(damping, Tensor) else circuit.unary.new_tensor(damping),
-            initial.expand(*batch, initial.shape[-1]).reshape(examples, -1),
+            nothing[:0] if start is None else start.expand(*batch, start.shape[-1]).reshape(examples, -1),
             flat(circuit.unary, 1),
-            numbers,
+            torch.cat([each.expand(rows, -1) for each in own], 1) if own else nothing,
             tuple(tables),
         )
 
@@ -522,80 +285,92 @@ class _Session:
         size = 8.0 * self.method.iterations * self.examples * self.circuit.layout.slots
         return Store() if size <= tape.limit else Checkpoints()
 
-    def reference(self, given: Given, sweeps: Tensor, heard: bool, traced: bool) -> tuple[Tensor, ...]:
-        """The same run in plain torch, for derivatives of its gradient."""
-        circuit = copy.copy(self.circuit)
-        circuit.unary, circuit.exponent = given.unary, given.exponents[circuit.slot_edge]
-        groups = circuit.layout.message_groups
+    def reference(self, given: Given, sweeps: Tensor, heard: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """The same run in plain torch, for derivatives of its gradient: messages, logs of beliefs, and their trace."""
+        circuit, layout = copy.copy(self.circuit), self.circuit.layout
+        circuit.unary = given.unary
+        if not circuit.plain:
+            circuit.exponent = given.exponents[circuit.slot_edge]
         circuit.tables = [
             table.reshape(len(table), member.group.count, *member.group.shape)
-            for member, table in zip(groups, given.tables, strict=True)
+            for member, table in zip(layout.message_groups, given.tables, strict=True)
         ]
         pieces = torch.split(given.own, np.diff(self.program.own_start).tolist(), 1)
         circuit.own = [
             None if own is None else piece.reshape(len(piece), *(member.factor.potentials_shape or ()))
-            for member, own, piece in zip(circuit.layout.structured, self.circuit.own, pieces, strict=True)
+            for member, own, piece in zip(layout.structured, self.circuit.own, pieces, strict=True)
         ]
-        m, trace = given.initial, [circuit.logs(given.initial)]
+        m = given.initial if len(given.initial) else circuit.initial().reshape(self.examples, -1)
+        trace = [circuit.logs(m)]
         for sweep in range(1, int(sweeps.max()) + 1):
             moved = circuit.sweep(m, first=sweep == 1 and not heard)
             m = torch.where((sweeps >= sweep)[:, None], moved, m)
             trace.append(circuit.logs(m))
-        return (m, trace[-1], torch.stack(trace)) if traced else (m, trace[-1])
-
-
-class _Call(NamedTuple):
-    """How one application of :class:`_Sweeps` runs, and where it leaves its record."""
-
-    session: _Session
-    method: MessagePassing
-    heard: bool
-    tape: Tape | None
-    record: list[Record]
+        return m, trace[-1], torch.stack(trace)
 
 
 class _Sweeps(torch.autograd.Function):
-    """Arguments: the call, then those of :class:`Given`, tables last. Results: messages, logs of beliefs, a trace."""
+    """Arguments: the call, then those of :class:`Given`. Results: a token for :class:`_Messages`, logs of beliefs, and
+    those after each sweep if they are traced."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
-        session, given = call.session, _unflattened(tensors)
+        session, given, like = call.session, Given.unflattened(tensors), call.session.problem.like
         trained = given.exponents.requires_grad or given.damping.requires_grad
-        run = Run(session.program, given, session.examples, session.circuit.plain, call.heard, trained)
-        like = session.problem.like
-        record = _solve(run, call.method, like.dtype, session.circuit.reach, call.tape)
-        call.record.append(record)
-        ctx.call, ctx.run, ctx.record = call, run, record
+        call.run = Run(session.program, given.numbers(), session.examples, call.heard, trained)
+        call.record = _solve(call.run, call.method, like.dtype, session.circuit.reach, call.tape)
+        ctx.call = call
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        found = [record.m, record.logs] + ([] if record.trace is None else [record.trace])
+        found = [np.zeros(1), call.record.logs] + ([np.stack(call.record.trace)] if call.record.trace else [])
         return tuple(torch.from_numpy(each).to(like.dtype) for each in found)
 
     @staticmethod
-    def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
-        for adjoint in adjoints:
+    def backward(ctx: Any, token: Tensor | None, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
+        call: _Call = ctx.call
+        of_m, call.of_m = call.of_m, None
+        for adjoint in (of_m, *adjoints):
             check_finite(adjoint)
         if torch.is_grad_enabled():
-            return (None, *_differentiable_gradient(ctx, adjoints))
-        record: Record = ctx.record
-        shapes = (record.m.shape, record.logs.shape)
-        seeds = [
-            np.zeros(shape) if adjoint is None else _array(adjoint)
-            for adjoint, shape in zip(adjoints, shapes, strict=False)
-        ]
-        of_trace = _array(adjoints[2]) if len(adjoints) > 2 and adjoints[2] is not None else None
-        found = _pull_back(ctx.run, record, seeds[0], seeds[1], of_trace)
-        flat = (*found[:-1], *found.tables)
+            return (None, *_differentiable_gradient(ctx, of_m, adjoints))
+        record, last = call.record, int(call.record.sweeps.max(initial=0))
+        of_logs = [np.zeros(record.logs.shape) for _ in range(last + 1)]
+        if adjoints[0] is not None:
+            of_logs[last] += _array(adjoints[0])
+        if len(adjoints) > 1 and adjoints[1] is not None:
+            for whole, each in zip(of_logs, _array(adjoints[1]), strict=True):
+                whole += each
+        found = pull_back(call.run, record.stretches, record.sweeps, None if of_m is None else _array(of_m), of_logs)
+        flat = (*found[:5], *found.tables)
         return (None, *(torch.from_numpy(each).to(like) for each, like in zip(flat, ctx.saved_tensors, strict=True)))
 
 
-def _differentiable_gradient(ctx: Any, adjoints: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+class _Messages(torch.autograd.Function):
+    """The messages that a run ended with, made only if asked for; their adjoints wait for the run's own backward, which
+    the token calls."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, token: Tensor) -> Tensor:
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        return torch.from_numpy(call.run.messages()).to(token.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, adjoint: Tensor | None) -> tuple[None, Tensor | None]:
+        if adjoint is None:
+            return None, None
+        ctx.call.of_m = adjoint if ctx.call.of_m is None else ctx.call.of_m + adjoint
+        return None, adjoint.new_zeros(1)
+
+
+def _differentiable_gradient(ctx: Any, of_m: Tensor | None, adjoints: tuple[Tensor | None, ...]) -> list[Tensor | None]:
     """The gradient as a function that can be differentiated again: that of the same run in torch."""
     tensors, call = ctx.saved_tensors, ctx.call
     needed = [place for place, wanted in enumerate(ctx.needs_input_grad[1:]) if wanted]
-    given = _unflattened(tensors)
-    results = call.session.reference(given, torch.from_numpy(ctx.record.sweeps), call.heard, len(adjoints) > 2)
-    pairs = [(result, adjoint) for result, adjoint in zip(results, adjoints, strict=True) if adjoint is not None]
+    results = call.session.reference(Given.unflattened(tensors), torch.from_numpy(call.record.sweeps), call.heard)
+    pairs = [
+        (result, adjoint) for result, adjoint in zip(results, (of_m, *adjoints), strict=False) if adjoint is not None
+    ]
     sources = [tensors[place] for place in needed]
     outputs, seeds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     found = torch.autograd.grad(outputs, sources, seeds, create_graph=True, allow_unused=True)

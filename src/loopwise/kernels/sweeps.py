@@ -1,4 +1,4 @@
-"""Sweeps taken apart: messages of table factors, messages of variables, and the adjoint of each, in the log domain.
+"""Sweeps taken apart: messages of tables, sums of messages to variables, and the adjoint of each, in the log domain.
 
 In: log messages ``[examples, slots]`` in the order of the layout. Out: the same, in place. Stage: below inference. For
 graphs whose factors are not all tables: between these steps, structured factors send messages of their own.
@@ -48,41 +48,49 @@ class Weights(NamedTuple):
 @kernel
 def table_weights(theta, least, weight, tame):
     """Fills the rest of :class:`Weights`."""
+    lowest = math.log(least)
     for row in range(theta.shape[0]):
         for factor in range(theta.shape[1]):
             top = -np.inf
             for cell in range(theta.shape[2]):
                 top = max(top, theta[row, factor, cell])
             top = 0.0 if top == -np.inf else top
-            tame[row, factor] = True
+            fine = True
             for cell in range(theta.shape[2]):
                 value = theta[row, factor, cell] - top
                 weight[row, factor, cell] = value
-                tame[row, factor] &= value == -np.inf or value > math.log(least)
-            exp_all(weight[row, factor])
+                fine &= value > lowest or value == -np.inf
+            tame[row, factor] = fine
+    exp_all(weight.reshape(-1))
 
 
 @kernel
-def variables_send(rows, edges, exponents, unary, m, ranges, n, sums, counts):
-    """Messages of variables to the factors of the edges ``ranges`` ``[ranges, 2]``, each shifted to a largest of 0; and
-    the logs of all beliefs, of any scale, into ``sums``.
+def edges_sum(rows, edges, ranges, exponents, m, part, count):
+    """The log messages of the edges ``ranges`` ``[ranges, 2]`` added up state by state, -inf counted apart.
 
-    ``exponents``: the power with which each edge's message enters its variable, empty if all are 1. -inf is counted
-    apart, so that a variable's own can be taken out again."""
-    plain = exponents.shape[0] == 0
+    ``exponents``: the power with which each edge's message enters its variable, empty if all are 1."""
     for row in rows:
-        total, count, given, sent = sums[row], counts, m[row], n[row]
-        own = unary[row if unary.shape[0] > 1 else 0]
-        for state in range(total.shape[0]):
-            total[state] = own[state]
-            count[state] = 0
-        for edge in range(edges.state.shape[0]):
-            first, power = edges.state[edge] - edges.slot[edge], 1.0 if plain else exponents[edge]
-            for slot in range(edges.slot[edge], edges.slot[edge + 1]):
-                if given[slot] == -np.inf:
-                    count[first + slot] += 1
-                else:
-                    total[first + slot] += power * given[slot]
+        for state in range(part.shape[1]):
+            part[row, state] = 0.0
+            count[row, state] = 0
+        for which in range(ranges.shape[0]):
+            for edge in range(ranges[which, 0], ranges[which, 1]):
+                first, power = edges.state[edge] - edges.slot[edge], 1.0
+                if exponents.shape[0] > 0:
+                    power = exponents[edge]
+                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
+                    if m[row, slot] == -np.inf:
+                        count[row, first + slot] += 1
+                    else:
+                        part[row, first + slot] += power * m[row, slot]
+
+
+@kernel
+def edges_hear(rows, edges, ranges, plain, sums, counts, m, n):
+    """Messages of variables to the factors of some edges, each shifted to a largest of 0: sums of all messages less the
+    factor's own ``m``, whose -inf can be taken out again if all exponents are 1 (``plain``)."""
+    for row in rows:
+        total, count, given, sent = sums[row], counts[row], m[row], n[row]
         for which in range(ranges.shape[0]):
             for edge in range(ranges[which, 0], ranges[which, 1]):
                 first, top = edges.state[edge] - edges.slot[edge], -np.inf
@@ -96,9 +104,43 @@ def variables_send(rows, edges, exponents, unary, m, ranges, n, sums, counts):
                 if top > -np.inf:
                     for slot in range(edges.slot[edge], edges.slot[edge + 1]):
                         sent[slot] -= top
-        for state in range(total.shape[0]):
-            if count[state] > 0:
-                total[state] = -np.inf
+
+
+@kernel
+def edges_gather(rows, edges, ranges, of_n, of_m, of_sums):
+    """Adjoint of :func:`edges_hear`: added to those of the sums, taken off those of the factor's own messages."""
+    for row in rows:
+        for which in range(ranges.shape[0]):
+            for edge in range(ranges[which, 0], ranges[which, 1]):
+                first = edges.state[edge] - edges.slot[edge]
+                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
+                    of_sums[row, first + slot] += of_n[row, slot]
+                    of_m[row, slot] -= of_n[row, slot]
+
+
+@kernel
+def edges_spread(rows, edges, ranges, exponents, of_sums, of_m):
+    """Adjoint of :func:`edges_sum`: each message gets its power times the adjoint of its sum."""
+    for row in rows:
+        for which in range(ranges.shape[0]):
+            for edge in range(ranges[which, 0], ranges[which, 1]):
+                first, power = edges.state[edge] - edges.slot[edge], 1.0
+                if exponents.shape[0] > 0:
+                    power = exponents[edge]
+                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
+                    of_m[row, slot] += power * of_sums[row, first + slot]
+
+
+@kernel
+def exponents_back(rows, edges, ranges, m, of_sums, of_exponents):
+    """Adds the adjoints of the exponents: the messages ``m`` times the adjoints of their sums."""
+    for row in rows:
+        for which in range(ranges.shape[0]):
+            for edge in range(ranges[which, 0], ranges[which, 1]):
+                first = edges.state[edge] - edges.slot[edge]
+                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
+                    if m[row, slot] > -np.inf:
+                        of_exponents[edge] += of_sums[row, first + slot] * m[row, slot]
 
 
 @kernel
@@ -124,40 +166,6 @@ def beliefs_of(rows, state_start, sums, beliefs, change):
                 change[row] = max(change[row], abs(value - beliefs[row, state]))
                 beliefs[row, state] = value
     return dead
-
-
-@kernel
-def variables_back(rows, edges, exponents, ranges, of_n, sums, of_m, of_unary):
-    """Adjoint of :func:`variables_send`: ``of_n`` of the edges ``ranges``, and ``sums``, which holds the adjoints of
-    the logs of beliefs and becomes those of the variables' sums. With S these sums, each message gets w S, less its own
-    ``of_n``; where there is only one row of ``of_unary``, examples are added up there."""
-    plain = exponents.shape[0] == 0
-    for row in rows:
-        total, sent, given = sums[row], of_n[row], of_m[row]
-        for which in range(ranges.shape[0]):
-            for edge in range(ranges[which, 0], ranges[which, 1]):
-                first = edges.state[edge] - edges.slot[edge]
-                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
-                    total[first + slot] += sent[slot]
-                    given[slot] -= sent[slot]
-        for edge in range(edges.state.shape[0]):
-            first, power = edges.state[edge] - edges.slot[edge], 1.0 if plain else exponents[edge]
-            for slot in range(edges.slot[edge], edges.slot[edge + 1]):
-                given[slot] += power * total[first + slot]
-        own = of_unary[row if of_unary.shape[0] > 1 else 0]
-        for state in range(total.shape[0]):
-            own[state] += total[state]
-
-
-@kernel
-def exponents_back(rows, edges, m, sums, of_exponents):
-    """Adds the adjoints of the exponents: ``sums`` of :func:`variables_back` times the messages ``m`` it was given."""
-    for row in rows:
-        for edge in range(edges.state.shape[0]):
-            first = edges.state[edge] - edges.slot[edge]
-            for slot in range(edges.slot[edge], edges.slot[edge + 1]):
-                if m[row, slot] > -np.inf:
-                    of_exponents[edge] += sums[row, first + slot] * m[row, slot]
 
 
 @kernel
@@ -411,3 +419,14 @@ def largest_change(rows, new, old, change):
                 moved = abs(one - two)
                 most = max(most, moved - 8.881784197001252e-16 * max(1.0, max(abs(one), abs(two))))
         change[row] = most
+
+
+@kernel
+def edges_normalise(rows, edges, ranges, given, m):
+    """Copies the messages of some edges, normalised."""
+    for row in rows:
+        for which in range(ranges.shape[0]):
+            for edge in range(ranges[which, 0], ranges[which, 1]):
+                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
+                    m[row, slot] = given[row, slot]
+                normalise_log(m[row], edges.slot[edge], edges.slot[edge + 1])
