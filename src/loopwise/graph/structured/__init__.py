@@ -4,6 +4,7 @@ from loopwise.graph.structured.at_most_one import AtMostOne
 from loopwise.graph.structured.automaton import Automaton
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.chain import Chain
+from loopwise.graph.structured.compiled import CompiledMessages
 from loopwise.graph.structured.count import Count
 from loopwise.graph.structured.edges import all_edges
 from loopwise.graph.structured.exactly_one import ExactlyOne
@@ -18,6 +19,7 @@ __all__ = [
     "AtMostOne",
     "Automaton",
     "Chain",
+    "CompiledMessages",
     "Count",
     "ExactlyOne",
     "Hypergraph",

@@ -65,6 +65,7 @@ class StructuredFactor(ABC):
         A message does not depend on the incoming message of its own variable. ImpossibleError if no assignment is
         possible. This default calls :meth:`log_partition` once a slot, with its variable held at that value: override
         it where there is a way to have all messages at once."""
+        self.refuse(torch.isneginf(self.log_partition(incoming, potentials)))
         pieces = []
         for first, end in zip(self.slot_start[:-1], self.slot_start[1:], strict=True):
             values = []
