@@ -52,10 +52,15 @@ if TYPE_CHECKING:
     from loopwise.graph import grid as grid
     from loopwise.graph import random_mrf as random_mrf
     from loopwise.graph import union as union
+    from loopwise.graph.structured import And as And
     from loopwise.graph.structured import AtMostOne as AtMostOne
     from loopwise.graph.structured import Chain as Chain
+    from loopwise.graph.structured import Count as Count
     from loopwise.graph.structured import ExactlyOne as ExactlyOne
     from loopwise.graph.structured import Hypergraph as Hypergraph
+    from loopwise.graph.structured import Implies as Implies
+    from loopwise.graph.structured import Or as Or
+    from loopwise.graph.structured import Parity as Parity
     from loopwise.graph.structured import ProjectiveTree as ProjectiveTree
     from loopwise.graph.structured import StructuredFactor as StructuredFactor
     from loopwise.graph.structured import Tree as Tree
@@ -87,6 +92,7 @@ if TYPE_CHECKING:
     from loopwise.inference.message_passing import TRW as TRW
     from loopwise.inference.reference import Reference as Reference
     from loopwise.inference.schedules import Flooding as Flooding
+    from loopwise.inference.schedules import Groups as Groups
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
     from loopwise.learn import Examples as Examples
@@ -134,7 +140,8 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
         "random_mrf", "union",
     ),
     "loopwise.graph.structured": (
-        "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
+        "And", "AtMostOne", "Chain", "Count", "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity", "ProjectiveTree",
+        "StructuredFactor", "Tree",
     ),
     "loopwise.potentials": (
         "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "Template",
@@ -156,7 +163,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
-    "loopwise.inference.schedules": ("Flooding", "Residual", "Sequential"),
+    "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
     "loopwise.inference.counting": (
         "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
         "check_concavity", "concave_scaling",
@@ -201,7 +208,8 @@ _PLACE_OF = {
 __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "FREE", "Group", "Role", "Union", "chain", "complete", "grid",
     "random_mrf", "union",
-    "AtMostOne", "Chain", "ExactlyOne", "Hypergraph", "ProjectiveTree", "StructuredFactor", "Tree",
+    "And", "AtMostOne", "Chain", "Count", "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity", "ProjectiveTree",
+    "StructuredFactor", "Tree",
     "Features", "NeuralPotentials", "SparseGroup", "SparsePotentials", "TablePotentials", "Template", "TemplateBatch",
     "TiedTables", "feature_keys", "hashed", "text_keys",
     "Checkpoints", "Fitting", "Recompute", "Store", "Unroll", "FixedPoint", "OneStep", "Perturbation", "LinearSolve",
@@ -210,7 +218,7 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Inference", "Problem", "Beliefs", "Status",
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
-    "BP", "TRW", "Flooding", "Residual", "Sequential",
+    "BP", "TRW", "Flooding", "Groups", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",

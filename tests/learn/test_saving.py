@@ -160,6 +160,7 @@ def structured_system() -> System:
     grammar = lw.Hypergraph((2, 2), ((1, (0,), ((0, 1),)), (0, (), ((1, 1),))), 1, (0, 0))
     factors: list[lw.StructuredFactor] = [
         lw.ProjectiveTree(2), lw.Tree(2, single_root=False), lw.Chain(3, 2), lw.ExactlyOne(3), lw.AtMostOne(2), grammar,
+        lw.Parity(3, odd=None), lw.Count.at_least(4, 2), lw.Or(3, (1,)), lw.And(3, output=True), lw.Implies(2),
     ]  # fmt: skip
     structured = {f"{type(factor).__name__}.": (factor, np.arange(factor.arity)) for factor in factors}
     return System(lw.TablePotentials(lw.FactorGraph([2] * 4, {"pair": [[0, 1]]}, structured)), lw.BP(iterations=2))

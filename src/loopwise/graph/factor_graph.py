@@ -349,6 +349,11 @@ def _checked_structured(name: str, given: Any, cardinalities: Integers) -> Struc
         _check_range(name, scope[None], len(cardinalities))
         _check_distinct(name, scope[None])
         wrong = np.flatnonzero(cardinalities[scope] != np.array(factor.cardinalities, dtype=np.int64))
+        if wrong.size and set(factor.cardinalities) == {2}:
+            raise ValueError(
+                f"{type(factor).__name__} stands over binary variables; variable {scope[wrong[0]]} has "
+                f"{cardinalities[scope[wrong[0]]]} values (member {wrong[0]} of structured factor {row} of {name!r})"
+            )
         if wrong.size:
             raise ValueError(
                 f"variable {scope[wrong[0]]} has {cardinalities[scope[wrong[0]]]} values, but as member {wrong[0]} of "

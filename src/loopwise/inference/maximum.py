@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
@@ -37,6 +37,15 @@ SWEEPS = 200  # of the dual at most, when only the bound is asked for
 SETTLED = 1e-7  # relative: the dual has settled when so many sweeps as below lower it by less
 SWEEPS_AT_ONCE = 5
 _LARGEST_PENALTY = 1e290
+
+
+class ScopeSolution(Protocol):
+    """A solution with structured factors."""
+
+    states: Tensor
+
+    def scopes_maximised(self, values: Tensor) -> Tensor:
+        """``values`` with the scope of each structured factor at its best assignment given the messages it gets."""
 
 
 class Maximum:
@@ -146,12 +155,41 @@ def finished(problem: Problem, solution: Solution) -> Maximum:
     :data:`RESTARTS` random restarts and rounds of kicks look for a possible assignment.
     """
 
+    if problem.graph.structured:
+        return _best_seen(problem, cast("ScopeSolution", solution))
+
     def find() -> tuple[Tensor, Tensor]:
         decoded = solution.assignment()
         apart = best_values(problem, solution.states)
         return finish(problem, [decoded, apart.to(decoded)])
 
     return Maximum(find, lambda assignment, score: upper_bound(problem, assignment, score))
+
+
+def _best_seen(problem: Problem, solution: ScopeSolution) -> Maximum:
+    """With structured factors: the better of each variable's own best value and, on the scopes of structured factors,
+    the best assignment of each given the messages that it got; nothing searches on from there. The bound is what every
+    factor could give by itself."""
+    from loopwise.inference.bethe import score
+
+    def find() -> tuple[Tensor, Tensor]:
+        apart = best_values(problem, solution.states)
+        candidates = [apart.expand(*problem.batch, -1), solution.scopes_maximised(apart)]
+        scores = torch.stack([score(problem, each).detach().to("cpu", torch.float64) for each in candidates])
+        best, which = scores.max(0)
+        chosen = torch.where(which.to(apart.device)[..., None] == 0, candidates[0], candidates[1])
+        return chosen, best
+
+    def bound(assignment: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        _, total = centred(problem)
+        for member in problem.graph.layout.structured:
+            flat = problem.like.new_zeros(member.factor.slots).to(torch.float64).expand(*problem.batch, -1)
+            own = problem.own(member)
+            values = member.factor.argmax(flat, None if own is None else own.detach().double())
+            total = total + member.factor.score(values, own).detach().to("cpu", torch.float64)
+        return torch.maximum(total, found), found >= total - CLOSED * total.abs()
+
+    return Maximum(find, bound)
 
 
 def finish(problem: Problem, starts: list[Tensor], seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
-from loopwise.inference.schedules import Flooding, Residual, Schedule
+from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
@@ -128,7 +128,10 @@ class MessagePassing(Inference):
             raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations!r}")
         object.__setattr__(self, "iterations", int(self.iterations))
         if not isinstance(self.schedule, Schedule):
-            raise ValueError(f"schedule must be lw.Flooding(), lw.Sequential() or lw.Residual(), got {self.schedule!r}")
+            raise ValueError(
+                "schedule must be lw.Flooding(), lw.Sequential(), lw.Residual() or lw.Groups(...), got "
+                f"{self.schedule!r}"
+            )
         if self.engine is not None and (isinstance(self.engine, type) or not hasattr(self.engine, "solve")):
             raise ValueError(
                 "engine must be None, or an engine such as loopwise.inference.compiled.Compiled() or "
@@ -174,8 +177,7 @@ class MessagePassing(Inference):
             _check_structured(problem, self.gradient)
             return implicit_beliefs(self, problem, numbers)
         engine = self.engine or default_engine(problem.like.device)
-        if problem.graph.structured:
-            engine = _structured_engine(engine)
+        engine = _suited(engine, problem, self)
         solution = engine.solve(problem, self._no_longer_than_needed(problem.graph), numbers)
         status = self._status(problem, solution, engine)
         if self.tolerance > 0 and not status.converged:
@@ -242,6 +244,8 @@ class MessagePassing(Inference):
             return None
         if not self._exact_on(graph):
             return None
+        if isinstance(self.schedule, Groups):  # the first sweep of the first group may have been for nothing
+            return max(graph.layout.depth, 1) + self.schedule.uniform_start
         return max(graph.layout.depth, 1) if isinstance(self.schedule, Flooding) else 1
 
     def _no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
@@ -352,19 +356,24 @@ class TRW(MessagePassing):
         return "; its log-partition is an estimate, not an upper bound" if self._bounds_from_above() else ""
 
 
-def _structured_engine(engine: Engine) -> Engine:
-    """Structured factors run kernels of their own, between which the reference engine does the rest."""
+def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
+    """Where the compiled engine was chosen and not all factors are tables, or they send group by group: sweeps taken
+    step by step; the reference engine for what has no steps."""
     from loopwise.inference.compiled import Compiled
-    from loopwise.inference.reference import Reference
 
-    return Reference() if isinstance(engine, Compiled) else engine
+    if not isinstance(engine, Compiled) or not (problem.graph.structured or isinstance(method.schedule, Groups)):
+        return engine
+    from loopwise.inference.reference import Reference
+    from loopwise.inference.stepwise import Stepwise
+
+    return Stepwise() if Stepwise.takes(problem, method) else Reference()
 
 
 def _structured_notes(graph: FactorGraph) -> tuple[str, ...]:
     if not graph.structured:
         return ()
     names = ", ".join(f"{group.name} ({group.kinds()})" for group in graph.structured)
-    return (f"structured factors, which the reference engine runs: {names}",)
+    return (f"structured factors: {names}",)
 
 
 def _hard_zero_notes(problem: Problem) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ engine. Sequential and residual schedules loop in Python and are meant for small
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,7 +23,7 @@ from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
-from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential, stages
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
 
@@ -42,16 +44,13 @@ class Circuit:
         def on_device(array: np.ndarray) -> Tensor:
             return torch.tensor(array, device=device)
 
-        self.slot_state = on_device(layout.slot_state)
         self.state_variable = on_device(layout.state_variable)
-        sizes = problem.graph.cardinalities[layout.edge_variable]
-        self.slot_edge = on_device(np.repeat(np.arange(layout.edges), sizes))
-        exponents = numbers.exponents(layout, problem.like)
-        self.exponent = exponents[self.slot_edge]
-        self.plain = not exponents.requires_grad and bool((exponents == 1).all())
+        self.numbers = numbers
+        ones = numbers.trained is None and bool((numbers.factor == 1).all() and (numbers.total == 1).all())
+        self.plain = ones or (not self.exponents.requires_grad and bool((self.exponents == 1).all()))
         # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
         # if that was a damped step.
-        largest = float(exponents.detach().max()) if layout.edges else 0.0
+        largest = 1.0 if ones else float(self.exponents.detach().max()) if layout.edges else 0.0
         damping = float(method.damping.detach()) if isinstance(method.damping, Tensor) else float(method.damping)
         self.reach = max(0.25 * largest / (1 - damping), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
@@ -63,16 +62,38 @@ class Circuit:
             weight = factor[first : first + group.count]
             first += group.count
             shape = (group.count, *(1,) * group.arity)
-            self.tables.append(divided(problem.table(group.name), temperature * weight.reshape(shape)))
-        if self.maximise and layout.structured:
-            raise ValueError(
-                f"max-product (temperature 0) has no messages of structured factors ({layout.structured[0].name!r}); "
-                "use a small positive temperature"
-            )
+            table = problem.table(group.name)
+            unscaled = ones and not isinstance(temperature, Tensor) and temperature == 1
+            self.tables.append(table if unscaled else divided(table, temperature * weight.reshape(shape)))
+        for structured in layout.structured:
+            if self.maximise and not structured.factor.maximises:
+                raise ValueError(
+                    f"max-product (temperature 0) has no messages of structured factors like {structured.name!r} "
+                    f"({type(structured.factor).__name__}); use a small positive temperature"
+                )
         self.own: list[Tensor | None] = []
         for number, structured in enumerate(layout.structured):
             given = problem.own(structured)
             self.own.append(None if given is None else divided(given, temperature * factor[first + number]))
+
+    @cached_property
+    def exponents(self) -> Tensor:
+        """The power with which each edge's message enters its variable."""
+        return self.numbers.exponents(self.layout, self.problem.like)
+
+    @cached_property
+    def exponent(self) -> Tensor:
+        """The same, slot by slot."""
+        return self.exponents[self.slot_edge]
+
+    @cached_property
+    def slot_edge(self) -> Tensor:
+        sizes = self.problem.graph.cardinalities[self.layout.edge_variable]
+        return torch.tensor(np.repeat(np.arange(self.layout.edges), sizes), device=self.problem.like.device)
+
+    @cached_property
+    def slot_state(self) -> Tensor:
+        return torch.tensor(self.layout.slot_state, device=self.problem.like.device)
 
     def initial(self) -> Tensor:
         """Uniform messages."""
@@ -108,12 +129,16 @@ class Circuit:
                 pieces.append(normalised(message).expand(*incoming, group.count, group.shape[position]))
         blocks = [self._flatten(pieces)] if pieces else []
         blocks += [
-            member.factor.messages(self._incoming(member, n), own)
+            self._structured_messages(member, own, n)
             for member, own in zip(self.layout.structured, self.own, strict=True)
         ]
         return torch.cat(blocks, dim=-1) if blocks else self.initial()
 
-    def _incoming(self, member: StructuredMember, n: Tensor) -> Tensor:
+    def _structured_messages(self, member: StructuredMember, own: Tensor | None, n: Tensor) -> Tensor:
+        send = member.factor.max_messages if self.maximise else member.factor.messages
+        return send(self.incoming(member, n), own)
+
+    def incoming(self, member: StructuredMember, n: Tensor) -> Tensor:
         """The messages to one structured factor, ``[*batch, slots]``."""
         return n[..., member.slot_start : member.slot_start + member.factor.slots]
 
@@ -121,7 +146,7 @@ class Circuit:
         r""":math:`\log Z_\alpha - \sum_i b_i\cdot n_i` of each structured factor, ``[*batch, factors]``."""
         values = []
         for member, own in zip(self.layout.structured, self.own, strict=True):
-            incoming = self._incoming(member, n)
+            incoming = self.incoming(member, n)
             beliefs = member.factor.marginals(incoming, own)
             values.append(member.factor.log_partition(incoming, own) - expectation(incoming, beliefs).sum(-1))
         return torch.stack(values, -1)
@@ -159,12 +184,16 @@ class Circuit:
             at += member.group.arity
         return torch.cat(blocks, dim=-1)
 
-    def states(self, m: Tensor) -> Tensor:
-        """Variable beliefs."""
+    def logs(self, m: Tensor) -> Tensor:
+        """Logs of variable beliefs, of any scale."""
         forbidden = torch.isneginf(m)
         weighted = torch.where(forbidden, m, torch.where(forbidden, 0.0, m) * self.exponent)
         total = torch.zeros(*m.shape[:-1], self.layout.states, dtype=m.dtype, device=m.device)
-        total = total.index_add(-1, self.slot_state, weighted) + self.unary
+        return total.index_add(-1, self.slot_state, weighted) + self.unary
+
+    def states(self, m: Tensor) -> Tensor:
+        """Variable beliefs."""
+        total = self.logs(m)
         mass = log_sum_by(total, self.state_variable, self.problem.graph.variables)
         dead = torch.isneginf(mass) | torch.isnan(mass)  # NaN: messages that vanished were passed on
         if bool(dead.any()):
@@ -186,7 +215,7 @@ class Circuit:
                 beliefs = torch.exp(joint - log_sum(joint, axes, keepdim=True))
                 return beliefs / beliefs.sum(axes, keepdim=True)
         pieces = [
-            member.factor.marginals(self._incoming(member, n), own)
+            member.factor.marginals(self.incoming(member, n), own)
             for member, own in zip(self.layout.structured, self.own, strict=True)
             if member.name == name
         ]
@@ -212,8 +241,33 @@ class Circuit:
             return new.new_zeros(new.shape[:-1]).detach()
         return self.reach * log_change(new, old).amax(-1)
 
+    def sweep(self, m: Tensor, first: bool = False) -> Tensor:
+        """A sweep of all groups together, or one after another."""
+        schedule = self.method.schedule
+        if not isinstance(schedule, Groups):
+            return self.flooding_sweep(m)
+        return self.grouped_sweep(m, first and schedule.uniform_start and self.problem.initial is None)
+
     def flooding_sweep(self, m: Tensor) -> Tensor:
         return self.damped(self.to_variables(self.to_factors(m)), m)
+
+    def grouped_sweep(self, m: Tensor, unheard: bool = False) -> Tensor:
+        """One group of factors after another; ``unheard``: the first one gets uniform messages."""
+        for number, stage in enumerate(self.stages):
+            n = self.initial() if unheard and number == 0 else self.to_factors(m)
+            m = torch.where(stage, self.damped(self.to_variables(n), m), m)
+        return m
+
+    @cached_property
+    def stages(self) -> list[Tensor]:
+        """The slots whose messages are sent together, bool ``[slots]`` each."""
+        names = [name for name, count in self.layout.named_factors for _ in range(count)]
+        owner = np.array(names, dtype=object)[self.layout.edge_factor]
+        edge = self.slot_edge.cpu().numpy()
+        return [
+            torch.tensor(np.isin(owner, stage)[edge], device=self.slot_edge.device)
+            for stage in stages(self.method.schedule, self.problem.graph)
+        ]
 
     def sequential_sweep(self, m: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
         """Visits variables in order and back: pull what changed, then send."""
@@ -249,21 +303,21 @@ class Reference:
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
         circuit = Circuit(problem, method, numbers)
         m = circuit.initial() if problem.initial is None else problem.initial
-        if not isinstance(method.schedule, (Flooding, Sequential, Residual)):
+        if not isinstance(method.schedule, (Flooding, Sequential, Residual, Groups)):
             raise ValueError(
                 f"the reference engine does not know the schedule {method.schedule!r}; "
-                "use Flooding, Sequential or Residual"
+                "use Flooding, Sequential, Residual or Groups"
             )
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
-            return _watched(solve(circuit, m), method)
+            return watched(solve(circuit, m), method)
         with torch.no_grad():
             found = solve(circuit, m)
-        return _watched(_at_fixed_point(found, method.gradient), method)
+        return watched(settled(found, method.gradient), method)
 
 
-def _watched(found: ReferenceSolution, method: MessagePassing) -> ReferenceSolution:
+def watched(found: ReferenceSolution, method: MessagePassing) -> ReferenceSolution:
     """The same solution with a report, whose backward refuses adjoints that are not finite."""
     for value in (found.states, found.m):
         if value.requires_grad:
@@ -298,6 +352,17 @@ class ReferenceSolution:
     def assignment(self) -> Tensor:
         return decode(self.circuit.problem, self.states, self.factor)
 
+    def scopes_maximised(self, values: Tensor) -> Tensor:
+        """``values`` ``[*batch, variables]`` with the scope of each structured factor, one after another, at the best
+        assignment of that factor given the messages it gets."""
+        circuit, n = self.circuit, self.circuit.to_factors(self.m)
+        values = values.expand(*circuit.problem.batch, -1).clone()
+        for member, own in zip(circuit.layout.structured, circuit.own, strict=True):
+            scope = torch.tensor(circuit.problem.graph.structured_scope(member), device=values.device)
+            best = member.factor.argmax(circuit.incoming(member, n), own)
+            values = values.index_copy(-1, scope, best.expand(*values.shape[:-1], -1).to(values))
+        return values
+
 
 def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     """Flooding or sequential sweeps; an example that has converged keeps its messages while others go on."""
@@ -311,7 +376,10 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     running = torch.ones(batch, dtype=torch.bool, device=device)
     trace = [states]
     for sweep in range(1, method.iterations + 1):
-        new_m, new_n = circuit.sequential_sweep(m, n) if sequential else (circuit.flooding_sweep(m), n)
+        if sequential:
+            new_m, new_n = circuit.sequential_sweep(m, n)
+        else:
+            new_m, new_n = circuit.sweep(m, first=sweep == 1), n
         moved = circuit.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)
@@ -342,18 +410,20 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each, kept)
 
 
-def _at_fixed_point(found: ReferenceSolution, gradient: FixedPoint | OneStep) -> ReferenceSolution:
-    """The same solution, differentiable at its fixed point."""
+def settled(
+    found: ReferenceSolution, gradient: FixedPoint | OneStep, sweep: Callable[[Tensor], Tensor] | None = None
+) -> ReferenceSolution:
+    """The same solution, differentiable at its fixed point; ``sweep``: another way to make a sweep."""
     circuit, method = found.circuit, found.circuit.method
     report = Report(type(gradient).__name__)
 
     def step(m: Tensor) -> Tensor:
-        if isinstance(method.schedule, Flooding):
-            return circuit.flooding_sweep(m)
+        if not isinstance(method.schedule, Sequential):
+            return circuit.sweep(m)
         return circuit.sequential_sweep(m, circuit.to_factors(m))[0]
 
     converged = circuit.layout.edges == 0 or method.has_converged(found.residual)
-    m = at_fixed_point(step, found.m, gradient, converged, report)
+    m = at_fixed_point(sweep or step, found.m, gradient, converged, report)
     return replace(found, m=m, states=circuit.states(m), report=report)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loopwise.graph.factor_graph import FactorGraph
+
 
 class Schedule:
     """The order of messages within a sweep."""
@@ -23,3 +25,50 @@ class Sequential(Schedule):
 @dataclass(frozen=True)
 class Residual(Schedule):
     """The message that would change most first (Elidan, McGraw & Koller 2006). A sweep is as many messages as edges."""
+
+
+@dataclass(frozen=True)
+class Groups(Schedule):
+    """Groups of factors in a given order: each sends to its variables, and these send again before the next group does.
+
+    ``order``: the names of all groups that send messages, tables of two variables or more and structured factors. Good
+    where some factors are worth hearing last: ``Groups(("pair", "tree"))`` ends a sweep with the messages of a tree, so
+    that beliefs are those of one. ``uniform_start``: messages of variables begin uniform, too, so that in the first
+    sweep the first group hears nothing of their own potentials (the schedule of Gormley, Dredze & Eisner 2015).
+    """
+
+    order: tuple[str, ...]
+    uniform_start: bool = False
+
+    def __post_init__(self) -> None:
+        names = (self.order,) if isinstance(self.order, str) else tuple(self.order)
+        object.__setattr__(self, "order", names)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"the schedule names the group {twice!r} twice; a group sends once a sweep")
+
+
+def stages(schedule: Schedule, graph: FactorGraph) -> tuple[tuple[str, ...], ...]:
+    """The names of the groups of ``graph`` that send together, stage by stage; all in one unless the schedule says how.
+
+    A group of which evidence or a union made several (``pair|1``, ``pair[2x3]``) goes by its first name."""
+    sending = tuple(name for name, _ in graph.layout.named_factors)
+    if not isinstance(schedule, Groups):
+        return (sending,)
+    everything = (*(group.name for group in graph.groups), *(named.name for named in graph.structured))
+    known = {name: _called(name, schedule.order) for name in everything}
+    for name in schedule.order:
+        if name not in known.values():
+            raise ValueError(f"the schedule names the group {name!r}; the graph has {list(everything)}")
+    for name in sending:
+        if known[name] is None:
+            raise ValueError(f"the schedule leaves out the group {name!r}; give every group that sends messages a turn")
+    found = [tuple(name for name in sending if known[name] == turn) for turn in schedule.order]
+    return tuple(stage for stage in found if stage)
+
+
+def _called(name: str, order: tuple[str, ...]) -> str | None:
+    """The entry of ``order`` that a group goes by."""
+    if name in order:
+        return name
+    return next((turn for turn in order if name.startswith((f"{turn}|", f"{turn}["))), None)

@@ -39,7 +39,19 @@ from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, Perturbation, 
 from loopwise.gradient.solvers import Direct, Minres
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Unroll
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.graph.structured import AtMostOne, Chain, ExactlyOne, Hypergraph, ProjectiveTree, Tree
+from loopwise.graph.structured import (
+    And,
+    AtMostOne,
+    Chain,
+    Count,
+    ExactlyOne,
+    Hypergraph,
+    Implies,
+    Or,
+    Parity,
+    ProjectiveTree,
+    Tree,
+)
 from loopwise.inference.auto import Auto
 from loopwise.inference.compiled import Compiled
 from loopwise.inference.counting import Bethe, Given, MonotonicChains, Reweighted, SpanningTrees
@@ -49,7 +61,7 @@ from loopwise.inference.map_search import MapSearch
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Flooding, Residual, Sequential
+from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
 from loopwise.loss import metric
 from loopwise.loss.reduction import Each, Mean, Pooled, Sum
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
@@ -105,7 +117,7 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 
 _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
-    Flooding, Sequential, Residual,
+    Flooding, Sequential, Residual, Groups,
     Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
     Reference, Compiled,
     Unroll, Store, Recompute, Checkpoints, Fitting,
@@ -117,7 +129,7 @@ _DATACLASSES: tuple[type, ...] = (
     Geometric, Linear, Listed,
     Mean, Sum, Pooled, Each,
     SparseGroup,
-    AtMostOne, Chain, ExactlyOne, Hypergraph, ProjectiveTree, Tree,
+    And, AtMostOne, Chain, Count, ExactlyOne, Hypergraph, Implies, Or, Parity, ProjectiveTree, Tree,
 )  # fmt: skip
 
 _MODULES: dict[type, Options] = {

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.structured.base import StructuredFactor
+from loopwise.graph.structured.compiled import TorchMessages, kinds_of
 from loopwise.inference.normalise import log_sum
 from loopwise.inference.structured import LARGEST_TABLE, dense_table
 from loopwise.notices import ImpossibleError
@@ -32,8 +33,9 @@ def check_factor(
     """Puts a factor through what every structured factor promises, against its dense twin.
 
     Log-partition, messages and marginals, their gradients, hard evidence, messages of 1e4 nats, batches of any shape,
-    messages that do not depend on their own variable, ImpossibleError; the best assignment and samples where the
-    factor has them. ``table``: log values of the factor ``cardinalities``, if not those of its own :meth:`score`.
+    messages that do not depend on their own variable, ImpossibleError; its compiled messages and their adjoint, the
+    best assignment and samples where the factor has them. ``table``: log values of the factor ``cardinalities``, if not
+    those of its own :meth:`score`.
     float64; at most 65,536 cells."""
     if math.prod(factor.cardinalities) > LARGEST_TABLE:
         raise ValueError(f"a dense twin of {factor.cardinalities} is too large: check a factor over fewer variables")
@@ -49,6 +51,8 @@ def check_factor(
     _check_own_variable(factor, incoming, potentials, tolerance)
     _check_batch(factor, incoming, potentials, tolerance)
     _check_gradients(factor, twin, incoming, potentials, tolerance, generator)
+    for given in (incoming, hard):
+        _check_compiled(factor, given, potentials, tolerance, generator)
     _check_impossible(factor, twin, potentials)
     _check_argmax(factor, twin, incoming, potentials, tolerance)
     _check_samples(factor, twin, incoming[0], potentials, seed)
@@ -168,11 +172,50 @@ def _check_gradients(
             _same(f"gradient of {name}{where}", found, wanted, 100 * tolerance)
 
 
+def _check_compiled(
+    factor: StructuredFactor,
+    incoming: Tensor,
+    potentials: Tensor | None,
+    tolerance: float,
+    generator: torch.Generator,
+) -> None:
+    """Two such factors side by side, the first and the last of the examples: messages and adjoints of the torch
+    methods."""
+    kind = kinds_of([factor])[0][0]
+    if kind is TorchMessages:
+        return
+    slots, rows, between = factor.slots, np.array([0, len(incoming) - 1]), 1
+    numbers = None if potentials is None else torch.stack([potentials, potentials]).detach().double()
+    size = 0 if numbers is None else numbers[0].numel()
+    own = np.zeros((1, 0)) if numbers is None else numbers.reshape(1, -1).numpy()
+    program = kind([factor, factor], np.array([0, slots]), np.array([0, size]))
+    given = torch.cat([incoming, incoming.flip(0)], -1)
+    sent, possible = np.zeros(given.shape), np.ones((len(given), 2), dtype=np.bool_)
+    kept = program.send(rows, given.numpy(), own, sent, possible)
+    if not possible.all():
+        raise AssertionError("compiled messages: possible assignments are called impossible")
+    sources = [given[rows].requires_grad_(), *(() if numbers is None else (numbers.requires_grad_(),))]
+    halves = zip(sources[0].split(slots, -1), (None, None) if numbers is None else sources[1], strict=True)
+    expected = torch.cat([factor.messages(half, mine) for half, mine in halves], -1)
+    _same("compiled messages", torch.from_numpy(sent[rows]), expected.detach(), tolerance)
+    seeds = torch.randn(given.shape, generator=generator, dtype=torch.float64)
+    seeds[rows] = torch.where(torch.isneginf(expected.detach()), 0.0, seeds[rows])
+    loss = torch.where(torch.isneginf(expected), 0.0, expected * seeds[rows]).sum()
+    back, of_own = np.zeros(given.shape), np.zeros(own.shape)
+    program.pull_back(rows, given.numpy(), own, kept, seeds.numpy(), back, of_own)
+    found = (torch.from_numpy(back[rows]), torch.from_numpy(of_own))
+    for mine, source in zip(found, sources, strict=False):
+        wanted = _gradient(loss, source)
+        _same("adjoint of compiled messages", mine, wanted.reshape(mine.shape), 100 * tolerance)
+    if bool((sent[between] != 0).any()) or bool((back[between] != 0).any()):
+        raise AssertionError("compiled messages: an example was written that was not asked for")
+
+
 def _gradient(loss: Tensor, given: Tensor) -> Tensor:
     """Zeros where the loss is a constant, as of the messages to a single variable."""
     if not loss.requires_grad:
         return torch.zeros_like(given)
-    (found,) = torch.autograd.grad(loss, given, allow_unused=True)
+    (found,) = torch.autograd.grad(loss, given, allow_unused=True, retain_graph=True)
     return torch.zeros_like(given) if found is None else found
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,16 +26,22 @@ from torch import Tensor
 from loopwise.graph.factor_graph import Integers
 from loopwise.notices import ImpossibleError
 
+if TYPE_CHECKING:
+    from loopwise.graph.structured.compiled import CompiledMessages
+
 
 class StructuredFactor(ABC):
     """One factor; subclasses are frozen dataclasses of their structure (sizes, options, integer arrays).
 
-    Must: :attr:`cardinalities` and :meth:`log_partition`. May: :meth:`messages`, :meth:`argmax`, :meth:`sample`, and
-    :attr:`potentials_shape` if the factor has numbers of its own. All are functions of torch tensors, differentiable
-    where that makes sense, of any batch dimensions; the dtype that comes in goes out. ``-inf`` in a message is a value
-    that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of it with the table that
-    the factor stands for.
+    Must: :attr:`cardinalities` and :meth:`log_partition`. May: :meth:`messages`, :meth:`max_messages`, :meth:`argmax`,
+    :meth:`sample`, and :attr:`potentials_shape` if the factor has numbers of its own. All are functions of torch
+    tensors, differentiable where that makes sense, of any batch dimensions; the dtype that comes in goes out. ``-inf``
+    in a message is a value that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of
+    it with the table that the factor stands for.
     """
+
+    #: What runs all factors of this kind at once in the compiled engine; None: the torch methods, factor by factor.
+    compiled: ClassVar[type[CompiledMessages] | None] = None
 
     @property
     @abstractmethod
@@ -59,6 +65,7 @@ class StructuredFactor(ABC):
         A message does not depend on the incoming message of its own variable. ImpossibleError if no assignment is
         possible. This default calls :meth:`log_partition` once a slot, with its variable held at that value: override
         it where there is a way to have all messages at once."""
+        self.refuse(torch.isneginf(self.log_partition(incoming, potentials)))
         pieces = []
         for first, end in zip(self.slot_start[:-1], self.slot_start[1:], strict=True):
             values = []
@@ -70,6 +77,10 @@ class StructuredFactor(ABC):
                 values.append(self.log_partition(moved, potentials))
             pieces.append(torch.stack(values, -1))
         return self.normalised(torch.cat(pieces, -1))
+
+    def max_messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
+        """Max-product messages ``[*batch, slots]``: as :meth:`messages` with the largest term in place of the sum."""
+        raise NotImplementedError(f"{type(self).__name__} has no max-product messages; define them in the class")
 
     def argmax(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         """An assignment of largest score, int64 ``[*batch, variables]``."""
@@ -100,6 +111,11 @@ class StructuredFactor(ABC):
     @property
     def slots(self) -> int:
         return int(self.slot_start[-1])
+
+    @property
+    def maximises(self) -> bool:
+        """Whether there are max-product messages."""
+        return type(self).max_messages is not StructuredFactor.max_messages
 
     @cached_property
     def slot_variable(self) -> Integers:

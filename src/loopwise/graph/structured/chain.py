@@ -6,6 +6,7 @@ structure. Beside other factors it turns a loopy graph of chains into one that i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.graph.structured.base import StructuredFactor
+from loopwise.graph.structured.chain_messages import ChainMessages
 from loopwise.graph.structured.one_of import log_sum
 
 Floats = NDArray[np.float64]
@@ -35,6 +37,8 @@ class Chain(StructuredFactor):
     >>> factor.log_partition(torch.zeros(6), steps).exp()
     tensor(2.)
     """
+
+    compiled = ChainMessages
 
     length: int
     states: int
@@ -60,12 +64,18 @@ class Chain(StructuredFactor):
         return log_sum(total)
 
     def messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
+        return self._messages(incoming, potentials, log_sum)
+
+    def max_messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
+        return self._messages(incoming, potentials, lambda values: values.amax(-1))
+
+    def _messages(self, incoming: Tensor, potentials: Tensor | None, collect: Callable[[Tensor], Tensor]) -> Tensor:
         nodes, steps = self._apart(incoming, potentials)
         left, right = [torch.zeros_like(nodes[0])], [torch.zeros_like(nodes[0])]
         for node, step in zip(nodes[:-1], steps, strict=True):
-            left.append(_centred(log_sum(((left[-1] + node)[..., :, None] + step).transpose(-1, -2))))
+            left.append(_centred(collect(((left[-1] + node)[..., :, None] + step).transpose(-1, -2))))
         for node, step in zip(nodes[:0:-1], steps[::-1], strict=True):
-            right.append(_centred(log_sum(step + (right[-1] + node)[..., None, :])))
+            right.append(_centred(collect(step + (right[-1] + node)[..., None, :])))
         both = [one + two for one, two in zip(left, right[::-1], strict=True)]
         self.refuse(torch.isneginf(log_sum(left[-1] + nodes[-1])))
         return self.normalised(torch.cat(both, -1))

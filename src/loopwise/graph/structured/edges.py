@@ -34,9 +34,10 @@ def all_edges(tokens: int) -> Integers:
 
 
 class EdgeRun(Protocol):
-    """Inside-outside of a batch: score matrices ``[examples, (n + 1)^2]`` in, matrices of the same shape out."""
+    """Inside-outside of sentences: score matrices ``(n + 1)^2``, one after another, in; as many out."""
 
-    log_partition: Floats  # [examples]
+    scores: Floats
+    log_partition: Floats  # [sentences]
     log_on: Floats  # log p
     messages: Floats  # log-odds sent to the edges
 
@@ -120,8 +121,9 @@ class EdgeFactor(StructuredFactor):
         return f"the {root}{type(self).__name__} of {self.tokens} tokens: its edges leave no tree"
 
     @abstractmethod
-    def run_kernel(self, scores: Floats) -> EdgeRun:
-        """Inside-outside of ``[examples, (n + 1)^2]``."""
+    def run_trees(self, scores: Floats, lengths: Integers) -> EdgeRun:
+        """Inside-outside of sentences of ``lengths`` tokens, with as many roots as this factor's: their matrices one
+        after another, flat."""
 
     @abstractmethod
     def best_heads(self, scores: Floats) -> tuple[Floats, Integers]:
@@ -154,13 +156,13 @@ class _InsideOutside(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, factor: EdgeFactor, odds: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores, _ = factor._scores(odds)
-        run = factor.run_kernel(scores)
+        run = factor.run_trees(scores.reshape(-1), np.full(len(scores), factor.tokens))
         cells = factor.cells
-        marginals = torch.from_numpy(np.exp(run.log_on.take(cells, 1))).to(odds)
+        marginals = torch.from_numpy(np.exp(run.log_on.reshape(scores.shape).take(cells, 1))).to(odds)
         ctx.factor, ctx.run = factor, run
         ctx.save_for_backward(odds, marginals)
         ctx.set_materialize_grads(False)
-        messages = torch.from_numpy(run.messages.take(cells, 1)).to(odds)
+        messages = torch.from_numpy(run.messages.reshape(scores.shape).take(cells, 1)).to(odds)
         return torch.from_numpy(run.log_partition).to(odds), marginals.clone(), messages
 
     @staticmethod
@@ -187,11 +189,12 @@ def _pulled_once(ctx: Any, odds: Tensor, marginal_adjoint: Tensor | None, messag
     """Messages are logit p - a, so the part of a itself is taken off; hard edges have no adjoint."""
     factor, examples = ctx.factor, len(odds)
     size = (factor.tokens + 1) ** 2
-    wide = [np.zeros((examples, size)), np.zeros((examples, size))]
+    wide = np.zeros((2, examples, size))
     for place, adjoint in enumerate((marginal_adjoint, message_adjoint)):
         if adjoint is not None:
             wide[place][:, factor.cells] = adjoint.detach().to("cpu", torch.float64).numpy()
-    pulled = torch.from_numpy(ctx.run.pull_back(*wide).take(factor.cells, 1)).to(odds)
+    adjoints = ctx.run.pull_back(*wide.reshape(2, -1)).reshape(examples, size)
+    pulled = torch.from_numpy(adjoints.take(factor.cells, 1)).to(odds)
     if message_adjoint is None:
         return pulled
     return pulled - torch.where(torch.isinf(odds), 0.0, message_adjoint)
@@ -228,6 +231,11 @@ def _checked_edges(edges: ArrayLike, tokens: int) -> Integers:
         values, counts = np.unique(array, axis=0, return_counts=True)
         raise ValueError(f"edge {values[counts > 1][0].tolist()} is listed twice; list it once")
     return array
+
+
+def matrix_starts(lengths: Integers) -> Integers:
+    """Where the matrices of sentences begin, one after another."""
+    return np.concatenate([[0], np.cumsum((lengths + 1) ** 2)]).astype(np.int64)
 
 
 def in_chunks(run: Callable[[int, int], object], examples: int) -> None:

@@ -18,11 +18,10 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.base import StructuredFactor
+from loopwise.graph.structured.hypergraph_messages import HypergraphMessages
 from loopwise.graph.structured.one_of import log_sum
+from loopwise.kernels.limits import HARD, MOSTLY
 from loopwise.notices import GradientError
-
-HARD = 1e7  # nats that stand for "never" where a default value is ruled out: beyond any sum of scores, yet finite
-MOSTLY = 0.9  # fired with more probability than this, a default value's weight is not left to a subtraction
 
 Hyperedge = tuple[int, Sequence[int], Sequence[tuple[int, int]]]  # head, tails, values fired (variable, value)
 
@@ -41,6 +40,8 @@ class Hypergraph(StructuredFactor):
     Time is linear in the hyperedges, and so is that of messages but for variables with a default value that are mostly
     fired: each takes a pass of its own, so that nothing is lost by subtraction.
     """
+
+    compiled = HypergraphMessages
 
     sizes: tuple[int, ...]
     hyperedges: tuple[Hyperedge, ...]
@@ -165,21 +166,19 @@ class Hypergraph(StructuredFactor):
         for example, row in enumerate(flat):
             uniforms = np.empty((count, 0)) if generator is None else generator.random((count, self._nodes))
             found, total = np.zeros((count, len(self.hyperedges)), dtype=np.bool_), np.empty(count)
-            hypergraph_derive(self._arrays, row, uniforms, found, total)
+            hypergraph_derive(self.arrays, row, uniforms, found, total)
             used[:, example], scores[example] = found, total[0]
         self.refuse(~(torch.from_numpy(scores).reshape(common.shape) + common.cpu().double() > -HARD / 2))
         values = np.tile([0 if value is None else value for value in self.defaults or ()], (count, len(flat), 1))
-        edge, slot = self._pairs
-        place = np.empty_like(self._order)
-        place[self._order] = np.arange(len(self._order))
-        sample, where, pair = np.nonzero(used[:, :, place[edge]])
+        slot = self._pairs[1]
+        sample, where, pair = np.nonzero(used[:, :, self.fired[0]])
         owner = self.slot_variable[slot[pair]]
         values[sample, where, owner] = slot[pair] - self.slot_start[owner]
         return torch.from_numpy(values).reshape(count, *incoming.shape[:-1], self.arity).to(incoming.device)
 
     def _ordered(self, weights: Tensor) -> Tensor:
         """Weights ``[examples, hyperedges]`` in bottom-up order."""
-        return weights.reshape(-1, weights.shape[-1])[:, torch.tensor(self._order, device=weights.device)]
+        return weights.reshape(-1, weights.shape[-1])[:, torch.tensor(self.order, device=weights.device)]
 
     @cached_property
     def _pairs(self) -> tuple[Integers, Integers]:
@@ -187,6 +186,19 @@ class Hypergraph(StructuredFactor):
         pairs = [(e, self.slot_start[v] + x) for e, (_, _, fired) in enumerate(self.hyperedges) for v, x in fired]
         array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return array[:, 0].copy(), array[:, 1].copy()
+
+    @cached_property
+    def fired(self) -> tuple[Integers, Integers]:
+        """The same, hyperedges numbered bottom-up."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(self.order))
+        return place[self._pairs[0]], self._pairs[1]
+
+    @cached_property
+    def default_slots(self) -> Integers:
+        """The slot of each variable's default value, -1 where it has none."""
+        found = [-1 if x is None else self.slot_start[v] + x for v, x in enumerate(self.defaults or ())]
+        return np.array(found, dtype=np.int64)
 
     @cached_property
     def _default_slots(self) -> Integers:
@@ -198,17 +210,17 @@ class Hypergraph(StructuredFactor):
         return 1 + max([self.root, *(node for head, tails, _ in self.hyperedges for node in (head, *tails))])
 
     @cached_property
-    def _order(self) -> Integers:
+    def order(self) -> Integers:
         """Hyperedges bottom-up: sorted by the height of their heads."""
         return np.argsort(
             _heights(self.hyperedges, self._nodes)[[head for head, _, _ in self.hyperedges]], kind="stable"
         )
 
     @cached_property
-    def _arrays(self) -> Any:
+    def arrays(self) -> Any:
         from loopwise.kernels.hypergraph import HypergraphArrays
 
-        edges = [self.hyperedges[number] for number in self._order]
+        edges = [self.hyperedges[number] for number in self.order]
         head = np.array([edge[0] for edge in edges], dtype=np.int64)
         into = np.bincount(head, minlength=self._nodes)
         return HypergraphArrays(
@@ -261,7 +273,7 @@ class _InsideOutside(torch.autograd.Function):
 
         flat = weights.detach().to("cpu", torch.float64).contiguous().numpy()
         total, gradient = np.empty(len(flat)), np.empty(flat.shape)
-        hypergraph_forward(factor._arrays, flat, total, gradient)
+        hypergraph_forward(factor.arrays, flat, total, gradient)
         ctx.factor = factor
         ctx.save_for_backward(weights)
         return torch.from_numpy(total).to(weights), torch.from_numpy(gradient).to(weights)
@@ -284,7 +296,7 @@ class _PullBack(torch.autograd.Function):
             value.detach().to("cpu", torch.float64).contiguous().numpy() for value in (weights, total, gradient)
         )
         adjoint = np.empty(flat.shape)
-        hypergraph_backward(factor._arrays, flat, total_adjoint, gradient_adjoint, adjoint)
+        hypergraph_backward(factor.arrays, flat, total_adjoint, gradient_adjoint, adjoint)
         return torch.from_numpy(adjoint).to(weights)
 
     @staticmethod
@@ -295,7 +307,7 @@ class _PullBack(torch.autograd.Function):
 def _inside_outside(factor: Hypergraph, weights: Tensor) -> tuple[Tensor, Tensor]:
     """log Z ``[*batch]`` and log dZ/dw ``[*batch, hyperedges]``, in the user's order."""
     total, gradient = _InsideOutside.apply(factor, factor._ordered(weights))  # type: ignore[no-untyped-call]
-    back = np.argsort(factor._order)
+    back = np.argsort(factor.order)
     gradient = gradient[:, torch.tensor(back, device=weights.device)]
     return total.reshape(weights.shape[:-1]), gradient.reshape(weights.shape)
 

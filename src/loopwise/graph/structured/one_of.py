@@ -6,18 +6,23 @@ In: log-odds. Out: log sums. Stage: structure. Plain torch, differentiable to an
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.graph.factor_graph import Integers
+from loopwise.graph.structured.automaton_messages import AutomatonMessages
 from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
 
 
 @dataclass(frozen=True, eq=False)
 class OneOf(StructuredFactor):
     """A factor over ``variables`` binary variables of which one may be ON; subclasses say whether none may."""
+
+    compiled = AutomatonMessages
 
     variables: int
 
@@ -34,6 +39,15 @@ class OneOf(StructuredFactor):
     def none_allowed(self) -> bool:
         """Whether all variables may be OFF."""
 
+    @property
+    def transitions(self) -> Integers:
+        """The factor as an automaton, for its compiled messages: state 1 once a variable was ON, and no second one."""
+        return np.tile(np.array([[0, 1], [1, -1]], dtype=np.int64), (self.variables, 1, 1))
+
+    @property
+    def accepted(self) -> np.ndarray:
+        return np.array([0.0 if self.none_allowed else -np.inf, 0.0])
+
     def log_partition(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         odds, common = log_odds(incoming)
         weights, contradicted = self._alternatives(odds)
@@ -42,13 +56,19 @@ class OneOf(StructuredFactor):
 
     def messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         r"""Log-odds :math:`-\log(c + \sum_{f\ne e} e^{a_f})`, c = 1 if none may be ON and 0 otherwise; O(variables)."""
+        return self._messages(incoming, log_sum_of_others)
+
+    def max_messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
+        return self._messages(incoming, largest_of_others)
+
+    def _messages(self, incoming: Tensor, of_others: Callable[[Tensor], Tensor]) -> Tensor:
         odds, _ = log_odds(incoming)
         weights, contradicted = self._alternatives(odds)
         self.refuse(contradicted | torch.isneginf(weights).all(-1))
         must = torch.isposinf(odds)
         # With one variable forced, all others are sent OFF; it is itself sent what the others' own weights say.
         free = self._with_none(torch.where(must, -torch.inf, odds))
-        others = log_sum_of_others(free)[..., : self.variables]
+        others = of_others(free)[..., : self.variables]
         forced_elsewhere = must.any(-1, keepdim=True) & ~must
         return from_log_odds(torch.where(forced_elsewhere, -torch.inf, -others))
 
@@ -105,3 +125,11 @@ def log_sum_of_others(values: Tensor) -> Tensor:
     without = torch.where(dead, -torch.inf, torch.log(torch.where(dead, 1.0, rest)) + high)
     own = log_sum(values.masked_fill(is_top, -torch.inf))
     return torch.where(is_top, own[..., None], without)
+
+
+def largest_of_others(values: Tensor) -> Tensor:
+    """For each entry of the last axis the largest of all others."""
+    top = values.argmax(-1, keepdim=True)
+    is_top = torch.zeros_like(values, dtype=torch.bool).scatter(-1, top, True)
+    second = values.masked_fill(is_top, -torch.inf).amax(-1, keepdim=True)
+    return torch.where(is_top, second, values.amax(-1, keepdim=True))

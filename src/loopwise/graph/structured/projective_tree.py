@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
-from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks
+from loopwise.graph.structured.edge_messages import ProjectiveTreeMessages
+from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks, matrix_starts
 
 LARGEST_CHARTS = 64 * 2**20  # bytes: charts of larger batches are filled again by the backward
 
@@ -29,8 +30,10 @@ class ProjectiveTree(EdgeFactor):
     55
     """
 
-    def run_kernel(self, scores: Floats) -> EdgeRun:
-        return _ProjectiveRun(self, scores)
+    compiled = ProjectiveTreeMessages
+
+    def run_trees(self, scores: Floats, lengths: Integers) -> EdgeRun:
+        return _ProjectiveRun(scores, lengths, self.single_root)
 
     def best_heads(self, scores: Floats) -> tuple[Floats, Integers]:
         from loopwise.kernels.eisner import charts_size
@@ -60,15 +63,15 @@ class ProjectiveTree(EdgeFactor):
 
 
 class _ProjectiveRun:
-    """Kernel results of a batch, with the charts that the backward needs if they are not too large."""
+    """Kernel results of sentences, with the charts that the backward needs if they are not too large."""
 
-    def __init__(self, factor: ProjectiveTree, scores: Floats) -> None:
+    def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
         from loopwise.kernels.eisner import charts_size, forward_batch
         from loopwise.kernels.eisner_charts import MATRICES
 
-        examples, size = scores.shape
-        self.scores, self.single_root, self.room = scores, factor.single_root, charts_size(factor.tokens)
-        self.start, self.lengths = np.arange(examples + 1) * size, np.full(examples, factor.tokens)
+        examples = len(lengths)
+        self.scores, self.single_root, self.room = scores, single_root, charts_size(int(lengths.max(initial=1)))
+        self.start, self.lengths = matrix_starts(lengths), lengths
         self.kept = 8 * MATRICES * scores.size <= LARGEST_CHARTS
         self.charts = np.empty(MATRICES * scores.size if self.kept else 0)
         self.log_partition, self.in_log = np.empty(examples), np.zeros(examples, dtype=np.bool_)
@@ -78,9 +81,9 @@ class _ProjectiveRun:
         def run(chunk: int, chunks: int) -> None:
             charts = self.charts if self.kept else np.empty(self.room)
             forward_batch(
-                scores.reshape(-1), self.start, self.lengths, self.single_root, chunk, chunks, charts, self.kept,
-                self.log_partition, self.in_log, gradient, self.log_on.reshape(-1), self.log_off.reshape(-1),
-                self.messages.reshape(-1),
+                scores, self.start, self.lengths, self.single_root, chunk, chunks, charts, self.kept,
+                self.log_partition, self.in_log, gradient, self.log_on, self.log_off,
+                self.messages,
             )  # fmt: skip
 
         in_chunks(run, examples)
@@ -93,10 +96,10 @@ class _ProjectiveRun:
         def run(chunk: int, chunks: int) -> None:
             charts = self.charts if self.kept else np.empty(self.room)
             backward_batch(
-                self.scores.reshape(-1), self.start, self.lengths, self.single_root, chunk, chunks, charts, self.kept,
-                self.in_log, self.log_on.reshape(-1), self.log_off.reshape(-1), marginal_adjoint.reshape(-1),
-                logit_adjoint.reshape(-1), np.empty(self.room), adjoint.reshape(-1),
+                self.scores, self.start, self.lengths, self.single_root, chunk, chunks, charts, self.kept,
+                self.in_log, self.log_on, self.log_off, marginal_adjoint,
+                logit_adjoint, np.empty(self.room), adjoint,
             )  # fmt: skip
 
-        in_chunks(run, len(self.scores))
+        in_chunks(run, len(self.lengths))
         return adjoint

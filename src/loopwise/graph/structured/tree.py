@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
-from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks
+from loopwise.graph.structured.edge_messages import TreeMessages
+from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks, matrix_starts
 
 
 class Tree(EdgeFactor):
@@ -24,8 +25,10 @@ class Tree(EdgeFactor):
     64
     """
 
-    def run_kernel(self, scores: Floats) -> EdgeRun:
-        return _TreeRun(self, scores)
+    compiled = TreeMessages
+
+    def run_trees(self, scores: Floats, lengths: Integers) -> EdgeRun:
+        return _TreeRun(scores, lengths, self.single_root)
 
     def best_heads(self, scores: Floats) -> tuple[Floats, Integers]:
         from loopwise.kernels.spanning_decode import best_spanning
@@ -49,14 +52,14 @@ class Tree(EdgeFactor):
 
 
 class _TreeRun:
-    """Kernel results of a batch."""
+    """Kernel results of sentences."""
 
-    def __init__(self, factor: Tree, scores: Floats) -> None:
+    def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
         from loopwise.kernels.matrix_tree import spanning_forward_batch
 
-        examples, size = scores.shape
+        examples = len(lengths)
         self.scores = scores
-        self.start, self.lengths = np.arange(examples + 1) * size, np.full(examples, factor.tokens)
+        self.start, self.lengths = matrix_starts(lengths), lengths
         self.weights, self.penalties = np.empty(scores.size), np.zeros(examples)
         self.log_partition = np.empty(examples)
         self.log_on, self.log_off = np.full(scores.shape, -np.inf), np.zeros(scores.shape)
@@ -64,9 +67,9 @@ class _TreeRun:
 
         def run(chunk: int, chunks: int) -> None:
             spanning_forward_batch(
-                scores.reshape(-1), self.start, self.lengths, factor.single_root, chunk, chunks, self.weights,
-                self.log_partition, self.penalties, gradient, self.log_on.reshape(-1), self.log_off.reshape(-1),
-                self.messages.reshape(-1),
+                scores, self.start, self.lengths, single_root, chunk, chunks, self.weights,
+                self.log_partition, self.penalties, gradient, self.log_on, self.log_off,
+                self.messages,
             )  # fmt: skip
 
         in_chunks(run, examples)
@@ -78,10 +81,10 @@ class _TreeRun:
 
         def run(chunk: int, chunks: int) -> None:
             spanning_backward_batch(
-                self.scores.reshape(-1), self.start, self.lengths, chunk, chunks, self.weights, self.penalties,
-                self.log_on.reshape(-1), self.log_off.reshape(-1), marginal_adjoint.reshape(-1),
-                logit_adjoint.reshape(-1), adjoint.reshape(-1),
+                self.scores, self.start, self.lengths, chunk, chunks, self.weights, self.penalties,
+                self.log_on, self.log_off, marginal_adjoint,
+                logit_adjoint, adjoint,
             )  # fmt: skip
 
-        in_chunks(run, len(self.scores))
+        in_chunks(run, len(self.lengths))
         return adjoint

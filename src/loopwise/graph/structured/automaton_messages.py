@@ -1,0 +1,84 @@
+"""Compiled messages of the factors that an automaton reads.
+
+In: log messages. Out: messages, adjoints. Stage: structure. Parity, counts, logic and one-of-many all
+run in one kernel: they differ in their transitions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from loopwise.graph.factor_graph import Integers
+from loopwise.graph.structured.compiled import CompiledMessages, Flags, Floats
+
+
+class AutomatonMessages(CompiledMessages):
+    """Factors with ``transitions`` ``[variables, states, 2]`` and ``accepted``, log weights of the states at the end
+    (None: those are the factor's potentials). Factors of one structure share their transitions."""
+
+    def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
+        from loopwise.kernels.automaton import Automata
+
+        super().__init__(factors, slot_start, own_start)
+        starts: dict[Any, int] = {}
+        tables: list[np.ndarray] = []
+        move_start = []
+        for factor in factors:
+            if factor not in starts:
+                starts[factor] = sum(table.size for table in tables)
+                tables.append(factor.transitions)
+            move_start.append(starts[factor])
+        states = np.array([factor.transitions.shape[1] for factor in factors], dtype=np.int64)
+        final_start = np.concatenate([[0], np.cumsum(states)[:-1]]).astype(np.int64)
+        self.automata = Automata(
+            slot_start,
+            np.array([factor.arity for factor in factors], dtype=np.int64),
+            states,
+            np.array(move_start, dtype=np.int64),
+            np.concatenate([table.reshape(-1) for table in tables]).astype(np.int64),
+            final_start,
+        )
+        given = [factor.accepted for factor in factors]
+        self.accepted = np.concatenate(
+            [np.zeros(size) if each is None else each for size, each in zip(states, given, strict=True)]
+        )[None].astype(np.float64)
+        pieces = [
+            (np.arange(size) + first, np.arange(size) + begin)
+            for size, first, begin, each in zip(states, final_start, own_start, given, strict=True)
+            if each is None
+        ]
+        # Where the weights of the end are potentials: their places here and among all potentials.
+        self.weighted = tuple(np.concatenate([*column, np.zeros(0, np.int64)]) for column in zip(*pieces, strict=True))
+
+    def _final(self, own: Floats) -> Floats:
+        if not self.weighted:
+            return self.accepted
+        final = np.repeat(self.accepted, len(own), 0)
+        final[:, self.weighted[0]] = own[:, self.weighted[1]]
+        return final
+
+    def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
+        from loopwise.kernels.automaton import automata_send
+
+        automata_send(rows, self.automata, self._final(own), incoming, outgoing, possible)
+
+    def pull_back(
+        self,
+        rows: Integers,
+        incoming: Floats,
+        own: Floats,
+        kept: Any,
+        of_outgoing: Floats,
+        of_incoming: Floats,
+        of_own: Floats,
+    ) -> None:
+        from loopwise.kernels.automaton import automata_back
+
+        final = self._final(own)
+        of_final = np.zeros(final.shape)
+        automata_back(rows, self.automata, final, incoming, of_outgoing, of_incoming, of_final)
+        if self.weighted:
+            of_own[:, self.weighted[1]] += of_final[:, self.weighted[0]]

@@ -1,0 +1,69 @@
+"""Compiled messages of grammars. In: log messages, weights of hyperedges. Out: messages, adjoints. Stage: structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from loopwise.graph.factor_graph import Integers
+from loopwise.graph.structured.compiled import CompiledMessages, Flags, Floats
+
+
+class HypergraphMessages(CompiledMessages):
+    """All :class:`~loopwise.graph.structured.hypergraph.Hypergraph` factors of a graph."""
+
+    def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
+        from loopwise.kernels.hypergraph_messages import Grammars
+
+        super().__init__(factors, slot_start, own_start)
+        arrays = [factor.arrays for factor in factors]
+        fired = [factor.fired for factor in factors]
+        defaults = [factor.default_slots for factor in factors]
+
+        def starts(pieces: list[Any]) -> Integers:
+            return np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
+
+        def joined(pieces: list[Any]) -> Integers:
+            return np.concatenate([np.zeros(0, np.int64), *pieces]).astype(np.int64)
+
+        weighted = [factor.weighted for factor in factors]
+        self.grammars = Grammars(
+            slot_start,
+            np.where(weighted, own_start, -1).astype(np.int64),
+            np.array([each.root for each in arrays], dtype=np.int64),
+            starts([each.axiom for each in arrays]),
+            starts([each.head for each in arrays]),
+            starts([each.tails for each in arrays]),
+            starts([edge for edge, _ in fired]),
+            starts(defaults),
+            np.concatenate([each.axiom for each in arrays]),
+            joined([each.head for each in arrays]),
+            joined([factor.order for factor in factors]),
+            joined([each.tail_start for each in arrays]),
+            joined([each.tails for each in arrays]),
+            joined([edge for edge, _ in fired]),
+            joined([slot for _, slot in fired]),
+            joined(defaults),
+            joined([factor.slot_start for factor in factors]),
+        )
+
+    def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
+        from loopwise.kernels.hypergraph_messages import grammars_send
+
+        grammars_send(rows, self.grammars, own, incoming, outgoing, possible)
+
+    def pull_back(
+        self,
+        rows: Integers,
+        incoming: Floats,
+        own: Floats,
+        kept: Any,
+        of_outgoing: Floats,
+        of_incoming: Floats,
+        of_own: Floats,
+    ) -> None:
+        from loopwise.kernels.hypergraph_messages import grammars_back
+
+        grammars_back(rows, self.grammars, own, incoming, of_outgoing, of_incoming, of_own)
