@@ -79,16 +79,15 @@ class Drawn:
 
 
 def check_takes(name: str, function: object, *arguments: str) -> None:
-    """Raises unless the option ``name`` is something to be called with these arguments: by any names they have in a
-    function of the user's, by these in a class of this library, whose other classes are called with other things."""
+    """Raises unless the option ``name`` is something to be called with these arguments.
+
+    Other classes of this library may be called with as many, but other things: their first one tells by its name."""
     try:
         signature = inspect.signature(function)  # type: ignore[arg-type]
         signature.bind(*arguments)
+        fits = next(iter(signature.parameters)) not in ("graph", "measure", "step")
     except (TypeError, ValueError):
         fits = False
-    else:
-        ours = type(function).__module__.split(".")[0] == "loopwise"
-        fits = not ours or tuple(signature.parameters)[: len(arguments)] == arguments
     if not fits:
         raise ValueError(f"{name} must be a function of {', '.join(arguments)}, not {function!r}")
 

@@ -210,7 +210,7 @@ class Storage:
 
     def _pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
         if self.arrangement is Arrangement.FACTORS and self.lanes > 1:
-            return self._pack_factors(table.reshape(-1, *table.shape[-2:]), padding)
+            return self._pack_factors(table[None] if table.ndim == 2 else table, padding)
         if self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:
             return self.pack_examples(table.reshape(examples, -1), padding)
         packed: np.ndarray = table.contiguous().numpy().reshape(-1)
