@@ -281,6 +281,15 @@ def test_options_make_the_template_again(tmp_path: Path) -> None:
     assert torch.equal(weights(again), weights(system))
 
 
+def test_precision_is_kept(tmp_path: Path) -> None:
+    system = lw.System(SkipChain(), FEW).float()
+    system.save(tmp_path / "system")
+    again = lw.System.load(tmp_path / "system", template=SkipChain)
+    assert weights(again).dtype == torch.float32
+    for one, other in zip(again.predict_marginals(SENTENCES), system.predict_marginals(SENTENCES), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_whole_numbers_are_saved_too(tmp_path: Path) -> None:
     class Kept(SkipChain):
         def __init__(self, **options: Any) -> None:

@@ -181,6 +181,9 @@ def _with_weights(system: System, state: dict[str, Tensor]) -> System:
             raise FieldError(name, f"must be a tensor of {wanted[name].dtype}, not of {state[name].dtype}")
     skipped = {*_tables(state), *whole}
     check_weights({name: tensor for name, tensor in state.items() if name not in skipped}, unset=unset)
+    for name, tensor in system.state_dict(keep_vars=True).items():
+        if tensor.dtype != state[name].dtype:  # a template in another precision than it is made in
+            tensor.data = tensor.data.to(state[name].dtype)
     system.load_state_dict(state)
     return system
 
