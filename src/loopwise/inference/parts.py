@@ -198,7 +198,8 @@ def solve(
 
     def run(index: Tensor, log: bool) -> Part:
         chosen = given if len(index) == given.examples else given.select(index)
-        return _run(chosen, index, options, layout, threads, _semiring(log, maximise), keep)
+        storage, semiring = _storage(chosen, options, layout), _semiring(log, maximise)
+        return _run(chosen, index, options, storage, threads, semiring, keep)
 
     if len(in_log) < given.examples:
         part = run(everyone if wide is None else (~wide).nonzero()[:, 0], log=False)
@@ -250,19 +251,6 @@ def _too_wide(given: Scaled, nats: float) -> Tensor | None:
     return wide
 
 
-def _run(
-    given: Scaled,
-    index: Tensor,
-    options: Options,
-    layout: Layout,
-    threads: int | None,
-    semiring: tuple[int, ...],
-    keep: Keep,
-) -> Part:
-    """One kernel run."""
-    return _run_packed(given, index, options, _storage(given, options, layout), threads, semiring, keep)
-
-
 def _storage(given: Scaled, options: Options, layout: Layout) -> Storage:
     """What stands side by side."""
     if isinstance(options.schedule, Flooding):
@@ -296,7 +284,7 @@ def _is_wide(layout: Layout) -> bool:
     return 2 * wide > cells
 
 
-def _run_packed(
+def _run(
     given: Scaled,
     index: Tensor,
     options: Options,

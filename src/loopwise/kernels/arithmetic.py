@@ -42,11 +42,17 @@ ANY_POWER = (0, 0)
 # infinity: a test for it would keep loops from vectorising.
 _FLOATS: Any = {"fastmath": {"contract"}, "error_model": "numpy"}
 
-# A kernel is compiled and cached by itself; a spliced function is copied into its callers before they are compiled, so
-# that their literal sizes are constants in it; a scalar function is inlined by the compiler's back end.
+# A kernel is called from Python and cached; a callee is called from kernels only, which saves compiling a wrapper for
+# it; a spliced function is copied into its callers before they are compiled, so that their literal sizes are constants
+# in it; a scalar function is inlined by the compiler's back end.
+_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_FLOATS}
 kernel = njit(nogil=True, cache=True, **_FLOATS)
+callee = njit(nogil=True, **_INNER)
 spliced = njit(inline="always")
-scalar = njit(forceinline=True, **_FLOATS)
+scalar = njit(forceinline=True, **_INNER)
+
+# The same for what is chosen by type (numba.extending.overload).
+INLINED: dict[str, Any] = {"forceinline": True, **_INNER}
 
 
 def lane_tag(lanes: int) -> tuple[int, ...]:
@@ -78,7 +84,7 @@ def nothing(array, semiring):
     return array.dtype.type(0.0) if len(semiring) < 2 else array.dtype.type(-np.inf)
 
 
-@kernel
+@callee
 def log_add(a, b):
     """log(exp a + exp b), right at -inf."""
     high = max(a, b)
@@ -151,7 +157,7 @@ def probability(a, semiring):
     return math.exp(a)
 
 
-@kernel
+@callee
 def balance(values, start, states, lane_tag):
     """Makes the adjoints of a log message or belief sum to zero over its values, as they do but for rounding, which
     every sweep would multiply by the degree of variables and the arity of factors. Values without an adjoint, such as

@@ -22,11 +22,17 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, balance, collect, kernel, lanes_of
+from loopwise.kernels.arithmetic import U, balance, callee, collect, lanes_of
 from loopwise.kernels.messages import store_message
 from loopwise.kernels.pairs import least_mass, share_of
 from loopwise.kernels.plan import ARITY, CELLS, SHAPE, SLOT_START, TABLE_BLOCK, TABLE_START, WIDTH
 from loopwise.kernels.views import Message, SharedTable, Table, add, at, entry, put, table_at
+
+# A callee whose sums may be taken in another order, so that they vectorise.
+reordered = njit(
+    nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"contract", "reassoc", "nsz"},
+    error_model="numpy",
+)  # fmt: skip
 
 # Smaller shared tables are not worth a call of the matrix product.
 PRODUCT_CELLS = U(64)
@@ -41,7 +47,7 @@ class Levels(NamedTuple):
     left_back: Any
 
 
-@kernel
+@callee
 def new_levels(plan, like, lane_tag, undo):
     """Room for the largest factor of ``plan``; for adjoints, too, if ``undo`` is True."""
     most = 1
@@ -59,7 +65,7 @@ def new_levels(plan, like, lane_tag, undo):
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@reordered
 def plain_sums(table, left, right, size, width, rows, columns, semiring):
     """:func:`add_sums` without lanes: four rows at a time, along each of them. Sums may be reordered for that."""
     x, x0, r, r0, c, c0 = table.data, table.start, right.data, right.start, columns.data, columns.start
@@ -89,7 +95,7 @@ def plain_sums(table, left, right, size, width, rows, columns, semiring):
         put(rows, i, sa)
 
 
-@kernel
+@callee
 def add_sums(table, left, right, size, width, rows, columns, lane_tag, semiring):
     """rows_i += sum_j x_ij right_j and columns_j += sum_i left_i x_ij, from one pass over a table of ``size`` by
     ``width`` cells."""
@@ -119,7 +125,7 @@ def add_sums(table, left, right, size, width, rows, columns, lane_tag, semiring)
                 put(columns, place, collect(at(columns, place), xa * at(left, row + lane), semiring))
 
 
-@kernel
+@callee
 def product_sums(table, left, right, size, width, rows, columns, lane_tag):
     """:func:`add_sums` of a table that all lanes share, to sums that are empty: two matrix products."""
     lanes = lanes_of(lane_tag)
@@ -128,7 +134,7 @@ def product_sums(table, left, right, size, width, rows, columns, lane_tag):
     np.dot(x.T, _matrix(left, size, lanes), _matrix(columns, width, lanes))
 
 
-@kernel
+@callee
 def _matrix(message, size, lanes):
     """The rows of lanes of ``size`` values."""
     piece = message.data[message.start : message.start + size * lanes]
@@ -155,13 +161,13 @@ def _sum_out(table, left, right, size, width, rows, columns, lane_tag, semiring)
     return choose
 
 
-@kernel
+@callee
 def clear(message, count):
     for place in range(count):
         put(message, place, 0)
 
 
-@kernel
+@callee
 def outer(left, right, size, width, product, lane_tag):
     """product_ij = left_i right_j."""
     lanes = lanes_of(lane_tag)
@@ -171,7 +177,7 @@ def outer(left, right, size, width, product, lane_tag):
                 put(product, (i * width + j) * lanes + lane, at(left, i * lanes + lane) * at(right, j * lanes + lane))
 
 
-@kernel
+@callee
 def contract(table, n, levels, fresh, shape, lane_tag, semiring):
     """All messages of one factor, unnormalised, from ``n`` to ``fresh``, each as a view of the first; ``shape`` is that
     of its table. Leaves products and summed tables in ``levels``."""
@@ -210,7 +216,7 @@ def contract(table, n, levels, fresh, shape, lane_tag, semiring):
         put(fresh, place, rows[place])
 
 
-@kernel
+@callee
 def spread_cells(left, right, size, width, left_back, right_back, target, lane_tag):
     """target_ij = left_i right_j + left_back_i right_back_j."""
     lanes = lanes_of(lane_tag)
@@ -222,7 +228,7 @@ def spread_cells(left, right, size, width, left_back, right_back, target, lane_t
                 put(target, (i * width + j) * lanes + lane, value)
 
 
-@kernel
+@callee
 def add_cells(table, left, right, size, width, left_back, right_back, sums, lane_tag):
     """sums_ij += x_ij (left_i right_j + left_back_i right_back_j)."""
     lanes = lanes_of(lane_tag)
@@ -234,7 +240,7 @@ def add_cells(table, left, right, size, width, left_back, right_back, sums, lane
                 add(sums, cell * lanes + lane, entry(table, cell, lane, lanes) * value)
 
 
-@kernel
+@callee
 def undo_table(table, n, back, spread, sums, levels, rates, shape, scale, lane_tag):
     """Undoes all messages of one factor: from ``scale`` times the adjoints ``back`` of its messages to variables come
     those of the messages to it, ``spread``, and what is added to those of its table, ``sums`` (all of logarithms).
@@ -301,7 +307,7 @@ def undo_table(table, n, back, spread, sums, levels, rates, shape, scale, lane_t
         put(spread, place, at(spread, place) * at(n, place))
 
 
-@kernel
+@callee
 def contract_step(
     plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring,
 ):  # fmt: skip
@@ -322,7 +328,7 @@ def contract_step(
             offset += U(states) * lanes
 
 
-@kernel
+@callee
 def contract_back(
     plan, g, block, first, last, theta, n, n_base, adjoint, kept, rates, shared, lane_tag,
 ):  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel, lanes_of, scalar
+from loopwise.kernels.arithmetic import callee, lanes_of, scalar
 
 NEAR = 1.5  # times the threshold: an expected change that is worth judging
 
@@ -33,14 +33,14 @@ class StopRule(NamedTuple):
     reach: Any  # how far a belief can move in the end, when a log message moves by one nat; 0: messages are not judged
 
 
-@kernel
+@callee
 def copy_messages(m, base, count, before, start):
     """Keeps ``count`` numbers of ``m`` for :func:`message_change`."""
     for place in range(count):
         before[start + place] = m[base + place]
 
 
-@kernel
+@callee
 def message_change(m, base, count, before, start, change, lane_tag, semiring):
     """``change[lane]``: the largest change of a normalised log message, in nats; ``count`` is a number of lanes' rows.
 
@@ -67,7 +67,7 @@ def ratio_of(new, old, tiny):
     return max(max(new, old), tiny) / max(min(new, old), tiny)
 
 
-@kernel
+@callee
 def excess_change(m, base, count, before, start, rule, excess, lane_tag, semiring):
     """``excess[lane]`` is above 0 if a normalised log message can still move a belief by more than the threshold: what
     :func:`message_change` tells, without a division for every number."""

@@ -16,7 +16,19 @@ import math
 import numpy as np
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, balance, collect, combine, kernel, lanes_of, nothing, one, scalar, spliced
+from loopwise.kernels.arithmetic import (
+    INLINED,
+    U,
+    balance,
+    callee,
+    collect,
+    combine,
+    lanes_of,
+    nothing,
+    one,
+    scalar,
+    spliced,
+)
 from loopwise.kernels.contract import contract_back
 from loopwise.kernels.pairs import is_literal, least_mass, pair_back, share_of, suited
 from loopwise.kernels.plan import (
@@ -33,7 +45,6 @@ from loopwise.kernels.plan import (
     TABLE_START,
     WIDTH,
 )
-from loopwise.kernels.views import INLINED
 
 
 @spliced
@@ -70,7 +81,7 @@ def pair_sources(
             spread[onward + b * lanes + lane] += n[source + b * lanes + lane] * total
 
 
-@kernel
+@callee
 def pair_message_back(
     groups, g, member, position, block, theta, now, adjoint, kept, rates, literal, shared, lane_tag,
 ):  # fmt: skip
@@ -139,7 +150,7 @@ def part_of(product, rate, adjoint, semiring):
     return math.exp(product - rate) * adjoint if rate > -np.inf else adjoint * 0
 
 
-@kernel
+@callee
 def table_back(
     groups, cell_slots, shapes, g, member, first, last, block, theta, n, n_base, adjoint, kept, rates, partial,
     lane_tag, semiring,
@@ -207,7 +218,7 @@ def table_back(
         back[at + place] *= kept
 
 
-@kernel
+@callee
 def factors_back(
     plan, block, part, parts, theta, n, n_base, adjoint, kept, scratch, literal, general, sharing, lane_tag, semiring,
 ):  # fmt: skip
@@ -267,7 +278,7 @@ def _group_back(
     return suited(literal, general, semiring, logs, tables, pairs, both)
 
 
-@kernel
+@callee
 def log_back(plan, g, block, first, last, theta, n, n_base, adjoint, kept, scratch, lane_tag, semiring):
     """Undoes the messages of the factors ``first`` to ``last`` of group ``g``, any arity, log domain."""
     lanes, width, spread = lanes_of(lane_tag), plan.groups[g, WIDTH], adjoint.n
@@ -281,7 +292,7 @@ def log_back(plan, g, block, first, last, theta, n, n_base, adjoint, kept, scrat
         )  # fmt: skip
 
 
-@kernel
+@callee
 def message_back(
     plan, g, member, position, block, theta, adjoint, kept, scratch, literal, general, sharing, lane_tag, semiring,
 ):  # fmt: skip

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, balance, collect, kernel, lanes_of, nothing, scalar, spliced
+from loopwise.kernels.arithmetic import U, balance, callee, collect, lanes_of, nothing, scalar, spliced
 from loopwise.kernels.factor_adjoints import cell_products
 from loopwise.kernels.pairs import least_mass, share_of
 from loopwise.kernels.plan import (
@@ -66,7 +66,7 @@ def store_moves(moves, r0, m_dot, target, states, kept, lanes):
             m_dot[place] = (1 - kept) * (moves[r0 + state * lanes + lane] - mean) + kept * m_dot[place]
 
 
-@kernel
+@callee
 def pair_push(
     plan, g, block, first, last, theta, n, n_base, tangent, dot_base, kept, scratch, literal, shared, lane_tag,
 ):  # fmt: skip
@@ -96,7 +96,7 @@ def pair_push(
             store_moves(moves, U(0), m_dot, here, rows, kept, lanes)
 
 
-@kernel
+@callee
 def pair_back_twice(
     plan, g, block, first, last, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, literal, shared,
     lane_tag,
@@ -170,7 +170,7 @@ def weight_of(product, mass, least, semiring):
     return math.exp(product - mass) if mass > -np.inf else 0.0
 
 
-@kernel
+@callee
 def table_moves(
     groups, cell_slots, g, member, first, last, block, theta, n, n_base, tangent, dot_base, masses, moves, partial,
     whole, lane_tag, semiring,
@@ -226,7 +226,7 @@ def cell_move(theta_dot, t, lane_step, n_dot, d0, cell_slots, slots, arity, whol
             whole[lane] += n_dot[slot + lane]
 
 
-@kernel
+@callee
 def table_push(
     plan, g, member, first, last, block, theta, n, n_base, tangent, dot_base, kept, scratch, lane_tag, semiring,
 ):  # fmt: skip
@@ -243,7 +243,7 @@ def table_push(
         store_moves(scratch[3], offset, tangent.m, at + offset, states, kept, lanes)
 
 
-@kernel
+@callee
 def table_back_twice(
     plan, g, member, first, last, block, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, lane_tag,
     semiring,
@@ -312,7 +312,7 @@ def table_back_twice(
         back_dot[place] *= kept
 
 
-@kernel
+@callee
 def factors_push(
     plan, block, part, parts, theta, n, n_base, tangent, dot_base, kept, scratch, literal, general, sharing, lane_tag,
     semiring,
@@ -341,7 +341,7 @@ def factors_push(
             )  # fmt: skip
 
 
-@kernel
+@callee
 def factors_back_twice(
     plan, block, part, parts, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, literal, general,
     sharing, lane_tag, semiring,

@@ -8,7 +8,18 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, add_mass, combine, inverse, kernel, lanes_of, nothing, probability
+from loopwise.kernels.arithmetic import (
+    INLINED,
+    U,
+    add_mass,
+    callee,
+    combine,
+    inverse,
+    kernel,
+    lanes_of,
+    nothing,
+    probability,
+)
 from loopwise.kernels.contract import contract_step
 from loopwise.kernels.messages import pair_message, store_message, table_messages
 from loopwise.kernels.pairs import is_literal, pair_step, suited
@@ -26,10 +37,9 @@ from loopwise.kernels.plan import (
     TABLE_START,
     WIDTH,
 )
-from loopwise.kernels.views import INLINED
 
 
-@kernel
+@callee
 def log_step(plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring):
     """Messages of the factors ``first`` to ``last`` of group ``g``, any arity, log domain."""
     lanes = lanes_of(lane_tag)
@@ -64,7 +74,7 @@ def log_step(plan, g, block, first, last, theta, flow, base, n_base, damping, sc
             offset += states * lanes
 
 
-@kernel
+@callee
 def factor_step(
     plan, block, part, parts, theta, flow, base, n_base, damping, scratch, literal, general, sharing, lane_tag,
     semiring,

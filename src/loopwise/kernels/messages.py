@@ -18,10 +18,10 @@ from loopwise.kernels.arithmetic import (
     U,
     add_mass,
     blend,
+    callee,
     collect,
     combine,
     inverse,
-    kernel,
     lanes_of,
     nothing,
     one,
@@ -163,7 +163,7 @@ def table_messages(
                 partial[last + lane] = combine(partial[last + lane], n[n0 + slot + lane], semiring)
 
 
-@kernel
+@callee
 def table_message(
     theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, target, states, partial, lane_tag,
     semiring,

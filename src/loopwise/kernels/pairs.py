@@ -21,10 +21,10 @@ from typing import Any
 from numba.core.types import NoneType
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, collect, inverse, kernel, lanes_of, scalar
+from loopwise.kernels.arithmetic import INLINED, U, callee, collect, inverse, lanes_of, scalar
 from loopwise.kernels.messages import store_message
 from loopwise.kernels.plan import ARITY, K0, K1, SLOT_START, TABLE_BLOCK, TABLE_START
-from loopwise.kernels.views import INLINED, Message, add, at, entry, put, table_at
+from loopwise.kernels.views import Message, add, at, entry, put, table_at
 
 
 @scalar
@@ -152,7 +152,7 @@ def is_literal(plan, g, literal):
     return plan.groups[g, ARITY] == U(2) and plan.groups[g, K0] == size and plan.groups[g, K1] == size
 
 
-@kernel
+@callee
 def pair_step(
     plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, literal, shared, lane_tag, semiring,
 ):  # fmt: skip
@@ -176,7 +176,7 @@ def pair_step(
                 store_message(fresh, o, m, base + here + o, size, damping, lowest, lanes, semiring)
 
 
-@kernel
+@callee
 def pair_back(
     plan, g, block, first, last, theta, n, n_base, adjoint, kept, literal, shared, lane_tag,
 ):  # fmt: skip

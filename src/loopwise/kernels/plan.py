@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, kernel, lanes_of
+from loopwise.kernels.arithmetic import U, callee, lanes_of
 
 # Columns of Plan.groups, a row a factor group.
 ARITY, MEMBERS, K0, K1, WIDTH, CELLS = U(0), U(1), U(2), U(3), U(4), U(5)
@@ -85,7 +85,7 @@ class Scratch(NamedTuple):
     lowest: Any
 
 
-@kernel
+@callee
 def new_scratch(plan, like, lane_tag):
     """Working space large enough for every factor and variable of ``plan``."""
     lanes = np.int64(lanes_of(lane_tag))
@@ -148,7 +148,7 @@ class Tangent(NamedTuple):
     trace: Any
 
 
-@kernel
+@callee
 def new_undo_scratch(plan, like, lane_tag):
     """Working space to undo a step: rates of a factor, products of a cell, sums of a variable; and room for the
     tangents of the first two."""

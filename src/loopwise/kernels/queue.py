@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel, scalar
+from loopwise.kernels.arithmetic import callee, scalar
 
 FAN = 16  # children of a node
 
@@ -23,7 +23,7 @@ class Queue(NamedTuple):
     starts: Any  # [levels + 1] where each level begins
 
 
-@kernel
+@callee
 def new_queue(keys):
     """A queue of all ``keys`` (float64)."""
     starts, size = [0], max(keys.shape[0], 1)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, kernel, spliced
+from loopwise.kernels.arithmetic import U, callee, kernel, spliced
 from loopwise.kernels.convergence import limits_of, message_change, ratio_of
 from loopwise.kernels.pairs import send_one
 from loopwise.kernels.plan import MEMBERS, TABLE_BLOCK, TABLE_START, new_scratch
@@ -20,7 +20,7 @@ from loopwise.kernels.variables import pull_message, visit_variables
 from loopwise.kernels.views import Message, Table
 
 
-@kernel
+@callee
 def _renew(
     edge,
     edge_at,
@@ -54,7 +54,7 @@ def _renew(
     return scratch.change[0]
 
 
-@kernel
+@callee
 def _run_example(
     plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, rule, damping, sent,
     replaced, literal, general, power, semiring,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, kernel, lanes_of
+from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
 from loopwise.kernels.barrier import meet
 from loopwise.kernels.convergence import (
     change_is_known,
@@ -29,7 +29,7 @@ from loopwise.kernels.plan import new_scratch
 from loopwise.kernels.variables import visit_variables
 
 
-@kernel
+@callee
 def keep_messages(tape, block, step, m, base, first, last):
     """Copies the messages ``first`` to ``last`` of a block to the tape, if it wants this step."""
     if tape.every > U(0) and step % tape.every == U(0):
@@ -100,7 +100,7 @@ def flood_graph(
     return sweeps, residual, moved, lowest
 
 
-@kernel
+@callee
 def retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes):
     """Copies one finished example out of its block, so that its neighbours can go on without changing it."""
     for slot in range(slots):
@@ -112,7 +112,7 @@ def retire(flow, done, base, n_base, belief_base, slots, states, lane, lanes):
         done.beliefs[place] = flow.beliefs[place]
 
 
-@kernel
+@callee
 def next_step(n, n_base, n_step):
     """Where the messages to factors of the next step stand; they begin as those of this one."""
     for place in range(n_step):

@@ -6,14 +6,14 @@ In: the tape of a run, a direction. Out: tangents of its results; tangents of it
 
 from __future__ import annotations
 
-from loopwise.kernels.arithmetic import U, kernel, lanes_of
+from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
 from loopwise.kernels.barrier import meet
 from loopwise.kernels.factor_tangents import factors_back_twice, factors_push, table_back_twice, table_push
 from loopwise.kernels.plan import Tangent, new_undo_scratch
 from loopwise.kernels.variable_adjoints import enter_seeds, variables_back
 
 
-@kernel
+@callee
 def variables_push(begin, end, order, plan, block, tangent, dot_base, scratch, stride_tag, lane_tag):
     """Tangents of visits to variables: B. = u. + sum_e w_e M_e., N_e. = B. - M_e."""
     state_start, edge_start, edge_base, exponents = plan.state_start, plan.edge_start, plan.edge_base, plan.exponents
@@ -38,7 +38,7 @@ def variables_push(begin, end, order, plan, block, tangent, dot_base, scratch, s
                 n_dot[dot_base + here + place * step] = total[place] - m_dot[here + place * step]
 
 
-@kernel
+@callee
 def leave_tangents(plan, tangent, dot_base, block, sweep, begin, end, examples, last_sweep, stride_tag, lane_tag):
     """Copies the tangents of beliefs and messages after ``sweep`` to the results, for the examples that stopped there;
     those of beliefs for every sweep if there is room for a trace."""
@@ -74,7 +74,7 @@ def leave_tangents(plan, tangent, dot_base, block, sweep, begin, end, examples, 
                     tangent.trace[(block * sweeps + U(sweep)) * states * lanes + row] = total
 
 
-@kernel
+@callee
 def push_half_sweep(
     plan, order, pull, block, theta, n, n_base, tangent, dot_base, kept, scratch, lane_tag, semiring,
 ):  # fmt: skip
@@ -147,7 +147,7 @@ def push_steps(
             meet(barrier, parts)
 
 
-@kernel
+@callee
 def undo_half_sweep_twice(
     plan, order, pull, block, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, lane_tag, semiring,
 ):  # fmt: skip

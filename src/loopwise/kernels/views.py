@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 from numba.core.types import NoneType
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import scalar
-
-INLINED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
+from loopwise.kernels.arithmetic import INLINED, scalar
 
 
 class Table(NamedTuple):
