@@ -107,3 +107,17 @@ class ParityMessages(AutomatonMessages):
         from loopwise.kernels.parity import parities_back
 
         parities_back(rows, self.automata, final, incoming, *adjoints)
+
+
+class OneOfMessages(AutomatonMessages):
+    """One-of-many factors: in closed form, but where a value is ruled out or messages are of hundreds of nats."""
+
+    def send_first(self, rows: Integers, final: Floats, incoming: Floats, outgoing: Floats, *told: Flags) -> None:
+        from loopwise.kernels.one_of import one_of_send
+
+        one_of_send(rows, self.automata, final, incoming, outgoing, *told)
+
+    def back_first(self, rows: Integers, final: Floats, incoming: Floats, *adjoints: Any) -> None:
+        from loopwise.kernels.one_of import one_of_back
+
+        one_of_back(rows, self.automata, final, incoming, *adjoints)
