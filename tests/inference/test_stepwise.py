@@ -14,6 +14,7 @@ from loopwise.inference.counting import Reweighted
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.reference import Reference
 from loopwise.notices import ConvergenceWarning, ImpossibleError
+from loopwise.testing import check_factor
 
 Tables = dict[str, object]
 GRAMMAR = lw.Hypergraph(
@@ -155,6 +156,7 @@ METHODS: dict[str, MessagePassing] = {
     ),
     "trw": lw.TRW(iterations=3, tolerance=0),
     "checkpoints": lw.BP(iterations=7, tolerance=0, damping=0.1, gradient=lw.Unroll(lw.Checkpoints(2))),
+    "checkpoints of pairs": lw.BP(iterations=7, tolerance=0, gradient=lw.Unroll(lw.Checkpoints(3))),
     "recomputed": lw.BP(iterations=3, tolerance=0, gradient=lw.Unroll(lw.Recompute())),
     "fixed point": lw.BP(iterations=500, tolerance=1e-11, gradient=lw.FixedPoint(tolerance=1e-12)),
     "to a tolerance": lw.BP(iterations=300, tolerance=1e-7, trace=True),
@@ -199,6 +201,45 @@ def test_messages_to_go_on_from() -> None:
     method = lw.BP(iterations=2, tolerance=0)
     halfway = method(graph, tables).messages.detach()
     close(method(graph, tables, initial=halfway).states, lw.BP(iterations=4, tolerance=0)(graph, tables).states)
+    for damping in (0.0, 0.2):
+        pulled = []
+        for engine in (None, Reference()):
+            start = halfway.clone().requires_grad_()
+            found = lw.BP(iterations=2, tolerance=0, damping=damping, engine=engine)(graph, tables, initial=start)
+            pulled.append(
+                torch.autograd.grad(found.states.square().sum() + found.messages[:8].square().sum(), start)[0]
+            )
+        close(*pulled)
+
+
+def test_messages_after_a_backward() -> None:
+    """They are read off the run, which a tape that is made again must not change; nor a second backward."""
+    graph, tables = model(FACTORS["Count"])
+    for tape in (lw.Store(), lw.Recompute()):
+        found = lw.BP(iterations=3, tolerance=0, gradient=lw.Unroll(tape))(graph, tables)
+        first = torch.autograd.grad(found.states.square().sum(), inputs(tables), retain_graph=True)
+        expected = lw.BP(iterations=3, tolerance=0, engine=Reference())(graph, tables)
+        close(found.messages, expected.messages)
+        for mine, again in zip(first, torch.autograd.grad(found.states.square().sum(), inputs(tables)), strict=True):
+            assert torch.equal(mine, again)
+
+
+def test_a_user_s_factor_keeps_its_promises() -> None:
+    """Also that of ImpossibleError, where its variables contradict each other and each message by itself does not."""
+    check_factor(Own())
+
+
+def test_a_class_that_changes_its_parent_s_messages_runs_its_own() -> None:
+    class Always(lw.ExactlyOne):
+        def log_partition(self, incoming: torch.Tensor, potentials: torch.Tensor | None = None) -> torch.Tensor:
+            return incoming.reshape(*incoming.shape[:-1], -1, 2).logsumexp(-1).sum(-1)
+
+        def messages(self, incoming: torch.Tensor, potentials: torch.Tensor | None = None) -> torch.Tensor:
+            return torch.full_like(incoming, -np.log(2))
+
+    graph = lw.FactorGraph([2] * 3, {"unary": np.arange(3)[:, None]}, {"one": (Always(3), range(3))})
+    unary = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    close(lw.BP()(graph, {"unary": unary}).variables, unary.softmax(-1))
 
 
 def test_second_derivatives() -> None:

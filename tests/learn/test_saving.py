@@ -50,6 +50,7 @@ INFERENCES: list[lw.Inference] = [
     lw.BP(iterations=3, tolerance=0.0, damping=0.1, schedule=lw.Sequential(), engine=lw.Compiled(threads=1)),
     lw.BP(iterations=2, tolerance=0, temperature=0.5, engine=lw.Reference(), trace=True),
     lw.BP(iterations=4, tolerance=0, schedule=lw.Residual(), gradient=lw.Unroll(lw.Checkpoints(every=2))),
+    lw.BP(iterations=3, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d"), uniform_start=True)),
     lw.BP(iterations=2, tolerance=0, counting=lw.Bethe(), gradient=lw.Unroll(lw.Store())),
     lw.BP(iterations=2, tolerance=0, counting=lw.Reweighted(spread_rho()), gradient=lw.Unroll(lw.Recompute())),
     lw.BP(iterations=2, tolerance=0, counting=lw.Given(spread_rho(), np.zeros(())), gradient=lw.Unroll(Fitting(1e6))),

@@ -187,7 +187,8 @@ def _best_seen(problem: Problem, solution: ScopeSolution) -> Maximum:
             own = problem.own(member)
             values = member.factor.argmax(flat, None if own is None else own.detach().double())
             total = total + member.factor.score(values, own).detach().to("cpu", torch.float64)
-        return torch.maximum(total, found), found >= total - CLOSED * total.abs()
+        rounding = ROUNDINGS * torch.finfo(torch.float64).eps * total.abs()
+        return torch.maximum(total, found), total - found <= rounding
 
     return Maximum(find, bound)
 

@@ -55,6 +55,7 @@ class Circuit:
         self.reach = max(0.25 * largest / (1 - damping), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
+        unscaled = ones and not isinstance(temperature, Tensor) and temperature == 1
         self.tables: list[Tensor] = []
         first = 0
         for member in layout.message_groups:
@@ -63,7 +64,6 @@ class Circuit:
             first += group.count
             shape = (group.count, *(1,) * group.arity)
             table = problem.table(group.name)
-            unscaled = ones and not isinstance(temperature, Tensor) and temperature == 1
             self.tables.append(table if unscaled else divided(table, temperature * weight.reshape(shape)))
         for structured in layout.structured:
             if self.maximise and not structured.factor.maximises:
@@ -74,7 +74,9 @@ class Circuit:
         self.own: list[Tensor | None] = []
         for number, structured in enumerate(layout.structured):
             given = problem.own(structured)
-            self.own.append(None if given is None else divided(given, temperature * factor[first + number]))
+            if given is not None and not unscaled:
+                given = divided(given, temperature * factor[first + number])
+            self.own.append(given)
 
     @cached_property
     def exponents(self) -> Tensor:

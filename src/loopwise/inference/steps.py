@@ -434,6 +434,16 @@ class Run:
             sender.messages(rows, m)
         return m
 
+    def unnormalised(self, of_m: Floats | None) -> Floats:
+        """Adjoints of the last messages from those of :meth:`messages`: they add up to 0 for every edge, and so do all
+        that are computed from them."""
+        if of_m is None:
+            return np.zeros(self.work.m.shape)
+        slot = self.program.edges.slot
+        totals = np.add.reduceat(of_m, slot[:-1], axis=1)
+        found: Floats = of_m - np.exp(self.messages()) * np.repeat(totals, np.diff(slot), axis=1)
+        return found
+
     def again(self, m: Floats | None, low: int, high: int, sweeps: Integers) -> Stretch:
         """The sweeps after ``low`` to ``high``, made again from the messages after ``low``, aside from this run."""
         stretch, twin = Stretch(low, [], []), copy.copy(self)
@@ -467,7 +477,7 @@ def pull_back(
         [np.zeros(theta.shape) for theta in numbers.tables],
     )
     parts = [np.zeros(run.sums.shape) for _ in run.senders]  # adjoints of each sender's sum since it was sent
-    seeds, room = np.zeros(run.work.m.shape) if of_m is None else of_m.copy(), np.zeros(run.work.m.shape)
+    seeds, room = run.unnormalised(of_m), np.zeros(run.work.m.shape)
     for sender in run.senders:
         sender.seed(seeds, room, of_m is not None)
 

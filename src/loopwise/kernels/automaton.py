@@ -94,13 +94,15 @@ def _room(automata):
 
 
 @kernel
-def automata_send(rows, automata, final, incoming, outgoing, possible):
-    """Messages of all factors; ``possible[row, factor]`` is False where no assignment is."""
+def automata_send(rows, automata, final, incoming, outgoing, possible, done):
+    """Messages of all factors but those ``done[row, factor]`` already; ``possible`` is False where no assignment is."""
     size, most = _room(automata)
     before, after, shifts = np.empty(size), np.empty(size), np.empty((2, most))
     for row in rows:
         weights = final[row if final.shape[0] > 1 else 0]
         for factor in range(automata.states.shape[0]):
+            if done[row, factor]:
+                continue
             possible[row, factor] = _read(automata, factor, weights, incoming[row], before, after, shifts)
             if not possible[row, factor]:
                 continue
@@ -113,7 +115,7 @@ def automata_send(rows, automata, final, incoming, outgoing, possible):
 
 
 @kernel
-def automata_back(rows, automata, final, incoming, of_outgoing, of_incoming, of_final):
+def automata_back(rows, automata, final, incoming, of_outgoing, of_incoming, of_final, done):
     """Adjoint of :func:`automata_send`, whose charts are filled again: adds to ``of_incoming`` and ``of_final`` (one
     row for all examples, or one each). Adjoints are multiplied by shares only, which are at most 1."""
     size, most = _room(automata)
@@ -123,7 +125,7 @@ def automata_back(rows, automata, final, incoming, of_outgoing, of_incoming, of_
         weights, of_weights = final[row if final.shape[0] > 1 else 0], of_final[row if of_final.shape[0] > 1 else 0]
         given, of_given = incoming[row], of_incoming[row]
         for factor in range(automata.states.shape[0]):
-            if not _read(automata, factor, weights, given, before, after, shifts):
+            if done[row, factor] or not _read(automata, factor, weights, given, before, after, shifts):
                 continue
             variables, states, slots = automata.variables[factor], automata.states[factor], automata.slot_start[factor]
             m0, f0 = automata.move_start[factor], automata.final_start[factor]

@@ -41,7 +41,7 @@ class Grammars(NamedTuple):
     first_slot: Any
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Working space for one factor."""
 
     relative: Any  # [slots]
@@ -71,20 +71,20 @@ def _arrays(grammars, factor):
 
 
 @kernel
-def _new_room(grammars):
+def _workspace(grammars):
     slots, edges, nodes = 1, 1, 1
     for factor in range(grammars.root.shape[0]):
         edges = max(edges, grammars.edge_start[factor + 1] - grammars.edge_start[factor])
         nodes = max(nodes, grammars.node_start[factor + 1] - grammars.node_start[factor])
         slots = max(slots, grammars.first_slot[grammars.variable_start[factor + 1] + factor])
-    return Room(
+    return Workspace(
         np.empty(slots), np.empty(slots), np.empty(edges), np.empty(edges), np.empty(edges, np.int64), np.empty(edges),
         np.empty(nodes), np.empty(nodes),
     )  # fmt: skip
 
 
 @kernel
-def _weigh(grammars, factor, own, incoming, room):
+def _weigh(grammars, factor, own, incoming, work):
     """Log weights of hyperedges from relative messages; what all assignments have in common."""
     slots, v0 = grammars.slot_start[factor], grammars.variable_start[factor]
     e0, edges = grammars.edge_start[factor], grammars.edge_start[factor + 1] - grammars.edge_start[factor]
@@ -95,118 +95,118 @@ def _weigh(grammars, factor, own, incoming, room):
         base = max(incoming[slots + default], -HARD) if default >= 0 else 0.0
         common += base
         for slot in range(first, last):
-            room.relative[slot] = incoming[slots + slot] - base
+            work.relative[slot] = incoming[slots + slot] - base
     for edge in range(edges):
-        room.known[edge] = 0.0
+        work.known[edge] = 0.0
         if grammars.own_start[factor] >= 0:
-            room.known[edge] = own[grammars.own_start[factor] + grammars.order[e0 + edge]]
-        room.never[edge] = 0
+            work.known[edge] = own[grammars.own_start[factor] + grammars.order[e0 + edge]]
+        work.never[edge] = 0
     for pair in range(grammars.pair_start[factor], grammars.pair_start[factor + 1]):
-        edge, value = grammars.pair_edge[pair], room.relative[grammars.pair_slot[pair]]
+        edge, value = grammars.pair_edge[pair], work.relative[grammars.pair_slot[pair]]
         if value == -np.inf:
-            room.never[edge] += 1
+            work.never[edge] += 1
         else:
-            room.known[edge] += value
+            work.known[edge] += value
     for edge in range(edges):
-        room.weights[edge] = -np.inf if room.never[edge] > 0 else room.known[edge]
+        work.weights[edge] = -np.inf if work.never[edge] > 0 else work.known[edge]
     return common
 
 
 @kernel
-def _rest(grammars, pair, room):
+def _rest(grammars, pair, work):
     """The weight of a hyperedge without one of the values that it fires."""
-    edge, value = grammars.pair_edge[pair], room.relative[grammars.pair_slot[pair]]
+    edge, value = grammars.pair_edge[pair], work.relative[grammars.pair_slot[pair]]
     if value == -np.inf:
-        return room.known[edge] if room.never[edge] == 1 else -np.inf
-    return room.known[edge] - value if room.never[edge] == 0 else -np.inf
+        return work.known[edge] if work.never[edge] == 1 else -np.inf
+    return work.known[edge] - value if work.never[edge] == 0 else -np.inf
 
 
 @kernel
-def _hold(grammars, factor, variable, room):
+def _hold(grammars, factor, variable, work):
     """Weights of hyperedges that do not fire a variable, into ``weights``; which others are called from within."""
     first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
     for pair in range(grammars.pair_start[factor], grammars.pair_start[factor + 1]):
         if first <= grammars.pair_slot[pair] < last:
-            room.weights[grammars.pair_edge[pair]] = -np.inf
+            work.weights[grammars.pair_edge[pair]] = -np.inf
 
 
 @kernel
-def _release(edges, room):
+def _release(edges, work):
     for edge in range(edges):
-        room.weights[edge] = -np.inf if room.never[edge] > 0 else room.known[edge]
+        work.weights[edge] = -np.inf if work.never[edge] > 0 else work.known[edge]
 
 
 @kernel
-def _share(grammars, factor, variable, room, total):
+def _share(grammars, factor, variable, work, total):
     """The probability that some value other than its default is fired."""
     first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
     others = -np.inf
     for slot in range(first, last):
         if slot != grammars.default[variable]:
-            others = log_add(others, room.message[slot] + room.relative[slot])
+            others = log_add(others, work.message[slot] + work.relative[slot])
     return math.exp(others - total)
 
 
 @kernel
-def _messages(grammars, factor, arrays, room):
+def _messages(grammars, factor, arrays, work):
     """Unnormalised log messages, given weights; log Z."""
     edges = arrays.head.shape[0]
     nodes = arrays.axiom.shape[0]
-    beta, alpha, gradient = room.beta[:nodes], room.alpha[:nodes], room.gradient[:edges]
-    weights = room.weights[:edges]
+    beta, alpha, gradient = work.beta[:nodes], work.alpha[:nodes], work.gradient[:edges]
+    weights = work.weights[:edges]
     _inside(arrays, weights, beta, False)
     _outside(arrays, weights, beta, alpha, gradient)
     total = beta[arrays.root]
     for slot in range(grammars.first_slot[grammars.variable_start[factor + 1] + factor]):
-        room.message[slot] = -np.inf
+        work.message[slot] = -np.inf
     for pair in range(grammars.pair_start[factor], grammars.pair_start[factor + 1]):
         slot = grammars.pair_slot[pair]
-        value = gradient[grammars.pair_edge[pair]] + _rest(grammars, pair, room)
-        room.message[slot] = log_add(room.message[slot], value)
+        value = gradient[grammars.pair_edge[pair]] + _rest(grammars, pair, work)
+        work.message[slot] = log_add(work.message[slot], value)
     for variable in range(grammars.variable_start[factor], grammars.variable_start[factor + 1]):
         default = grammars.default[variable]
         if default < 0:
             continue
-        share = _share(grammars, factor, variable, room, total)
+        share = _share(grammars, factor, variable, work, total)
         if share > MOSTLY:
-            _hold(grammars, factor, variable, room)
+            _hold(grammars, factor, variable, work)
             _inside(arrays, weights, beta, False)
-            room.message[default] = beta[arrays.root]
-            _release(edges, room)
+            work.message[default] = beta[arrays.root]
+            _release(edges, work)
         else:
-            room.message[default] = total + math.log1p(-share)
+            work.message[default] = total + math.log1p(-share)
     return total
 
 
 @kernel
 def grammars_send(rows, grammars, own, incoming, outgoing, possible):
     """Messages of all grammars; ``possible[row, factor]`` is False where no derivation is."""
-    room = _new_room(grammars)
+    work = _workspace(grammars)
     for row in rows:
         numbers = own[row if own.shape[0] > 1 else 0]
         for factor in range(grammars.root.shape[0]):
             arrays, slots = _arrays(grammars, factor), grammars.slot_start[factor]
-            common = _weigh(grammars, factor, numbers, incoming[row], room)
-            total = _messages(grammars, factor, arrays, room)
+            common = _weigh(grammars, factor, numbers, incoming[row], work)
+            total = _messages(grammars, factor, arrays, work)
             possible[row, factor] = total + common > -HARD / 2
             for variable in range(grammars.variable_start[factor], grammars.variable_start[factor + 1]):
                 first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
-                normalise_log(room.message, first, last)
+                normalise_log(work.message, first, last)
                 for slot in range(first, last):
-                    value = room.message[slot]
+                    value = work.message[slot]
                     outgoing[row, slots + slot] = -np.inf if value < -HARD / 2 else value
 
 
 @kernel
 def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_own):
     """Adjoint of :func:`grammars_send`, which is made again: adds to ``of_incoming`` and ``of_own``."""
-    room = _new_room(grammars)
-    of_message, of_relative = np.empty(room.message.shape[0]), np.empty(room.message.shape[0])
+    work = _workspace(grammars)
+    of_message, of_relative = np.empty(work.message.shape[0]), np.empty(work.message.shape[0])
     of_known, seeds, of_weights = (
-        np.empty(room.weights.shape[0]), np.empty(room.weights.shape[0]), np.empty(room.weights.shape[0]),
+        np.empty(work.weights.shape[0]), np.empty(work.weights.shape[0]), np.empty(work.weights.shape[0]),
     )  # fmt: skip
-    to_beta, to_alpha = np.empty(room.beta.shape[0]), np.empty(room.beta.shape[0])
-    raw = np.empty(room.message.shape[0])
+    to_beta, to_alpha = np.empty(work.beta.shape[0]), np.empty(work.beta.shape[0])
+    raw = np.empty(work.message.shape[0])
     for row in rows:
         which = row if own.shape[0] > 1 else 0
         for factor in range(grammars.root.shape[0]):
@@ -214,34 +214,34 @@ def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_ow
             edges, nodes = arrays.head.shape[0], arrays.axiom.shape[0]
             e0, v0 = grammars.edge_start[factor], grammars.variable_start[factor]
             v1 = grammars.variable_start[factor + 1]
-            weights, beta, alpha = room.weights[:edges], room.beta[:nodes], room.alpha[:nodes]
-            _weigh(grammars, factor, own[which], incoming[row], room)
-            total = _messages(grammars, factor, arrays, room)
+            weights, beta, alpha = work.weights[:edges], work.beta[:nodes], work.alpha[:nodes]
+            _weigh(grammars, factor, own[which], incoming[row], work)
+            total = _messages(grammars, factor, arrays, work)
             width = grammars.first_slot[v1 + factor]
             for edge in range(edges):
                 of_known[edge] = seeds[edge] = 0.0
             of_total = 0.0
             for slot in range(width):
                 of_relative[slot] = 0.0
-                raw[slot] = room.message[slot]
+                raw[slot] = work.message[slot]
             for variable in range(v0, v1):  # normalisation undone
                 first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
-                normalise_log(room.message, first, last)
+                normalise_log(work.message, first, last)
                 both = 0.0
                 for slot in range(first, last):
                     both += of_outgoing[row, slots + slot]
                 for slot in range(first, last):
-                    fine = room.message[slot] >= -HARD / 2
-                    back = of_outgoing[row, slots + slot] - both * math.exp(room.message[slot])
+                    fine = work.message[slot] >= -HARD / 2
+                    back = of_outgoing[row, slots + slot] - both * math.exp(work.message[slot])
                     of_message[slot] = back if fine else 0.0
-                    room.message[slot] = raw[slot]
+                    work.message[slot] = raw[slot]
             for variable in range(v0, v1):  # default values
                 default = grammars.default[variable]
                 if default < 0 or of_message[default] == 0.0:
                     continue
-                back, share = of_message[default], _share(grammars, factor, variable, room, total)
+                back, share = of_message[default], _share(grammars, factor, variable, work, total)
                 if share > MOSTLY:
-                    _hold(grammars, factor, variable, room)
+                    _hold(grammars, factor, variable, work)
                     _inside(arrays, weights, beta, False)
                     _outside(arrays, weights, beta, alpha, of_weights[:edges])
                     for edge in range(edges):
@@ -253,28 +253,28 @@ def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_ow
                     )  # fmt: skip
                     for edge in range(edges):
                         of_known[edge] += of_weights[edge] if weights[edge] > -np.inf else 0.0
-                    _release(edges, room)
+                    _release(edges, work)
                 else:
                     of_total += back / (1.0 - share)
                     first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
                     for slot in range(first, last):
-                        value = room.message[slot] + room.relative[slot]
+                        value = work.message[slot] + work.relative[slot]
                         if slot != default and value > -np.inf:
                             less = back * math.exp(value - total) / (1.0 - share)
                             of_message[slot] -= less
                             of_relative[slot] -= less
             for pair in range(grammars.pair_start[factor], grammars.pair_start[factor + 1]):
                 edge, slot = grammars.pair_edge[pair], grammars.pair_slot[pair]
-                value = room.gradient[edge] + _rest(grammars, pair, room)
+                value = work.gradient[edge] + _rest(grammars, pair, work)
                 if value == -np.inf:
                     continue
-                back = of_message[slot] * math.exp(value - room.message[slot])
+                back = of_message[slot] * math.exp(value - work.message[slot])
                 seeds[edge] += back
                 of_known[edge] += back
-                if room.relative[slot] > -np.inf:
+                if work.relative[slot] > -np.inf:
                     of_relative[slot] -= back
             _inside(arrays, weights, beta, False)
-            _outside(arrays, weights, beta, alpha, room.gradient[:edges])
+            _outside(arrays, weights, beta, alpha, work.gradient[:edges])
             _backward_one(
                 arrays, weights, beta, alpha, of_total, seeds[:edges], to_beta[:nodes], to_alpha[:nodes],
                 of_weights[:edges],
@@ -285,7 +285,7 @@ def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_ow
                     of_own[which, grammars.own_start[factor] + grammars.order[e0 + edge]] += of_known[edge]
             for pair in range(grammars.pair_start[factor], grammars.pair_start[factor + 1]):
                 slot = grammars.pair_slot[pair]
-                if room.relative[slot] > -np.inf:
+                if work.relative[slot] > -np.inf:
                     of_relative[slot] += of_known[grammars.pair_edge[pair]]
             for variable in range(v0, v1):
                 first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]

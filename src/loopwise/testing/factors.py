@@ -51,7 +51,7 @@ def check_factor(
     _check_own_variable(factor, incoming, potentials, tolerance)
     _check_batch(factor, incoming, potentials, tolerance)
     _check_gradients(factor, twin, incoming, potentials, tolerance, generator)
-    for given in (incoming, hard):
+    for given in (incoming, hard, 1e2 * incoming, 1e3 * incoming):
         _check_compiled(factor, given, potentials, tolerance, generator)
     _check_impossible(factor, twin, potentials)
     _check_argmax(factor, twin, incoming, potentials, tolerance)

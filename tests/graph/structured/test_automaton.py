@@ -140,6 +140,8 @@ def test_max_product_finds_the_best_assignment() -> None:
     assert torch.equal(found.assignment, truth.assignment)
     maximum = found.status.maximum
     assert maximum is not None and bool((maximum.bound >= maximum.score).all())
+    assert maximum.bound.numpy() == pytest.approx(unary.amax(-1).sum(-1).numpy())  # every bit by itself
+    assert torch.equal(maximum.optimal, unary.argmax(-1).sum(-1) % 2 == 0)
     loop = lw.FactorGraph(
         np.full(6, 2),
         {"unary": np.arange(6)[:, None], "pair": [[0, 1], [2, 3]]},

@@ -79,7 +79,8 @@ class StructuredFactor(ABC):
         return self.normalised(torch.cat(pieces, -1))
 
     def max_messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
-        """Max-product messages ``[*batch, slots]``: as :meth:`messages` with the largest term in place of the sum."""
+        """Max-product messages ``[*batch, slots]``: as :meth:`messages` with the largest term in place of the sum.
+        Max-product also needs :meth:`argmax`."""
         raise NotImplementedError(f"{type(self).__name__} has no max-product messages; define them in the class")
 
     def argmax(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
@@ -114,8 +115,9 @@ class StructuredFactor(ABC):
 
     @property
     def maximises(self) -> bool:
-        """Whether there are max-product messages."""
-        return type(self).max_messages is not StructuredFactor.max_messages
+        """Whether there is all that max-product needs: its messages, and the best assignment to read off them."""
+        mine, base = type(self), StructuredFactor
+        return mine.max_messages is not base.max_messages and mine.argmax is not base.argmax
 
     @cached_property
     def slot_variable(self) -> Integers:

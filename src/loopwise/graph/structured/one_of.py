@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
-from loopwise.graph.structured.automaton_messages import AutomatonMessages
+from loopwise.graph.structured.automaton_messages import OneOfMessages
 from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
 
 
@@ -22,7 +22,7 @@ from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_
 class OneOf(StructuredFactor):
     """A factor over ``variables`` binary variables of which one may be ON; subclasses say whether none may."""
 
-    compiled = AutomatonMessages
+    compiled = OneOfMessages
 
     variables: int
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.automaton import Automaton
+from loopwise.graph.structured.automaton_messages import ParityMessages
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,8 @@ class Parity(Automaton):
     tensor([[0.8200, 0.1800],
             [0.1800, 0.8200]])
     """
+
+    compiled = ParityMessages
 
     odd: bool | None = False
 
