@@ -103,6 +103,7 @@ class Inference(ABC):
             raise ValueError(
                 f"{type(self).__name__} passes no messages, so it takes no initial ones; leave initial out"
             )
+        self.check_graph(graph)
         rest, own = split_potentials(graph, potentials)
         tables, batch = checked_tables(graph, rest)
         values = clamped_values(graph, evidence)
@@ -126,6 +127,9 @@ class Inference(ABC):
         given = [*tables.items(), *((name, value) for name, each in own.items() for value in each if value is not None)]
         found.remember((f"the potentials of group {name!r} were", value) for name, value in given)
         return found
+
+    def check_graph(self, graph: FactorGraph) -> None:  # noqa: B027 (most options fit every graph)
+        """Refuses a graph, as the user gave it, that the options do not fit."""
 
     @abstractmethod
     def run(self, problem: Problem) -> Beliefs:
