@@ -326,8 +326,12 @@ def test_groups_of_tables_alone() -> None:
     """On a tree, exact once every message was sent after those it depends on; evidence keeps the groups' names."""
     graph = lw.FactorGraph([2] * 4, {"unary": np.arange(4)[:, None], "a": [[0, 1], [1, 2]], "b": [[2, 3]]})
     tables = {name: table.detach().double() for name, table in lw.TablePotentials.random(graph, seed=0)().items()}
+    graph = lw.FactorGraph(
+        graph.cardinalities, {**{g.name: g.scopes for g in graph.groups}, "c": np.zeros((0, 2), int)}
+    )
+    tables["c"] = torch.zeros(0, 2, 2, dtype=torch.float64)  # a group without factors is a group, too
     for evidence in (None, {0: 1}, {2: 0}):
-        found = lw.BP(schedule=lw.Groups(("a", "b")))(graph, tables, evidence)
+        found = lw.BP(schedule=lw.Groups(("a", "c", "b")))(graph, tables, evidence)
         assert found.status.exact and found.status.engine == "compiled"
         close(found.states, lw.Exact()(graph, tables, evidence).states)
 
@@ -370,3 +374,57 @@ def test_a_run_that_stops_short_warns() -> None:
     graph, tables = model(FACTORS["ProjectiveTree"])
     with pytest.warns(ConvergenceWarning, match="after 2 sweeps"):
         lw.BP(iterations=2)(graph, tables)
+
+
+def drawn_factor(rng: np.random.Generator) -> lw.StructuredFactor:
+    n = int(rng.integers(1, 6))
+    some = tuple(np.flatnonzero(rng.random(n) < 0.3).tolist())
+    kinds: list[lw.StructuredFactor] = [
+        lw.ProjectiveTree(2, single_root=bool(n % 2)), lw.Tree(2), lw.Chain(n, 2), lw.ExactlyOne(n), lw.AtMostOne(n),
+        lw.Parity(n, odd=[True, False, None][n % 3]), lw.Count(n, weighted=True), lw.Count(n, n // 2), lw.Or(n, some),
+        lw.And(n, some, output=n > 1), lw.Implies(n, some),
+    ]  # fmt: skip
+    return kinds[rng.integers(len(kinds))]
+
+
+@pytest.mark.filterwarnings("ignore::loopwise.notices.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(30))
+def test_random_models(seed: int) -> None:
+    """Structured factors of any kinds beside tables with zeros, under evidence: both engines say the same, or both that
+    nothing is possible."""
+    rng, variables, examples = np.random.default_rng(seed), 6, 2
+    drawn = [drawn_factor(rng) for _ in range(3)]
+    structured = {f"s{k}": (factor, rng.permutation(variables)[: factor.arity]) for k, factor in enumerate(drawn)}
+    scopes = {"p": [rng.permutation(variables)[:2] for _ in range(4)], "t": [rng.permutation(variables)[:3]]}
+    graph = lw.FactorGraph([2] * variables, {"u": np.arange(variables)[:, None], **scopes}, structured)
+    scale = 10 ** rng.uniform(-1, 1.2)
+
+    def table(*shape: int, zeros: float = 0.05) -> torch.Tensor:
+        values = scale * rng.normal(size=shape)
+        values[rng.random(shape) < zeros] = -np.inf
+        return torch.from_numpy(values).requires_grad_()
+
+    tables: Tables = {
+        "u": table(examples, variables, 2, zeros=0.01),
+        "p": table(4, 2, 2),
+        "t": table(examples, 1, 2, 2, 2),
+    }
+    for k, factor in enumerate(drawn):
+        if factor.potentials_shape is not None:
+            tables[f"s{k}"] = table(examples, *factor.potentials_shape)
+    evidence = rng.choice([-1, 0, 1], (examples, variables), p=[0.9, 0.07, 0.03])
+    order = lw.Groups(tuple(rng.permutation(["p", "t", "s0", "s1", "s2"]).tolist()), uniform_start=bool(seed % 3))
+    method = lw.BP(
+        4, [0, 1e-3][seed % 2], damping=[0.0, 0.3][seed // 2 % 2], schedule=[lw.Flooding(), order][seed // 4 % 2]
+    )
+    found: list[tuple[torch.Tensor, ...] | None] = []
+    for engine in (None, Reference()):
+        try:
+            states = replace(method, engine=engine)(graph, tables, evidence).states
+            found.append((states, *torch.autograd.grad(states.square().sum(), inputs(tables), allow_unused=True)))
+        except ImpossibleError:
+            found.append(None)
+    assert (found[0] is None) == (found[1] is None)
+    for mine, theirs in zip(found[0] or (), found[1] or (), strict=True):
+        if mine is not None and theirs is not None:
+            close(mine, theirs, 1e-9 * (1 + scale))

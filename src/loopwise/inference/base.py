@@ -117,6 +117,7 @@ class Inference(ABC):
             raise ValueError(
                 f"{type(self).__name__} passes no messages, so it takes no initial ones; leave initial out"
             )
+        self.check_graph(graph)
         rest, own = split_potentials(graph, potentials)
         extents: dict[str, Extent] = {}
         tables, batch = checked_tables(graph, rest, extents)
@@ -143,6 +144,9 @@ class Inference(ABC):
             found = self._run_conditioned(graph, tables, batch, values, like, initial, own)
         found.remember("the potentials of group {!r} were", given)
         return found
+
+    def check_graph(self, graph: FactorGraph) -> None:  # noqa: B027 (most options fit every graph)
+        """Refuses a graph, as the user gave it, that the options do not fit."""
 
     @abstractmethod
     def run(self, problem: Problem) -> Beliefs:

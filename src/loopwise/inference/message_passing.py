@@ -41,7 +41,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
-from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule
+from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule, check_groups
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
@@ -158,6 +158,9 @@ class MessagePassing(Inference):
     @abstractmethod
     def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
         """The counting numbers this method uses on ``graph``."""
+
+    def check_graph(self, graph: FactorGraph) -> None:
+        check_groups(self.schedule, graph)
 
     def run(self, problem: Problem) -> Beliefs:
         self._check_trainable()

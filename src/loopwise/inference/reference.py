@@ -118,10 +118,14 @@ class Circuit:
         n = torch.where(others > 0, -torch.inf, n)
         return n - log_sum_by(n, self.slot_edge, self.layout.edges)[..., self.slot_edge]
 
-    def to_variables(self, n: Tensor) -> Tensor:
-        """M of every slot: the log-sum-exp (or maximum) of each table with the other members' messages."""
+    def to_variables(self, n: Tensor, m: Tensor | None = None, names: tuple[str, ...] | None = None) -> Tensor:
+        """M of every slot: the log-sum-exp (or maximum) of each table with the other members' messages. With ``names``
+        only these groups send; other messages stay those of ``m``."""
         pieces = []
         for member, table in zip(self.layout.message_groups, self.tables, strict=True):
+            if m is not None and names is not None and member.group.name not in names:
+                pieces += self._split(member, m)
+                continue
             joint, incoming = self._joint(member, table, n)
             group = member.group
             for position in range(group.arity):
@@ -130,13 +134,12 @@ class Circuit:
                 message = torch.amax(without, others) if self.maximise else log_sum(without, others)
                 pieces.append(normalised(message).expand(*incoming, group.count, group.shape[position]))
         blocks = [self._flatten(pieces)] if pieces else []
-        blocks += [
-            self._structured_messages(member, own, n)
-            for member, own in zip(self.layout.structured, self.own, strict=True)
-        ]
+        for structured, own in zip(self.layout.structured, self.own, strict=True):
+            stays = m is not None and names is not None and structured.name not in names
+            blocks.append(self.incoming(structured, m) if stays and m is not None else self._send(structured, own, n))
         return torch.cat(blocks, dim=-1) if blocks else self.initial()
 
-    def _structured_messages(self, member: StructuredMember, own: Tensor | None, n: Tensor) -> Tensor:
+    def _send(self, member: StructuredMember, own: Tensor | None, n: Tensor) -> Tensor:
         send = member.factor.max_messages if self.maximise else member.factor.messages
         return send(self.incoming(member, n), own)
 
@@ -255,19 +258,19 @@ class Circuit:
 
     def grouped_sweep(self, m: Tensor, unheard: bool = False) -> Tensor:
         """One group of factors after another; ``unheard``: the first one gets uniform messages."""
-        for number, stage in enumerate(self.stages):
+        for number, (names, slots) in enumerate(self.stages):
             n = self.initial() if unheard and number == 0 else self.to_factors(m)
-            m = torch.where(stage, self.damped(self.to_variables(n), m), m)
+            m = torch.where(slots, self.damped(self.to_variables(n, m, names), m), m)
         return m
 
     @cached_property
-    def stages(self) -> list[Tensor]:
-        """The slots whose messages are sent together, bool ``[slots]`` each."""
+    def stages(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        """The groups that send together, and their slots, bool ``[slots]``."""
         names = [name for name, count in self.layout.named_factors for _ in range(count)]
         owner = np.array(names, dtype=object)[self.layout.edge_factor]
         edge = self.slot_edge.cpu().numpy()
         return [
-            torch.tensor(np.isin(owner, stage)[edge], device=self.slot_edge.device)
+            (stage, torch.tensor(np.isin(owner, stage)[edge], device=self.slot_edge.device))
             for stage in stages(self.method.schedule, self.problem.graph)
         ]
 

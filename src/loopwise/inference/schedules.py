@@ -55,16 +55,23 @@ def stages(schedule: Schedule, graph: FactorGraph) -> tuple[tuple[str, ...], ...
     sending = tuple(name for name, _ in graph.layout.named_factors)
     if not isinstance(schedule, Groups):
         return (sending,)
+    known = {name: _called(name, schedule.order) for name in sending}
+    found = [tuple(name for name in sending if known[name] == turn) for turn in schedule.order]
+    return tuple(stage for stage in found if stage)
+
+
+def check_groups(schedule: Schedule, graph: FactorGraph) -> None:
+    """Refuses a schedule that names a group which ``graph``, as it was given, does not have, or leaves one out."""
+    if not isinstance(schedule, Groups):
+        return
     everything = (*(group.name for group in graph.groups), *(named.name for named in graph.structured))
     known = {name: _called(name, schedule.order) for name in everything}
     for name in schedule.order:
         if name not in known.values():
             raise ValueError(f"the schedule names the group {name!r}; the graph has {list(everything)}")
-    for name in sending:
+    for name, _ in graph.layout.named_factors:
         if known[name] is None:
             raise ValueError(f"the schedule leaves out the group {name!r}; give every group that sends messages a turn")
-    found = [tuple(name for name in sending if known[name] == turn) for turn in schedule.order]
-    return tuple(stage for stage in found if stage)
 
 
 def _called(name: str, order: tuple[str, ...]) -> str | None:
