@@ -90,6 +90,8 @@ if TYPE_CHECKING:
     from loopwise.inference.mean_field import MeanField as MeanField
     from loopwise.inference.message_passing import BP as BP
     from loopwise.inference.message_passing import TRW as TRW
+    from loopwise.inference.message_weights import MessageWeights as MessageWeights
+    from loopwise.inference.message_weights import Tied as Tied
     from loopwise.inference.reference import Reference as Reference
     from loopwise.inference.schedules import Flooding as Flooding
     from loopwise.inference.schedules import Groups as Groups
@@ -159,6 +161,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
+    "loopwise.inference.message_weights": ("MessageWeights", "Tied"),
     "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
     "loopwise.inference.counting": (
         "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
@@ -214,7 +217,7 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Inference", "Problem", "Beliefs", "Status",
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
-    "BP", "TRW", "Flooding", "Groups", "Residual", "Sequential",
+    "BP", "TRW", "MessageWeights", "Tied", "Flooding", "Groups", "Residual", "Sequential",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",

@@ -55,6 +55,10 @@ class Compiled:
             )
         if problem.graph.structured:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
+        if method.weights is not None:
+            from loopwise.inference.stepwise import Stepwise
+
+            return Stepwise().solve(problem, method, numbers)
         given = _scaled(problem, method, numbers)
         damping = method.damping if isinstance(method.damping, Tensor) else given.unary.new_tensor(method.damping)
         options = Options(

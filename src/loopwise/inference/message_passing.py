@@ -40,6 +40,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
+from loopwise.inference.message_weights import MessageWeights, SweepWeights
 from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
@@ -49,6 +50,7 @@ ARRIVED = {torch.float64: 1e-6, torch.float32: 2e-5}
 MANY_ZEROS = 0.05  # share of hard zeros from which an approximate answer gets a note
 
 UPPER_BOUND = "log-partition is an upper bound"
+WEIGHTED = "messages are weighted: nothing is claimed of a fixed point"
 ESTIMATE = "log-partition is an estimate, since no fixed point was reached"
 
 
@@ -105,6 +107,7 @@ class MessagePassing(Inference):
     computed. trace: keep the variable beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
     judge_messages: False stops when beliefs rest, whatever messages do: cheaper where couplings are strong and only
     marginals are wanted (so published for losses of marginals); nothing is then claimed of the fixed point.
+    weights: numbers of message passing itself, to be trained (:class:`~loopwise.MessageWeights`).
     """
 
     takes_messages: ClassVar[bool] = True
@@ -120,6 +123,7 @@ class MessagePassing(Inference):
     gradient: Gradient = field(default_factory=Unroll)
     trace: bool = False
     judge_messages: bool = True
+    weights: MessageWeights | None = None
 
     def __post_init__(self) -> None:
         check_gradient_of(self, self.gradient, self.gradients)
@@ -142,7 +146,31 @@ class MessagePassing(Inference):
             raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
         if not isinstance(self.tolerance, Real) or not self.tolerance >= 0:
             raise ValueError(f"tolerance must be a number and must not be negative, got {self.tolerance!r}")
+        self._check_weights()
         self._check_trainable()
+
+    def _check_weights(self) -> None:
+        weights = self.weights
+        if weights is None:
+            return
+        if not isinstance(weights, MessageWeights):
+            raise ValueError(f"weights must be lw.MessageWeights(...), got {weights!r}")
+        if not isinstance(self.schedule, (Flooding, Groups)):
+            raise ValueError(
+                f"MessageWeights have no {type(self.schedule).__name__} schedule; use lw.Flooding() or lw.Groups(...)"
+            )
+        if not isinstance(self.gradient, Unroll):
+            raise ValueError(
+                "MessageWeights are differentiated sweep by sweep, through lw.Unroll(), not "
+                f"{type(self.gradient).__name__}"
+            )
+        if weights.damping is not None and (isinstance(self.damping, Tensor) or self.damping != 0):
+            raise ValueError("damping is given twice, as an option and in MessageWeights; leave one of them out")
+        if weights.sweeps is not None and weights.sweeps < self.iterations:
+            raise ValueError(
+                f"MessageWeights have numbers for {weights.sweeps} sweeps, fewer than iterations={self.iterations}; "
+                "give a row for each sweep"
+            )
 
     def _check_trainable(self) -> None:
         """Checked again at every call: training may have moved them."""
@@ -217,6 +245,7 @@ class MessagePassing(Inference):
         )
         own = [("the temperature was", self.temperature), ("the damping was", self.damping)]
         own += [("a counting number was", value) for value in numbers.trained or ()]
+        own += [("a message weight was", value) for value in self.weights.parameters()] if self.weights else []
         beliefs.remember((name, value) for name, value in own if isinstance(value, Tensor))
         return beliefs
 
@@ -224,7 +253,18 @@ class MessagePassing(Inference):
         """Whether a gradient may be asked for later: of the potentials, or of what this method has itself."""
         own = [value for value in (self.damping, self.temperature) if isinstance(value, Tensor)]
         own += numbers.trained or ()
+        own += self.weights.parameters() if self.weights is not None else ()
         return problem.differentiable or (torch.is_grad_enabled() and any(value.requires_grad for value in own))
+
+    def sweep_weights(self, problem: Problem) -> SweepWeights | None:
+        """The numbers of ``weights`` for the edges and variables of ``problem``; damping as an option is one of them."""
+        if self.weights is None:
+            return None
+        found = self.weights.at(problem)
+        if found.damping is None and (isinstance(self.damping, Tensor) or self.damping != 0):
+            one = torch.as_tensor(self.damping).to(problem.like)
+            found = found._replace(damping=one.expand(1, problem.graph.layout.edges))
+        return found
 
     def threshold(self, dtype: torch.dtype) -> float:
         """The residual that counts as converged: the tolerance; without one, rounding."""
@@ -238,6 +278,8 @@ class MessagePassing(Inference):
         """Sweeps after which no message can change any more, whatever they began as: every one has then been sent after
         those it depends on. None where there is no such number."""
         if isinstance(self.damping, Tensor) or self.damping > 0 or isinstance(self.schedule, Residual):
+            return None
+        if self.weights is not None:
             return None
         if not self._exact_on(graph):
             return None
@@ -267,6 +309,7 @@ class MessagePassing(Inference):
             notes=(
                 *self._notes(problem.graph, arrived),
                 *(() if self.judge_messages or exact else ("judged by beliefs alone",)),
+                *(() if self.weights is None or exact else (WEIGHTED,)),
                 *_structured_notes(problem.graph),
                 *(() if exact else _hard_zero_notes(problem)),
             ),
@@ -274,6 +317,8 @@ class MessagePassing(Inference):
 
     def _has_arrived(self, solution: Solution) -> bool:
         """Whether a run that converged is at a fixed point: a generous tolerance may stop short of one."""
+        if self.weights is not None:
+            return False  # at rest, perhaps, but at a fixed point of no model
         near = ARRIVED.get(solution.states.dtype, 2e-5)
         if isinstance(self.schedule, Residual):
             return bool((solution.residual <= near).all())
@@ -342,7 +387,7 @@ class TRW(MessagePassing):
         return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
 
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
-        if self.temperature == 0 or not self._bounds_from_above():
+        if self.temperature == 0 or self.weights is not None or not self._bounds_from_above():
             return ()
         return (UPPER_BOUND if arrived else ESTIMATE,)
 
@@ -355,10 +400,11 @@ class TRW(MessagePassing):
 
 def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
     """Where the compiled engine was chosen and not all factors are tables, or they send group by group: sweeps taken
-    step by step; the reference engine for what has no steps."""
+    step by step, as with weights of messages; the reference engine for what has no steps."""
     from loopwise.inference.compiled import Compiled
 
-    if not isinstance(engine, Compiled) or not (problem.graph.structured or isinstance(method.schedule, Groups)):
+    stepwise = problem.graph.structured or isinstance(method.schedule, Groups) or method.weights is not None
+    if not isinstance(engine, Compiled) or not stepwise:
         return engine
     from loopwise.inference.reference import Reference
     from loopwise.inference.stepwise import Stepwise

@@ -6,6 +6,7 @@ engine. Sequential and residual schedules loop in Python and are meant for small
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from loopwise.inference.bethe import expectation
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
 from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential, stages
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
@@ -54,10 +56,13 @@ class Circuit:
         # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
         # if that was a damped step.
         largest = float(exponents.detach().max()) if layout.edges else 0.0
-        damping = float(method.damping.detach()) if isinstance(method.damping, Tensor) else float(method.damping)
-        self.reach = max(0.25 * largest / (1 - damping), LEAST_REACH)
+        self.weights = method.sweep_weights(problem)
+        self.reach = max(0.25 * largest / (1 - _largest_damping(method, self.weights)), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
+        self.own_unary = self.unary  # as it is without memory
+        self.power: Tensor | None = None  # [slots] weights of messages, and what is kept of the old ones, in one sweep
+        self.kept: Tensor | float = method.damping
         self.tables: list[Tensor] = []
         first = 0
         for member in layout.message_groups:
@@ -207,12 +212,38 @@ class Circuit:
             f"no factor group {name!r} of arity 2 or more; factors of fewer variables are read from the variables"
         )
 
+    def at(self, sweep: int, m: Tensor, running: Tensor | None = None) -> Circuit:
+        """The equations of sweep ``sweep``, counted from 1, after messages ``m``, with its weights and what variables
+        remember; examples that no longer run keep what they remember. Called on those of the sweep before."""
+        if self.weights is None:
+            return self
+        now, weights = copy.copy(self), self.weights
+        if weights.messages is not None:
+            now.power = weights.row(weights.messages, sweep)[self.slot_edge]
+        if weights.damping is not None:
+            now.kept = weights.row(weights.damping, sweep)[self.slot_edge]
+        if weights.memory is not None:
+            share = weights.row(weights.memory, sweep)[self.state_variable]
+            logs = self.logs(m)
+            beliefs = (
+                logs - log_sum_by(logs, self.state_variable, self.problem.graph.variables)[..., self.state_variable]
+            )
+            both = ~(torch.isneginf(self.own_unary) | torch.isneginf(beliefs))
+            own, before = torch.where(both, self.own_unary, 0.0), torch.where(both, beliefs, 0.0)
+            now.unary = torch.where(both, (1 - share) * own + share * before, self.own_unary)
+            if running is not None:
+                now.unary = torch.where(running[..., None], now.unary, self.unary)
+        return now
+
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
-        """Geometric average of probabilities, renormalised edge by edge; forbidden values stay forbidden."""
-        damping = self.method.damping
-        if not isinstance(damping, Tensor) and damping == 0:
+        """Geometric average of probabilities, renormalised edge by edge, of weighted new messages and old ones;
+        forbidden values stay forbidden."""
+        damping, allowed = self.kept, ~torch.isneginf(new)
+        if self.power is None and not isinstance(damping, Tensor) and damping == 0:
             return new
-        both = ~(torch.isneginf(new) | torch.isneginf(old))
+        if self.power is not None:
+            new = torch.where(allowed, torch.where(allowed, new, 0.0) * self.power, new)
+        both = allowed & ~torch.isneginf(old)
         safe_new, safe_old = torch.where(both, new, 0.0), torch.where(both, old, 0.0)
         mixed = torch.where(both, (1 - damping) * safe_new + damping * safe_old, new)
         return mixed - log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
@@ -264,6 +295,13 @@ class Circuit:
                 sent = torch.tensor(np.isin(self.slot_edge.cpu().numpy(), edges), device=m.device)
                 n = torch.where(sent, self.to_factors(m), n)
         return m, n
+
+
+def _largest_damping(method: MessagePassing, weights: SweepWeights | None) -> float:
+    """The largest share of what was that a step keeps, of messages or in memory."""
+    given = [method.damping if isinstance(method.damping, Tensor) else torch.tensor(float(method.damping))]
+    given += [values for values in (weights.damping, weights.memory) if values is not None] if weights else []
+    return max(float(values.detach().max()) for values in given if values.numel())
 
 
 def log_change(new: Tensor, old: Tensor) -> Tensor:
@@ -358,6 +396,7 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     running = torch.ones(batch, dtype=torch.bool, device=device)
     trace = [states]
     for sweep in range(1, method.iterations + 1):
+        circuit = circuit.at(sweep, m, running)
         if sequential:
             new_m, new_n = circuit.sequential_sweep(m, n)
         else:

@@ -56,7 +56,7 @@ def stages(schedule: Schedule, graph: FactorGraph) -> tuple[tuple[str, ...], ...
     if not isinstance(schedule, Groups):
         return (sending,)
     everything = (*(group.name for group in graph.groups), *(named.name for named in graph.structured))
-    known = {name: _called(name, schedule.order) for name in everything}
+    known = {name: called(name, schedule.order) for name in everything}
     for name in schedule.order:
         if name not in known.values():
             raise ValueError(f"the schedule names the group {name!r}; the graph has {list(everything)}")
@@ -67,7 +67,7 @@ def stages(schedule: Schedule, graph: FactorGraph) -> tuple[tuple[str, ...], ...
     return tuple(stage for stage in found if stage)
 
 
-def _called(name: str, order: tuple[str, ...]) -> str | None:
+def called(name: str, order: tuple[str, ...]) -> str | None:
     """The entry of ``order`` that a group goes by."""
     if name in order:
         return name

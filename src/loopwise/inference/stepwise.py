@@ -25,6 +25,7 @@ from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
 from loopwise.inference.base import Problem
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import variable_softmax
 from loopwise.inference.reference import Circuit, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.schedules import Flooding, Groups, Schedule, stages
@@ -147,7 +148,10 @@ class Given(NamedTuple):
     """What a run is given: tensors, or adjoints of them. One row where all examples share something."""
 
     exponents: Tensor  # [edges]
-    damping: Tensor  # []
+    damping: Tensor  # [], 0 where weights of messages have their own
+    powers: Tensor  # [1 or sweeps, edges], these weights; no rows without them
+    shares: Tensor  # [1 or sweeps, edges], what messages keep of the old ones
+    memory: Tensor  # [1 or sweeps, variables], no rows without it
     initial: Tensor  # [examples, slots]
     unary: Tensor  # [1 or examples, states]
     own: Tensor  # [1 or examples, numbers of all structured factors]
@@ -156,8 +160,8 @@ class Given(NamedTuple):
 
 def _unflattened(tensors: tuple[Tensor, ...]) -> Given:
     """Fields one after another, tables last."""
-    exponents, damping, initial, unary, own = tensors[:5]
-    return Given(exponents, damping, initial, unary, own, tensors[5:])
+    plain = len(Given._fields) - 1
+    return Given(*tensors[:plain], tables=tensors[plain:])
 
 
 class Stretch(NamedTuple):
@@ -167,6 +171,19 @@ class Stretch(NamedTuple):
     n: list[Floats]  # messages to factors that each sweep's stages saw
     kept: list[list[list[Any]]]  # what each kind wants back, by sweep and stage
     m: list[list[Floats]]  # messages to variables before each stage, and after the last; empty unless asked for
+    fresh: list[list[Floats]]  # those that each stage sent, before they were weighted; empty unless they are
+    logs: list[Floats]  # of beliefs before each sweep; empty unless variables remember them
+
+    @staticmethod
+    def empty(first: int) -> Stretch:
+        return Stretch(first, [], [], [], [], [])
+
+
+class Checkpoint(NamedTuple):
+    """Where a run stood after a sweep."""
+
+    m: Floats
+    bias: Floats  # what variables have in place of their own potentials; empty unless they remember
 
 
 class Run:
@@ -177,11 +194,17 @@ class Run:
     ) -> None:
         from loopwise.kernels.sweeps import table_weights
 
-        self.program, self.examples, self.heard, self.parameters = program, examples, heard, parameters
+        self.program, self.examples, self.heard = program, examples, heard
+        self.powers, self.shares, self.memory = _array(given.powers), _array(given.shares), _array(given.memory)
+        self.weighted, self.remembers = len(self.powers) > 0, len(self.memory) > 0
+        self.parameters = parameters or self.weighted
         exponents = _array(given.exponents)
         self.exponents = exponents[:0] if plain else exponents
         self.damping = float(given.damping.detach())
         self.unary, self.own, self.start = _array(given.unary), _array(given.own), _array(given.initial)
+        self.bias = self.unary
+        if self.remembers:
+            self.bias = np.array(np.broadcast_to(self.unary, (examples, self.unary.shape[1])))
         self.weights = []
         for tables, tensor in zip(program.tables, given.tables, strict=True):
             theta = _array(tensor)
@@ -202,7 +225,7 @@ class Run:
         from loopwise.kernels.sweeps import variables_send
 
         ranges = self.nothing if stage is None else self.program.stages[stage].ranges
-        variables_send(rows, self.program.edges, self.exponents, self.unary, m, ranges, n, self.sums, self.counts)
+        variables_send(rows, self.program.edges, self.exponents, self.bias, m, ranges, n, self.sums, self.counts)
 
     def begin(self, rows: Integers, m: Floats, n: Floats, first: bool) -> None:
         """What the first stage of a sweep sees; in the very first sweep perhaps nothing."""
@@ -211,24 +234,41 @@ class Run:
             for slots in self.program.stages[0].slots:
                 n[rows, slots] = 0.0
 
-    def sweep(self, rows: Integers, m: Floats, n: Floats, stretch: Stretch | None) -> None:
-        """All stages once; ``n`` holds what the first of them sees, and gets what the others see."""
+    def recall(self, rows: Integers, m: Floats, n: Floats, sweep: int, stretch: Stretch | None) -> None:
+        """What variables remember in sweep ``sweep`` of the beliefs in ``sums``, and what its first stage then sees."""
+        from loopwise.kernels.message_weights import remember
+
+        if not self.remembers:
+            return
+        remember(rows, self.program.layout.state_start, _row(self.memory, sweep), self.unary, self.sums, self.bias)
+        if stretch is not None:
+            stretch.logs.append(self.sums.copy())
+        self.begin(rows, m, n, sweep == 1)
+
+    def sweep(self, rows: Integers, m: Floats, n: Floats, turn: int, stretch: Stretch | None) -> None:
+        """All stages once, in sweep ``turn``; ``n`` holds what the first of them sees, and gets what the others see."""
+        from loopwise.kernels.message_weights import weigh
         from loopwise.kernels.sweeps import damp
 
-        kept, states = [], []
+        kept, states, fresh = [], [], []
         for number, stage in enumerate(self.program.stages):
             if number:
                 self.variables(rows, m, n, number)
-            old = m.copy() if self.damping or (stretch is not None and self.parameters) else m
+            old = m.copy() if self.damping or self.weighted or (stretch is not None and self.parameters) else m
             states.append(old)
             kept.append(self._stage(rows, stage, m, n))
             if self.damping:
                 damp(rows, self.program.edges, stage.ranges, old, self.damping, m)
+            if self.weighted:
+                fresh += [m.copy()] if stretch is not None else []
+                powers, shares = _row(self.powers, turn), _row(self.shares, turn)
+                weigh(rows, self.program.edges, stage.ranges, powers, shares, old, m)
         if stretch is not None:
             stretch.n.append(n)
             stretch.kept.append(kept)
             if self.parameters:
                 stretch.m.append([*states, m.copy()])
+            stretch.fresh.append(fresh)
 
     def _stage(self, rows: Integers, stage: Stage, m: Floats, n: Floats) -> list[Any]:
         from loopwise.kernels.sweeps import exponentials, tables_send
@@ -257,13 +297,16 @@ class Run:
                 "relax a zero, or take back evidence"
             )
 
-    def again(self, m: Floats, low: int, high: int, sweeps: Integers) -> Stretch:
+    def again(self, start: Checkpoint, low: int, high: int, sweeps: Integers) -> Stretch:
         """The sweeps after ``low`` to ``high``, made again from the messages after ``low``."""
-        stretch, m = Stretch(low, [], [], []), m.copy()
+        stretch, m = Stretch.empty(low), start.m.copy()
+        if self.remembers:
+            self.bias[:] = start.bias
         for sweep in range(low + 1, high + 1):
             rows, n = np.flatnonzero(sweeps >= sweep), self.blank()
             self.begin(rows, m, n, sweep == 1)
-            self.sweep(rows, m, n, stretch)
+            self.recall(rows, m, n, sweep, stretch)
+            self.sweep(rows, m, n, sweep, stretch)
         return stretch
 
 
@@ -272,11 +315,12 @@ class Record(NamedTuple):
 
     m: Floats
     logs: Floats  # of beliefs
+    bias: Floats  # what variables had in place of their own potentials in the last sweep, if they remember
     trace: Floats | None
     sweeps: Integers
     residual: Floats
     stretch: Stretch | None  # everything, if that was kept
-    checkpoints: dict[int, Floats]  # messages after some sweeps
+    checkpoints: dict[int, Checkpoint]  # where it was after some sweeps
 
 
 def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None) -> Record:
@@ -285,21 +329,23 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
 
     examples, limit, threshold = run.examples, method.iterations, method.threshold(dtype)
     every = _spacing(tape, limit)
-    stretch = Stretch(0, [], [], []) if isinstance(tape, Store) else None
+    stretch = Stretch.empty(0) if isinstance(tape, Store) else None
     m, n, rows = run.start.copy(), run.blank(), np.arange(examples)
     states, change, moved = np.zeros(run.sums.shape), np.zeros(examples), np.zeros(examples)
     sweeps, residual = np.zeros(examples, dtype=np.int64), np.full(examples, np.inf)
     previous, expected = np.full(examples, np.inf), np.full(examples, np.inf)
-    checkpoints = {0: run.start} if every else {}
+    nothing = np.zeros((0, 0))
+    checkpoints = {0: Checkpoint(run.start, run.bias.copy())} if every else {}
     run.begin(rows, m, n, first=True)
     run.beliefs(rows, states, change)
     trace = [run.sums.copy()] if method.trace else []
+    run.recall(rows, m, n, 1, stretch)
     for sweep in range(1, limit + 1):
         judged = bool((expected[rows] <= NEAR * threshold).any()) and method.judge_messages
         before = m.copy() if judged else m
-        run.sweep(rows, m, n, stretch)
+        run.sweep(rows, m, n, sweep, stretch)
         n = n if stretch is None else run.blank()
-        run.variables(rows, m, n, 0 if sweep < limit else None)
+        run.variables(rows, m, n, 0 if sweep < limit and not run.remembers else None)
         run.beliefs(rows, states, change)
         moved[rows] = 0.0
         if judged:
@@ -316,16 +362,19 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
         if method.trace:
             trace.append(run.sums.copy())
         if every and sweep % every == 0:
-            checkpoints[sweep] = m.copy()
+            checkpoints[sweep] = Checkpoint(m.copy(), run.bias.copy() if run.remembers else nothing)
         if method.tolerance > 0:
             rows = rows[left[rows] >= method.tolerance]
             if not len(rows):
                 break
+        if sweep < limit:
+            run.recall(rows, m, n, sweep + 1, stretch)
     enough = method.enough(run.program.layout.graph)
     if enough is not None:
         residual[sweeps >= enough] = 0.0
     kept = np.stack(trace) if method.trace else None
-    return Record(m, run.sums.copy(), kept, sweeps, residual, stretch, checkpoints)
+    bias = run.bias.copy() if run.remembers else nothing
+    return Record(m, run.sums.copy(), bias, kept, sweeps, residual, stretch, checkpoints)
 
 
 def _spacing(tape: Tape | None, limit: int) -> int:
@@ -343,24 +392,32 @@ class Adjoints(NamedTuple):
 
     exponents: Floats
     damping: Floats
+    powers: Floats
+    shares: Floats
+    memory: Floats
     initial: Floats
     unary: Floats
     own: Floats
     tables: list[Floats]
 
 
-def _pull_back(run: Run, record: Record, of_m: Floats, of_logs: Floats, of_trace: Floats | None) -> Adjoints:
+def _pull_back(
+    run: Run, record: Record, of_m: Floats, of_logs: Floats, of_bias: Floats | None, of_trace: Floats | None
+) -> Adjoints:
     """Undoes the sweeps one by one."""
     program, sweeps = run.program, record.sweeps
     found = Adjoints(
         np.zeros(program.layout.edges),
         np.zeros(()),
+        np.zeros(run.powers.shape),
+        np.zeros(run.shares.shape),
+        np.zeros(run.memory.shape),
         of_m.copy(),
         np.zeros(run.unary.shape),
         np.zeros(run.own.shape),
         [np.zeros(weights.theta.shape) for weights in run.weights],
     )
-    undo = _Undo(run, found)
+    undo = _Undo(run, found, of_bias)
     seeds = of_logs.copy()
     if of_trace is not None:
         for sweep in range(len(of_trace)):  # an example that has stopped keeps its last beliefs
@@ -377,15 +434,21 @@ def _pull_back(run: Run, record: Record, of_m: Floats, of_logs: Floats, of_trace
             rows = np.flatnonzero(sweeps >= sweep)
             undo.sweep(rows, stretch, sweep, None if of_trace is None else of_trace[sweep - 1])
         high = stretch.first
+    if run.remembers:  # before the first sweep variables have their own potentials
+        found.unary[...] += undo.bias if len(found.unary) > 1 else undo.bias.sum(0)
     return found
 
 
 class _Undo:
     """The adjoint of a sweep; adjoints of messages to variables are those of ``found.initial`` in the end."""
 
-    def __init__(self, run: Run, found: Adjoints) -> None:
+    def __init__(self, run: Run, found: Adjoints, of_bias: Floats | None) -> None:
         self.run, self.found, self.m = run, found, found.initial
-        self.n, self.new = np.zeros(self.m.shape), self.m if not run.damping else np.empty(self.m.shape)
+        apart = bool(run.damping) or run.weighted  # whether adjoints of new messages are others than those of all
+        self.n, self.new, self.apart = np.zeros(self.m.shape), np.empty(self.m.shape) if apart else self.m, apart
+        self.bias = found.unary
+        if run.remembers:
+            self.bias = np.zeros(run.bias.shape) if of_bias is None else of_bias.copy()
 
     def sweep(self, rows: Integers, stretch: Stretch, sweep: int, of_logs: Floats | None) -> None:
         run, place = self.run, sweep - stretch.first - 1
@@ -393,12 +456,37 @@ class _Undo:
         given = stretch.m[place] if run.parameters else [n] * (len(kept) + 1)
         for number in range(len(kept) - 1, -1, -1):
             stage = run.program.stages[number]
-            if run.parameters:
+            if run.weighted:
+                self._weights(rows, stage, sweep, given[number], stretch.fresh[place][number])
+            elif run.parameters:
                 self._damping(rows, stage, given[number], given[number + 1])
             self._stage(rows, stage, n, kept[number])
             unheard = sweep == 1 and number == 0 and not run.heard
             seeds = np.zeros(run.sums.shape) if number or of_logs is None else of_logs.copy()
-            self.variables(rows, None if unheard else number, seeds, given[number])
+            if number == 0 and run.remembers:
+                self._memory(rows, None if unheard else 0, sweep, stretch.logs[place], seeds, given[0])
+            else:
+                self.variables(rows, None if unheard else number, seeds, given[number])
+
+    def _weights(self, rows: Integers, stage: Stage, sweep: int, old: Floats, fresh: Floats) -> None:
+        from loopwise.kernels.message_weights import weigh_back
+
+        run, found = self.run, self.found
+        powers, shares = _row(run.powers, sweep), _row(run.shares, sweep)
+        of_powers, of_shares = _row(found.powers, sweep), _row(found.shares, sweep)
+        ends = (rows, run.program.edges, stage.ranges)
+        weigh_back(*ends, powers, shares, old, fresh, self.m, self.new, of_powers, of_shares)
+
+    def _memory(self, rows: Integers, stage: int | None, sweep: int, logs: Floats, seeds: Floats, m: Floats) -> None:
+        """Undoes what variables sent in this sweep, what they remembered for it, and the beliefs that was of."""
+        from loopwise.kernels.message_weights import remember_back
+
+        run, found = self.run, self.found
+        self.variables(rows, stage, np.zeros(seeds.shape), m)
+        of_shares = _row(found.memory, sweep)
+        start, shares = run.program.layout.state_start, _row(run.memory, sweep)
+        remember_back(rows, start, shares, run.unary, logs, self.bias, of_shares, found.unary, seeds)
+        self.variables(rows, None, seeds, m)
 
     def variables(self, rows: Integers, stage: int | None, seeds: Floats, m: Floats) -> None:
         """Undoes what the variables sent to ``stage``; ``seeds``: adjoints of the logs of beliefs, used up."""
@@ -406,7 +494,7 @@ class _Undo:
 
         run = self.run
         ranges = run.nothing if stage is None else run.program.stages[stage].ranges
-        variables_back(rows, run.program.edges, run.exponents, ranges, self.n, seeds, self.m, self.found.unary)
+        variables_back(rows, run.program.edges, run.exponents, ranges, self.n, seeds, self.m, self.bias)
         if run.parameters:
             exponents_back(rows, run.program.edges, m, seeds, self.found.exponents)
 
@@ -433,7 +521,7 @@ class _Undo:
             )
         for (kind, _), mine in zip(stage.kinds, kept, strict=True):
             kind.pull_back(rows, n, run.own, mine, self.new, self.n, self.found.own)
-        if not run.damping:
+        if not self.apart:
             for slots in stage.slots:
                 self.m[rows, slots] = 0.0
 
@@ -454,13 +542,17 @@ class _Session:
         """Sweeps from the start; with results that can be differentiated if ``wanted``."""
         tape = self._tape() if wanted and isinstance(self.method.gradient, Unroll) else None
         record: list[Record] = []
-        m, logs, *trace = self._apply(self.given, self.method, self.heard, tape, record)
+        m, logs, *rest = self._apply(self.given, self.method, self.heard, tape, record)
         batch, layout, done = self.problem.batch, self.circuit.layout, record[0]
+        circuit, trace = self.circuit, rest
+        if len(self.given.memory):
+            circuit, trace = copy.copy(circuit), rest[1:]
+            circuit.unary = rest[0].reshape(*batch, layout.states)
         kept = None
         if trace:
             kept = variable_softmax(layout, trace[0]).reshape(len(trace[0]), *batch, layout.states)
         return ReferenceSolution(
-            self.circuit,
+            circuit,
             m.reshape(*batch, layout.slots),
             variable_softmax(layout, logs).reshape(*batch, layout.states),
             torch.from_numpy(done.sweeps).reshape(batch),
@@ -505,10 +597,18 @@ class _Session:
                 own.append(flat(values, len(member.factor.potentials_shape or ())).flatten(1))
         rows = max((len(each) for each in own), default=1)
         numbers = torch.cat([each.expand(rows, -1) for each in own], 1) if own else circuit.unary.new_zeros(1, 0)
-        damping = self.method.damping
+        damping, none = self.method.damping, circuit.unary.new_zeros(0, 0)
+        powers, shares, memory = circuit.weights or (None, None, None)
+        if powers is not None or shares is not None:
+            one = circuit.unary.new_ones(1, circuit.layout.edges)
+            powers, shares = one if powers is None else powers, 0.0 * one if shares is None else shares
+            damping = 0.0
         return Given(
             self.exponents,
             damping if isinstance(damping, Tensor) else circuit.unary.new_tensor(damping),
+            none if powers is None else powers,
+            none if shares is None else shares,
+            none if memory is None else memory,
             initial.expand(*batch, initial.shape[-1]).reshape(examples, -1),
             flat(circuit.unary, 1),
             numbers,
@@ -526,6 +626,10 @@ class _Session:
         """The same run in plain torch, for derivatives of its gradient."""
         circuit = copy.copy(self.circuit)
         circuit.unary, circuit.exponent = given.unary, given.exponents[circuit.slot_edge]
+        circuit.own_unary = given.unary
+        if circuit.weights is not None:
+            held = (given.powers, given.shares, given.memory)
+            circuit.weights = SweepWeights(*(each if len(each) else None for each in held))
         groups = circuit.layout.message_groups
         circuit.tables = [
             table.reshape(len(table), member.group.count, *member.group.shape)
@@ -538,10 +642,13 @@ class _Session:
         ]
         m, trace = given.initial, [circuit.logs(given.initial)]
         for sweep in range(1, int(sweeps.max()) + 1):
+            running = sweeps >= sweep
+            circuit = circuit.at(sweep, m, running)
             moved = circuit.sweep(m, first=sweep == 1 and not heard)
-            m = torch.where((sweeps >= sweep)[:, None], moved, m)
+            m = torch.where(running[:, None], moved, m)
             trace.append(circuit.logs(m))
-        return (m, trace[-1], torch.stack(trace)) if traced else (m, trace[-1])
+        bias = (circuit.unary.expand(trace[-1].shape),) if len(given.memory) else ()
+        return (m, trace[-1], *bias, *((torch.stack(trace),) if traced else ()))
 
 
 class _Call(NamedTuple):
@@ -568,7 +675,8 @@ class _Sweeps(torch.autograd.Function):
         ctx.call, ctx.run, ctx.record = call, run, record
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        found = [record.m, record.logs] + ([] if record.trace is None else [record.trace])
+        found = [record.m, record.logs] + ([record.bias] if run.remembers else [])
+        found += [] if record.trace is None else [record.trace]
         return tuple(torch.from_numpy(each).to(like.dtype) for each in found)
 
     @staticmethod
@@ -583,8 +691,9 @@ class _Sweeps(torch.autograd.Function):
             np.zeros(shape) if adjoint is None else _array(adjoint)
             for adjoint, shape in zip(adjoints, shapes, strict=False)
         ]
-        of_trace = _array(adjoints[2]) if len(adjoints) > 2 and adjoints[2] is not None else None
-        found = _pull_back(ctx.run, record, seeds[0], seeds[1], of_trace)
+        rest = [None if adjoint is None else _array(adjoint) for adjoint in adjoints[2:]]
+        of_bias = rest.pop(0) if ctx.run.remembers else None
+        found = _pull_back(ctx.run, record, seeds[0], seeds[1], of_bias, rest[0] if rest else None)
         flat = (*found[:-1], *found.tables)
         return (None, *(torch.from_numpy(each).to(like) for each, like in zip(flat, ctx.saved_tensors, strict=True)))
 
@@ -594,7 +703,9 @@ def _differentiable_gradient(ctx: Any, adjoints: tuple[Tensor | None, ...]) -> l
     tensors, call = ctx.saved_tensors, ctx.call
     needed = [place for place, wanted in enumerate(ctx.needs_input_grad[1:]) if wanted]
     given = _unflattened(tensors)
-    results = call.session.reference(given, torch.from_numpy(ctx.record.sweeps), call.heard, len(adjoints) > 2)
+    results = call.session.reference(
+        given, torch.from_numpy(ctx.record.sweeps), call.heard, ctx.record.trace is not None
+    )
     pairs = [(result, adjoint) for result, adjoint in zip(results, adjoints, strict=True) if adjoint is not None]
     sources = [tensors[place] for place in needed]
     outputs, seeds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -603,6 +714,12 @@ def _differentiable_gradient(ctx: Any, adjoints: tuple[Tensor | None, ...]) -> l
     for place, gradient in zip(needed, found, strict=True):
         answer[place] = gradient
     return answer
+
+
+def _row(values: Floats, sweep: int) -> Floats:
+    """The numbers of sweep ``sweep``, counted from 1, where there is a row for each or one for all."""
+    row: Floats = values[sweep - 1 if len(values) > 1 else 0]
+    return row
 
 
 def _array(tensor: Tensor) -> Floats:

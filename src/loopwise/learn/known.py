@@ -60,6 +60,7 @@ from loopwise.inference.gibbs import Gibbs
 from loopwise.inference.map_search import MapSearch
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
+from loopwise.inference.message_weights import MessageWeights, Tied
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
 from loopwise.loss import metric
@@ -139,6 +140,8 @@ _MODULES: dict[type, Options] = {
     ApproximateF: _attributes("threshold", "temperature", "positive"),
     SoftApproximateF: _attributes("threshold", "temperature", "positive"),
     FactorVote: _attributes("decoder", "groups"),
+    MessageWeights: MessageWeights.options,
+    Tied: lambda tied: {"values": tied.values, "index": tied.index.cpu().numpy()},
     Trained: _attributes(),
     PerExample: _attributes(),
     PerCorpus: _attributes(),
