@@ -97,6 +97,10 @@ if TYPE_CHECKING:
     from loopwise.inference.schedules import Groups as Groups
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.inference.stop import AnyOf as AnyOf
+    from loopwise.inference.stop import Satisfied as Satisfied
+    from loopwise.inference.stop import Stop as Stop
+    from loopwise.inference.stop import Tolerance as Tolerance
     from loopwise.learn import Examples as Examples
     from loopwise.learn import History as History
     from loopwise.learn import Stage as Stage
@@ -163,6 +167,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.message_passing": ("BP", "TRW"),
     "loopwise.inference.message_weights": ("MessageWeights", "Tied"),
     "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
+    "loopwise.inference.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance"),
     "loopwise.inference.counting": (
         "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
         "check_concavity", "concave_scaling",
@@ -218,6 +223,7 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
     "BP", "TRW", "MessageWeights", "Tied", "Flooding", "Groups", "Residual", "Sequential",
+    "AnyOf", "Satisfied", "Stop", "Tolerance",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",

@@ -42,6 +42,7 @@ from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
 from loopwise.inference.message_weights import MessageWeights, SweepWeights
 from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule
+from loopwise.inference.stop import Stop, Tolerance
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
@@ -62,6 +63,10 @@ class Solution(Protocol):
     residual: Tensor  # [*batch]
     sent: int  # messages in all
     domain: str
+
+    @property
+    def stopped(self) -> Tensor | None:
+        """The rule of ``stop`` that ended each example, int64 ``[*batch]``, -1 for none but a tolerance."""
 
     @property
     def trace(self) -> Tensor | None:
@@ -108,6 +113,8 @@ class MessagePassing(Inference):
     judge_messages: False stops when beliefs rest, whatever messages do: cheaper where couplings are strong and only
     marginals are wanted (so published for losses of marginals); nothing is then claimed of the fixed point.
     weights: numbers of message passing itself, to be trained (:class:`~loopwise.MessageWeights`).
+    stop: other rules than ``tolerance`` by which an example ends, which this replaces: ``lw.Satisfied()``, or
+    ``lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-6))``; the status says which one did.
     """
 
     takes_messages: ClassVar[bool] = True
@@ -124,8 +131,13 @@ class MessagePassing(Inference):
     trace: bool = False
     judge_messages: bool = True
     weights: MessageWeights | None = None
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
+        if self.stop is not None:
+            if not isinstance(self.stop, Stop):
+                raise ValueError(f"stop must be a rule such as lw.Satisfied() or lw.Tolerance(1e-6), got {self.stop!r}")
+            object.__setattr__(self, "tolerance", self.stop.tolerance)
         check_gradient_of(self, self.gradient, self.gradients)
         if not _is_whole(self.iterations) or self.iterations < 0:
             raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations!r}")
@@ -146,8 +158,27 @@ class MessagePassing(Inference):
             raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
         if not isinstance(self.tolerance, Real) or not self.tolerance >= 0:
             raise ValueError(f"tolerance must be a number and must not be negative, got {self.tolerance!r}")
+        if self.watches and isinstance(self.schedule, Residual):
+            raise ValueError("the residual schedule has no sweeps after which a rule could look; stop by a tolerance")
+        if self.watches and isinstance(self.gradient, MarginalGradient):
+            raise ValueError(
+                f"{type(self.gradient).__name__} needs runs to a fixed point, which a rule such as lw.Satisfied() does "
+                "not see to; use lw.Unroll(), or stop by a tolerance"
+            )
         self._check_weights()
         self._check_trainable()
+
+    @property
+    def rules(self) -> tuple[Stop, ...]:
+        """What can end an example before ``iterations`` sweeps."""
+        if self.stop is not None:
+            return self.stop.each
+        return (Tolerance(self.tolerance),) if self.tolerance > 0 else ()
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is a rule among them that is no tolerance."""
+        return self.stop is not None and not all(isinstance(rule, Tolerance) for rule in self.stop.each)
 
     def _check_weights(self) -> None:
         weights = self.weights
@@ -208,7 +239,7 @@ class MessagePassing(Inference):
         solution = engine.solve(problem, self._no_longer_than_needed(problem.graph), numbers)
         status = self._status(problem, solution, engine)
         if self.tolerance > 0 and not status.converged:
-            _warn(status, self.tolerance, self._unclaimed())
+            _warn(status, self._without_rule(status), self.tolerance, self._unclaimed())
         if self.temperature == 0:
             maximum = finished(problem, solution)
             return Beliefs(
@@ -257,7 +288,7 @@ class MessagePassing(Inference):
         return problem.differentiable or (torch.is_grad_enabled() and any(value.requires_grad for value in own))
 
     def sweep_weights(self, problem: Problem) -> SweepWeights | None:
-        """The numbers of ``weights`` for the edges and variables of ``problem``; damping as an option is one of them."""
+        """The numbers of ``weights`` for the edges and variables of ``problem``, damping as an option among them."""
         if self.weights is None:
             return None
         found = self.weights.at(problem)
@@ -297,6 +328,7 @@ class MessagePassing(Inference):
         converged = settled or self.has_converged(solution.residual)
         arrived = converged and self._has_arrived(solution)
         exact = settled or self._is_exact(problem.graph, solution, arrived)
+        stopped = self._stopped(solution)
         return Status(
             method=type(self).__name__,
             exact=exact,
@@ -313,7 +345,25 @@ class MessagePassing(Inference):
                 *_structured_notes(problem.graph),
                 *(() if exact else _hard_zero_notes(problem)),
             ),
+            stopped=stopped,
+            stop_rules=tuple(rule.name for rule in self.rules),
         )
+
+    def _stopped(self, solution: Solution) -> Tensor:
+        """The first of the rules that ended each example in its last sweep, -1 where the limit did."""
+        found = torch.full_like(solution.sweeps, -1)
+        for place in range(len(self.rules) - 1, -1, -1):
+            rule = self.rules[place]
+            if isinstance(rule, Tolerance):
+                found = torch.where(solution.residual < rule.value, place, found)
+            elif solution.stopped is not None:
+                found = torch.where(solution.stopped.to(found.device) == place, place, found)
+        return found
+
+    def _without_rule(self, status: Status) -> Tensor:
+        """The residuals of examples that no rule ended, as a run that found what it was to find is no failure."""
+        assert status.stopped is not None
+        return status.residual[status.stopped < 0] if self.watches else status.residual
 
     def _has_arrived(self, solution: Solution) -> bool:
         """Whether a run that converged is at a fixed point: a generous tolerance may stop short of one."""
@@ -400,11 +450,11 @@ class TRW(MessagePassing):
 
 def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
     """Where the compiled engine was chosen and not all factors are tables, or they send group by group: sweeps taken
-    step by step, as with weights of messages; the reference engine for what has no steps."""
+    step by step, as with weights of messages or rules to stop by; the reference engine for what has no steps."""
     from loopwise.inference.compiled import Compiled
 
-    stepwise = problem.graph.structured or isinstance(method.schedule, Groups) or method.weights is not None
-    if not isinstance(engine, Compiled) or not stepwise:
+    plain = not (problem.graph.structured or isinstance(method.schedule, Groups))
+    if not isinstance(engine, Compiled) or (plain and method.weights is None and not method.watches):
         return engine
     from loopwise.inference.reference import Reference
     from loopwise.inference.stepwise import Stepwise
@@ -527,8 +577,11 @@ def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:
     return solution.states[..., index]
 
 
-def _warn(status: Status, tolerance: float, unclaimed: str) -> None:
-    worst = float(status.residual.max())
+def _warn(status: Status, residual: Tensor, tolerance: float, unclaimed: str) -> None:
+    """``residual``: of the examples to warn of."""
+    if residual.numel() == 0:
+        return
+    worst = float(residual.max())
     warnings.warn(
         f"{status.method} did not converge: after {int(status.sweeps.max())} sweeps messages still change beliefs, or "
         f"could, by {worst:.2g} (tolerance {tolerance:.2g}){unclaimed}; more iterations, damping or another schedule "

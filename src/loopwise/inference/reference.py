@@ -26,6 +26,7 @@ from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
 from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential, stages
+from loopwise.inference.stop import Watches
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
 
@@ -359,6 +360,7 @@ class ReferenceSolution:
     trace: Tensor | None = None
     domain: str = "log"
     report: Report | None = None
+    stopped: Tensor | None = None  # the rule that ended each example, -1 for none of those that watch
 
     def factor(self, name: str) -> Tensor:
         return self.circuit.factor(name, self.circuit.to_factors(self.m))
@@ -394,6 +396,8 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
     previous, expected, threshold = residual, residual, method.threshold(states.dtype)
     running = torch.ones(batch, dtype=torch.bool, device=device)
+    watches = Watches(method.stop, circuit.problem, method.iterations)
+    watches.begin(states.expand(*batch, -1))
     trace = [states]
     for sweep in range(1, method.iterations + 1):
         circuit = circuit.at(sweep, m, running)
@@ -412,23 +416,30 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
             expected > NEAR * threshold, left, torch.where(moved <= threshold, change, change.maximum(moved))
         )
         residual = torch.where(running, left, residual)
-        if method.tolerance > 0 or sweep > method.iterations - 2:  # the kernels look at no earlier changes, either
+        if (
+            method.tolerance > 0 or watches or sweep > method.iterations - 2
+        ):  # the kernels look at no earlier changes, either
             shrinks = (change > 0) & (change < previous) & (previous < torch.inf)
             expected = torch.where(shrinks, change * change / previous, change)
             previous = change
         states = new_states
         trace.append(states)
         sweeps = sweeps + running
+        if watches:
+            rows = running.reshape(-1).nonzero()[:, 0].cpu().numpy()
+            watches.fire(sweep, rows, states.reshape(-1, states.shape[-1])[rows])
+            running = running & (watches.stopped.reshape(batch) < 0).to(device)
         if method.tolerance > 0:
             running = running & (left >= method.tolerance)
-            if not bool(running.any()):
-                break
+        if (method.tolerance > 0 or watches) and not bool(running.any()):
+            break
     enough = method.enough(circuit.problem.graph)
     if enough is not None:
         residual = torch.where(sweeps >= enough, 0.0, residual)
     each = circuit.layout.sequential.messages if sequential else circuit.layout.edges
     kept = torch.stack(trace) if method.trace else None
-    return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each, kept)
+    sent, stopped = int(sweeps.sum()) * each, watches.stopped.reshape(batch)
+    return ReferenceSolution(circuit, m, states, sweeps, residual, sent, kept, stopped=stopped)
 
 
 def settled(

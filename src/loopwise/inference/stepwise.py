@@ -29,6 +29,7 @@ from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import variable_softmax
 from loopwise.inference.reference import Circuit, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.schedules import Flooding, Groups, Schedule, stages
+from loopwise.inference.stop import Watches
 from loopwise.kernels.convergence import NEAR
 from loopwise.kernels.sweeps import Edges, Tables, Weights
 from loopwise.notices import ImpossibleError
@@ -160,8 +161,8 @@ class Given(NamedTuple):
 
 def _unflattened(tensors: tuple[Tensor, ...]) -> Given:
     """Fields one after another, tables last."""
-    plain = len(Given._fields) - 1
-    return Given(*tensors[:plain], tables=tensors[plain:])
+    exponents, damping, powers, shares, memory, initial, unary, own = tensors[:8]
+    return Given(exponents, damping, powers, shares, memory, initial, unary, own, tensors[8:])
 
 
 class Stretch(NamedTuple):
@@ -321,9 +322,12 @@ class Record(NamedTuple):
     residual: Floats
     stretch: Stretch | None  # everything, if that was kept
     checkpoints: dict[int, Checkpoint]  # where it was after some sweeps
+    stopped: Tensor  # [examples] the rule that ended each, -1 for none of those that watch
 
 
-def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None) -> Record:
+def _solve(
+    run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None, watches: Watches
+) -> Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
     from loopwise.kernels.sweeps import largest_change
 
@@ -338,6 +342,7 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
     checkpoints = {0: Checkpoint(run.start, run.bias.copy())} if every else {}
     run.begin(rows, m, n, first=True)
     run.beliefs(rows, states, change)
+    watches.begin(torch.from_numpy(states))
     trace = [run.sums.copy()] if method.trace else []
     run.recall(rows, m, n, 1, stretch)
     for sweep in range(1, limit + 1):
@@ -355,7 +360,7 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
         rested = np.where(moved <= threshold, change, np.maximum(change, moved))
         left = np.where(expected > NEAR * threshold, left, rested)
         residual[rows], sweeps[rows] = left[rows], sweep
-        if method.tolerance > 0 or sweep > limit - 2:
+        if method.tolerance > 0 or watches or sweep > limit - 2:
             shrinks = (change > 0) & (change < previous) & (previous < np.inf)
             ratio = np.divide(change, previous, out=np.ones(examples), where=shrinks)
             expected, previous = np.where(shrinks, change * ratio, change), change.copy()
@@ -363,7 +368,9 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
             trace.append(run.sums.copy())
         if every and sweep % every == 0:
             checkpoints[sweep] = Checkpoint(m.copy(), run.bias.copy() if run.remembers else nothing)
-        if method.tolerance > 0:
+        if watches:
+            left[rows[watches.fire(sweep, rows, torch.from_numpy(states[rows]))]] = -np.inf
+        if method.tolerance > 0 or watches:
             rows = rows[left[rows] >= method.tolerance]
             if not len(rows):
                 break
@@ -374,7 +381,7 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
         residual[sweeps >= enough] = 0.0
     kept = np.stack(trace) if method.trace else None
     bias = run.bias.copy() if run.remembers else nothing
-    return Record(m, run.sums.copy(), bias, kept, sweeps, residual, stretch, checkpoints)
+    return Record(m, run.sums.copy(), bias, kept, sweeps, residual, stretch, checkpoints, watches.stopped)
 
 
 def _spacing(tape: Tape | None, limit: int) -> int:
@@ -559,6 +566,7 @@ class _Session:
             torch.from_numpy(done.residual).to(self.problem.like.dtype).reshape(batch),
             int(done.sweeps.sum()) * layout.edges,
             kept,
+            stopped=done.stopped.reshape(batch),
         )
 
     def sweep(self, m: Tensor) -> Tensor:
@@ -566,7 +574,7 @@ class _Session:
         from dataclasses import replace
 
         given = self.given._replace(initial=m.reshape(self.examples, -1))
-        method = replace(self.method, iterations=1, tolerance=0.0, trace=False)
+        method = replace(self.method, iterations=1, tolerance=0.0, stop=None, trace=False)
         return self._apply(given, method, True, Store(), [])[0].reshape(m.shape)
 
     def _apply(
@@ -670,7 +678,8 @@ class _Sweeps(torch.autograd.Function):
         trained = given.exponents.requires_grad or given.damping.requires_grad
         run = Run(session.program, given, session.examples, session.circuit.plain, call.heard, trained)
         like = session.problem.like
-        record = _solve(run, call.method, like.dtype, session.circuit.reach, call.tape)
+        watches = Watches(call.method.stop, session.problem, call.method.iterations)
+        record = _solve(run, call.method, like.dtype, session.circuit.reach, call.tape, watches)
         call.record.append(record)
         ctx.call, ctx.run, ctx.record = call, run, record
         ctx.save_for_backward(*tensors)

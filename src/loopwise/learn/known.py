@@ -63,6 +63,7 @@ from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.message_weights import MessageWeights, Tied
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
+from loopwise.inference.stop import AnyOf, Satisfied, Tolerance
 from loopwise.loss import metric
 from loopwise.loss.reduction import Each, Mean, Pooled, Sum
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
@@ -119,6 +120,7 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
     Flooding, Sequential, Residual, Groups,
+    AnyOf, Satisfied, Tolerance,
     Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
     Reference, Compiled,
     Unroll, Store, Recompute, Checkpoints, Fitting,
