@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from loopwise.inference.mean_field import MeanField as MeanField
     from loopwise.inference.message_passing import BP as BP
     from loopwise.inference.message_passing import TRW as TRW
+    from loopwise.inference.message_weights import BelowOne as BelowOne
     from loopwise.inference.message_weights import MessageWeights as MessageWeights
     from loopwise.inference.message_weights import Tied as Tied
     from loopwise.inference.reference import Reference as Reference
@@ -165,7 +166,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
-    "loopwise.inference.message_weights": ("MessageWeights", "Tied"),
+    "loopwise.inference.message_weights": ("BelowOne", "MessageWeights", "Tied"),
     "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
     "loopwise.inference.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance"),
     "loopwise.inference.counting": (
@@ -222,7 +223,7 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Inference", "Problem", "Beliefs", "Status",
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
-    "BP", "TRW", "MessageWeights", "Tied", "Flooding", "Groups", "Residual", "Sequential",
+    "BP", "TRW", "BelowOne", "MessageWeights", "Tied", "Flooding", "Groups", "Residual", "Sequential",
     "AnyOf", "Satisfied", "Stop", "Tolerance",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",

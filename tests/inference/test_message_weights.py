@@ -268,7 +268,7 @@ def small_system() -> tuple[lw.System, lw.Examples]:
         graph,
         messages={"pair": torch.nn.Parameter(torch.ones(3, 1, dtype=torch.float64))},
         damping=torch.nn.Parameter(torch.tensor(0.1, dtype=torch.float64)),
-        memory=lw.Tied(torch.nn.Parameter(torch.zeros(2, dtype=torch.float64)), np.arange(9) % 2),
+        memory=lw.BelowOne(lw.Tied(torch.nn.Parameter(torch.zeros(2, dtype=torch.float64)), np.arange(9) % 2)),
     )
     potentials = lw.TablePotentials.random(graph, seed=3)
     return lw.System(potentials, lw.BP(iterations=3, tolerance=0, weights=given)), examples

@@ -6,6 +6,7 @@ Stage: inference. With all weights 1, no damping and no memory, sweeps are those
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -76,8 +77,36 @@ class Tied(nn.Module):
         return self.values[self.index]
 
 
+class BelowOne(nn.Module):
+    r"""Numbers that stay below 1 whatever training does to ``values``: :math:`1 - \log_2(1 + e^{-x})`, 0 at 0.
+
+    For damping and memory, which have to be below 1, and have no lower bound.
+
+    Parameters
+    ----------
+    values: what is trained, in the shapes that :class:`MessageWeights` takes, or :class:`Tied`.
+
+    >>> lowest, start, highest = BelowOne(torch.tensor([-2.0, 0.0, 90.0]))().tolist()
+    >>> round(lowest, 2), start, highest < 1
+    (-2.07, 0.0, True)
+    """
+
+    def __init__(self, values: Tensor | Tied | ArrayLike) -> None:
+        super().__init__()
+        if isinstance(values, Tied):
+            self.add_module("values", values)
+        else:
+            _keep(self, "values", values, "numbers below one")
+
+    def forward(self) -> Tensor:
+        """The numbers."""
+        held: Tensor = self.values() if isinstance(self.values, nn.Module) else self.values
+        return (1 - nn.functional.softplus(-held) / math.log(2)).clamp(max=LARGEST)
+
+
+LARGEST = 1 - 1e-6  # damping or memory of BelowOne
 Numbers = float | Tensor | ArrayLike
-Strength = Numbers | Tied | Mapping[str, Numbers] | None
+Strength = Numbers | Tied | BelowOne | Mapping[str, Numbers] | None
 
 
 class MessageWeights(nn.Module):
@@ -102,10 +131,10 @@ class MessageWeights(nn.Module):
     memory: the strengths :math:`\gamma` of variables, below 1, may be negative; 0 by default.
 
     Each of the three is one number, or numbers ``[edges]`` (memory: ``[variables]``), ``[sweeps, 1]`` or ``[sweeps,
-    edges]``; or :class:`Tied` numbers; or, but for memory, ``{group: numbers}``: one, ``[factors]`` or one for each
-    edge of that group, sweeps in front if they differ. Give a ``torch.nn.Parameter`` for what is to be trained:
-    through ``lw.Unroll()``, as a part of the ``lw.System``, with which it is also saved. With rows for sweeps, there
-    are to be at least as many as ``iterations``.
+    edges]``; or :class:`Tied` numbers; or :class:`BelowOne`, which keeps them in range in training; or, but for memory,
+    ``{group: numbers}``: one, ``[factors]`` or one for each edge of that group, sweeps in front if they differ. Give a
+    ``torch.nn.Parameter`` for what is to be trained: through ``lw.Unroll()``, as a part of the ``lw.System``, with
+    which it is also saved. With rows for sweeps, there are to be at least as many as ``iterations``.
 
     With weights, nothing is claimed to be exact, a bound or a fixed point. They work with flooding and groups, on both
     engines; evidence slices the numbers of what is left out of the whole. Memory starts from the log beliefs under the
@@ -149,7 +178,7 @@ class MessageWeights(nn.Module):
         self._groups[name] = None
         if given is None:
             self.register_parameter(name, None)
-        elif isinstance(given, Tied):
+        elif isinstance(given, Tied | BelowOne):
             self.add_module(name, given)
         elif isinstance(given, Mapping):
             if name == "memory":
@@ -178,7 +207,7 @@ class MessageWeights(nn.Module):
         if groups is not None:
             yield from ((getattr(held, str(number)), group) for number, group in enumerate(groups))
         else:
-            yield (held() if isinstance(held, Tied) else held), None
+            yield (held() if isinstance(held, nn.Module) else held), None
 
     @property
     def sweeps(self) -> int | None:
@@ -195,8 +224,8 @@ class MessageWeights(nn.Module):
                     raise ValueError(f"{name} of MessageWeights must hold finite numbers")
                 if name != "messages" and now.numel() and not bool((now < 1).all()):
                     raise ValueError(
-                        f"{name} of MessageWeights must be below 1, got {float(now.max()):g}; keep it there in "
-                        "training by a smaller step or an initial value further away"
+                        f"{name} of MessageWeights must be below 1, got {float(now.max()):g}; lw.BelowOne(...) keeps "
+                        "it there in training"
                     )
 
     def at(self, problem: Problem) -> SweepWeights:

@@ -60,7 +60,7 @@ from loopwise.inference.gibbs import Gibbs
 from loopwise.inference.map_search import MapSearch
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.message_weights import MessageWeights, Tied
+from loopwise.inference.message_weights import BelowOne, MessageWeights, Tied
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
 from loopwise.inference.stop import AnyOf, Satisfied, Tolerance
@@ -143,6 +143,7 @@ _MODULES: dict[type, Options] = {
     SoftApproximateF: _attributes("threshold", "temperature", "positive"),
     FactorVote: _attributes("decoder", "groups"),
     MessageWeights: MessageWeights.options,
+    BelowOne: _attributes("values"),
     Tied: lambda tied: {"values": tied.values, "index": tied.index.cpu().numpy()},
     Trained: _attributes(),
     PerExample: _attributes(),
