@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from loopwise.inference.reference import Reference as Reference
     from loopwise.inference.schedules import Flooding as Flooding
     from loopwise.inference.schedules import Groups as Groups
+    from loopwise.inference.schedules import RandomSequential as RandomSequential
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
     from loopwise.inference.stop import AnyOf as AnyOf
@@ -167,7 +168,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
     "loopwise.inference.message_weights": ("BelowOne", "MessageWeights", "Tied"),
-    "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
+    "loopwise.inference.schedules": ("Flooding", "Groups", "RandomSequential", "Residual", "Sequential"),
     "loopwise.inference.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance"),
     "loopwise.inference.counting": (
         "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
@@ -223,8 +224,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Inference", "Problem", "Beliefs", "Status",
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
-    "BP", "TRW", "BelowOne", "MessageWeights", "Tied", "Flooding", "Groups", "Residual", "Sequential",
-    "AnyOf", "Satisfied", "Stop", "Tolerance",
+    "BP", "TRW", "BelowOne", "MessageWeights", "Tied",
+    "Flooding", "Groups", "RandomSequential", "Residual", "Sequential", "AnyOf", "Satisfied", "Stop", "Tolerance",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",

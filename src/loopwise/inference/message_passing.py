@@ -41,7 +41,7 @@ from loopwise.inference.counting import (
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
 from loopwise.inference.message_weights import MessageWeights, SweepWeights
-from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule
+from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Schedule
 from loopwise.inference.stop import Stop, Tolerance
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
@@ -144,8 +144,8 @@ class MessagePassing(Inference):
         object.__setattr__(self, "iterations", int(self.iterations))
         if not isinstance(self.schedule, Schedule):
             raise ValueError(
-                "schedule must be lw.Flooding(), lw.Sequential(), lw.Residual() or lw.Groups(...), got "
-                f"{self.schedule!r}"
+                "schedule must be lw.Flooding(), lw.Sequential(), lw.RandomSequential(), lw.Residual() or "
+                f"lw.Groups(...), got {self.schedule!r}"
             )
         if self.engine is not None and (isinstance(self.engine, type) or not hasattr(self.engine, "solve")):
             raise ValueError(
@@ -316,7 +316,8 @@ class MessagePassing(Inference):
             return None
         if isinstance(self.schedule, Groups):  # the first sweep of the first group may have been for nothing
             return max(graph.layout.depth, 1) + self.schedule.uniform_start
-        return max(graph.layout.depth, 1) if isinstance(self.schedule, Flooding) else 1
+        # In the worst of random orders a sweep is no better than a flood.
+        return max(graph.layout.depth, 1) if isinstance(self.schedule, (Flooding, RandomSequential)) else 1
 
     def _no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
         enough = self.enough(graph) if self.tolerance > 0 else None
@@ -453,7 +454,7 @@ def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
     step by step, as with weights of messages or rules to stop by; the reference engine for what has no steps."""
     from loopwise.inference.compiled import Compiled
 
-    plain = not (problem.graph.structured or isinstance(method.schedule, Groups))
+    plain = not (problem.graph.structured or isinstance(method.schedule, (Groups, RandomSequential)))
     if not isinstance(engine, Compiled) or (plain and method.weights is None and not method.watches):
         return engine
     from loopwise.inference.reference import Reference

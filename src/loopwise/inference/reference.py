@@ -25,7 +25,7 @@ from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
-from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential, stages
+from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Sequential, stages
 from loopwise.inference.stop import Watches
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
@@ -255,9 +255,13 @@ class Circuit:
             return new.new_zeros(new.shape[:-1]).detach()
         return self.reach * log_change(new, old).amax(-1)
 
-    def sweep(self, m: Tensor, first: bool = False) -> Tensor:
-        """A sweep of all groups together, or one after another."""
+    def sweep(self, m: Tensor, first: bool = False, number: int = 1) -> Tensor:
+        """A sweep of all groups together, or one after another; ``number``: that of the sweep, for random orders."""
         schedule = self.method.schedule
+        if isinstance(schedule, RandomSequential):
+            for edge in schedule.order(self.layout.edges, number):
+                m = torch.where(self.slot_edge == int(edge), self.flooding_sweep(m), m)
+            return m
         if not isinstance(schedule, Groups):
             return self.flooding_sweep(m)
         return self.grouped_sweep(m, first and schedule.uniform_start and self.problem.initial is None)
@@ -324,10 +328,10 @@ class Reference:
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
         circuit = Circuit(problem, method, numbers)
         m = circuit.initial() if problem.initial is None else problem.initial
-        if not isinstance(method.schedule, (Flooding, Sequential, Residual, Groups)):
+        if not isinstance(method.schedule, (Flooding, Sequential, RandomSequential, Residual, Groups)):
             raise ValueError(
                 f"the reference engine does not know the schedule {method.schedule!r}; "
-                "use Flooding, Sequential, Residual or Groups"
+                "use Flooding, Sequential, RandomSequential, Residual or Groups"
             )
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
@@ -404,7 +408,7 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
         if sequential:
             new_m, new_n = circuit.sequential_sweep(m, n)
         else:
-            new_m, new_n = circuit.sweep(m, first=sweep == 1), n
+            new_m, new_n = circuit.sweep(m, first=sweep == 1, number=sweep), n
         moved = circuit.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)

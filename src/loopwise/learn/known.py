@@ -62,7 +62,7 @@ from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.message_weights import BelowOne, MessageWeights, Tied
 from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
+from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
 from loopwise.inference.stop import AnyOf, Satisfied, Tolerance
 from loopwise.loss import metric
 from loopwise.loss.reduction import Each, Mean, Pooled, Sum
@@ -119,7 +119,7 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 
 _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
-    Flooding, Sequential, Residual, Groups,
+    Flooding, Sequential, RandomSequential, Residual, Groups,
     AnyOf, Satisfied, Tolerance,
     Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
     Reference, Compiled,
