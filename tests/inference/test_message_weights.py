@@ -101,6 +101,11 @@ def test_engines_agree(case: str, batch: tuple[int, ...]) -> None:
     compare(lw.BP(T, 0, weights=given, **options), batch)  # type: ignore[arg-type]
 
 
+def test_damping_alone_takes_the_same_path() -> None:
+    """Also under a loss of the messages themselves, which sees how they are normalised."""
+    compare(lw.BP(T, 0, damping=0.3, schedule=GROUPS), (2,))
+
+
 def test_trw_and_evidence() -> None:
     """What evidence leaves of the graph has the numbers that its edges and variables have in the whole."""
     graph, _ = model()

@@ -293,8 +293,8 @@ class MessagePassing(Inference):
             return None
         found = self.weights.at(problem)
         if found.damping is None and (isinstance(self.damping, Tensor) or self.damping != 0):
-            one = torch.as_tensor(self.damping).to(problem.like)
-            found = found._replace(damping=one.expand(1, problem.graph.layout.edges))
+            kept = self.damping.to(problem.like) if isinstance(self.damping, Tensor) else self.damping
+            found = found._replace(damping=kept * problem.like.new_ones(1, problem.graph.layout.edges))
         return found
 
     def threshold(self, dtype: torch.dtype) -> float:

@@ -420,9 +420,8 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
             expected > NEAR * threshold, left, torch.where(moved <= threshold, change, change.maximum(moved))
         )
         residual = torch.where(running, left, residual)
-        if (
-            method.tolerance > 0 or watches or sweep > method.iterations - 2
-        ):  # the kernels look at no earlier changes, either
+        # Kernels look at no earlier changes, either.
+        if method.tolerance > 0 or watches or sweep > method.iterations - 2:
             shrinks = (change > 0) & (change < previous) & (previous < torch.inf)
             expected = torch.where(shrinks, change * change / previous, change)
             previous = change

@@ -149,9 +149,8 @@ class Given(NamedTuple):
     """What a run is given: tensors, or adjoints of them. One row where all examples share something."""
 
     exponents: Tensor  # [edges]
-    damping: Tensor  # [], 0 where weights of messages have their own
-    powers: Tensor  # [1 or sweeps, edges], these weights; no rows without them
-    shares: Tensor  # [1 or sweeps, edges], what messages keep of the old ones
+    powers: Tensor  # [1 or sweeps, edges], weights of messages; no rows where there are neither these nor damping
+    shares: Tensor  # [1 or sweeps, edges], what messages keep of the old ones, by damping
     memory: Tensor  # [1 or sweeps, variables], no rows without it
     initial: Tensor  # [examples, slots]
     unary: Tensor  # [1 or examples, states]
@@ -161,8 +160,8 @@ class Given(NamedTuple):
 
 def _unflattened(tensors: tuple[Tensor, ...]) -> Given:
     """Fields one after another, tables last."""
-    exponents, damping, powers, shares, memory, initial, unary, own = tensors[:8]
-    return Given(exponents, damping, powers, shares, memory, initial, unary, own, tensors[8:])
+    exponents, powers, shares, memory, initial, unary, own = tensors[:7]
+    return Given(exponents, powers, shares, memory, initial, unary, own, tensors[7:])
 
 
 class Stretch(NamedTuple):
@@ -201,7 +200,6 @@ class Run:
         self.parameters = parameters or self.weighted
         exponents = _array(given.exponents)
         self.exponents = exponents[:0] if plain else exponents
-        self.damping = float(given.damping.detach())
         self.unary, self.own, self.start = _array(given.unary), _array(given.own), _array(given.initial)
         self.bias = self.unary
         if self.remembers:
@@ -249,17 +247,14 @@ class Run:
     def sweep(self, rows: Integers, m: Floats, n: Floats, turn: int, stretch: Stretch | None) -> None:
         """All stages once, in sweep ``turn``; ``n`` holds what the first of them sees, and gets what the others see."""
         from loopwise.kernels.message_weights import weigh
-        from loopwise.kernels.sweeps import damp
 
         kept, states, fresh = [], [], []
         for number, stage in enumerate(self.program.stages):
             if number:
                 self.variables(rows, m, n, number)
-            old = m.copy() if self.damping or self.weighted or (stretch is not None and self.parameters) else m
+            old = m.copy() if self.weighted or (stretch is not None and self.parameters) else m
             states.append(old)
             kept.append(self._stage(rows, stage, m, n))
-            if self.damping:
-                damp(rows, self.program.edges, stage.ranges, old, self.damping, m)
             if self.weighted:
                 fresh += [m.copy()] if stretch is not None else []
                 powers, shares = _row(self.powers, turn), _row(self.shares, turn)
@@ -398,7 +393,6 @@ class Adjoints(NamedTuple):
     """Adjoints of what a run was given, in the shapes of its arrays."""
 
     exponents: Floats
-    damping: Floats
     powers: Floats
     shares: Floats
     memory: Floats
@@ -415,7 +409,6 @@ def _pull_back(
     program, sweeps = run.program, record.sweeps
     found = Adjoints(
         np.zeros(program.layout.edges),
-        np.zeros(()),
         np.zeros(run.powers.shape),
         np.zeros(run.shares.shape),
         np.zeros(run.memory.shape),
@@ -451,8 +444,7 @@ class _Undo:
 
     def __init__(self, run: Run, found: Adjoints, of_bias: Floats | None) -> None:
         self.run, self.found, self.m = run, found, found.initial
-        apart = bool(run.damping) or run.weighted  # whether adjoints of new messages are others than those of all
-        self.n, self.new, self.apart = np.zeros(self.m.shape), np.empty(self.m.shape) if apart else self.m, apart
+        self.n, self.new = np.zeros(self.m.shape), np.empty(self.m.shape) if run.weighted else self.m
         self.bias = found.unary
         if run.remembers:
             self.bias = np.zeros(run.bias.shape) if of_bias is None else of_bias.copy()
@@ -465,8 +457,6 @@ class _Undo:
             stage = run.program.stages[number]
             if run.weighted:
                 self._weights(rows, stage, sweep, given[number], stretch.fresh[place][number])
-            elif run.parameters:
-                self._damping(rows, stage, given[number], given[number + 1])
             self._stage(rows, stage, n, kept[number])
             unheard = sweep == 1 and number == 0 and not run.heard
             seeds = np.zeros(run.sums.shape) if number or of_logs is None else of_logs.copy()
@@ -505,20 +495,10 @@ class _Undo:
         if run.parameters:
             exponents_back(rows, run.program.edges, m, seeds, self.found.exponents)
 
-    def _damping(self, rows: Integers, stage: Stage, before: Floats, after: Floats) -> None:
-        """A damped message is the mean of the new and the old one, up to a constant: the new one follows from both."""
-        for slots in stage.slots:
-            old, new, back = before[rows, slots], after[rows, slots], self.m[rows, slots]
-            both = (old > -np.inf) & (new > -np.inf)
-            gap = np.where(both, np.where(both, old, 0.0) - np.where(both, new, 0.0), 0.0)
-            self.found.damping[...] += (back * gap).sum() / (1.0 - self.run.damping)
-
     def _stage(self, rows: Integers, stage: Stage, n: Floats, kept: list[Any]) -> None:
-        from loopwise.kernels.sweeps import damp_back, exponentials, tables_back
+        from loopwise.kernels.sweeps import exponentials, tables_back
 
         run, program = self.run, self.run.program
-        if run.damping:
-            damp_back(rows, program.edges, stage.ranges, run.damping, self.m, self.new)
         for slots in stage.slots:
             self.n[rows, slots] = 0.0
         for number in stage.tables:
@@ -528,7 +508,7 @@ class _Undo:
             )
         for (kind, _), mine in zip(stage.kinds, kept, strict=True):
             kind.pull_back(rows, n, run.own, mine, self.new, self.n, self.found.own)
-        if not self.apart:
+        if not run.weighted:
             for slots in stage.slots:
                 self.m[rows, slots] = 0.0
 
@@ -607,13 +587,13 @@ class _Session:
         numbers = torch.cat([each.expand(rows, -1) for each in own], 1) if own else circuit.unary.new_zeros(1, 0)
         damping, none = self.method.damping, circuit.unary.new_zeros(0, 0)
         powers, shares, memory = circuit.weights or (None, None, None)
+        one = circuit.unary.new_ones(1, circuit.layout.edges)
+        if circuit.weights is None and (isinstance(damping, Tensor) or damping != 0):
+            shares = one * (damping.to(one) if isinstance(damping, Tensor) else damping)
         if powers is not None or shares is not None:
-            one = circuit.unary.new_ones(1, circuit.layout.edges)
             powers, shares = one if powers is None else powers, 0.0 * one if shares is None else shares
-            damping = 0.0
         return Given(
             self.exponents,
-            damping if isinstance(damping, Tensor) else circuit.unary.new_tensor(damping),
             none if powers is None else powers,
             none if shares is None else shares,
             none if memory is None else memory,
@@ -635,8 +615,8 @@ class _Session:
         circuit = copy.copy(self.circuit)
         circuit.unary, circuit.exponent = given.unary, given.exponents[circuit.slot_edge]
         circuit.own_unary = given.unary
-        if circuit.weights is not None:
-            held = (given.powers, given.shares, given.memory)
+        held = (given.powers, given.shares, given.memory)
+        if any(len(each) for each in held):
             circuit.weights = SweepWeights(*(each if len(each) else None for each in held))
         groups = circuit.layout.message_groups
         circuit.tables = [
@@ -675,7 +655,7 @@ class _Sweeps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         session, given = call.session, _unflattened(tensors)
-        trained = given.exponents.requires_grad or given.damping.requires_grad
+        trained = given.exponents.requires_grad
         run = Run(session.program, given, session.examples, session.circuit.plain, call.heard, trained)
         like = session.problem.like
         watches = Watches(call.method.stop, session.problem, call.method.iterations)
