@@ -90,11 +90,19 @@ if TYPE_CHECKING:
     from loopwise.inference.mean_field import MeanField as MeanField
     from loopwise.inference.message_passing import BP as BP
     from loopwise.inference.message_passing import TRW as TRW
+    from loopwise.inference.message_weights import BelowOne as BelowOne
+    from loopwise.inference.message_weights import MessageWeights as MessageWeights
+    from loopwise.inference.message_weights import Tied as Tied
     from loopwise.inference.reference import Reference as Reference
     from loopwise.inference.schedules import Flooding as Flooding
     from loopwise.inference.schedules import Groups as Groups
+    from loopwise.inference.schedules import RandomSequential as RandomSequential
     from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.inference.stop import AnyOf as AnyOf
+    from loopwise.inference.stop import Satisfied as Satisfied
+    from loopwise.inference.stop import Stop as Stop
+    from loopwise.inference.stop import Tolerance as Tolerance
     from loopwise.learn import Examples as Examples
     from loopwise.learn import History as History
     from loopwise.learn import Stage as Stage
@@ -163,7 +171,9 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "loopwise.inference.beliefs": ("Beliefs", "Status"),
     "loopwise.inference.message_passing": ("BP", "TRW"),
-    "loopwise.inference.schedules": ("Flooding", "Groups", "Residual", "Sequential"),
+    "loopwise.inference.message_weights": ("BelowOne", "MessageWeights", "Tied"),
+    "loopwise.inference.schedules": ("Flooding", "Groups", "RandomSequential", "Residual", "Sequential"),
+    "loopwise.inference.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance"),
     "loopwise.inference.counting": (
         "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
         "check_concavity", "concave_scaling",
@@ -218,7 +228,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Inference", "Problem", "Beliefs", "Status",
     "BudgetWarning", "ChangedError", "ConstraintWarning", "ConvergenceWarning", "DataWarning", "GradientError",
     "GradientWarning", "ImpossibleError", "LoopwiseWarning",
-    "BP", "TRW", "Flooding", "Groups", "Residual", "Sequential",
+    "BP", "TRW", "BelowOne", "MessageWeights", "Tied",
+    "Flooding", "Groups", "RandomSequential", "Residual", "Sequential", "AnyOf", "Satisfied", "Stop", "Tolerance",
     "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled",
     "MeanField", "Gibbs", "gibbs_sample", "Exact", "TooLargeError", "MapSearch", "Maximum", "Auto",

@@ -66,6 +66,11 @@ INFERENCES: list[lw.Inference] = [
     lw.Exact(memory_limit=float("inf")),
     lw.Gibbs(samples=400, burn_in=50, chains=8, seed=2**40),
     lw.Auto(otherwise=lw.BP(schedule=lw.Sequential(), damping=0.3)),
+    lw.BP(iterations=3, schedule=lw.RandomSequential(3), stop=lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-3))),
+    lw.BP(iterations=2, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d")), weights=lw.MessageWeights(
+        GRAPH, messages={"ring": parameter(0.9)}, damping=lw.BelowOne(parameter(0.1)),
+        memory=lw.Tied(torch.nn.Parameter(torch.tensor([0.1, -0.2])), np.arange(GRAPH.variables) % 2),
+    )),
 ]  # fmt: skip
 
 DECODERS: list[decode.Decoder] = [

@@ -41,7 +41,7 @@ from loopwise.budget.pruning import keep, kept_factors, on_graph, prune
 from loopwise.budget.saving import load, save
 from loopwise.budget.selection import Selected, Selection
 from loopwise.budget.smoothing import Doubling, Falling, Independent, Shared, Threshold
-from loopwise.budget.stopping import Stopping
+from loopwise.budget.stopping import StopByPolicy, Stopping
 from loopwise.budget.strength import Centred, Interaction, Raw, Strength
 from loopwise.budget.training import fit, standardise_policy
 
@@ -90,6 +90,7 @@ __all__ = [
     "Smoothing",
     "SpeedAugmented",
     "Step",
+    "StopByPolicy",
     "Stopping",
     "Strength",
     "SweepShare",

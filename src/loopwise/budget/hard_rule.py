@@ -56,7 +56,7 @@ def run_until_stopped(problem: Problem, method: MessagePassing, policy: Policy, 
         return None
     with torch.no_grad():
         numbers = method.counting_numbers(problem.graph)
-        none = replace(method, iterations=0, tolerance=0.0, trace=False)
+        none = replace(method, iterations=0, tolerance=0.0, stop=None, trace=False)
         start = engine.solve(problem, none, numbers)
         if not isinstance(start, CompiledSolution):
             return None

@@ -271,7 +271,7 @@ class FixedSweeps(Method):
 
     def systems(self, task: Task) -> Iterator[Made]:
         for count in self.counts:
-            method = replace(task.method, iterations=count, tolerance=0.0)
+            method = replace(task.method, iterations=count, tolerance=0.0, stop=None)
             yield count, task.refit(own_weights(task.dense, method), self.refit)
 
 

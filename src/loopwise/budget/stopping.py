@@ -20,10 +20,11 @@ from loopwise.budget.hard_rule import Stopped, run_until_stopped
 from loopwise.budget.policy import Policy
 from loopwise.budget.smoothing import first_stop
 from loopwise.graph.evidence import FREE, Evidence, EvidenceLike, Role, clamped_values
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status, check_unchanged, noted
 from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.stop import Stop, Watch
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Stopping(Inference):
     @property
     def traced(self) -> MessagePassing:
         """All sweeps, with their beliefs."""
-        return replace(self.inference, tolerance=0.0, trace=True)
+        return replace(self.inference, tolerance=0.0, stop=None, trace=True)
 
     def __call__(
         self, graph: FactorGraph, potentials: object, evidence: EvidenceLike = None, *, initial: Tensor | None = None
@@ -92,6 +93,55 @@ class Stopping(Inference):
         status = replace(beliefs.status, sweeps=torch.full(beliefs.trace[1:].shape[:-1], self.limit))
         states = Beliefs(graph, beliefs.trace[1:], _no_factors, _no_log_partition, status)
         return EverySweep(states, call.scores, call.features)
+
+
+@dataclass(frozen=True, eq=False)
+class StopByPolicy(Stop):
+    r"""The same rule for ``stop=`` of message passing: :math:`w\cdot\phi_t>0`, beside others in ``lw.AnyOf``.
+
+    Features look at all variables that evidence leaves. Beliefs, messages and gradients are those of the sweeps that
+    were made, on any schedule with sweeps and with structured factors; the policy itself is trained in
+    :class:`Stopping`, whose runs on tables are faster.
+
+    >>> import loopwise as lw
+    >>> graph = lw.grid(3, 3)
+    >>> policy = lw.budget.Policy([lw.budget.Bias(), lw.budget.SweepShare()])
+    >>> _ = policy.weights.data.copy_(torch.tensor([-1.0, 2.5]))  # stop after 40 % of the sweeps
+    >>> method = lw.BP(iterations=10, stop=lw.budget.StopByPolicy(policy))
+    >>> status = method(graph, lw.TablePotentials.random(graph, seed=0)).status
+    >>> int(status.sweeps), status.stop_rules[status.stopped]
+    (5, 'StopByPolicy')
+    """
+
+    policy: Policy
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, Policy):
+            raise ValueError(f"the policy must be a lw.budget.Policy, not {type(self.policy).__name__}")
+
+    def watch(self, problem: Problem, limit: int) -> Watch | None:
+        return _PolicyWatch(problem.graph, self.policy, limit)
+
+
+class _PolicyWatch(Watch):
+    """Remembers the beliefs of the sweep before, and how far they had moved."""
+
+    def __init__(self, graph: FactorGraph, policy: Policy, limit: int) -> None:
+        self.graph, self.policy, self.limit = graph, policy, limit
+        self.watched = torch.ones(graph.variables, dtype=torch.bool)
+
+    def begin(self, states: Tensor) -> None:
+        self.states = states.clone()
+        self.change = states.new_zeros(len(states))
+
+    def fires(self, sweep: int, rows: Integers, states: Tensor) -> Tensor:
+        which = torch.from_numpy(rows).to(states.device)
+        last = None if sweep == 1 else self.change[which]
+        trace = torch.stack([self.states[which], states])
+        course = Course(self.graph, trace, self.watched.to(states.device), self.limit, sweep, last)
+        fired: Tensor = self.policy(course)[0] > 0
+        self.states[which], self.change[which] = states, course.largest[0]
+        return fired
 
 
 class _Call(Inference):
@@ -172,7 +222,7 @@ def _read_again(problem: Problem, method: MessagePassing, sweeps: Tensor, read: 
     """
     whole: Tensor | None = None
     for count in torch.unique(sweeps).tolist():
-        found = read(replace(method, iterations=int(count), tolerance=0.0).run(problem))
+        found = read(replace(method, iterations=int(count), tolerance=0.0, stop=None).run(problem))
         mine = (sweeps == count)[(..., *[None] * (found.ndim - sweeps.ndim))]
         whole = found if whole is None else torch.where(mine, found, whole)
     assert whole is not None

@@ -12,6 +12,7 @@ variables of structured factors, which keep their whole scope: only tables lose 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -43,6 +44,20 @@ class Conditioning:
     free: Integers  # variables kept: variable v of the small graph is free[v] of the source
     pieces: tuple[Piece, ...]
     point_masses: dict[str, Integers]  # group of the small graph: the source variables it clamps
+
+    @cached_property
+    def edges(self) -> Integers:
+        """The edge of the source that each edge of the small graph was, ``[edges]``."""
+        layout = self.source.layout
+        starts = {member.group.name: (member.edge_start, member.group.arity) for member in layout.message_groups}
+        found = [np.zeros(0, dtype=np.int64)]
+        for piece in self.pieces:
+            if len(piece.free_axes) >= 2:
+                start, arity = starts[piece.source]
+                found.append((start + piece.rows[:, None] * arity + np.array(piece.free_axes)).reshape(-1))
+        if layout.structured:
+            found.append(np.arange(layout.structured[0].edge_start, layout.edges))
+        return np.concatenate(found)
 
     @staticmethod
     def of(graph: FactorGraph, always: np.ndarray, sometimes: np.ndarray) -> Conditioning:

@@ -50,6 +50,7 @@ class Problem:
     folded: Tensor | None = None  # unary log-potentials [*b, states] that replace those of the tables of arity 1
     structured: Mapping[str, Own] = field(default_factory=dict)  # potentials of structured factors, where they have any
     extents: dict[str, Extent] = field(default_factory=dict)  # of the tables, as far as they are known
+    conditioning: Conditioning | None = None  # how evidence made the graph of a larger one
 
     def unary(self) -> Tensor:
         """Folded unary log-potentials ``[*b, states]``."""
@@ -164,7 +165,8 @@ class Inference(ABC):
     ) -> Beliefs:
         plan = _conditioning(graph, values)
         clamped = torch.tensor(values, device=like.device)
-        problem = Problem(plan.graph, slice_tables(plan, tables, clamped, like), batch, like, structured=own)
+        sliced = slice_tables(plan, tables, clamped, like)
+        problem = Problem(plan.graph, sliced, batch, like, structured=own, conditioning=plan)
         _check_possible(problem, plan)
         inner = self.run(_started(problem, initial))
         return Beliefs(

@@ -34,6 +34,8 @@ class Status:
     of a belief in the last sweep; where beliefs rest but normalised log messages do not, what these can move one by (a
     quarter of their change in nats); with the residual schedule, the largest such change still pending; 0 where no
     message can change any more.
+    ``stopped`` says which of the rules ``stop_rules`` ended each example, where the method has such rules; being ended
+    by one says nothing of convergence.
     ``maximum`` (at temperature 0) has the score of the configuration found, an upper bound and the gap, each computed
     when first asked for; printing the status shows what has been.
     """
@@ -48,12 +50,16 @@ class Status:
     domain: str = "probability"  # or "log", or "probability and log" where some examples needed it
     notes: tuple[str, ...] = field(default=())
     maximum: Maximum | None = None
+    stopped: Tensor | None = None  # int64 [*batch], places in stop_rules; -1 where sweeps ran to their limit
+    stop_rules: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.exact:
             head = "exact"
-        else:
+        elif self.converged or not self._ended():
             head = "approximate, " + ("converged" if self.converged else "NOT CONVERGED")
+        else:
+            head = f"approximate, {self._ended()}"
         parts = [f"{self.method}: {head}"]
         if self.sweeps.numel() and int(self.sweeps.max()) > 0:
             low, high = int(self.sweeps.min()), int(self.sweeps.max())
@@ -66,6 +72,19 @@ class Status:
         if self.maximum is not None and self.maximum.known:
             parts.append(str(self.maximum))
         return ", ".join([*parts, *self.notes])
+
+    def _ended(self) -> str:
+        """Which rules ended the run, if others than a tolerance did."""
+        if self.stopped is None or not self.stopped.numel():
+            return ""
+        counts = {name: int((self.stopped == place).sum()) for place, name in enumerate(self.stop_rules)}
+        if not any(count for name, count in counts.items() if name != "Tolerance"):
+            return ""
+        counts["the limit of sweeps"] = int((self.stopped < 0).sum())
+        fired = [(name, count) for name, count in counts.items() if count]
+        if len(fired) == 1:
+            return f"stopped by {fired[0][0]}"
+        return "stopped by " + " and ".join(f"{name} ({count} of {self.stopped.numel()})" for name, count in fired)
 
 
 class Beliefs:

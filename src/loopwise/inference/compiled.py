@@ -54,8 +54,12 @@ class Compiled:
             )
         if problem.graph.structured:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
+        if method.weights is not None or method.watches:
+            from loopwise.inference.stepwise import Stepwise
+
+            return Stepwise().solve(problem, method, numbers)
         given = _scaled(problem, method, numbers)
-        damping = float(method.damping)
+        damping = float(method.damping.detach() if isinstance(method.damping, Tensor) else method.damping)
         options = Options(
             method.schedule,
             int(method.iterations),
@@ -92,6 +96,7 @@ class CompiledSolution:
     problem: Problem
     session: Session
     given: Scaled
+    stopped = None  # by no other rule than the tolerance
     results: Results | None = None  # connected to the potentials, if a gradient is wanted
 
     def __post_init__(self) -> None:

@@ -163,7 +163,8 @@ def _locked(objective: LossOfBeliefs, beliefs: Beliefs, tables: Tables) -> Infer
     count = int(sweeps.max())
     if count == 0 or bool((sweeps != count).any()):
         return objective.inference
-    fixed: Inference = replace(method, iterations=count, tolerance=0.0)
+    unstopped = {"stop": None} if _settable(method, "stop") else {}
+    fixed: Inference = replace(method, iterations=count, tolerance=0.0, **unstopped)
     again = fixed(objective.graph, tables, objective.evidence)
     same = torch.allclose(again.states, beliefs.states, rtol=0.0, atol=SAME)
     return fixed if same else objective.inference

@@ -41,7 +41,9 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
-from loopwise.inference.schedules import Flooding, Groups, Residual, Schedule, check_groups
+from loopwise.inference.message_weights import MessageWeights, SweepWeights
+from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Schedule, check_groups
+from loopwise.inference.stop import Stop, Tolerance
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
@@ -50,6 +52,7 @@ ARRIVED = {torch.float64: 1e-6, torch.float32: 2e-5}
 MANY_ZEROS = 0.05  # share of hard zeros from which an approximate answer gets a note
 
 UPPER_BOUND = "log-partition is an upper bound"
+WEIGHTED = "messages are weighted: nothing is claimed of a fixed point"
 ESTIMATE = "log-partition is an estimate, since no fixed point was reached"
 
 
@@ -61,6 +64,10 @@ class Solution(Protocol):
     residual: Tensor  # [*batch]
     sent: int  # messages in all
     domain: str
+
+    @property
+    def stopped(self) -> Tensor | None:
+        """The rule of ``stop`` that ended each example, int64 ``[*batch]``, -1 for none but a tolerance."""
 
     @property
     def trace(self) -> Tensor | None:
@@ -106,6 +113,9 @@ class MessagePassing(Inference):
     computed. trace: keep the variable beliefs of every sweep (``Beliefs.trace``), so that a loss may look at them.
     judge_messages: False stops when beliefs rest, whatever messages do: cheaper where couplings are strong and only
     marginals are wanted (so published for losses of marginals); nothing is then claimed of the fixed point.
+    weights: numbers of message passing itself, to be trained (:class:`~loopwise.MessageWeights`).
+    stop: other rules than ``tolerance`` by which an example ends, which this replaces: ``lw.Satisfied()``, or
+    ``lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-6))``; the status says which one did.
     """
 
     takes_messages: ClassVar[bool] = True
@@ -121,16 +131,22 @@ class MessagePassing(Inference):
     gradient: Gradient = field(default_factory=Unroll)
     trace: bool = False
     judge_messages: bool = True
+    weights: MessageWeights | None = None
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
+        if self.stop is not None:
+            if not isinstance(self.stop, Stop):
+                raise ValueError(f"stop must be a rule such as lw.Satisfied() or lw.Tolerance(1e-6), got {self.stop!r}")
+            object.__setattr__(self, "tolerance", self.stop.tolerance)
         check_gradient_of(self, self.gradient, self.gradients)
         if not _is_whole(self.iterations) or self.iterations < 0:
             raise ValueError(f"iterations must be a whole number and must not be negative, got {self.iterations!r}")
         object.__setattr__(self, "iterations", int(self.iterations))
         if not isinstance(self.schedule, Schedule):
             raise ValueError(
-                "schedule must be lw.Flooding(), lw.Sequential(), lw.Residual() or lw.Groups(...), got "
-                f"{self.schedule!r}"
+                "schedule must be lw.Flooding(), lw.Sequential(), lw.RandomSequential(), lw.Residual() or "
+                f"lw.Groups(...), got {self.schedule!r}"
             )
         if self.engine is not None and (isinstance(self.engine, type) or not hasattr(self.engine, "solve")):
             raise ValueError(
@@ -143,7 +159,50 @@ class MessagePassing(Inference):
             raise ValueError("the residual schedule has no sweeps to trace; use Flooding or Sequential")
         if not isinstance(self.tolerance, Real) or not self.tolerance >= 0:
             raise ValueError(f"tolerance must be a number and must not be negative, got {self.tolerance!r}")
+        if self.watches and isinstance(self.schedule, Residual):
+            raise ValueError("the residual schedule has no sweeps after which a rule could look; stop by a tolerance")
+        if self.watches and isinstance(self.gradient, MarginalGradient):
+            raise ValueError(
+                f"{type(self.gradient).__name__} needs runs to a fixed point, which a rule such as lw.Satisfied() does "
+                "not see to; use lw.Unroll(), or stop by a tolerance"
+            )
+        self._check_weights()
         self._check_trainable()
+
+    @property
+    def rules(self) -> tuple[Stop, ...]:
+        """What can end an example before ``iterations`` sweeps."""
+        if self.stop is not None:
+            return self.stop.each
+        return (Tolerance(self.tolerance),) if self.tolerance > 0 else ()
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is a rule among them that is no tolerance."""
+        return self.stop is not None and not all(isinstance(rule, Tolerance) for rule in self.stop.each)
+
+    def _check_weights(self) -> None:
+        weights = self.weights
+        if weights is None:
+            return
+        if not isinstance(weights, MessageWeights):
+            raise ValueError(f"weights must be lw.MessageWeights(...), got {weights!r}")
+        if not isinstance(self.schedule, (Flooding, Groups)):
+            raise ValueError(
+                f"MessageWeights have no {type(self.schedule).__name__} schedule; use lw.Flooding() or lw.Groups(...)"
+            )
+        if not isinstance(self.gradient, Unroll):
+            raise ValueError(
+                "MessageWeights are differentiated sweep by sweep, through lw.Unroll(), not "
+                f"{type(self.gradient).__name__}"
+            )
+        if weights.damping is not None and (isinstance(self.damping, Tensor) or self.damping != 0):
+            raise ValueError("damping is given twice, as an option and in MessageWeights; leave one of them out")
+        if weights.sweeps is not None and weights.sweeps < self.iterations:
+            raise ValueError(
+                f"MessageWeights have numbers for {weights.sweeps} sweeps, fewer than iterations={self.iterations}; "
+                "give a row for each sweep"
+            )
 
     def _check_trainable(self) -> None:
         """Checked again at every call: training may have moved them."""
@@ -184,7 +243,7 @@ class MessagePassing(Inference):
         solution = engine.solve(problem, self._no_longer_than_needed(problem.graph), numbers)
         status = self._status(problem, solution, engine)
         if self.tolerance > 0 and not status.converged:
-            _warn(status, self.tolerance, self._unclaimed())
+            _warn(status, self._without_rule(status), self.tolerance, self._unclaimed())
         if self.temperature == 0:
             maximum = finished(problem, solution)
             return Beliefs(
@@ -221,6 +280,7 @@ class MessagePassing(Inference):
         )
         own = [("the temperature", self.temperature), ("the damping", self.damping)]
         own += [("a counting number", value) for value in numbers.trained or ()]
+        own += [("a message weight", value) for value in self.weights.parameters()] if self.weights else []
         beliefs.remember("{} was", [(name, value) for name, value in own if isinstance(value, Tensor)])
         return beliefs
 
@@ -230,7 +290,18 @@ class MessagePassing(Inference):
             return False
         own = [value for value in (self.damping, self.temperature) if isinstance(value, Tensor)]
         own += numbers.trained or ()
+        own += self.weights.parameters() if self.weights is not None else ()
         return problem.differentiable or any(value.requires_grad for value in own)
+
+    def sweep_weights(self, problem: Problem) -> SweepWeights | None:
+        """The numbers of ``weights`` for the edges and variables of ``problem``, damping as an option among them."""
+        if self.weights is None:
+            return None
+        found = self.weights.at(problem)
+        if found.damping is None and (isinstance(self.damping, Tensor) or self.damping != 0):
+            kept = self.damping.to(problem.like) if isinstance(self.damping, Tensor) else self.damping
+            found = found._replace(damping=kept * problem.like.new_ones(1, problem.graph.layout.edges))
+        return found
 
     def threshold(self, dtype: torch.dtype) -> float:
         """The residual that counts as converged: the tolerance; without one, rounding."""
@@ -245,11 +316,14 @@ class MessagePassing(Inference):
         those it depends on. None where there is no such number."""
         if isinstance(self.damping, Tensor) or self.damping > 0 or isinstance(self.schedule, Residual):
             return None
+        if self.weights is not None:
+            return None
         if not self._exact_on(graph):
             return None
         if isinstance(self.schedule, Groups):  # the first sweep of the first group may have been for nothing
             return max(graph.layout.depth, 1) + self.schedule.uniform_start
-        return max(graph.layout.depth, 1) if isinstance(self.schedule, Flooding) else 1
+        # In the worst of random orders a sweep is no better than a flood.
+        return max(graph.layout.depth, 1) if isinstance(self.schedule, (Flooding, RandomSequential)) else 1
 
     def _no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
         enough = self.enough(graph) if self.tolerance > 0 else None
@@ -261,6 +335,7 @@ class MessagePassing(Inference):
         converged = settled or self.has_converged(solution.residual)
         arrived = converged and self._has_arrived(solution)
         exact = settled or self._is_exact(problem.graph, solution, arrived)
+        stopped = self._stopped(solution)
         return Status(
             method=type(self).__name__,
             exact=exact,
@@ -273,13 +348,34 @@ class MessagePassing(Inference):
             notes=(
                 *self._notes(problem.graph, arrived),
                 *(() if self.judge_messages or exact else ("judged by beliefs alone",)),
+                *(() if self.weights is None or exact else (WEIGHTED,)),
                 *_structured_notes(problem.graph),
                 *(() if exact else _hard_zero_notes(problem)),
             ),
+            stopped=stopped,
+            stop_rules=tuple(rule.name for rule in self.rules),
         )
+
+    def _stopped(self, solution: Solution) -> Tensor:
+        """The first of the rules that ended each example in its last sweep, -1 where the limit did."""
+        found = torch.full_like(solution.sweeps, -1)
+        for place in range(len(self.rules) - 1, -1, -1):
+            rule = self.rules[place]
+            if isinstance(rule, Tolerance):
+                found = torch.where(solution.residual < rule.value, place, found)
+            elif solution.stopped is not None:
+                found = torch.where(solution.stopped.to(found.device) == place, place, found)
+        return found
+
+    def _without_rule(self, status: Status) -> Tensor:
+        """The residuals of examples that no rule ended, as a run that found what it was to find is no failure."""
+        assert status.stopped is not None
+        return status.residual[status.stopped < 0] if self.watches else status.residual
 
     def _has_arrived(self, solution: Solution) -> bool:
         """Whether a run that converged is at a fixed point: a generous tolerance may stop short of one."""
+        if self.weights is not None:
+            return False  # at rest, perhaps, but at a fixed point of no model
         near = ARRIVED.get(solution.states.dtype, 2e-5)
         if isinstance(self.schedule, Residual):
             return bool((solution.residual <= near).all())
@@ -348,7 +444,7 @@ class TRW(MessagePassing):
         return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
 
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
-        if self.temperature == 0 or not self._bounds_from_above():
+        if self.temperature == 0 or self.weights is not None or not self._bounds_from_above():
             return ()
         return (UPPER_BOUND if arrived else ESTIMATE,)
 
@@ -361,10 +457,11 @@ class TRW(MessagePassing):
 
 def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
     """Where the compiled engine was chosen and not all factors are tables, or they send group by group: sweeps taken
-    step by step; the reference engine for what has no steps."""
+    step by step, as with weights of messages or rules to stop by; the reference engine for what has no steps."""
     from loopwise.inference.compiled import Compiled
 
-    if not isinstance(engine, Compiled) or not (problem.graph.structured or isinstance(method.schedule, Groups)):
+    plain = not (problem.graph.structured or isinstance(method.schedule, (Groups, RandomSequential)))
+    if not isinstance(engine, Compiled) or (plain and method.weights is None and not method.watches):
         return engine
     from loopwise.inference.reference import Reference
     from loopwise.inference.stepwise import Stepwise
@@ -491,8 +588,11 @@ def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:
     return solution.states[..., index]
 
 
-def _warn(status: Status, tolerance: float, unclaimed: str) -> None:
-    worst = float(status.residual.max())
+def _warn(status: Status, residual: Tensor, tolerance: float, unclaimed: str) -> None:
+    """``residual``: of the examples to warn of."""
+    if residual.numel() == 0:
+        return
+    worst = float(residual.max())
     warnings.warn(
         f"{status.method} did not converge: after {int(status.sweeps.max())} sweeps messages still change beliefs, or "
         f"could, by {worst:.2g} (tolerance {tolerance:.2g}){unclaimed}; more iterations, damping or another schedule "

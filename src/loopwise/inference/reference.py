@@ -6,6 +6,7 @@ engine. Sequential and residual schedules loop in Python and are meant for small
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,8 +23,10 @@ from loopwise.inference.bethe import expectation
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
-from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential, stages
+from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Sequential, stages
+from loopwise.inference.stop import Watches
 from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
 
@@ -46,15 +49,18 @@ class Circuit:
 
         self.state_variable = on_device(layout.state_variable)
         self.numbers = numbers
-        ones = numbers.trained is None and bool((numbers.factor == 1).all() and (numbers.total == 1).all())
+        ones = numbers.plain
         self.plain = ones or (not self.exponents.requires_grad and bool((self.exponents == 1).all()))
         # How far a belief can move when a log message moves by one nat: a quarter, if it is at 1/2, and in the end more
         # if that was a damped step.
         largest = 1.0 if ones else float(self.exponents.detach().max()) if layout.edges else 0.0
-        damping = float(method.damping.detach()) if isinstance(method.damping, Tensor) else float(method.damping)
-        self.reach = max(0.25 * largest / (1 - damping), LEAST_REACH)
+        self.weights = method.sweep_weights(problem)
+        self.reach = max(0.25 * largest / (1 - _largest_damping(method, self.weights)), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
+        self.own_unary = self.unary  # as it is without memory
+        self.power: Tensor | None = None  # [slots] weights of messages, and what is kept of the old ones, in one sweep
+        self.kept: Tensor | float = method.damping
         unscaled = ones and not isinstance(temperature, Tensor) and temperature == 1
         self.tables: list[Tensor] = []
         first = 0
@@ -230,12 +236,38 @@ class Circuit:
             f"no factor group {name!r} of arity 2 or more; factors of fewer variables are read from the variables"
         )
 
+    def at(self, sweep: int, m: Tensor, running: Tensor | None = None) -> Circuit:
+        """The equations of sweep ``sweep``, counted from 1, after messages ``m``, with its weights and what variables
+        remember; examples that no longer run keep what they remember. Called on those of the sweep before."""
+        if self.weights is None:
+            return self
+        now, weights = copy.copy(self), self.weights
+        if weights.messages is not None:
+            now.power = weights.row(weights.messages, sweep)[self.slot_edge]
+        if weights.damping is not None:
+            now.kept = weights.row(weights.damping, sweep)[self.slot_edge]
+        if weights.memory is not None:
+            share = weights.row(weights.memory, sweep)[self.state_variable]
+            logs = self.logs(m)
+            beliefs = (
+                logs - log_sum_by(logs, self.state_variable, self.problem.graph.variables)[..., self.state_variable]
+            )
+            both = ~(torch.isneginf(self.own_unary) | torch.isneginf(beliefs))
+            own, before = torch.where(both, self.own_unary, 0.0), torch.where(both, beliefs, 0.0)
+            now.unary = torch.where(both, (1 - share) * own + share * before, self.own_unary)
+            if running is not None:
+                now.unary = torch.where(running[..., None], now.unary, self.unary)
+        return now
+
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
-        """Geometric average of probabilities, renormalised edge by edge; forbidden values stay forbidden."""
-        damping = self.method.damping
-        if not isinstance(damping, Tensor) and damping == 0:
+        """Geometric average of probabilities, renormalised edge by edge, of weighted new messages and old ones;
+        forbidden values stay forbidden."""
+        damping, allowed = self.kept, ~torch.isneginf(new)
+        if self.power is None and not isinstance(damping, Tensor) and damping == 0:
             return new
-        both = ~(torch.isneginf(new) | torch.isneginf(old))
+        if self.power is not None:
+            new = torch.where(allowed, torch.where(allowed, new, 0.0) * self.power, new)
+        both = allowed & ~torch.isneginf(old)
         safe_new, safe_old = torch.where(both, new, 0.0), torch.where(both, old, 0.0)
         mixed = torch.where(both, (1 - damping) * safe_new + damping * safe_old, new)
         return mixed - log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
@@ -246,9 +278,13 @@ class Circuit:
             return new.new_zeros(new.shape[:-1]).detach()
         return self.reach * log_change(new, old).amax(-1)
 
-    def sweep(self, m: Tensor, first: bool = False) -> Tensor:
-        """A sweep of all groups together, or one after another."""
+    def sweep(self, m: Tensor, first: bool = False, number: int = 1) -> Tensor:
+        """A sweep of all groups together, or one after another; ``number``: that of the sweep, for random orders."""
         schedule = self.method.schedule
+        if isinstance(schedule, RandomSequential):
+            for edge in schedule.order(self.layout.edges, number):
+                m = torch.where(self.slot_edge == int(edge), self.flooding_sweep(m), m)
+            return m
         if not isinstance(schedule, Groups):
             return self.flooding_sweep(m)
         return self.grouped_sweep(m, first and schedule.uniform_start and self.problem.initial is None)
@@ -289,6 +325,13 @@ class Circuit:
         return m, n
 
 
+def _largest_damping(method: MessagePassing, weights: SweepWeights | None) -> float:
+    """The largest share of what was that a step keeps, of messages or in memory."""
+    given = [method.damping if isinstance(method.damping, Tensor) else torch.tensor(float(method.damping))]
+    given += [values for values in (weights.damping, weights.memory) if values is not None] if weights else []
+    return max(float(values.detach().max()) for values in given if values.numel())
+
+
 def log_change(new: Tensor, old: Tensor) -> Tensor:
     """By how many nats each log message changed, rounding of the logarithms apart; without gradient."""
     new, old = new.detach(), old.detach()
@@ -308,10 +351,10 @@ class Reference:
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
         circuit = Circuit(problem, method, numbers)
         m = circuit.initial() if problem.initial is None else problem.initial
-        if not isinstance(method.schedule, (Flooding, Sequential, Residual, Groups)):
+        if not isinstance(method.schedule, (Flooding, Sequential, RandomSequential, Residual, Groups)):
             raise ValueError(
                 f"the reference engine does not know the schedule {method.schedule!r}; "
-                "use Flooding, Sequential, Residual or Groups"
+                "use Flooding, Sequential, RandomSequential, Residual or Groups"
             )
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
@@ -344,6 +387,7 @@ class ReferenceSolution:
     trace: Tensor | None = None
     domain: str = "log"
     report: Report | None = None
+    stopped: Tensor | None = None  # the rule that ended each example, -1 for none of those that watch
 
     def factor(self, name: str) -> Tensor:
         return self.circuit.factor(name, self.circuit.to_factors(self.m))
@@ -379,12 +423,15 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
     previous, expected, threshold = residual, residual, method.threshold(states.dtype)
     running = torch.ones(batch, dtype=torch.bool, device=device)
+    watches = Watches(method.stop, circuit.problem, method.iterations)
+    watches.begin(states.expand(*batch, -1))
     trace = [states]
     for sweep in range(1, method.iterations + 1):
+        circuit = circuit.at(sweep, m, running)
         if sequential:
             new_m, new_n = circuit.sequential_sweep(m, n)
         else:
-            new_m, new_n = circuit.sweep(m, first=sweep == 1), n
+            new_m, new_n = circuit.sweep(m, first=sweep == 1, number=sweep), n
         moved = circuit.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)
@@ -396,23 +443,29 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
             expected > NEAR * threshold, left, torch.where(moved <= threshold, change, change.maximum(moved))
         )
         residual = torch.where(running, left, residual)
-        if method.tolerance > 0 or sweep > method.iterations - 2:  # the kernels look at no earlier changes, either
+        # Kernels look at no earlier changes, either.
+        if method.tolerance > 0 or watches or sweep > method.iterations - 2:
             shrinks = (change > 0) & (change < previous) & (previous < torch.inf)
             expected = torch.where(shrinks, change * change / previous, change)
             previous = change
         states = new_states
         trace.append(states)
         sweeps = sweeps + running
+        if watches:
+            rows = running.reshape(-1).nonzero()[:, 0].cpu().numpy()
+            watches.fire(sweep, rows, states.reshape(-1, states.shape[-1])[rows])
+            running = running & (watches.stopped.reshape(batch) < 0).to(device)
         if method.tolerance > 0:
             running = running & (left >= method.tolerance)
-            if not bool(running.any()):
-                break
+        if (method.tolerance > 0 or watches) and not bool(running.any()):
+            break
     enough = method.enough(circuit.problem.graph)
     if enough is not None:
         residual = torch.where(sweeps >= enough, 0.0, residual)
     each = circuit.layout.sequential.messages if sequential else circuit.layout.edges
     kept = torch.stack(trace) if method.trace else None
-    return ReferenceSolution(circuit, m, states, sweeps, residual, int(sweeps.sum()) * each, kept)
+    sent, stopped = int(sweeps.sum()) * each, watches.stopped.reshape(batch)
+    return ReferenceSolution(circuit, m, states, sweeps, residual, sent, kept, stopped=stopped)
 
 
 def settled(

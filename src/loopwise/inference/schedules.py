@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopwise.graph.factor_graph import FactorGraph
+import numpy as np
+
+from loopwise.graph.factor_graph import FactorGraph, Integers
 
 
 class Schedule:
@@ -25,6 +27,32 @@ class Sequential(Schedule):
 @dataclass(frozen=True)
 class Residual(Schedule):
     """The message that would change most first (Elidan, McGraw & Koller 2006). A sweep is as many messages as edges."""
+
+
+@dataclass(frozen=True)
+class RandomSequential(Schedule):
+    """One message after another, each edge once a sweep, in an order drawn anew for each sweep (libDAI's SEQRND).
+
+    A message is made of the latest ones. The same ``seed`` gives the same orders, for all examples of a batch alike.
+    Good where flooding oscillates, and as a comparison for other orders. It runs on the reference engine, in time
+    quadratic in the number of edges: for small graphs.
+
+    >>> import loopwise as lw
+    >>> graph = lw.grid(3, 3)
+    >>> beliefs = lw.BP(schedule=lw.RandomSequential(seed=1))(graph, lw.TablePotentials.random(graph, seed=0))
+    >>> beliefs.status.converged
+    True
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"the seed of a random schedule must be a whole number from 0 on, got {self.seed!r}")
+
+    def order(self, edges: int, sweep: int) -> Integers:
+        """The edges in the order of sweep ``sweep``."""
+        return np.random.default_rng([self.seed, sweep]).permutation(edges)
 
 
 @dataclass(frozen=True)
@@ -65,7 +93,7 @@ def check_groups(schedule: Schedule, graph: FactorGraph) -> None:
     if not isinstance(schedule, Groups):
         return
     everything = (*(group.name for group in graph.groups), *(named.name for named in graph.structured))
-    known = {name: _called(name, schedule.order) for name in everything}
+    known = {name: called(name, schedule.order) for name in everything}
     for name in schedule.order:
         if name not in known.values():
             raise ValueError(f"the schedule names the group {name!r}; the graph has {list(everything)}")
@@ -74,7 +102,7 @@ def check_groups(schedule: Schedule, graph: FactorGraph) -> None:
             raise ValueError(f"the schedule leaves out the group {name!r}; give every group that sends messages a turn")
 
 
-def _called(name: str, order: tuple[str, ...]) -> str | None:
+def called(name: str, order: tuple[str, ...]) -> str | None:
     """The entry of ``order`` that a group goes by."""
     if name in order:
         return name

@@ -118,7 +118,9 @@ class Numbers(NamedTuple):
     """The numbers of a call, or adjoints of them. One row where all examples share something."""
 
     exponents: Floats  # [edges], empty if all are 1
-    damping: Floats  # []
+    powers: Floats  # [1 or sweeps, edges], weights of messages; no rows where there are neither these nor damping
+    shares: Floats  # [1 or sweeps, edges], what messages keep of the old ones, by damping
+    memory: Floats  # [1 or sweeps, variables], no rows without it
     initial: Floats  # [examples, slots], empty if messages begin uniform
     unary: Floats  # [1 or examples, states]
     own: Floats  # [1 or examples, numbers of all structured factors]
@@ -132,7 +134,7 @@ class Workspace:
         from loopwise.kernels.sweeps import table_weights
 
         self.program, self.numbers, self.examples, self.parameters = program, numbers, examples, parameters
-        self.damping = float(numbers.damping)
+        self.weighted = len(numbers.powers) > 0
         self.weights = []
         for tables, theta in zip(program.tables, numbers.tables, strict=True):
             weights = Weights(theta, np.empty(theta.shape), np.empty(theta.shape[:2], dtype=np.bool_))
@@ -147,8 +149,8 @@ class Workspace:
         return len(self.numbers.exponents) == 0
 
     def senders(self) -> list[Sender]:
-        """One for each source; pairs of binary variables, undamped, have a faster one."""
-        fast = self.plain and not self.parameters and self.damping == 0
+        """One for each source; pairs of binary variables, neither weighted nor damped, have a faster one."""
+        fast = self.plain and not self.parameters and not self.weighted
         return [
             PairSender(self, source)
             if fast and source.table is not None and source.table in self.program.pairs
@@ -170,7 +172,7 @@ class Sender(ABC):
         """Takes its slots of ``initial`` log messages; None: uniform ones."""
 
     @abstractmethod
-    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool) -> Any:
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Any:
         """Sends, given the sums of all messages; ``n``: room for messages to factors, which is left as it then is.
         ``unheard``: messages to these factors are uniform. Returns what :meth:`back` needs."""
 
@@ -195,8 +197,18 @@ class Sender(ABC):
         """Ends the way back: adds the adjoints of the messages it began with."""
 
 
+class Sent(NamedTuple):
+    """What an :class:`EdgeSender` wants back of a sweep; None where it does not."""
+
+    sweep: int
+    kept: Any  # by its kind of factors
+    before: Floats | None  # messages before it sent
+    fresh: Floats | None  # messages before they were weighted
+    after: Floats | None
+
+
 class EdgeSender(Sender):
-    """Tables of any shape and structured factors; damping and exponents of any kind."""
+    """Tables of any shape and structured factors; weights, damping and exponents of any kind."""
 
     def start(self, initial: Floats | None) -> None:
         work = self.work
@@ -211,20 +223,23 @@ class EdgeSender(Sender):
         exponents = work.numbers.exponents
         edges_sum(rows, work.program.edges, self.source.ranges, exponents, work.m, self.part, self.count)
 
-    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool) -> Any:
-        from loopwise.kernels.sweeps import damp, edges_hear
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Sent:
+        from loopwise.kernels.message_weights import weigh
+        from loopwise.kernels.sweeps import edges_hear
 
         work, source = self.work, self.source
         edges_hear(rows, work.program.edges, source.ranges, work.plain, sums, counts, work.m, n)
         if unheard:
             for slots in source.slots:
                 n[rows, slots] = 0.0
-        before = work.m.copy() if work.damping or work.parameters else work.m
+        before, fresh = work.m.copy() if work.weighted else None, None
         kept = self._factors(rows, n)
-        if work.damping:
-            damp(rows, work.program.edges, source.ranges, before, work.damping, work.m)
+        if work.weighted:
+            fresh = work.m.copy()
+            powers, shares = row_of(work.numbers.powers, sweep), row_of(work.numbers.shares, sweep)
+            weigh(rows, work.program.edges, source.ranges, powers, shares, before, work.m)
         self._sum(rows)
-        return (kept, before, work.m.copy()) if work.parameters else (kept, None, None)
+        return Sent(sweep, kept, before, fresh, work.m.copy() if work.parameters else None)
 
     def _factors(self, rows: Integers, n: Floats) -> Any:
         from loopwise.kernels.sweeps import exponentials, tables_send
@@ -248,24 +263,21 @@ class EdgeSender(Sender):
 
     def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
         self.of_m, self.of_n = of_m, of_n
-        self.of_new = np.empty(of_m.shape) if self.work.damping else of_m
+        self.of_new = np.empty(of_m.shape) if self.work.weighted else of_m
 
     def back(
         self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
     ) -> None:
-        from loopwise.kernels.sweeps import damp_back, edges_gather
+        from loopwise.kernels.sweeps import edges_gather
 
         work, source, edges = self.work, self.source, self.work.program.edges
-        mine, before, after = kept
-        self._spread(rows, of_part, after, found)
-        if work.parameters:
-            self._damping(rows, before, after, found)
-        if work.damping:
-            damp_back(rows, edges, source.ranges, work.damping, self.of_m, self.of_new)
+        self._spread(rows, of_part, kept.after, found)
+        if work.weighted:
+            self._weights_back(rows, kept, found)
         for slots in source.slots:
             self.of_n[rows, slots] = 0.0
-        self._factors_back(rows, mine, n, found)
-        if not work.damping:
+        self._factors_back(rows, kept.kept, n, found)
+        if not work.weighted:
             for slots in source.slots:
                 self.of_m[rows, slots] = 0.0
         if not unheard:
@@ -279,13 +291,12 @@ class EdgeSender(Sender):
         if m is not None and not work.plain:
             exponents_back(rows, edges, ranges, m, of_part, found.exponents)
 
-    def _damping(self, rows: Integers, before: Floats, after: Floats, found: Numbers) -> None:
-        """A damped message is the mean of the new and the old one, up to a constant: the new one follows from both."""
-        for slots in self.source.slots:
-            old, new, back = before[rows, slots], after[rows, slots], self.of_m[rows, slots]
-            both = (old > -np.inf) & (new > -np.inf)
-            gap = np.where(both, np.where(both, old, 0.0) - np.where(both, new, 0.0), 0.0)
-            found.damping[...] += (back * gap).sum() / (1.0 - self.work.damping)
+    def _weights_back(self, rows: Integers, sent: Sent, found: Numbers) -> None:
+        from loopwise.kernels.message_weights import weigh_back
+
+        ends, numbers, sweep = (rows, self.work.program.edges, self.source.ranges), self.work.numbers, sent.sweep
+        given = (row_of(numbers.powers, sweep), row_of(numbers.shares, sweep), sent.before, sent.fresh)
+        weigh_back(*ends, *given, self.of_m, self.of_new, row_of(found.powers, sweep), row_of(found.shares, sweep))
 
     def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: Numbers) -> None:
         from loopwise.kernels.sweeps import exponentials, tables_back
@@ -326,7 +337,7 @@ class PairSender(Sender):
                 np.add.at(self.count[row], first, ~np.isfinite(values) & (values != -np.inf))
                 np.add.at(self.count[row], first + 1, ~np.isfinite(values) & (values != np.inf))
 
-    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool) -> Floats:
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Floats:
         from loopwise.kernels.binary_pairs import pairs_send
 
         weights, heard = self.work.weights[self.number], np.empty(self.odds.shape)
@@ -374,6 +385,19 @@ class Stretch(NamedTuple):
     first: int  # the sweep before the first of them
     n: list[Floats]  # messages to factors that each sweep's senders heard, where they keep them there
     kept: list[list[Any]]  # what each sender wants back, by sweep
+    logs: list[Floats]  # of beliefs before each sweep; empty unless variables remember them
+
+    @staticmethod
+    def empty(first: int) -> Stretch:
+        return Stretch(first, [], [], [])
+
+
+class Checkpoint(NamedTuple):
+    """Where a run stood after a sweep, from which the next ones can be made again."""
+
+    sweep: int
+    m: Floats | None  # None: uniform
+    bias: Floats
 
 
 class Run:
@@ -385,6 +409,10 @@ class Run:
         self.senders = self.work.senders()
         states = program.layout.states
         self.sums, self.counts = np.empty((examples, states)), np.empty((examples, states), dtype=np.int64)
+        self.remembers = len(numbers.memory) > 0
+        self.bias = numbers.unary  # what variables have in place of their own potentials, if they remember
+        if self.remembers:
+            self.bias = np.array(np.broadcast_to(numbers.unary, (examples, states)))
 
     def begin(self, initial: Floats | None) -> None:
         for sender in self.senders:
@@ -392,7 +420,7 @@ class Run:
 
     def add_up(self) -> None:
         """Sums of all messages to each variable, and how often each of its values is ruled out."""
-        self.sums[:] = self.numbers.unary
+        self.sums[:] = self.bias
         self.counts[:] = 0
         for sender in self.senders:
             self.sums += sender.part
@@ -400,17 +428,30 @@ class Run:
 
     def sweep(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
         """All stages once; sums are left as they are after it."""
+        if self.remembers:
+            self._remember(rows, sweep, stretch)
         n = np.empty(self.work.m.shape)
         kept: list[Any] = []
         for number, stage in enumerate(self.program.stages):
             if number:
                 self.add_up()
             unheard = sweep == 1 and number == 0 and not self.heard
-            kept += [self.senders[k].send(rows, self.sums, self.counts, n, unheard) for k in stage]
+            kept += [self.senders[k].send(rows, self.sums, self.counts, n, unheard, sweep) for k in stage]
         self.add_up()
         if stretch is not None:
             stretch.n.append(n)
             stretch.kept.append(kept)
+
+    def _remember(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
+        """What variables remember in this sweep of the beliefs before it."""
+        from loopwise.kernels.message_weights import remember
+
+        logs, numbers = self.logs(), self.numbers
+        start, shares = self.program.layout.state_start, row_of(numbers.memory, sweep)
+        remember(rows, start, shares, numbers.unary, logs, self.bias)
+        if stretch is not None:
+            stretch.logs.append(logs)
+        self.add_up()
 
     def logs(self) -> Floats:
         """Logs of beliefs, of any scale."""
@@ -444,33 +485,41 @@ class Run:
         found: Floats = of_m - np.exp(self.messages()) * np.repeat(totals, np.diff(slot), axis=1)
         return found
 
-    def again(self, m: Floats | None, low: int, high: int, sweeps: Integers) -> Stretch:
-        """The sweeps after ``low`` to ``high``, made again from the messages after ``low``, aside from this run."""
-        stretch, twin = Stretch(low, [], []), copy.copy(self)
+    def checkpoint(self, sweep: int) -> Checkpoint:
+        return Checkpoint(sweep, self.messages(), self.bias.copy() if self.remembers else self.bias)
+
+    def again(self, start: Checkpoint, high: int, sweeps: Integers) -> Stretch:
+        """The sweeps after ``start`` to ``high``, made again, aside from this run."""
+        stretch, twin = Stretch.empty(start.sweep), copy.copy(self)
         twin.work = copy.copy(self.work)
         twin.work.m = np.empty(self.work.m.shape)
         twin.senders, twin.sums, twin.counts = twin.work.senders(), self.sums.copy(), self.counts.copy()
-        twin.begin(m)
+        twin.bias = start.bias.copy()
+        twin.begin(start.m)
         twin.add_up()
-        for sweep in range(low + 1, high + 1):
+        for sweep in range(start.sweep + 1, high + 1):
             twin.sweep(np.flatnonzero(sweeps >= sweep), sweep, stretch)
         return stretch
 
 
 def pull_back(
     run: Run,
-    stretches: list[Stretch | tuple[int, Floats | None]],
+    stretches: list[Stretch | Checkpoint],
     sweeps: Integers,
     of_m: Floats | None,
+    of_bias: Floats | None,
     of_logs: list[Floats],
 ) -> Numbers:
-    """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or the sweep it begins after and
-    the messages then. ``of_m``: adjoints of the last messages; ``of_logs``: of the logs of beliefs after each sweep
-    (an example that had stopped kept those of its last one)."""
+    """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or where it begins. ``of_m``:
+    adjoints of the last messages; ``of_bias``: of what variables had in place of their potentials in the last sweep, if
+    they remember; ``of_logs``: of the logs of beliefs after each sweep (an example that had stopped kept those of its
+    last one)."""
     numbers = run.numbers
     found = Numbers(
         np.zeros(numbers.exponents.shape),
-        np.zeros(()),
+        np.zeros(numbers.powers.shape),
+        np.zeros(numbers.shares.shape),
+        np.zeros(numbers.memory.shape),
         np.zeros(numbers.initial.shape),
         np.zeros(numbers.unary.shape),
         np.zeros(numbers.own.shape),
@@ -480,28 +529,60 @@ def pull_back(
     seeds, room = run.unnormalised(of_m), np.zeros(run.work.m.shape)
     for sender in run.senders:
         sender.seed(seeds, room, of_m is not None)
+    bias = found.unary
+    if run.remembers:
+        bias = np.zeros(run.sums.shape) if of_bias is None else of_bias.copy()
 
     def heard(of_sums: Floats) -> None:
-        """Enters adjoints of sums, which are of all parts and of unary potentials alike."""
-        found.unary[:] += of_sums if len(found.unary) == len(of_sums) else of_sums.sum(0, keepdims=True)
+        """Enters adjoints of sums, which are of all parts and of unary potentials, or what replaces them, alike."""
+        bias[:] += _alike(of_sums, bias)
         for part in parts:
             part += of_sums
 
     high = int(sweeps.max(initial=0))
     heard(of_logs[high])
     for given in stretches[::-1]:
-        stretch = given if isinstance(given, Stretch) else run.again(given[1], given[0], high, sweeps)
+        stretch = given if isinstance(given, Stretch) else run.again(given, high, sweeps)
         for sweep in range(high, stretch.first, -1):
             rows, place = np.flatnonzero(sweeps >= sweep), sweep - stretch.first - 1
             for number in range(len(run.program.stages) - 1, -1, -1):
                 unheard = sweep == 1 and number == 0 and not run.heard
-                of_sums = of_logs[sweep - 1].copy() if number == 0 else np.zeros(run.sums.shape)
+                last = number == 0 and not run.remembers
+                of_sums = of_logs[sweep - 1].copy() if last else np.zeros(run.sums.shape)
                 for k in run.program.stages[number]:
                     kept = stretch.kept[place][k]
                     run.senders[k].back(rows, kept, stretch.n[place], parts[k], of_sums, found, unheard)
                     parts[k][rows] = 0.0
                 heard(of_sums)
+            if run.remembers:
+                heard(_remember_back(run, rows, sweep, stretch.logs[place], bias, of_logs[sweep - 1], found))
         high = stretch.first
     for sender, part in zip(run.senders, parts, strict=True):
         sender.finish(part, found)
+    if run.remembers:  # before the first sweep variables have their own potentials
+        found.unary[:] += _alike(bias, found.unary)
     return found
+
+
+def _remember_back(
+    run: Run, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: Numbers
+) -> Floats:
+    """Undoes what variables remembered in ``sweep``, which uses up ``of_bias``; the adjoints of the beliefs before."""
+    from loopwise.kernels.message_weights import remember_back
+
+    numbers, start, seeds = run.numbers, run.program.layout.state_start, of_logs.copy()
+    shares, of_shares = row_of(numbers.memory, sweep), row_of(found.memory, sweep)
+    remember_back(rows, start, shares, numbers.unary, logs, of_bias, of_shares, found.unary, seeds)
+    return seeds
+
+
+def _alike(adjoints: Floats, values: Floats) -> Floats:
+    """Added up over examples where these share ``values``."""
+    found: Floats = adjoints if len(values) == len(adjoints) else adjoints.sum(0, keepdims=True)
+    return found
+
+
+def row_of(values: Floats, sweep: int) -> Floats:
+    """The numbers of ``sweep``, counted from 1, where there is a row for each or one for all."""
+    row: Floats = values[sweep - 1 if len(values) > 1 else 0]
+    return row

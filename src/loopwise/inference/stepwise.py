@@ -1,4 +1,4 @@
-"""The compiled engine for graphs whose factors are not all tables: sweeps taken step by step.
+"""The compiled engine where factors are not all tables, or messages weighted: sweeps taken step by step.
 
 In: a problem and a method. Out: a solution. Stage: inference. Numba kernels run the sweeps
 (:mod:`loopwise.inference.steps`); the reference engine's circuit scales the potentials and reads factor beliefs off the
@@ -24,10 +24,12 @@ from loopwise.inference.base import Problem
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing, Solution
+from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import variable_softmax
 from loopwise.inference.reference import Circuit, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.schedules import Flooding, Groups
-from loopwise.inference.steps import Floats, Numbers, Program, Run, Stretch, pull_back
+from loopwise.inference.steps import Checkpoint, Floats, Numbers, Program, Run, Stretch, pull_back
+from loopwise.inference.stop import Watches
 from loopwise.kernels.convergence import NEAR
 
 
@@ -60,7 +62,13 @@ class Stepwise:
         with torch.no_grad():
             found = session.solve(wanted=False)
         start = ReferenceSolution(
-            session.circuit, found.messages(), found.states, found.sweeps, found.residual, found.sent
+            session.circuit,
+            found.messages(),
+            found.states,
+            found.sweeps,
+            found.residual,
+            found.sent,
+            stopped=found.stopped,
         )
         return watched(settled(start, method.gradient, session.sweep), method)
 
@@ -70,6 +78,7 @@ class StepSolution:
     """Where a run ended; messages are read off it when asked for."""
 
     session: _Session
+    circuit: Circuit  # the session's, with what variables remember
     call: _Call
     states: Tensor
     trace: Tensor | None
@@ -81,7 +90,8 @@ class StepSolution:
         batch, like = self.session.problem.batch, self.session.problem.like
         self.sweeps = torch.from_numpy(self.call.record.sweeps).reshape(batch)
         self.residual = torch.from_numpy(self.call.record.residual).to(like.dtype).reshape(batch)
-        self.sent = int(self.call.record.sweeps.sum()) * self.session.circuit.layout.edges
+        self.sent = int(self.call.record.sweeps.sum()) * self.circuit.layout.edges
+        self.stopped = self.call.record.stopped.reshape(batch)
 
     @cached_property
     def _m(self) -> Tensor:
@@ -90,16 +100,16 @@ class StepSolution:
 
     @cached_property
     def _n(self) -> Tensor:
-        return self.session.circuit.to_factors(self._m)
+        return self.circuit.to_factors(self._m)
 
     def messages(self) -> Tensor:
         return self._m
 
     def factor(self, name: str) -> Tensor:
-        return self.session.circuit.factor(name, self._n)
+        return self.circuit.factor(name, self._n)
 
     def structured(self) -> Tensor:
-        return self.session.circuit.structured_energies(self._n)
+        return self.circuit.structured_energies(self._n)
 
     def assignment(self) -> Tensor:
         return decode(self.session.problem, self.states, self.factor)
@@ -113,7 +123,8 @@ class _Record:
     trace: list[Floats]  # logs of beliefs after each sweep, if asked for
     sweeps: Integers
     residual: Floats
-    stretches: list[Stretch | tuple[int, Floats | None]]
+    stretches: list[Stretch | Checkpoint]
+    stopped: Tensor  # [examples] the rule that ended each, -1 for none of those that watch
 
 
 @dataclass
@@ -129,15 +140,17 @@ class _Call:
     of_m: Tensor | None = None  # adjoints of messages, left for the backward pass
 
 
-def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None) -> _Record:
+def _solve(
+    run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None, watches: Watches
+) -> _Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
     from loopwise.kernels.sweeps import largest_change
 
     examples, limit, threshold = run.examples, method.iterations, method.threshold(dtype)
     start = run.numbers.initial if len(run.numbers.initial) else None
     every = _spacing(tape, limit)
-    stretch = Stretch(0, [], []) if isinstance(tape, Store) else None
-    stretches: list[Stretch | tuple[int, Floats | None]] = [(0, start) if stretch is None else stretch]
+    stretch = Stretch.empty(0) if isinstance(tape, Store) else None
+    stretches: list[Stretch | Checkpoint] = [stretch or Checkpoint(0, start, run.bias.copy())]
     rows, states = np.arange(examples), np.zeros(run.sums.shape)
     change, moved = np.zeros(examples), np.zeros(examples)
     sweeps, residual = np.zeros(examples, dtype=np.int64), np.full(examples, np.inf)
@@ -145,12 +158,13 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
     run.begin(start)
     run.add_up()
     run.beliefs(rows, states, change)
+    watches.begin(torch.from_numpy(states))
     trace = [run.logs()] if method.trace else []
     for sweep in range(1, limit + 1):
         judged = method.judge_messages and bool((expected[rows] <= NEAR * threshold).any())
         before = run.messages() if judged else None
         if every and sweep > 1 and (sweep - 1) % every == 0:
-            stretches.append((sweep - 1, run.messages()))
+            stretches.append(run.checkpoint(sweep - 1))
         run.sweep(rows, sweep, stretch)
         run.beliefs(rows, states, change)
         moved[rows] = 0.0
@@ -161,20 +175,23 @@ def _solve(run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, t
         rested = np.where(moved <= threshold, change, np.maximum(change, moved))
         left = np.where(expected > NEAR * threshold, left, rested)
         residual[rows], sweeps[rows] = left[rows], sweep
-        if method.tolerance > 0 or sweep > limit - 2:  # the kernels of the other engine look at no earlier changes
+        # The kernels of the other engine look at no earlier changes.
+        if method.tolerance > 0 or watches or sweep > limit - 2:
             shrinks = (change > 0) & (change < previous) & (previous < np.inf)
             ratio = np.divide(change, previous, out=np.ones(examples), where=shrinks)
             expected, previous = np.where(shrinks, change * ratio, change), change.copy()
         if method.trace:
             trace.append(run.logs())
-        if method.tolerance > 0:
+        if watches:
+            left[rows[watches.fire(sweep, rows, torch.from_numpy(states[rows]))]] = -np.inf
+        if method.tolerance > 0 or watches:
             rows = rows[left[rows] >= method.tolerance]
             if not len(rows):
                 break
     enough = method.enough(run.program.layout.graph)
     if enough is not None:
         residual[sweeps >= enough] = 0.0
-    return _Record(run.logs(), trace, sweeps, residual, stretches)
+    return _Record(run.logs(), trace, sweeps, residual, stretches, watches.stopped)
 
 
 def _spacing(tape: Tape | None, limit: int) -> int:
@@ -189,7 +206,9 @@ class Given(NamedTuple):
     """What a run is given, as tensors; see :class:`~loopwise.inference.steps.Numbers`."""
 
     exponents: Tensor
-    damping: Tensor
+    powers: Tensor
+    shares: Tensor
+    memory: Tensor
     initial: Tensor
     unary: Tensor
     own: Tensor
@@ -198,16 +217,18 @@ class Given(NamedTuple):
     @staticmethod
     def unflattened(tensors: tuple[Tensor, ...]) -> Given:
         """Fields one after another, tables last."""
-        exponents, damping, initial, unary, own = tensors[:5]
-        return Given(exponents, damping, initial, unary, own, tensors[5:])
+        exponents, powers, shares, memory, initial, unary, own = tensors[:7]
+        return Given(exponents, powers, shares, memory, initial, unary, own, tensors[7:])
 
     def flattened(self) -> tuple[Tensor, ...]:
-        return (*self[:5], *self.tables)
+        return (*self[:7], *self.tables)
 
     def numbers(self) -> Numbers:
         return Numbers(
             _array(self.exponents),
-            _array(self.damping),
+            _array(self.powers),
+            _array(self.shares),
+            _array(self.memory),
             _array(self.initial),
             _array(self.unary),
             _array(self.own),
@@ -230,16 +251,20 @@ class _Session:
         unheard = isinstance(schedule, Groups) and schedule.uniform_start and self.problem.initial is None
         call = _Call(self, self.method, not unheard, self._tape() if wanted else None)
         token, logs, *trace = self._apply(call, self.given)
+        circuit = self.circuit
+        if call.run.remembers:
+            circuit = copy.copy(circuit)
+            circuit.unary = trace.pop(0).reshape(*self.problem.batch, layout.states)
         states = variable_softmax(layout, logs).reshape(*self.problem.batch, layout.states)
         kept = None
         if trace:
             kept = variable_softmax(layout, trace[0]).reshape(len(trace[0]), *states.shape)
         report = Report(type(self.method.gradient).__name__) if states.requires_grad else None
-        return StepSolution(self, call, states, kept, token, report)
+        return StepSolution(self, circuit, call, states, kept, token, report)
 
     def sweep(self, m: Tensor) -> Tensor:
         """One more sweep from ``m`` ``[*batch, slots]``, differentiable."""
-        method = replace(self.method, iterations=1, tolerance=0.0, trace=False)
+        method = replace(self.method, iterations=1, tolerance=0.0, stop=None, trace=False)
         call = _Call(self, method, True, Store())
         token = self._apply(call, self.given._replace(initial=m.reshape(self.examples, -1)))[0]
         found: Tensor = _Messages.apply(call, token)  # type: ignore[no-untyped-call]
@@ -268,15 +293,29 @@ class _Session:
             if values is not None:
                 own.append(flat(values, len(member.factor.potentials_shape or ())).flatten(1))
         rows = max((len(each) for each in own), default=1)
-        nothing, start, damping = circuit.unary.new_zeros(1, 0), self.problem.initial, self.method.damping
+        nothing, start = circuit.unary.new_zeros(1, 0), self.problem.initial
+        powers, shares, memory = (nothing[:0] if each is None else each for each in self._weights())
         return Given(
             nothing[0] if circuit.plain else circuit.exponents,
-            damping if isinstance(damping, Tensor) else circuit.unary.new_tensor(damping),
+            powers,
+            shares,
+            memory,
             nothing[:0] if start is None else start.expand(*batch, start.shape[-1]).reshape(examples, -1),
             flat(circuit.unary, 1),
             torch.cat([each.expand(rows, -1) for each in own], 1) if own else nothing,
             tuple(tables),
         )
+
+    def _weights(self) -> SweepWeights:
+        """With damping, which may be an option, and weights of messages either both or none."""
+        circuit, damping = self.circuit, self.method.damping
+        powers, shares, memory = circuit.weights or (None, None, None)
+        one = circuit.unary.new_ones(1, circuit.layout.edges)
+        if shares is None and (isinstance(damping, Tensor) or damping != 0):
+            shares = one * (damping.to(one) if isinstance(damping, Tensor) else damping)
+        if powers is not None or shares is not None:
+            powers, shares = one if powers is None else powers, 0.0 * one if shares is None else shares
+        return SweepWeights(powers, shares, memory)
 
     def _tape(self) -> Tape:
         tape = self.method.gradient.tape if isinstance(self.method.gradient, Unroll) else Store()
@@ -285,10 +324,14 @@ class _Session:
         size = 8.0 * self.method.iterations * self.examples * self.circuit.layout.slots
         return Store() if size <= tape.limit else Checkpoints()
 
-    def reference(self, given: Given, sweeps: Tensor, heard: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """The same run in plain torch, for derivatives of its gradient: messages, logs of beliefs, and their trace."""
+    def reference(self, given: Given, sweeps: Tensor, heard: bool) -> tuple[Tensor, ...]:
+        """The same run in plain torch, for derivatives of its gradient: messages, logs of beliefs, what variables have
+        in place of their potentials if they remember, and the trace of the logs."""
         circuit, layout = copy.copy(self.circuit), self.circuit.layout
-        circuit.unary = given.unary
+        circuit.unary = circuit.own_unary = given.unary
+        held = (given.powers, given.shares, given.memory)
+        if any(len(each) for each in held):
+            circuit.weights = SweepWeights(*(each if len(each) else None for each in held))
         if not circuit.plain:
             circuit.exponent = given.exponents[circuit.slot_edge]
         circuit.tables = [
@@ -303,26 +346,31 @@ class _Session:
         m = given.initial if len(given.initial) else circuit.initial().reshape(self.examples, -1)
         trace = [circuit.logs(m)]
         for sweep in range(1, int(sweeps.max()) + 1):
+            running = sweeps >= sweep
+            circuit = circuit.at(sweep, m, running)
             moved = circuit.sweep(m, first=sweep == 1 and not heard)
-            m = torch.where((sweeps >= sweep)[:, None], moved, m)
+            m = torch.where(running[:, None], moved, m)
             trace.append(circuit.logs(m))
-        return m, trace[-1], torch.stack(trace)
+        bias = (circuit.unary.expand(trace[-1].shape),) if len(given.memory) else ()
+        return m, trace[-1], *bias, torch.stack(trace)
 
 
 class _Sweeps(torch.autograd.Function):
-    """Arguments: the call, then those of :class:`Given`. Results: a token for :class:`_Messages`, logs of beliefs, and
-    those after each sweep if they are traced."""
+    """Arguments: the call, then those of :class:`Given`. Results: a token for :class:`_Messages`, logs of beliefs, what
+    variables have in place of their potentials if they remember, and the logs after each sweep if they are traced."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         session, given, like = call.session, Given.unflattened(tensors), call.session.problem.like
-        trained = given.exponents.requires_grad or given.damping.requires_grad
+        trained = given.exponents.requires_grad
         call.run = Run(session.program, given.numbers(), session.examples, call.heard, trained)
-        call.record = _solve(call.run, call.method, like.dtype, session.circuit.reach, call.tape)
+        watches = Watches(call.method.stop, session.problem, call.method.iterations)
+        call.record = _solve(call.run, call.method, like.dtype, session.circuit.reach, call.tape, watches)
         ctx.call = call
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        found = [np.zeros(1), call.record.logs] + ([np.stack(call.record.trace)] if call.record.trace else [])
+        found = [np.zeros(1), call.record.logs] + ([call.run.bias] if call.run.remembers else [])
+        found += [np.stack(call.record.trace)] if call.record.trace else []
         return tuple(torch.from_numpy(each).to(like.dtype) for each in found)
 
     @staticmethod
@@ -337,11 +385,14 @@ class _Sweeps(torch.autograd.Function):
         of_logs = [np.zeros(record.logs.shape) for _ in range(last + 1)]
         if adjoints[0] is not None:
             of_logs[last] += _array(adjoints[0])
-        if len(adjoints) > 1 and adjoints[1] is not None:
-            for whole, each in zip(of_logs, _array(adjoints[1]), strict=True):
+        rest = [None if adjoint is None else _array(adjoint) for adjoint in adjoints[1:]]
+        of_bias = rest.pop(0) if call.run.remembers else None
+        if rest and rest[0] is not None:
+            for whole, each in zip(of_logs, rest[0], strict=True):
                 whole += each
-        found = pull_back(call.run, record.stretches, record.sweeps, None if of_m is None else _array(of_m), of_logs)
-        flat = (*found[:5], *found.tables)
+        of_messages = None if of_m is None else _array(of_m)
+        found = pull_back(call.run, record.stretches, record.sweeps, of_messages, of_bias, of_logs)
+        flat = (*found[:7], *found.tables)
         return (None, *(torch.from_numpy(each).to(like) for each, like in zip(flat, ctx.saved_tensors, strict=True)))
 
 

@@ -386,29 +386,6 @@ def tables_back(rows, tables, weights, n, q, of_m, of_n, of_theta):
 
 
 @kernel
-def damp(rows, edges, ranges, old, damping, m):
-    """Mixes the messages of the edges ``ranges`` with the ``old`` ones, in the log domain, and normalises them again;
-    values that either rules out stay as they are in ``m``."""
-    for row in rows:
-        for which in range(ranges.shape[0]):
-            for edge in range(ranges[which, 0], ranges[which, 1]):
-                for slot in range(edges.slot[edge], edges.slot[edge + 1]):
-                    if m[row, slot] > -np.inf and old[row, slot] > -np.inf:
-                        m[row, slot] = (1.0 - damping) * m[row, slot] + damping * old[row, slot]
-                normalise_log(m[row], edges.slot[edge], edges.slot[edge + 1])
-
-
-@kernel
-def damp_back(rows, edges, ranges, kept, of_m, of_new):
-    """Parts the adjoints of damped messages into what is due to the new ones and what stays with the old ones."""
-    for row in rows:
-        for which in range(ranges.shape[0]):
-            for slot in range(edges.slot[ranges[which, 0]], edges.slot[ranges[which, 1]]):
-                of_new[row, slot] = (1.0 - kept) * of_m[row, slot]
-                of_m[row, slot] = kept * of_m[row, slot]
-
-
-@kernel
 def largest_change(rows, new, old, change):
     """``change[row]``: by how many nats a normalised log message changed at most, rounding of the logarithms apart."""
     for row in rows:

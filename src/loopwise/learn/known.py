@@ -60,8 +60,10 @@ from loopwise.inference.gibbs import Gibbs
 from loopwise.inference.map_search import MapSearch
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP, TRW
+from loopwise.inference.message_weights import BelowOne, MessageWeights, Tied
 from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Flooding, Groups, Residual, Sequential
+from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
+from loopwise.inference.stop import AnyOf, Satisfied, Tolerance
 from loopwise.loss import metric
 from loopwise.loss.reduction import Each, Mean, Pooled, Sum
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
@@ -117,7 +119,8 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 
 _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
-    Flooding, Sequential, Residual, Groups,
+    Flooding, Sequential, RandomSequential, Residual, Groups,
+    AnyOf, Satisfied, Tolerance,
     Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
     Reference, Compiled,
     Unroll, Store, Recompute, Checkpoints, Fitting,
@@ -139,6 +142,9 @@ _MODULES: dict[type, Options] = {
     ApproximateF: _attributes("threshold", "temperature", "positive"),
     SoftApproximateF: _attributes("threshold", "temperature", "positive"),
     FactorVote: _attributes("decoder", "groups"),
+    MessageWeights: MessageWeights.options,
+    BelowOne: _attributes("values"),
+    Tied: lambda tied: {"values": tied.values, "index": tied.index.cpu().numpy()},
     Trained: _attributes(),
     PerExample: _attributes(),
     PerCorpus: _attributes(),

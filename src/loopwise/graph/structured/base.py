@@ -136,6 +136,10 @@ class StructuredFactor(ABC):
             chosen = chosen.to(potentials.dtype)
         return self.log_partition(chosen.scatter(-1, places, 0.0), potentials)
 
+    def allows(self, values: Tensor, potentials: Tensor | None = None) -> Tensor:
+        """Whether the factor does not forbid ``values`` ``[*batch, variables]``, bool ``[*batch]``."""
+        return ~torch.isneginf(self.score(values, potentials))
+
     def normalised(self, messages: Tensor) -> Tensor:
         """The same messages ``[*batch, slots]`` with those of each variable summing to 1; ImpossibleError where all
         values of a variable are ruled out."""

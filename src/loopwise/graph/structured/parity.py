@@ -54,6 +54,13 @@ class Parity(Automaton):
     def potentials_shape(self) -> tuple[int, ...] | None:
         return (2,) if self.odd is None else None
 
+    def allows(self, values: Tensor, potentials: Tensor | None = None) -> Tensor:
+        odd = values.sum(-1) % 2
+        if potentials is None:
+            return odd == bool(self.odd)
+        signs = potentials.expand(*odd.shape, 2)
+        return ~torch.isneginf(signs.gather(-1, odd[..., None])[..., 0])
+
     @cached_property
     def transitions(self) -> Integers:
         return np.tile(np.array([[0, 1], [1, 0]], dtype=np.int64), (self.variables, 1, 1))
