@@ -83,7 +83,7 @@ def stages(schedule: Schedule, graph: FactorGraph) -> tuple[tuple[str, ...], ...
     sending = tuple(name for name, _ in graph.layout.named_factors)
     if not isinstance(schedule, Groups):
         return (sending,)
-    known = {name: _called(name, schedule.order) for name in sending}
+    known = {name: called(name, schedule.order) for name in sending}
     found = [tuple(name for name in sending if known[name] == turn) for turn in schedule.order]
     return tuple(stage for stage in found if stage)
 
