@@ -12,7 +12,7 @@ from loopwise.gradient.base import Gradient
 
 
 class Tape:
-    """How the messages of earlier sweeps are had again on the way back. All tapes give identical gradients. (The
+    """How the messages of earlier sweeps are had again on the way back. All tapes give the same gradient up to rounding. (The
     residual schedule keeps its updates whichever is chosen.)"""
 
 

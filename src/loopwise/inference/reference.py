@@ -91,8 +91,9 @@ class Circuit:
 
     @cached_property
     def exponent(self) -> Tensor:
-        """The same, slot by slot."""
-        return self.exponents[self.slot_edge]
+        """The same, slot by slot; first asked for in a run, perhaps one without gradients."""
+        with torch.set_grad_enabled(self.exponents.requires_grad):
+            return self.exponents[self.slot_edge]
 
     @cached_property
     def slot_edge(self) -> Tensor:
