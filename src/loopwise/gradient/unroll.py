@@ -12,8 +12,8 @@ from loopwise.gradient.base import Gradient
 
 
 class Tape:
-    """How the messages of earlier sweeps are had again on the way back. All tapes give the same gradient up to rounding. (The
-    residual schedule keeps its updates whichever is chosen.)"""
+    """How the messages of earlier sweeps are had again on the way back. All tapes give the same gradient up to
+    rounding. (The residual schedule keeps its updates whichever is chosen.)"""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Part:
     def lost(self, floor: float) -> Tensor | None:
         """Which examples have messages that may have underflowed; None if there is none."""
         lowest, beliefs = self.journey.lowest, self.journey.beliefs
-        if lowest.min(initial=np.inf) > floor and not np.isnan(beliefs.sum()):  # lanes that no example fills included
+        if lowest.min(initial=np.inf) > floor and not np.isnan(beliefs).any():  # lanes that no example fills included
             return None
         found = torch.from_numpy(~(lowest > floor)) | torch.isnan(self.states).any(-1)
         return found if bool(found.any()) else None
