@@ -1,6 +1,6 @@
 """``loopwise demo``: the newcomer's minute. A table that fills in the terminal, a page on disk.
 
-The measuring is in :mod:`loopwise.reproduce.demo_study`, the page in :mod:`loopwise.reproduce.demo_page`.
+The measuring is in :mod:`loopwise.demo.findings`, the page in :mod:`loopwise.demo.page`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopwise.cli.messages import is_interactive, one_line_each, say
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from loopwise.reproduce.demo_study import Findings, Progress
+    from loopwise.demo.findings import DemoProgress, Findings
 
 
 def demo(
@@ -32,7 +32,7 @@ def demo(
             raise ValueError(f"--jobs must be at least 1, not {jobs}")
         findings = _watched(out, quick, seed, jobs)
         if as_json:
-            from loopwise.reproduce.results import FILE
+            from loopwise.demo.results import FILE
 
             typer.echo(json.dumps(json.loads((out / FILE).read_text(encoding="utf-8"))))
         else:
@@ -41,22 +41,21 @@ def demo(
 
 def _watched(out: Path, quick: bool, seed: int, jobs: int | None) -> Findings:
     """Runs everything, with a table and a bar on standard error for whoever watches."""
-    from loopwise.reproduce.demo import demonstrate
+    from loopwise.demo.run import demonstrate
 
     if not is_interactive():
         say("training some small systems; this takes a minute or two")
         return demonstrate(out, seed, lambda progress: None, quick=quick, workers=jobs)
     from rich.console import Console, Group
     from rich.live import Live
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bar = Bar(*columns)
+    bar = Progress(*columns)
     task = bar.add_task("starting", total=None)
     with Live(bar, console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: DemoProgress) -> None:
             bar.update(task, completed=progress.done, total=progress.of, description=progress.what)
             live.update(Group(_table(progress.findings), bar))
 
@@ -66,8 +65,8 @@ def _watched(out: Path, quick: bool, seed: int, jobs: int | None) -> Findings:
 def _print(findings: Findings, out: Path) -> None:
     from rich.console import Console
 
-    from loopwise.reproduce.demo import PAGE
-    from loopwise.reproduce.demo_summary import headline, image_sentence, reliability_sentence
+    from loopwise.demo.run import PAGE
+    from loopwise.demo.summary import headline, image_sentence, reliability_sentence
 
     console = Console(highlight=False)
     console.print(_table(findings))
@@ -79,7 +78,7 @@ def _print(findings: Findings, out: Path) -> None:
 def _table(findings: Findings) -> Table:
     from rich.table import Table
 
-    from loopwise.reproduce.demo_summary import loss_table
+    from loopwise.demo.summary import loss_table
 
     headings, *lines = loss_table(findings)
     table = Table(

@@ -1,0 +1,1 @@
+"""Eisner & Stoyanov 2011: accuracy and run time in one objective."""

@@ -1,0 +1,5 @@
+"""The command line of the study."""
+
+from studies.decoder.run import main
+
+main()

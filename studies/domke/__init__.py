@@ -1,0 +1,1 @@
+"""Domke 2010: implicit differentiation by perturbation."""

@@ -1,0 +1,1 @@
+"""Figure 2 of Domke 2010: what each gradient costs."""

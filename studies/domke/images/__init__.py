@@ -1,0 +1,1 @@
+"""Table 1 and Figure 1 of Domke 2010: what training for each loss gives."""

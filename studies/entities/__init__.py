@@ -1,0 +1,1 @@
+"""Entity resolution measured: loopwise beside dedupe and splink, with equal labels."""

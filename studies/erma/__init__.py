@@ -1,0 +1,1 @@
+"""Stoyanov, Ropson & Eisner 2011: training for the loss, through truncated BP."""

@@ -1,0 +1,1 @@
+"""What all studies share: orders, queues, results, pages, statistics, published numbers."""

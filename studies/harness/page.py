@@ -1,0 +1,119 @@
+"""The results of a paper as one self-contained HTML page, and the same as Markdown.
+
+In: :class:`Results` and the names of pictures beside them. Out: two files in the folder of the results. Claims come
+first, each with whether it holds; then the pictures; then every number.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loopwise.formats import atomic_write
+from loopwise.plot.page import document, html_table, png_address
+from studies.harness.results import Cell, Claim, Results
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
+td, th { text-align: right; } td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
+.claims td { text-align: left; vertical-align: top; } .yes { color: #00664a; } .no { color: #a83c00; }
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What stands around the numbers. ``units`` says what the numbers of each item are; notes of the results and facts
+    follow the introduction, and of the pictures those are shown that are there."""
+
+    title: str
+    introduction: Sequence[str]
+    pictures: Mapping[str, str]  # file name: what it shows
+    units: Mapping[str, str]
+
+
+def write_pages(page: Page, results: Results) -> None:
+    """``page.html``, with its pictures inside, and ``index.md``, with them beside it."""
+    for name, text in (("page.html", _html(page, results)), ("index.md", _markdown(page, results))):
+        with atomic_write(results.folder / name) as stream:
+            stream.write(text)
+
+
+def table_of(cells: Sequence[Cell]) -> list[list[str]]:
+    """Headings, then a line for each row: ours ± standard error, and what was published where there is a number."""
+    rows, columns = list(dict.fromkeys(cell.row for cell in cells)), list(dict.fromkeys(cell.column for cell in cells))
+    at = {(cell.row, cell.column): cell for cell in cells}
+    lines = [["", *columns]]
+    for row in rows:
+        lines.append([row, *(_number(at.get((row, column))) for column in columns)])
+    return lines
+
+
+MOST_DECIMALS = 6
+
+
+def _number(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    ours = "none" if cell.ours is None else f"{cell.ours:.4g}"
+    if cell.ours is not None and cell.stderr is not None:
+        ours = _with_error(cell.ours, cell.stderr)
+    return ours if cell.published is None else f"{ours} (published {cell.published:.4g})"
+
+
+def _with_error(value: float, error: float) -> str:
+    """Both with as many decimals as show two digits of the error."""
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.3g} ± {error:.1g}"
+    decimals = min(max(1 - math.floor(math.log10(error)), 0), MOST_DECIMALS)
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
+
+def verdict(claim: Claim) -> str:
+    """In one or two words."""
+    return {True: "holds", False: "does not hold", None: "not tested"}[claim.holds]
+
+
+def _shown(page: Page, results: Results) -> dict[str, str]:
+    """The pictures that have been drawn."""
+    return {name: caption for name, caption in page.pictures.items() if (results.folder / name).exists()}
+
+
+def _facts(results: Results) -> str:
+    return f"Mode {results.mode}, seed {results.seed}."
+
+
+def _html(page: Page, results: Results) -> str:
+    parts = [f"<h1>{html.escape(page.title)}</h1>"]
+    parts += [f"<p>{html.escape(text)}</p>" for text in (*page.introduction, *results.notes, _facts(results))]
+    parts.append('<h2>Claims</h2><table class="claims"><tr><td>claim</td><td>here</td><td>evidence</td></tr>')
+    for claim in results.claims:
+        kind = {True: "yes", False: "no", None: ""}[claim.holds]
+        cells = f'<td>{html.escape(claim.text)}</td><td class="{kind}">{verdict(claim)}</td>'
+        parts.append(f"<tr>{cells}<td>{html.escape(claim.evidence)}</td></tr>")
+    parts.append("</table>")
+    for name, caption in _shown(page, results).items():
+        escaped = html.escape(caption, quote=True)
+        parts.append(f'<figure><img alt="{escaped}" src="{png_address((results.folder / name).read_bytes())}">')
+        parts.append(f"<figcaption>{escaped}</figcaption></figure>")
+    for item in results.items():
+        heading = f"<h2>{html.escape(item)}</h2><p>{html.escape(page.units.get(item, ''))}</p>"
+        parts.append(heading + html_table(table_of(list(results.of_item(item)))))
+    return document(page.title, "\n".join(parts), STYLE)
+
+
+def _markdown(page: Page, results: Results) -> str:
+    parts = [f"# {page.title}", *page.introduction, *results.notes, _facts(results), "## Claims"]
+    claims = [["claim", "here", "evidence"], *([c.text, verdict(c), c.evidence] for c in results.claims)]
+    parts.append(_markdown_table(claims))
+    parts += [f"![{caption}]({name})" for name, caption in _shown(page, results).items()]
+    for item in results.items():
+        parts += [f"## {item}", page.units.get(item, ""), _markdown_table(table_of(list(results.of_item(item))))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _markdown_table(lines: Sequence[Sequence[str]]) -> str:
+    rows = ["| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines]
+    return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])

@@ -1,0 +1,112 @@
+"""What a study is: what of it may be asked for, how it is run, what stands on its page.
+
+In: a :class:`StudyOrder`. Out: ``results.json``, pictures, ``page.html`` and ``index.md`` in the order's folder;
+finished runs beside them, from which a study that was stopped goes on. Each paper has one :class:`Study`, in its
+``run.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from loopwise.kernels.threads import available_threads
+from studies.harness.page import Page, write_pages
+from studies.harness.queue import Tell
+from studies.harness.results import FULL, QUICK, Deadline, Results
+from studies.harness.runs import RUNS
+
+
+@dataclass(frozen=True)
+class StudyOrder:
+    """What is asked of a study.
+
+    ``parts``: such as "table 3" or "figure 1", none for the usual ones. ``runs``: where finished runs are kept, by
+    default in a subfolder. ``workers``: runs at a time, by default one a core.
+    """
+
+    folder: Path
+    mode: str = QUICK
+    seed: int = 0
+    minutes: float | None = None
+    parts: tuple[str, ...] = ()
+    data: Path | None = None
+    runs: Path | None = None
+    workers: int | None = None
+    tell: Tell = lambda what, done: None
+
+    @property
+    def runs_folder(self) -> Path:
+        return self.runs or self.folder / RUNS
+
+    @property
+    def processes(self) -> int:
+        return self.workers or available_threads()
+
+    @property
+    def keep(self) -> bool:
+        """Whether runs of another protocol or seed must not be deleted: full ones took hours."""
+        return self.mode == FULL
+
+    def after(self, done: int) -> StudyOrder:
+        """The same for what comes after ``done`` runs of something else."""
+        return replace(self, tell=lambda what, more: self.tell(what, done + more))
+
+
+class Runner(Protocol):
+    """Runs what is left of the parts of an order until ``deadline``; how many of how many runs are finished.
+
+    Cells, claims, notes and pictures go to ``results`` and its folder.
+    """
+
+    def __call__(self, results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]: ...
+
+
+@dataclass(frozen=True)
+class Study:
+    """The study of one paper.
+
+    ``parts`` may be asked for; where nothing is, ``usual`` are run. ``reads_data``: whether some parts read the data
+    collection. ``side_by_side``: whether runs may share the machine; where they are timed they may not.
+    """
+
+    name: str
+    title: str
+    run: Runner
+    steps: Callable[[StudyOrder], int]
+    page: Callable[[Results], Page]
+    parts: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
+    reads_data: Callable[[tuple[str, ...]], bool] = lambda parts: False
+    side_by_side: bool = True
+
+    def chosen(self, order: StudyOrder) -> StudyOrder:
+        """The order with the parts it leaves open; an error if it asks for one that there is not."""
+        wrong = next((part for part in order.parts if part not in self.parts), None)
+        if wrong is not None:
+            known = ", ".join(f"--{part}" for part in self.parts) or "only the whole"
+            raise ValueError(f"--{wrong} of {self.name} is not reproduced; there is {known}")
+        return replace(order, parts=tuple(dict.fromkeys(order.parts)) or self.usual)
+
+
+def reproduce(study: Study, order: StudyOrder) -> tuple[Results, bool]:
+    """Runs what is left of what was asked for, at most for its minutes, and writes everything; whether complete."""
+    order = study.chosen(order)
+    results = Results.open(order.folder, study.name, order.mode, order.seed)
+    done, of = study.run(results, order, Deadline(order.minutes))
+    write_pages(study.page(results), results)
+    return results, done == of
+
+
+def rebuild_pages(study: Study, folder: Path) -> Results:
+    """Writes the pages of ``folder`` anew from its results and pictures."""
+    results = Results.of_folder(folder, study.name)
+    write_pages(study.page(results), results)
+    return results
+
+
+def unfinished(done: int, of: int, what: str = "runs") -> tuple[str, ...]:
+    """The note on what is missing; none if nothing is."""
+    return (f"Not finished: {done} of {of} {what} are done.",) if done < of else ()

@@ -1,0 +1,185 @@
+"""What Gormley, Dredze & Eisner 2015 say, tested on our runs.
+
+In: a :class:`ParserRuns`. Out: claims, each with the numbers that decide it; undecided where runs are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopwise.apps.parser.significance import Comparison
+from studies.harness.claims import MISSING
+from studies.harness.results import Claim
+from studies.parser.finished import Average, ParserRuns
+from studies.parser.protocol import AR, BOTH, BUDGET, CLL, EXACT, GRAND, L2, L2_AR, SIB, UNARY, ParserTraining
+from studies.parser.tables import MODELS, second_order
+
+LEVEL = 0.05  # of tests; the paper has none
+
+
+def claims(study: ParserRuns) -> list[Claim]:
+    """All of them."""
+    return [
+        _two_against_four(study),
+        _largest_at_one(study),
+        _largest_at_one_everywhere(study),
+        _average(study),
+        _cycles_hurt(study),
+        _cycles_help(study),
+        _matches_exact(study),
+        _risk_alone(study),
+        _risk_after(study),
+        _first_order(study),
+        _exact_grandparents(study),
+    ]
+
+
+def _text(found: Comparison | Average) -> str:
+    return f"{found.gap:+.2f} ± {found.error:.2f}, p = {found.p:.2g}"
+
+
+def _two_against_four(study: ParserRuns) -> Claim:
+    name, text = "figure3-two-as-four", "L2 with 2 iterations is at least as good as CLL with 4 (English)."
+    found = study.compare(second_order(study, 2, L2), second_order(study, 4, CLL))
+    if found is None:
+        return Claim(name, text, None, MISSING)
+    return Claim(name, text, found.gap >= 0, f"L2 at 2 less CLL at 4: {_text(found)}")
+
+
+def _gaps(study: ParserRuns, counts: Sequence[int]) -> dict[int, Comparison]:
+    found = {n: study.compare(second_order(study, n, L2), second_order(study, n, CLL)) for n in counts}
+    return {count: gap for count, gap in found.items() if gap is not None}
+
+
+def _largest_at_one(study: ParserRuns) -> Claim:
+    name, text = "figure3-largest-at-one", "The gain of L2 over CLL is largest with 1 iteration (English)."
+    gaps = _gaps(study, study.protocol.iterations)
+    if len(gaps) < max(2, len(study.protocol.iterations)):
+        return Claim(name, text, None, MISSING)
+    evidence = "; ".join(f"{count}: {_text(gap)}" for count, gap in gaps.items())
+    return Claim(name, text, all(gaps[1].gap > gap.gap for count, gap in gaps.items() if count != 1), evidence)
+
+
+def _averages(study: ParserRuns) -> dict[str, Average]:
+    found = {title: study.average(factors, count) for title, factors, count in study.models}
+    return {title: average for title, average in found.items() if average is not None and average.treebanks > 1}
+
+
+def _over(study: ParserRuns, averages: dict[str, Average]) -> str:
+    least = min(average.treebanks for average in averages.values())
+    return f" (over {least} of {len(study.treebanks)} treebanks)"
+
+
+def _largest_at_one_everywhere(study: ParserRuns) -> Claim:
+    name, text = "table2-largest-at-one", "On average over languages the gain of L2 is largest with 1 iteration."
+    averages = _averages(study)
+    if len(averages) < len(study.models):
+        return Claim(name, text, None, MISSING)
+    evidence = "; ".join(f"{title}: {_text(average)}" for title, average in averages.items())
+    _, one, *others = averages.values()
+    return Claim(name, text, all(one.gap > other.gap for other in others), evidence + _over(study, averages))
+
+
+def _average(study: ParserRuns) -> Claim:
+    name = "table2-average"
+    text = "On average over languages L2 beats CLL, for the first-order model and every number of iterations."
+    averages = _averages(study)
+    if len(averages) < len(study.models):
+        return Claim(name, text, None, MISSING)
+    evidence = "; ".join(
+        f"{title}: {_text(average)}, better on {average.wins}" for title, average in averages.items()
+    ) + _over(study, averages)
+    return Claim(name, text, all(average.gap > 0 for average in averages.values()), evidence)
+
+
+def _both_against_one(study: ParserRuns, loss: str) -> tuple[Comparison, str] | None:
+    """All factors less the one kind alone that is better on the development data."""
+    english = study.protocol.english
+    scores = {factors: study.uas(ParserTraining(english, factors, count, loss)) for factors, count in MODELS.items()}
+    dev = {factors: study.run(ParserTraining(english, factors, BUDGET, loss)) for factors in (GRAND, SIB)}
+    known = {factors: run["uas_dev"] for factors, run in dev.items() if run is not None}
+    if None in scores.values() or len(known) < len(dev):
+        return None
+    better = max(known, key=known.__getitem__)
+    gap = study.compare(ParserTraining(english, BOTH, BUDGET, loss), ParserTraining(english, better, BUDGET, loss))
+    assert gap is not None
+    listed = ", ".join(f"{factors} {score[0]:.2f}" for factors, score in scores.items() if score is not None)
+    return gap, f"{loss}: {listed}; both less {better} (the better one on development data): {_text(gap)}"
+
+
+def _cycles_hurt(study: ParserRuns) -> Claim:
+    name = "figure4-cycles-hurt-cll"
+    text = "More cycles hurt CLL: with both kinds of factors it is no better than with one of them (English)."
+    found = _both_against_one(study, CLL)
+    return Claim(name, text, None, MISSING) if found is None else Claim(name, text, found[0].gap <= 0, found[1])
+
+
+def _cycles_help(study: ParserRuns) -> Claim:
+    name = "figure4-cycles-not-l2"
+    text = "More cycles do not hurt L2: with both kinds of factors it is at least as good as with one (English)."
+    found = _both_against_one(study, L2)
+    return Claim(name, text, None, MISSING) if found is None else Claim(name, text, found[0].gap >= 0, found[1])
+
+
+def _grandparents(study: ParserRuns, ours: tuple[str, int], theirs: tuple[str, int]) -> Comparison | None:
+    english = study.protocol.english
+    one, two = (ParserTraining(english, GRAND, count, loss) for loss, count in (ours, theirs))
+    return study.compare(one, two)
+
+
+def _matches_exact(study: ParserRuns) -> Claim:
+    name = "table1-matches-exact"
+    text = f"L2 with {BUDGET} iterations of BP does as well as CLL with exact inference (grandparents, English)."
+    found = _grandparents(study, (L2, BUDGET), (CLL, EXACT))
+    if found is None:
+        return Claim(name, text, None, MISSING)
+    evidence = f"L2 with BP less CLL with exact inference: {_text(found)} (published +0.01)"
+    return Claim(name, text, found.gap >= 0 or found.p >= LEVEL, evidence)
+
+
+def _risk_alone(study: ParserRuns) -> Claim:
+    name = "figure3-risk-alone"
+    text = "Annealed risk from zero is worse than CLL and than L2 (English)."
+    counts = study.protocol.risk_iterations
+    found = {
+        (count, loss): study.compare(second_order(study, count, AR), second_order(study, count, loss))
+        for count in counts
+        for loss in (CLL, L2)
+    }
+    known = {key: gap for key, gap in found.items() if gap is not None}
+    if not counts or len(known) < len(found):
+        return Claim(name, text, None, MISSING)
+    evidence = "; ".join(f"{count}, less {loss}: {_text(gap)}" for (count, loss), gap in known.items())
+    return Claim(name, text, all(gap.gap < 0 for gap in known.values()), evidence)
+
+
+def _risk_after(study: ParserRuns) -> Claim:
+    name = "figure3-risk-after"
+    text = "Annealed risk after L2 adds little: it is significantly better with one number of iterations at most."
+    counts = study.protocol.risk_iterations
+    found = {n: study.compare(second_order(study, n, L2_AR), second_order(study, n, L2)) for n in counts}
+    known = {count: gap for count, gap in found.items() if gap is not None}
+    if not counts or len(known) < len(found):
+        return Claim(name, text, None, MISSING)
+    evidence = "; ".join(f"{count}: {_text(gap)}" for count, gap in known.items())
+    better = sum(gap.gap > 0 and gap.p < LEVEL for gap in known.values())
+    return Claim(name, text, better <= 1, evidence)
+
+
+def _first_order(study: ParserRuns) -> Claim:
+    name = "figure4-first-order"
+    text = "L2 beats CLL where inference is exact: the first-order model (English)."
+    english = study.protocol.english
+    found = study.compare(ParserTraining(english, UNARY, 1, L2), ParserTraining(english, UNARY, 1, CLL))
+    if found is None:
+        return Claim(name, text, None, MISSING)
+    return Claim(name, text, found.gap > 0, f"L2 less CLL: {_text(found)}")
+
+
+def _exact_grandparents(study: ParserRuns) -> Claim:
+    name = "table1-exact"
+    text = "L2 beats CLL where inference is exact: grandparents (English)."
+    found = _grandparents(study, (L2, EXACT), (CLL, EXACT))
+    if found is None:
+        return Claim(name, text, None, MISSING)
+    return Claim(name, text, found.gap > 0, f"L2 less CLL: {_text(found)} (published +0.04)")

@@ -1,0 +1,1 @@
+"""Table 2 of the SampleRank paper: sets of labels."""

@@ -1,0 +1,1 @@
+"""Table 3 of the SampleRank paper: names in text."""

@@ -1,0 +1,63 @@
+"""Wick, Rohanimanesh, Bellare, Culotta & McCallum 2011, *SampleRank*: which of its tables there are, what they write.
+
+In: an order. Out: results, pictures; runs beside them. Each table replaces its own cells and leaves those of the others
+alone; the pages show all there is, table after table, whichever was run first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from studies.harness.page import Page
+from studies.harness.results import Deadline, Results
+from studies.harness.study import Study, StudyOrder, unfinished
+from studies.samplerank.coref.tables import TABLE1
+from studies.samplerank.multilabel.run import TABLE2
+from studies.samplerank.names.tables import TABLE3
+
+TABLES = {table.name.lower(): table for table in (TABLE1, TABLE2, TABLE3)}
+
+
+def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
+    """Table after table."""
+    done = of = 0
+    notes: tuple[str, ...] = ()
+    for part in order.parts:
+        table, runs = TABLES[part], order.runs_folder / part.replace(" ", "")
+        finished, wanted = table.run(results, replace(order.after(done), runs=runs), deadline)
+        notes += unfinished(finished, wanted, f"runs of {table.name}")
+        done, of = done + finished, of + wanted
+    results.arrange(
+        lambda item: next(table.number for table in TABLES.values() if table.owns(item)),
+        lambda claim: next(table.number for table in TABLES.values() if claim.startswith(f"table{table.number}-")),
+    )
+    results.note(*notes)
+    return done, of
+
+
+def steps(order: StudyOrder) -> int:
+    """How many runs the tables have."""
+    return sum(TABLES[part].steps(order) for part in order.parts)
+
+
+def page(results: Results) -> Page:
+    """What stands around the numbers of the tables there are."""
+    items = results.items()
+    present = [table for table in TABLES.values() if any(table.owns(item) for item in items)]
+    introduction = [text for table in present for text in table.introduction(results)]
+    pictures = {name: caption for table in present for name, caption in table.pictures.items()}
+    units = {item: table.units(item) for table in present for item in items if table.owns(item)}
+    return Page(STUDY.title, introduction, pictures, units)
+
+
+STUDY = Study(
+    "samplerank",
+    "Wick, Rohanimanesh, Bellare, Culotta & McCallum 2011, SampleRank",
+    run,
+    steps,
+    page,
+    parts=tuple(TABLES),
+    usual=("table 1",),
+    reads_data=lambda parts: True,
+    side_by_side=False,
+)

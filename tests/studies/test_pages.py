@@ -1,0 +1,39 @@
+"""The pages that are kept are those that the kept numbers give, to the byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from studies.command import Paper, study_of
+from studies.harness.results import FILE, Results
+from studies.harness.study import rebuild_pages
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+
+
+@pytest.mark.parametrize("paper", list(Paper))
+def test_pages_are_made_of_the_results(paper: Paper, tmp_path: Path) -> None:
+    kept, folder = RESULTS / paper.value, tmp_path / paper.value
+    folder.mkdir()
+    for path in (kept / FILE, *kept.glob("*.png")):
+        shutil.copy(path, folder)
+    results = rebuild_pages(study_of(paper), folder)
+    assert results.mode == "full" and not [note for note in results.notes if note.startswith("Not finished")]
+    for name in ("index.md", "page.html"):
+        assert (folder / name).read_bytes() == (kept / name).read_bytes(), f"{name}: python -m studies --page makes it"
+
+
+@pytest.mark.parametrize("paper", list(Paper))
+def test_results_are_saved_as_they_were(paper: Paper, tmp_path: Path) -> None:
+    """Reading and saving changes no digit."""
+    shutil.copy(RESULTS / paper.value / FILE, tmp_path)
+    results = Results.of_folder(tmp_path, paper.value)
+    seconds = results.seconds
+    results.save()
+    text = (tmp_path / FILE).read_text(encoding="utf-8")
+    before = (RESULTS / paper.value / FILE).read_text(encoding="utf-8")
+    assert text.rpartition('"seconds"')[0] == before.rpartition('"seconds"')[0]
+    assert results.seconds == pytest.approx(seconds, abs=60)
