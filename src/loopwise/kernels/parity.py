@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel, scalar
+from loopwise.kernels.arithmetic import callee, kernel, scalar
 from loopwise.kernels.elementary import exp_all, log_all
 
 LARGEST = 600.0  # nats of a ratio; beyond, 1 - tanh would not be a normal number
@@ -26,7 +26,7 @@ def _ratio(off, on):
     return off - on if on > -np.inf or off == -np.inf else np.inf
 
 
-@kernel
+@callee
 def _read_ratios(automata, final, incoming, ratios, small):
     """L of every variable and, last of each factor, of the end; and exp(-|L|)."""
     at = 0
@@ -43,7 +43,7 @@ def _read_ratios(automata, final, incoming, ratios, small):
     exp_all(small[:at])
 
 
-@kernel
+@callee
 def _strays(ratios, first, count):
     """Whether some ratio is finite but too large, or is none at all (then nothing is possible)."""
     for place in range(first, first + count):
@@ -53,7 +53,7 @@ def _strays(ratios, first, count):
     return False
 
 
-@kernel
+@callee
 def _products(ratios, small, first, count, whole, gap, negative):
     """|tau| and 1 - |tau| of each variable (rows 0) and of all from it on (rows 1); returns whether the sign of the
     product of all is negative."""
@@ -69,7 +69,7 @@ def _products(ratios, small, first, count, whole, gap, negative):
     return minus
 
 
-@kernel
+@callee
 def _room(automata):
     """Variables and ends of all factors, and the most that one factor has."""
     size, most = 0, 0

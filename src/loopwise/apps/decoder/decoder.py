@@ -1,0 +1,314 @@
+r"""The decoder as users have it: decode, train, evaluate, save.
+
+In: a code, shots. Out: :class:`Decoder`, :class:`Answer`. Stage: use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from loopwise.apps.decoder.code import Code
+from loopwise.apps.decoder.legs import Leg
+from loopwise.apps.decoder.rules import MinSum, Rule
+from loopwise.apps.decoder.shots import Sampler, Shots
+from loopwise.formats.files import PathLike
+from loopwise.inference.parity import Bits, Decoded, Floats, decode
+from loopwise.inference.second_stage import Second
+from loopwise.learn.history import History
+
+if TYPE_CHECKING:
+    from loopwise.apps.decoder.evaluation import Counts
+
+_TOGETHER = 8192  # shots: what a decoder keeps of all of them at once
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a decoder made of some shots.
+
+    corrections: flips that it found, ``[shots, bits]``. explained: whether they have the syndrome; where they have not,
+    they are the last decisions, and right only by chance. sweeps: of all legs. leg: the one whose solution was taken,
+    -1 for a second stage or none. log_odds: of no flip against a flip after the last sweep, no rows unless asked for.
+    flips: of observables, None where the code has none. second: how many shots a second stage was needed for.
+    """
+
+    corrections: Bits
+    explained: NDArray[np.bool_]
+    sweeps: NDArray[np.int64]
+    leg: NDArray[np.int64]
+    log_odds: Floats
+    flips: Bits | None
+    second: int
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probability of a flip, as the last sweep has it; no rows unless soft output was asked for."""
+        found: Floats = 1 / (1 + np.exp(np.clip(self.log_odds, -700, 700)))
+        return found
+
+    def __len__(self) -> int:
+        return len(self.corrections)
+
+    @property
+    def status(self) -> str:
+        """In words."""
+        done = int(self.explained.sum())
+        later = f", {self.second} by a second stage" if self.second else ""
+        each = self.sweeps.mean() if len(self) else 0.0
+        return f"{done} of {len(self)} syndromes explained{later}; {each:.1f} sweeps a shot"
+
+
+class Decoder:
+    """Message passing over the checks of a code, trained for the failures that count.
+
+    Parameters
+    ----------
+    code:
+        A :class:`Code`; or a check matrix (SciPy sparse, rows of 0 and 1, the path of an ``.alist``, ``.txt``, ``.npz``
+        or ``.npy`` file), with ``priors``. :meth:`from_circuit` and :meth:`from_model` take stim's.
+    priors:
+        The probability that a bit is flipped, one or one each; above 0 and below 1.
+    rule:
+        :class:`MinSum` (the default, without corrections) or :class:`SumProduct`.
+    sweeps:
+        At most so many; fewer where the syndrome is explained sooner.
+    layered:
+        Check by check, each hearing of the last, which takes about half the sweeps; else all at once (flooding).
+    legs:
+        Several settings in sequence, in place of ``sweeps``: :func:`relay` draws some, :meth:`fit` trains them.
+    solutions:
+        Legs go on until so many have explained the syndrome; the likeliest solution is taken.
+    stops:
+        False makes all sweeps of a leg, whatever is explained: for soft output that is to be as good as it gets.
+    second:
+        What to try on shots that stay unexplained: :class:`OSD` or :class:`Decimation`.
+    observables:
+        A matrix of sums of flips that are to be right, where ``code`` is a matrix.
+    double:
+        Messages in double precision; by default in single.
+    threads:
+        Batches are split among so many.
+
+    >>> repetition = [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    >>> decoder = Decoder(repetition, 0.1, sweeps=10)
+    >>> decoder.decode([1, 0, 0])
+    array([1, 0, 0, 0], dtype=uint8)
+    >>> decoder.run([[1, 0, 0], [0, 0, 1]]).status
+    '2 of 2 syndromes explained; 1.0 sweeps a shot'
+    """
+
+    def __init__(
+        self,
+        code: Any,
+        priors: ArrayLike | None = None,
+        *,
+        rule: Rule | None = None,
+        sweeps: int = 50,
+        layered: bool = False,
+        legs: Sequence[Leg] | None = None,
+        solutions: int = 1,
+        stops: bool = True,
+        second: Second | None = None,
+        observables: Any = None,
+        double: bool = False,
+        threads: int = 1,
+    ) -> None:
+        if isinstance(code, Code):
+            self.code = code if priors is None else code.with_priors(priors)
+        else:
+            if priors is None:
+                raise ValueError("a check matrix says nothing of how likely flips are; give priors")
+            self.code = Code.of(code, priors, observables=observables)
+        self.rule: Rule = MinSum() if rule is None else rule
+        self.layered, self.second, self.double, self.threads = layered, second, double, threads
+        self.legs = [Leg(self.code, sweeps)] if legs is None else list(legs)
+        self.solutions, self.stops = solutions, stops
+        if not self.legs:
+            raise ValueError("legs is empty; give at least one Leg")
+        if isinstance(solutions, bool) or not isinstance(solutions, int) or solutions < 1:
+            raise ValueError(f"solutions must be a whole number of at least 1, not {solutions!r}")
+        wrong = next(
+            (leg for leg in self.legs if (leg.edges, leg.bits) != (self.code.checks.edges, self.code.bits)), None
+        )
+        if wrong is not None:
+            raise ValueError(f"{wrong!r} was made for another code, with {wrong.edges} edges and {wrong.bits} bits")
+        self.history_ = History()
+
+    @classmethod
+    def from_circuit(cls, circuit: Any, *, detectors: ArrayLike | None = None, **options: Any) -> Decoder:
+        """A decoder for a stim circuit: the object, or the path of a ``.stim`` file (``.gz`` may follow).
+
+        ``detectors``: those that are looked at (of one basis, say), by default all. Needs stim: ``pip install
+        loopwise[decoder]``.
+        """
+        from loopwise.apps.decoder.circuits import code_of_circuit
+
+        return cls(code_of_circuit(circuit, detectors), **options)
+
+    @classmethod
+    def from_model(cls, model: Any, *, detectors: ArrayLike | None = None, **options: Any) -> Decoder:
+        """A decoder for a detector error model: stim's object, or the path of a ``.dem`` file."""
+        from loopwise.apps.decoder.circuits import code_of_model
+
+        return cls(code_of_model(model, detectors), **options)
+
+    # --- Use ---------------------------------------------------------------------------------------------------------
+
+    def decode(self, syndrome: ArrayLike) -> Bits:
+        """The flips that explain one syndrome, ``[bits]``; :meth:`run` says whether they do."""
+        given = np.asarray(syndrome)
+        if given.shape != (self.code.detector_count,):
+            raise ValueError(
+                f"a syndrome of this code has {self.code.detector_count} bits; the one given is of shape {given.shape}"
+            )
+        found: Bits = self.run(given[None]).corrections[0]
+        return found
+
+    def decode_batch(self, syndromes: ArrayLike) -> Bits:
+        """The flips that explain each of some syndromes, ``[shots, bits]``."""
+        return self.run(syndromes).corrections
+
+    def decode_received(self, log_odds: ArrayLike) -> Bits:
+        """Codewords from log-odds of 0 against 1 that a channel gives, ``[shots, bits]`` (:func:`awgn`, :func:`bsc`,
+        :func:`erasures`)."""
+        return self.receive(log_odds).corrections
+
+    def receive(self, log_odds: ArrayLike, *, soft: bool = False) -> Answer:
+        """What :meth:`decode_received` does, with all that is known of it."""
+        given = np.asarray(log_odds, dtype=np.float64)
+        zeros = np.zeros((len(np.atleast_1d(given)), self.code.detector_count), np.uint8)
+        return self.run(zeros, log_odds=given, soft=soft)
+
+    def run(self, syndromes: ArrayLike, *, log_odds: ArrayLike | None = None, soft: bool = False) -> Answer:
+        """Decodes ``[shots, detectors]`` bits; ``log_odds``: of each bit of each shot, in place of the code's own.
+
+        Raises
+        ------
+        ValueError
+            Where syndromes or log-odds have the wrong length, or are no bits or numbers.
+        """
+        bits, impossible = self.code.syndromes(syndromes)
+        odds = self._odds(log_odds, len(bits))
+        cuts = range(0, max(len(bits), 1), _TOGETHER)
+        parts = [
+            self._part(bits[a : a + _TOGETHER], odds[a : a + _TOGETHER] if len(odds) > 1 else odds, soft) for a in cuts
+        ]
+        columns = [np.concatenate(column) for column in zip(*(part[:5] for part in parts), strict=True)]
+        hard, explained, sweeps, leg, left = columns
+        flips = None if self.code.observables is None else self.code.flips(hard)
+        second = sum(part[5] for part in parts)
+        return Answer(hard, explained & ~impossible, sweeps, leg, left, flips, second)
+
+    def _odds(self, given: ArrayLike | None, shots: int) -> Floats:
+        kind = np.float64 if self.double else np.float32
+        if given is None:
+            return self.code.log_odds[None].astype(kind)
+        odds = np.asarray(given, dtype=kind)
+        if odds.shape != (shots, self.code.bits):
+            raise ValueError(
+                f"log-odds are of shape {odds.shape}; there must be a row of {self.code.bits} for each of {shots} shots"
+            )
+        if np.isnan(odds).any():
+            raise ValueError(f"the log-odds of shot {np.flatnonzero(np.isnan(odds).any(1))[0]} hold NaN")
+        found: Floats = np.clip(odds, -1e4, 1e4)
+        return found
+
+    def _part(self, bits: Bits, odds: Floats, soft: bool) -> tuple[Any, ...]:
+        """The fields of an answer."""
+        shots = len(bits)
+        best = np.zeros((shots, self.code.bits), np.uint8)
+        explained, sweeps = np.zeros(shots, np.bool_), np.zeros(shots, np.int64)
+        leg_of, found = np.full(shots, -1), np.zeros(shots, np.int64)
+        costs = np.full(shots, np.inf)
+        keeps = soft or self.second is not None or len(self.legs) > 1
+        left = np.zeros((shots if keeps else 0, self.code.bits), odds.dtype)
+        rows = np.arange(shots)
+        for number in range(len(self.legs)):
+            answer = self._leg(
+                number, bits[rows], odds[rows] if len(odds) > 1 else odds, left[rows] if keeps else left, keeps
+            )
+            sweeps[rows] += answer.sweeps
+            if keeps:
+                left[rows] = answer.soft
+            mine = odds[rows] if len(odds) > 1 else odds
+            cost = np.where(answer.explained, np.where(answer.hard == 1, mine, 0.0).sum(1), np.inf)
+            better = cost < costs[rows] if number else np.ones(len(rows), np.bool_)
+            better |= answer.explained & ~explained[rows]
+            best[rows[better]], costs[rows[better]] = answer.hard[better], cost[better]
+            leg_of[rows[better & answer.explained]] = number
+            explained[rows] |= answer.explained
+            found[rows] += answer.explained
+            last = ~explained[rows]
+            best[rows[last]] = answer.hard[last]
+            rows = rows[found[rows] < self.solutions]
+            if not len(rows):
+                break
+        rows = np.flatnonzero(~explained)
+        if self.second is not None and len(rows):
+            own = odds[rows] if len(odds) > 1 else odds
+            with torch.no_grad():
+                passing = self.legs[-1].passing(self.rule, self.layered)
+            solved = self.second.solve(self.code.checks, passing, left[rows], bits[rows], own)
+            best[rows], explained[rows] = solved
+        return best, explained, sweeps, leg_of, left if soft else left[:0], len(rows) if self.second is not None else 0
+
+    @torch.no_grad()
+    def _leg(self, number: int, bits: Bits, odds: Floats, left: Floats, soft: bool) -> Decoded:
+        """One leg on some shots, from the beliefs ``left`` by the last one if it resumes them."""
+        leg = self.legs[number]
+        start = left if number and leg.resumes and leg.memory is not None else None
+        own = leg.priors(torch.from_numpy(odds)).numpy().astype(odds.dtype)
+        passing = leg.passing(self.rule, self.layered)
+        return decode(
+            self.code.checks,
+            passing,
+            own,
+            bits,
+            leg.sweeps,
+            start=start,
+            stops=self.stops,
+            soft=soft,
+            threads=self.threads,
+        )
+
+    # --- Training and judging ----------------------------------------------------------------------------------------
+
+    def fit(self, source: Shots | Sampler, loss: Any = None, **options: Any) -> Decoder:
+        """Trains the numbers of message passing; see :func:`loopwise.apps.decoder.training.train` for the options."""
+        from loopwise.apps.decoder.training import train
+
+        return train(self, source, loss, **options)
+
+    def evaluate(self, source: Shots | Sampler, shots: int | None = None, *, seed: int = 0) -> Counts:
+        """Counts failures: of all shots given, or of so many drawn."""
+        from loopwise.apps.decoder.evaluation import count_failures
+
+        return count_failures(self, source, shots, seed)
+
+    # --- Files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: PathLike) -> None:
+        """Writes code, settings and trained numbers to one file, which appears whole or not at all."""
+        from loopwise.apps.decoder.saving import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike, code: Code | None = None) -> Decoder:
+        """The decoder that :meth:`save` wrote; nothing in the file is run.
+
+        ``code``: the code it is to be used for (its priors may differ: numbers carry over); a file for other checks is
+        refused.
+        """
+        from loopwise.apps.decoder.saving import load
+
+        return load(path, code)
+
+    def __repr__(self) -> str:
+        return f"Decoder({self.code!r}, {self.rule!r}, {', '.join(map(repr, self.legs))})"

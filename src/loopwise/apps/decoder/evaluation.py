@@ -1,0 +1,108 @@
+"""How often a decoder fails, with what is known of that from so many shots.
+
+In: a decoder, shots. Out: :class:`Counts`, which add up over runs. Stage: use.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.decoder.shots import Sampler, Shots
+
+if TYPE_CHECKING:
+    from loopwise.apps.decoder.decoder import Answer, Decoder
+
+_DRAWN = 8192  # shots drawn at a time
+_NORMAL = 1.959963984540054  # of a 95 % interval
+
+
+def interval(errors: int, shots: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a rate.
+
+    >>> [round(limit, 4) for limit in interval(5, 1000)]
+    [0.0021, 0.0117]
+    """
+    if shots == 0:
+        return 0.0, 1.0
+    rate, square = errors / shots, _NORMAL**2
+    middle = rate + square / (2 * shots)
+    spread = _NORMAL * math.sqrt(rate * (1 - rate) / shots + square / (4 * shots**2))
+    scale = 1 + square / shots
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Failures of so many shots; counts of several runs add up.
+
+    >>> Counts(1000, 5, 2, 0, 4000, 0.5) + Counts(1000, 7, 1, 0, 4100, 0.5)
+    Counts(2000 shots, 12 failures: 0.006, 0.00344 to 0.0105; 3 unexplained; 4.0 sweeps a shot)
+    """
+
+    shots: int
+    errors: int  # shots whose correction fails
+    unexplained: int
+    bit_errors: int  # bits that are wrong, where each bit is to be right
+    sweeps: int
+    seconds: float
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    @property
+    def rate(self) -> float:
+        return self.errors / self.shots if self.shots else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the rate."""
+        return interval(self.errors, self.shots)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        each = self.sweeps / self.shots if self.shots else 0.0
+        return (
+            f"Counts({self.shots} shots, {self.errors} failures: {self.rate:.3g}, {low:.3g} to {high:.3g}; "
+            f"{self.unexplained} unexplained; {each:.1f} sweeps a shot)"
+        )
+
+
+def failed(decoder: Decoder, shots: Shots, answer: Answer) -> NDArray[np.bool_]:
+    """Which shots fail: unexplained, or with a wrong observable; without observables, with a wrong bit."""
+    if shots.flips is not None and answer.flips is not None:
+        return np.asarray((answer.flips != shots.flips).any(1) | ~answer.explained)
+    if shots.errors is None:
+        raise ValueError("shots say neither what flips nor what observables were, so failures cannot be counted")
+    return decoder.code.failures(shots.errors, answer.corrections)
+
+
+def count_failures(decoder: Decoder, source: Shots | Sampler, shots: int | None, seed: int) -> Counts:
+    """Counts over given shots, or over so many drawn."""
+    if isinstance(source, Shots):
+        parts = [source if shots is None else source.take(slice(shots))]
+        total = len(parts[0])
+        draw = None
+    else:
+        if shots is None:
+            raise ValueError("a sampler draws any number of shots; say how many: evaluate(sampler, 10_000)")
+        total, draw, parts = shots, np.random.default_rng([seed, 1]), []
+    counts, done = Counts(0, 0, 0, 0, 0, 0.0), 0
+    while done < total:
+        size = min(_DRAWN, total - done)
+        part = parts[0].take(slice(done, done + size)) if draw is None else source.draw(size, draw)  # type: ignore[union-attr]
+        since = time.perf_counter()
+        answer = decoder.run(part.syndromes, log_odds=part.log_odds)
+        seconds = time.perf_counter() - since
+        wrong = failed(decoder, part, answer)
+        bits = 0 if part.errors is None else int((part.errors != answer.corrections).sum())
+        counts += Counts(
+            size, int(wrong.sum()), int((~answer.explained).sum()), bits, int(answer.sweeps.sum()), seconds
+        )
+        done += size
+    return counts

@@ -1,0 +1,160 @@
+"""A decoder in one file.
+
+In: a decoder, a path. Out: checks, priors and numbers as tensors, settings as JSON, in one safetensors file; and back.
+Stage: use. Loading runs nothing that the file says; a file for other checks than the code it is to be used for is
+refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.apps.decoder.code import Code, checked_priors
+from loopwise.apps.decoder.decoder import Decoder
+from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
+from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
+from loopwise.apps.saved import read_saved
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, display_name
+from loopwise.inference.parity import ParityChecks
+from loopwise.inference.second_stage import OSD, Decimation, Second
+from loopwise.learn.container import write_container
+from loopwise.learn.fields import LARGEST, FieldError, Record
+
+APP = "Decoder"
+_RULES: dict[str, type[Any]] = {"SumProduct": SumProduct, "MinSum": MinSum}
+_NUMBERS = ("edge", "sweep", "memory", "prior")
+
+
+def save(decoder: Decoder, path: PathLike) -> None:
+    """Writes a decoder; equal decoders give equal files."""
+    code = decoder.code
+    tensors: dict[str, Tensor] = {
+        "code.start": torch.from_numpy(code.checks.start),
+        "code.variable": torch.from_numpy(code.checks.variable),
+        "code.priors": torch.from_numpy(code.priors),
+        "code.silent": torch.from_numpy(code.silent),
+    }
+    if code.detectors is not None:
+        tensors["code.detectors"] = torch.from_numpy(code.detectors)
+    if code.observables is not None:
+        tensors["code.observables.start"] = torch.from_numpy(code.observables.indptr.astype(np.int64))
+        tensors["code.observables.bits"] = torch.from_numpy(code.observables.indices.astype(np.int64))
+    legs = []
+    for number, leg in enumerate(decoder.legs):
+        held = [name for name in _NUMBERS if getattr(leg, name) is not None]
+        for name in held:
+            tensors[f"legs.{number}.{name}"] = getattr(leg, name).detach()
+        if leg.edge_ties is not None:
+            tensors[f"legs.{number}.edge_ties"] = leg.edge_ties
+        legs.append({"sweeps": leg.sweeps, "resumes": leg.resumes, "numbers": held, "tied": leg.edge_ties is not None})
+    description = {
+        "app": APP,
+        "bits": code.bits,
+        "detectors": code.detector_count,
+        "chosen": code.detectors is not None,
+        "observables": code.observables is not None,
+        "rule": {"class": type(decoder.rule).__name__, "options": asdict(decoder.rule)},
+        "layered": decoder.layered,
+        "double": decoder.double,
+        "solutions": decoder.solutions,
+        "stops": decoder.stops,
+        "second": None
+        if decoder.second is None
+        else {"class": type(decoder.second).__name__, **asdict(decoder.second)},
+        "legs": legs,
+    }
+    write_container(path, tensors, description)
+
+
+def load(path: PathLike, code: Code | None = None) -> Decoder:
+    """The decoder of a file."""
+    found = read_saved(path, APP, _build)
+    if code is None:
+        return found
+    if code.fingerprint != found.code.fingerprint:
+        raise FormatError(
+            display_name(path),
+            None,
+            f"the decoder in the file is for another code: {found.code.fingerprint}, not {code.fingerprint}; train one "
+            "for this code",
+        )
+    found.code = code
+    return found
+
+
+def _build(told: Record) -> Decoder:
+    code = _code(told)
+    kind = told.record("rule")
+    options = kind.record("options")
+    rule: Rule = SumProduct()
+    if kind.choice("class", _RULES) == "MinSum":
+        rule = MinSum(options.positive("scale"), options.number("offset", 0.0))
+    second: Second | None = None
+    if told.raw("second") is not None:
+        stage = told.record("second")
+        if stage.choice("class", ("OSD", "Decimation")) == "OSD":
+            second = OSD(stage.whole("order", 0, 1000), stage.flag("exhaustive"))
+        else:
+            second = Decimation(stage.whole("rounds", 1), stage.number("share", 0.0, 1.0), stage.whole("sweeps", 1))
+    legs = told.items("legs", lambda record, name: record.record(name))
+    made = [_leg(told, code, number, leg) for number, leg in enumerate(legs)]
+    return Decoder(
+        code,
+        rule=rule,
+        layered=told.flag("layered"),
+        legs=made,
+        solutions=told.whole("solutions", 1),
+        stops=told.flag("stops"),
+        second=second,
+        double=told.flag("double"),
+    )
+
+
+def _leg(told: Record, code: Code, number: int, record: Record) -> Leg:
+    ties = None
+    if record.flag("tied"):
+        ties = told.integers(f"legs.{number}.edge_ties", (code.checks.edges,), 0, code.checks.edges - 1)
+    leg = Leg(code, record.whole("sweeps", 1), resumes=record.flag("resumes"), edge_ties=ties)
+    tied = code.checks.edges if ties is None else int(ties.max()) + 1
+    sizes = {"edge": tied, "sweep": leg.sweeps, "memory": code.bits, "prior": code.bits}
+    for name in record.texts("numbers", distinct=True):
+        if name not in sizes:
+            raise FieldError(record.name("numbers"), f"names {name!r}, which no leg has")
+        values = told.weights(f"legs.{number}.{name}", (sizes[name],), np.float32)
+        if name == "memory" and not (values <= max(MOST_MEMORY, 1 - 1e-6)).all():
+            raise ValueError(f"the tensor 'legs.{number}.memory' holds a strength that is not below 1")
+        setattr(leg, name, torch.nn.Parameter(torch.from_numpy(values), requires_grad=False))
+    return leg
+
+
+def _code(told: Record) -> Code:
+    from scipy.sparse import csr_matrix
+
+    bits, detectors = told.whole("bits", 1, LARGEST), told.whole("detectors", 1, LARGEST)
+    variable = told.integers("code.variable", (None,), 0, bits - 1)
+    start = _starts(told, "code.start", len(variable), least=1)
+    priors = checked_priors(told.weights("code.priors", (bits,)), bits)
+    chosen = None
+    if told.flag("chosen"):
+        chosen = told.integers("code.detectors", (len(start) - 1,), 0, detectors - 1)
+    observables = None
+    if told.flag("observables"):
+        seen = told.integers("code.observables.bits", (None,), 0, bits - 1)
+        rows = _starts(told, "code.observables.start", len(seen))
+        observables = csr_matrix((np.ones(len(seen), np.uint8), seen, rows), (len(rows) - 1, bits))
+    silent = told.integers("code.silent", (None,), 0, detectors - 1)
+    return Code(ParityChecks(bits, start, variable), priors, observables, chosen, detectors, silent)
+
+
+def _starts(told: Record, name: str, end: int, least: int = 0) -> Any:
+    """Where rows begin: rising from 0 to ``end``, each row with at least so many entries."""
+    found = told.integers(name, (None,), 0, end)
+    if len(found) < 2 or found[0] != 0 or found[-1] != end or (np.diff(found) < least).any():
+        raise ValueError(f"the tensor {name!r} does not divide {end} entries into rows")
+    return found

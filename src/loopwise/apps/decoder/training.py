@@ -1,0 +1,323 @@
+"""Training a decoder: stochastic steps on shots, the best numbers on held-out shots kept.
+
+In: a decoder, shots or a sampler, a loss. Out: the decoder, trained; its history. Stage: use. Rounds, files and
+the best numbers are the trainer's. Each step draws its shots by its own number, so that an interrupted training goes on
+to the same numbers, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.apps.decoder.evaluation import Counts, failed, interval
+from loopwise.apps.decoder.legs import Leg
+from loopwise.apps.decoder.losses import DecoderLoss, ResidualParity
+from loopwise.apps.decoder.shots import Sampler, Shots
+from loopwise.formats.files import PathLike
+from loopwise.inference.parity import trace
+from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.course import Rounds
+from loopwise.learn.history import Epoch
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.objective import Objective, RoundError
+from loopwise.learn.optim.adam import cosine
+from loopwise.learn.progress import Tell, progress_bar
+from loopwise.learn.trainer import Limits
+from loopwise.learn.trainer import train as run_trainer
+
+if TYPE_CHECKING:
+    from loopwise.apps.decoder.decoder import Decoder
+
+_MOST_DRAWN = 200  # batches drawn for one of hard shots, before it is taken as it is
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Which numbers are trained. ``edges``: a weight for each edge, or for edges that are tied; ``sweeps``: for each
+    sweep; ``memory``: a strength for each bit; ``priors``: how much each bit's prior counts."""
+
+    edges: bool = True
+    sweeps: bool = True
+    memory: bool = True
+    priors: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.edges or self.sweeps or self.memory or self.priors):
+            raise ValueError("nothing is trained: let at least one of edges, sweeps, memory and priors be")
+
+
+def train(
+    decoder: Decoder,
+    source: Shots | Sampler,
+    loss: DecoderLoss | None = None,
+    *,
+    trained: Trained | None = None,
+    leg: int = -1,
+    steps: int = 300,
+    batch: int = 128,
+    rate: float = 0.02,
+    clip: float = 0.5,
+    kept: Sequence[int] | None = None,
+    hard: float = 0.0,
+    spread: float = 0.05,
+    dev: Shots | int = 4096,
+    report: int = 50,
+    checkpoint: PathLike | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Decoder:
+    """Trains the numbers of one leg.
+
+    Parameters
+    ----------
+    source: shots, or a sampler (:class:`Flips`, :class:`Gaussian`, :class:`CircuitShots`); a noisier channel than the
+        one to be used often trains better.
+    loss: :class:`ResidualParity` (the default), :class:`ObservableFlips`, :class:`BitwiseCrossEntropy`,
+        :class:`BlockError`.
+    trained: which numbers; all but priors by default.
+    leg: which leg; those before it are run first, and it is trained on the shots that they leave unexplained.
+    steps, batch, rate, clip: Adam's, with a rate that falls like a cosine, and gradients no longer than ``clip``.
+    kept: after which sweeps the loss looks, counted from 1; by default every third from the fifth on.
+    hard: the share of each batch that is drawn among shots the leg itself leaves unexplained.
+    spread: memory begins at random strengths of this size where there is none: equal ones keep symmetries.
+    dev: shots to judge by, or how many are drawn for it; the numbers with the fewest failures on them are kept.
+    report: steps between two looks at these.
+    checkpoint: a file from which the same call goes on if it was stopped.
+
+    Returns
+    -------
+    The decoder. Its ``history_`` has the failure rate on the held-out shots before training, and then that and the loss
+    at each report.
+    """
+    if steps < 1 or report < 1:
+        raise ValueError(f"steps and report must be at least 1, not {steps} and {report}")
+    chosen = trained or Trained()
+    objective = DecoderObjective(decoder, source, loss or ResidualParity(), leg, batch, hard, seed)
+    objective.plan(steps, rate, clip, report, kept)
+    run = {
+        "code": decoder.code.fingerprint,
+        "training": f"{chosen}, leg {objective.number}, {steps} steps of {batch}, rate {rate}, clip {clip}, "
+        f"hard {hard}, spread {spread}, kept {objective.looks.tolist()}, report {report}, seed {seed}",
+        "loss": identify(objective.loss_of),
+        "shots": _describe(source),
+        "development data": _describe(dev) if isinstance(dev, Shots) else f"{dev} drawn",
+        "start": checksum(*(tensor.numpy() for tensor in objective.leg.state_dict().values())),
+    }
+    objective.open(chosen, spread, dev)
+    rounds = -(-steps // report)
+    limits = Limits((Rounds(rounds),), rounds, from_start=True, reopens=True)
+    with progress_bar(progress, rounds) as tell:
+        history = run_trainer(objective, limits, ledger=Ledger.open(checkpoint, run), tell=tell)
+    history.epochs.insert(0, Epoch(0, float("nan"), 0.0, dev=objective.before))
+    objective.close()
+    decoder.history_ = history
+    return decoder
+
+
+class DecoderObjective(Objective):
+    """The numbers of one leg: a round is the steps between two looks at held-out shots."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        source: Shots | Sampler,
+        loss: DecoderLoss,
+        leg: int,
+        batch: int,
+        hard: float,
+        seed: int,
+    ) -> None:
+        if not -len(decoder.legs) <= leg < len(decoder.legs):
+            raise ValueError(f"leg {leg} does not exist; the decoder has {len(decoder.legs)} legs, counted from 0")
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, not {batch}")
+        if not 0 <= hard <= 1:
+            raise ValueError(f"hard must be a share from 0 to 1, not {hard}")
+        if isinstance(source, Shots) and not len(source):
+            raise ValueError("there are no shots to train on; give at least one")
+        self.decoder, self.source, self.loss_of = decoder, source, loss
+        self.number, self.batch, self.hard, self.seed = leg % len(decoder.legs), batch, hard, seed
+        self.leg: Leg = decoder.legs[self.number]
+        self.done = 0  # steps
+        self.before: float | None = None  # the failure rate at the start
+
+    def plan(self, steps: int, rate: float, clip: float, report: int, kept: Sequence[int] | None) -> None:
+        """How steps are made, and after which sweeps the loss looks."""
+        self.steps, self.rate, self.clip, self.report = steps, rate, clip, report
+        self.looks = self._looks(kept)
+
+    def open(self, trained: Trained, spread: float, dev: Shots | int) -> None:
+        """Numbers that are to be trained become parameters."""
+        first = self.leg.memory is None and trained.memory
+        self.leg.open(edges=trained.edges, sweeps=trained.sweeps, memory=trained.memory, priors=trained.priors)
+        if first and self.leg.memory is not None:
+            drawn = torch.randn(self.leg.bits, generator=torch.Generator().manual_seed(self.seed))
+            self.leg.memory.data = spread * drawn
+        self.held = dev if isinstance(dev, Shots) else self._draw(dev, -1)
+        self.params = [param for param in self.leg.parameters() if param.requires_grad]
+        self.optimizer = torch.optim.Adam(self.params, lr=self.rate)
+
+    def close(self) -> None:
+        """They are numbers again."""
+        for param in self.leg.parameters():
+            param.requires_grad_(False)
+
+    # --- As the trainer sees it --------------------------------------------------------------------------------------
+
+    def round(self, tell: Tell) -> float:
+        first, last = self.done, min(self.done + self.report, self.steps)
+        losses = []
+        for step in range(first, last):
+            losses.append(self._step(step))
+            tell((step + 1 - first) / (last - first), f"step {step + 1}, loss {losses[-1]:.4g}{self._failures}")
+        self.done = last
+        return float(np.mean(losses))
+
+    def measure(self) -> float:
+        counts = self._judge()
+        low, high = interval(counts.errors, counts.shots)
+        self._failures = f", failures {counts.rate:.3g} ({low:.3g} to {high:.3g})"
+        if self.before is None:
+            self.before = counts.rate
+        return counts.rate
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.leg.state_dict().items()}
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        self.leg.load_state_dict(dict(weights))
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "done": self.done,
+            "before": self.before,
+            "leg": self.weights(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.done, self.before = state["done"], state["before"]
+        self.set_weights(state["leg"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    # --- One step ----------------------------------------------------------------------------------------------------
+
+    _failures = ""  # what the last look at held-out shots said
+
+    def _looks(self, kept: Sequence[int] | None) -> np.ndarray:
+        sweeps = self.leg.sweeps
+        if kept is None:
+            found = np.arange(min(5, sweeps), sweeps + 1, 3)
+            return found if found[-1] == sweeps else np.append(found, sweeps)
+        found = np.unique(np.asarray(kept, dtype=np.int64))
+        if not len(found) or found[0] < 1 or found[-1] > sweeps:
+            raise ValueError(f"kept must be numbers of sweeps from 1 to {sweeps}, not {list(kept)}")
+        return found
+
+    def _step(self, step: int) -> float:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate * cosine(step, self.steps)
+        shots, start = self._examples(step)
+        decoder = self.decoder
+        dtype = torch.float64 if decoder.double else torch.float32
+        own = decoder.code.log_odds if shots.log_odds is None else shots.log_odds
+        prior = self.leg.priors(torch.as_tensor(np.atleast_2d(own)).to(dtype))
+        passing = self.leg.passing(decoder.rule, decoder.layered)
+        bits = decoder.code.syndromes(shots.syndromes)[0]
+        log_odds: Tensor = trace(decoder.code.checks, passing, prior, bits, self.looks, start)
+        value = self.loss_of(decoder.code, log_odds, shots)
+        if not bool(torch.isfinite(value)):
+            raise RoundError(f"the loss is {float(value)} at step {step + 1}", "; try a lower rate")
+        self.optimizer.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.params, self.clip)
+        self.optimizer.step()
+        self.leg.keep_in_range()
+        return float(value.detach())
+
+    def _draw(self, count: int, step: int) -> Shots:
+        """Shots of a step (-1: of the development data), the same whenever it is made."""
+        random = np.random.default_rng([self.seed, self.number, step + 1, 7])
+        if not isinstance(self.source, Shots):
+            return self.source.draw(count, random)
+        return self.source.take(random.integers(len(self.source), size=count))
+
+    def _examples(self, step: int) -> tuple[Shots, Tensor | None]:
+        """A batch, with the beliefs that the legs before this one leave."""
+        if self.number == 0 and self.hard == 0:
+            return self._draw(self.batch, step), None
+        easy = self.batch - round(self.hard * self.batch)
+        found: list[tuple[Shots, Any]] = []
+        missing, attempt = {False: easy, True: self.batch - easy}, 0
+        while (missing[False] or missing[True]) and attempt < _MOST_DRAWN:
+            shots, left = self._unsolved(self._draw(4 * self.batch, 1000 * (step + 1) + attempt))
+            attempt += 1
+            if missing[False] and len(shots):
+                chosen = slice(missing[False])
+                found.append((shots.take(chosen), None if left is None else left[chosen]))
+                missing[False] -= len(found[-1][0])
+            if missing[True] and len(shots):
+                rows = self._stubborn(shots, left)[: missing[True]]
+                found.append((shots.take(rows), None if left is None else left[rows]))
+                missing[True] -= len(rows)
+        if not sum(len(shots) for shots, _ in found):
+            raise ValueError(f"the legs before leg {self.number} leave no shot unexplained; train on a noisier channel")
+        shots = Shots.joined([one for one, _ in found])
+        left = None if found[0][1] is None else np.concatenate([one for _, one in found])
+        return shots, None if left is None else torch.from_numpy(left)
+
+    def _unsolved(self, shots: Shots) -> tuple[Shots, Any]:
+        """Shots that the legs before this one leave, and with what beliefs."""
+        if self.number == 0:
+            return shots, None
+        before = self._only(range(self.number))
+        answer = before.run(shots.syndromes, log_odds=shots.log_odds, soft=True)
+        rows = np.flatnonzero(~answer.explained)
+        resumes = self.leg.resumes and self.leg.memory is not None
+        return shots.take(rows), answer.log_odds[rows] if resumes else None
+
+    def _stubborn(self, shots: Shots, left: Any) -> np.ndarray:
+        """The shots that this leg leaves unexplained."""
+        odds = self.decoder._odds(shots.log_odds, len(shots))
+        bits = self.decoder.code.syndromes(shots.syndromes)[0]
+        none = np.zeros((0, self.leg.bits), odds.dtype)
+        number = self.number if left is not None else 0
+        found = (
+            self._only([self.number])._leg(0, bits, odds, none, False)
+            if number == 0
+            else self.decoder._leg(self.number, bits, odds, left, False)
+        )
+        return np.flatnonzero(~found.explained)
+
+    def _only(self, numbers: Any) -> Decoder:
+        """The decoder with some of its legs, and no second stage."""
+        from loopwise.apps.decoder.decoder import Decoder
+
+        mine = self.decoder
+        return Decoder(
+            mine.code,
+            rule=mine.rule,
+            layered=mine.layered,
+            legs=[mine.legs[number] for number in numbers],
+            double=mine.double,
+            threads=mine.threads,
+        )
+
+    def _judge(self) -> Counts:
+        held, decoder = self.held, self._only(range(self.number + 1))
+        answer = decoder.run(held.syndromes, log_odds=held.log_odds)
+        wrong = failed(decoder, held, answer)
+        return Counts(len(held), int(wrong.sum()), int((~answer.explained).sum()), 0, int(answer.sweeps.sum()), 0.0)
+
+
+def _describe(source: Any) -> str:
+    if isinstance(source, Shots):
+        return f"{len(source)} shots (checksum {checksum(*(one for one in source.columns if one is not None))})"
+    held = {name: value for name, value in vars(source).items() if isinstance(value, (np.ndarray, float, int, str))}
+    return f"{type(source).__name__} {identify(held)}"

@@ -1,0 +1,370 @@
+"""``loopwise decode train | run | evaluate | combine``: decoders of error-correcting codes, from files to files.
+
+Reports go to standard output, decoders and corrections to files.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwise.cli.messages import one_line_each
+from loopwise.cli.targets import MOST_ITERATIONS, check_outputs, target_of
+
+if TYPE_CHECKING:
+    from loopwise.apps.decoder import Code, Counts, Decoder, Shots
+
+SUFFIX = ".loopwise"
+HEADER = ("shots", "errors", "unexplained", "bit_errors", "sweeps", "seconds", "settings")
+
+decode = typer.Typer(
+    help="Decoders of error-correcting codes, classical and quantum.", no_args_is_help=True, add_completion=False
+)
+
+
+class RuleName(str, Enum):
+    """What checks compute, by name."""
+
+    MIN_SUM = "min-sum"
+    SUM_PRODUCT = "sum-product"
+
+
+class LossName(str, Enum):
+    """What to train for, by name."""
+
+    RESIDUAL = "residual"
+    OBSERVABLES = "observables"
+    BITS = "bits"
+    BLOCK = "block"
+
+
+_CODE = (
+    "A check matrix (.alist; .txt or .csv of 0 and 1; .npy; .npz of SciPy), a stim circuit (.stim) or a detector error "
+    "model (.dem); .gz may follow a text."
+)
+_MODEL = "A file that loopwise decode train saved, or a code as there, to be decoded untrained."
+_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+_Flip = Annotated[
+    float | None, typer.Option("--p", help="The probability of a flip, of every bit; for check matrices.")
+]
+_Decibels = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) with this Eb/N0 in place of flips.")]
+_Observables = Annotated[
+    Path | None, typer.Option(help="A matrix, as the code's, of sums of flips that are to be right.")
+]
+_Rule = Annotated[RuleName, typer.Option(help="What checks compute.")]
+_Scale = Annotated[float, typer.Option(help="The normalisation of the min-sum.")]
+_Offset = Annotated[float, typer.Option(help="The offset of the min-sum.")]
+_Sweeps = Annotated[int, typer.Option(help="Sweeps of each leg, at most.", min=1, max=MOST_ITERATIONS)]
+_Layered = Annotated[bool, typer.Option("--layered", help="Check by check, each hearing of the last.")]
+_Osd = Annotated[int | None, typer.Option(help="Ordered statistics of this order on shots left unexplained.")]
+
+
+@decode.command("train")
+def train(
+    code: Annotated[Path, typer.Argument(metavar="CODE", help=_CODE)],
+    p: _Flip = None,
+    decibels: _Decibels = None,
+    observables: _Observables = None,
+    rule: _Rule = RuleName.MIN_SUM,
+    scale: _Scale = 1.0,
+    offset: _Offset = 0.0,
+    sweeps: _Sweeps = 20,
+    layered: _Layered = False,
+    legs: Annotated[int, typer.Option(help="Settings in sequence, each trained on what the last leaves.")] = 1,
+    osd: _Osd = None,
+    loss: Annotated[LossName, typer.Option(help="What to train for.")] = LossName.RESIDUAL,
+    noisier: Annotated[float, typer.Option(help="Train with flips so many times as likely.")] = 1.1,
+    hard: Annotated[float, typer.Option(help="The share of shots drawn among those left unexplained.")] = 0.0,
+    steps: Annotated[int, typer.Option(help="Steps of training, for each leg.")] = 300,
+    batch: Annotated[int, typer.Option(help="Shots of a step.")] = 128,
+    rate: Annotated[float, typer.Option(help="The first step size.")] = 0.02,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="A file from which the same command goes on if it was stopped; legs add their number."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to save the decoder.", show_default=f"CODE with {SUFFIX}")
+    ] = None,
+    as_json: _Json = False,
+    seed: Annotated[int, typer.Option(help="For shots and first strengths.")] = 0,
+) -> None:
+    """Train message weights and memory for fewer failures."""
+    with one_line_each():
+        import numpy as np
+
+        from loopwise.apps.decoder import Decoder, Flips, Leg
+
+        if legs < 1:
+            raise ValueError(f"--legs must be at least 1, not {legs}")
+        if not noisier > 0:
+            raise ValueError(f"--noisier must be above 0, not {noisier}")
+        default = Path(code.name.removesuffix(".gz")).with_suffix(SUFFIX)
+        target = target_of(out, default, inputs=(code, observables), checkpoint=checkpoint)
+        places = [checkpoint] + [None if checkpoint is None else Path(f"{checkpoint}.{k}") for k in range(1, legs)]
+        for place in places:
+            check_outputs({"--checkpoint": place}, (code, observables, target))
+        given = _code(code, p, decibels, observables)
+        random = np.random.default_rng(seed)
+        made = [Leg(given, sweeps, memory=random.uniform(-0.2, 0.6, given.bits) if k else None) for k in range(legs)]
+        decoder = Decoder(given, rule=_rule(rule, scale, offset), legs=made, layered=layered, second=_second(osd))
+        source: Any = (
+            Flips(given, np.minimum(given.priors * noisier, 0.5)) if decibels is None else _gaussian(given, decibels)
+        )
+        for number in range(legs):
+            options: dict[str, Any] = {"steps": steps, "batch": batch, "rate": rate, "hard": hard, "seed": seed}
+            options["checkpoint"] = places[number]
+            decoder.fit(source, _loss(loss), leg=number, **options)
+        decoder.save(target)
+        history = decoder.history_
+        if as_json:
+            typer.echo(json.dumps({"model": str(target), "history": history.to_json()}).replace("NaN", "null"))
+            return
+        typer.echo(f"{given!r}: failures on held-out shots {history.dev[0]:.4g} before, {min(history.dev):.4g} after")
+        typer.echo(f"saved {target}")
+
+
+@decode.command("run")
+def run(
+    model: Annotated[Path, typer.Argument(help=_MODEL)],
+    shots: Annotated[Path, typer.Argument(help="Syndromes (.b8, .01, .npy), or log-odds of 0 against 1 (.npy).")],
+    out: Annotated[Path, typer.Option(help="Where corrections are written (.b8, .01, .npy).")],
+    received: Annotated[
+        bool, typer.Option("--received", help="SHOTS holds log-odds of received bits, not syndromes.")
+    ] = False,
+    predict: Annotated[bool, typer.Option("--predict", help="Write flips of observables, not of bits.")] = False,
+    p: _Flip = None,
+    observables: _Observables = None,
+    rule: _Rule = RuleName.MIN_SUM,
+    scale: _Scale = 1.0,
+    offset: _Offset = 0.0,
+    sweeps: _Sweeps = 50,
+    layered: _Layered = False,
+    osd: _Osd = None,
+    as_json: _Json = False,
+) -> None:
+    """Write a correction for each shot; how many are explained goes to standard output."""
+    with one_line_each():
+        from loopwise.formats.check_matrix import read_array
+        from loopwise.formats.shots import read_bits, write_bits
+
+        check_outputs({"--out": out}, (model, shots, observables))
+        options = (rule, scale, offset, sweeps, layered, osd)
+        decoder = _decoder(model, p, 0.0 if received else None, observables, *options)
+        if received:
+            answer = decoder.receive(read_array(shots))
+        else:
+            answer = decoder.run(read_bits(shots, decoder.code.detector_count, "bits of a syndrome"))
+        if predict and answer.flips is None:
+            raise ValueError("--predict needs a code with observables; give their matrix as --observables")
+        write_bits(out, answer.flips if predict and answer.flips is not None else answer.corrections)
+        if as_json:
+            done = {"shots": len(answer), "explained": int(answer.explained.sum()), "sweeps": int(answer.sweeps.sum())}
+            typer.echo(json.dumps({**done, "second": answer.second}))
+            return
+        typer.echo(answer.status)
+
+
+@decode.command("evaluate")
+def evaluate(
+    model: Annotated[Path, typer.Argument(help=_MODEL)],
+    shots: Annotated[int | None, typer.Option(help="Draw so many.", min=1)] = None,
+    syndromes: Annotated[Path | None, typer.Option(help="Syndromes from a file, with one of the next two.")] = None,
+    errors: Annotated[Path | None, typer.Option(help="The flips that happened, beside --syndromes.")] = None,
+    flips: Annotated[Path | None, typer.Option(help="What happened to observables, beside --syndromes.")] = None,
+    p: _Flip = None,
+    decibels: _Decibels = None,
+    observables: _Observables = None,
+    rule: _Rule = RuleName.MIN_SUM,
+    scale: _Scale = 1.0,
+    offset: _Offset = 0.0,
+    sweeps: _Sweeps = 50,
+    layered: _Layered = False,
+    osd: _Osd = None,
+    as_json: _Json = False,
+    out: Annotated[Path | None, typer.Option(help="Write the CSV here instead of to standard output.")] = None,
+    seed: Annotated[int, typer.Option(help="For the shots drawn: rows of other seeds add up.")] = 0,
+) -> None:
+    """Count failures: a row of CSV, which combine adds to others."""
+    with one_line_each():
+        from loopwise.apps.decoder import Flips
+        from loopwise.formats.files import atomic_write
+        from loopwise.formats.table import csv_line
+
+        target = target_of(out, inputs=(model, syndromes, errors, flips, observables))
+        if (shots is None) == (syndromes is None):
+            raise ValueError("give either --shots, to draw so many, or --syndromes with --errors or --flips")
+        options = (rule, scale, offset, sweeps, layered, osd)
+        decoder = _decoder(model, p, decibels, observables, *options)
+        if syndromes is not None:
+            counts = decoder.evaluate(_shots(decoder, syndromes, errors, flips))
+        else:
+            source: Any = Flips(decoder.code) if decibels is None else _gaussian(decoder.code, decibels)
+            counts = decoder.evaluate(source, shots, seed=seed)
+        settings = {"model": model.name, "p": p, "decibels": decibels, "decoder": repr(decoder)}
+        if as_json:
+            low, high = counts.interval
+            typer.echo(
+                json.dumps({**_row(counts), "rate": counts.rate, "low": low, "high": high, "settings": settings})
+            )
+            return
+        with atomic_write(target) as stream:
+            stream.write(csv_line(HEADER))
+            stream.write(csv_line([*_row(counts).values(), json.dumps(settings, sort_keys=True)]))
+        if out is not None:
+            typer.echo(repr(counts))
+
+
+@decode.command("combine")
+def combine(
+    files: Annotated[list[Path], typer.Argument(help="CSV files that evaluate wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    as_json: _Json = False,
+    seed: Annotated[int, typer.Option(help="Accepted for all commands; nothing is drawn.")] = 0,
+) -> None:
+    """Add up the counts of rows with the same settings."""
+    with one_line_each():
+        from loopwise.formats.files import atomic_write
+        from loopwise.formats.table import csv_line
+
+        target = target_of(out, inputs=files)
+        found = _combined(files)
+        if as_json:
+            rows = [{**_row(counts), "settings": json.loads(settings)} for settings, counts in found.items()]
+            typer.echo(json.dumps(rows))
+            return
+        with atomic_write(target) as stream:
+            stream.write(csv_line(HEADER))
+            for settings, counts in found.items():
+                stream.write(csv_line([*_row(counts).values(), settings]))
+
+
+def _combined(files: list[Path]) -> dict[str, Counts]:
+    import csv
+    import io
+
+    from loopwise.apps.decoder import Counts
+    from loopwise.formats.errors import FormatError
+    from loopwise.formats.files import read_text
+
+    found: dict[str, Counts] = {}
+    for file in files:
+        reader = csv.reader(io.StringIO(read_text(file)))
+        if tuple(next(reader, ())) != HEADER:
+            raise FormatError(str(file), 1, f"the file does not begin with the columns {','.join(HEADER)}")
+        for row in reader:
+            try:
+                *whole, seconds, settings = row
+                json.loads(settings)
+                shots, errors, unexplained, bits, sweeps = map(int, whole)
+                mine = Counts(shots, errors, unexplained, bits, sweeps, float(seconds))
+            except (ValueError, TypeError):
+                raise FormatError(str(file), reader.line_num, "the row is none that evaluate wrote") from None
+            found[settings] = found[settings] + mine if settings in found else mine
+    return found
+
+
+def _row(counts: Counts) -> dict[str, Any]:
+    return {name: getattr(counts, name) for name in HEADER[:-1]}
+
+
+def _is(path: Path, *suffixes: str) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(suffixes)
+
+
+def _code(path: Path, p: float | None, decibels: float | None, observables: Path | None) -> Code:
+    from loopwise.apps.decoder import Code
+    from loopwise.apps.decoder.circuits import code_of_circuit, code_of_model
+
+    if _is(path, ".stim", ".dem"):
+        for name, value in (("--p", p), ("--decibels", decibels), ("--observables", observables)):
+            if value is not None:
+                raise ValueError(f"{name} is for check matrices; {path.name} says itself what happens")
+        return code_of_circuit(path) if _is(path, ".stim") else code_of_model(path)
+    if p is None and decibels is None:
+        raise ValueError(f"{path.name} says nothing of how likely flips are; give --p, or --decibels")
+    return Code.of(path, 0.1 if p is None else p, observables=observables)
+
+
+def _decoder(
+    path: Path,
+    p: float | None,
+    decibels: float | None,
+    observables: Path | None,
+    rule: RuleName,
+    scale: float,
+    offset: float,
+    sweeps: int,
+    layered: bool,
+    osd: int | None,
+) -> Decoder:
+    """A saved decoder, or an untrained one for a code."""
+    from loopwise.apps.decoder import Decoder
+    from loopwise.formats.check_matrix import SUFFIXES
+
+    if _is(path, ".stim", ".dem", *SUFFIXES):
+        made = _code(path, p, decibels, observables)
+        return Decoder(made, rule=_rule(rule, scale, offset), sweeps=sweeps, layered=layered, second=_second(osd))
+    decoder = Decoder.load(path)
+    if observables is not None:
+        raise ValueError("--observables is for codes; a saved decoder has its own")
+    if p is not None:
+        decoder.code = decoder.code.with_priors(p)
+    if osd is not None:
+        decoder.second = _second(osd)
+    return decoder
+
+
+def _shots(decoder: Decoder, syndromes: Path, errors: Path | None, flips: Path | None) -> Shots:
+    from loopwise.apps.decoder import Shots
+    from loopwise.formats.shots import read_bits
+
+    code = decoder.code
+    if errors is None and flips is None:
+        raise ValueError("--syndromes alone says nothing of failures; give --errors or --flips")
+    seen = read_bits(syndromes, code.detector_count, "bits of a syndrome")
+    happened = None if errors is None else read_bits(errors, code.bits, "bits")
+    count = 0 if code.observables is None else code.observables.shape[0]
+    if flips is not None and not count:
+        raise ValueError("--flips needs a code with observables")
+    changed = None if flips is None else read_bits(flips, count, "observables")
+    for path, other in ((errors, happened), (flips, changed)):
+        if other is not None and len(other) != len(seen):
+            raise ValueError(f"{path} has {len(other)} rows, {syndromes} has {len(seen)}")
+    if changed is None and happened is not None and count:
+        changed = code.flips(happened)
+    return Shots(seen, happened, changed)
+
+
+def _gaussian(code: Code, decibels: float) -> Any:
+    from loopwise.apps.decoder import Gaussian
+    from loopwise.inference.second_stage import rank_of
+
+    return Gaussian(code, decibels, 1 - rank_of(code.checks) / code.bits)
+
+
+def _rule(name: RuleName, scale: float, offset: float) -> Any:
+    from loopwise.apps.decoder import MinSum, SumProduct
+
+    return SumProduct() if name is RuleName.SUM_PRODUCT else MinSum(scale, offset)
+
+
+def _second(order: int | None) -> Any:
+    from loopwise.apps.decoder import OSD
+
+    return None if order is None else OSD(order)
+
+
+def _loss(name: LossName) -> Any:
+    from loopwise.apps.decoder import losses
+
+    kinds = {
+        LossName.RESIDUAL: losses.ResidualParity,
+        LossName.OBSERVABLES: losses.ObservableFlips,
+        LossName.BITS: losses.BitwiseCrossEntropy,
+        LossName.BLOCK: losses.BlockError,
+    }
+    return kinds[name]()

@@ -1,0 +1,217 @@
+"""Columns of a table as variables with few values: numbers are cut into intervals, text has a value for each label.
+
+In: the cells of a column. Out: a :class:`Numbers` or :class:`Texts`, which turn cells into integers, -1 where a value
+is missing (NaN, None, empty text); and :func:`codes_of`, which does the same by the labels alone that a vocabulary
+keeps. One place for the estimator, the command line and data frames, so that they read a table alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.formats.numbers import number_in
+from loopwise.formats.quoting import quoted
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MISSING = -1
+BINS = 8  # intervals of a column of numbers, unless others are asked for
+LABELS = 1000  # values of a variable at most: pairs of such columns would have a million weights each
+POOLED = 100  # labels of a text column that are kept apart; the rarest of more are pooled
+OTHER = "(other)"  # the label of the pool
+_INTERVAL = re.compile(r"\[(\S+), (\S+)\)")
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of numbers: value ``v`` is the numbers from ``cuts[v - 1]`` on, below ``cuts[v]``.
+
+    A column of few distinct numbers has one value for each, and is cut in the middle between them, so that a number
+    that training never saw counts as the nearest.
+    """
+
+    cuts: Floats
+    labels: tuple[str, ...]
+
+    @staticmethod
+    def of(column: Floats, bins: int) -> Numbers:
+        """At most ``bins`` values, with about equally many rows each.
+
+        >>> Numbers.of(np.array([1.0, 2.0, 4.0]), bins=3).labels, Numbers.of(np.arange(100.0), bins=2).labels
+        (('1', '2', '4'), ('[-inf, 49.5)', '[49.5, inf)'))
+        """
+        known = np.unique(column[~np.isnan(column)])
+        if len(known) <= bins:
+            return Numbers(_middles(known), tuple(as_text(number) for number in known.tolist()) or ("missing",))
+        shares = np.arange(1, bins) / bins
+        cuts = np.unique(np.nanquantile(column, shares))
+        cuts = cuts[cuts > known[0]]  # nothing lies below the least
+        ends = ["-inf", *map(as_text, cuts.tolist()), "inf"]
+        return Numbers(cuts, tuple(f"[{low}, {high})" for low, high in itertools.pairwise(ends)))
+
+    @staticmethod
+    def of_labels(labels: Sequence[str]) -> Numbers | None:
+        """The column whose labels these are; None if they are not those of a column of numbers.
+
+        >>> Numbers.of_labels(("[-inf, 49.5)", "[49.5, inf)")).codes(np.array([3.0, 80.0, np.nan])).tolist()
+        [0, 1, -1]
+        """
+        ends = [_INTERVAL.fullmatch(label) for label in labels]
+        if labels and all(ends):
+            pairs = [(number_in(match[1]), number_in(match[2])) for match in ends if match]
+            cuts = [low for low, _ in pairs[1:]]
+            if None in cuts or [high for _, high in pairs[:-1]] != cuts:
+                return None
+            found = np.array(cuts, dtype=np.float64)
+        else:
+            numbers = [number_in(label) for label in labels]
+            if not labels or None in numbers:
+                return None
+            found = _middles(np.array(numbers, dtype=np.float64))
+        return Numbers(found, tuple(labels)) if (np.diff(found) > 0).all() else None
+
+    def codes(self, column: Floats) -> Integers:
+        found = np.searchsorted(self.cuts, np.nan_to_num(column), side="right")
+        return np.where(np.isnan(column), MISSING, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of text: a value for each label of the training data; another label is the pool's, where there is one,
+    else it counts as missing."""
+
+    labels: tuple[str, ...]
+
+    @staticmethod
+    def of(column: Sequence[str | None], pooled: int = POOLED) -> Texts:
+        """A value for each label; where there are more than ``pooled``, the rarest have one together.
+
+        >>> Texts.of(["b", "a", "b", None, "c", "b", "a"], pooled=3).labels
+        ('a', 'b', 'c')
+        >>> Texts.of(["b", "a", "b", None, "c", "b", "a", "d"], pooled=3).labels
+        ('a', 'b', '(other)')
+        """
+        counts = Counter(cell for cell in column if cell is not None)
+        return Texts(kept_labels(counts, sorted(counts), pooled) or ("missing",))
+
+    def codes(self, column: Sequence[str | None]) -> Integers:
+        place: dict[str | None, int] = {label: number for number, label in enumerate(self.labels)}
+        rest = place.get(OTHER, MISSING)
+        return np.array([MISSING if cell is None else place.get(cell, rest) for cell in column], dtype=np.int64)
+
+
+Column = Numbers | Texts
+
+
+def kept_labels(counts: Counter[str], order: Sequence[str], pooled: int = POOLED) -> tuple[str, ...]:
+    """The labels of a column in this order, the rarest of more than ``pooled`` as one, :data:`OTHER`."""
+    if len(counts) <= pooled:
+        return tuple(order)
+    frequent = {label for label, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: pooled - 1]}
+    return (*(label for label in order if label in frequent and label != OTHER), OTHER)
+
+
+def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool = False) -> Column:
+    """What a column is: of numbers if all its cells are numbers or missing, else of text.
+
+    ``whole``: of labels that are neither cut nor pooled, as what is predicted must be.
+
+    >>> column_of("size", [1.5, None, 3]).labels, column_of("colour", ["red", None, "blue"]).labels
+    (('1.5', '3'), ('blue', 'red'))
+    """
+    check_bins(bins)
+    if not whole:
+        numbers = as_numbers(cells)
+        return Texts.of(as_texts(cells)) if numbers is None else Numbers.of(numbers, bins)
+    known = {as_text(cell): cell for cell in cells if not is_missing(cell)}
+    if len(known) > LABELS:
+        raise ValueError(
+            f"column {quoted(name)} has {len(known)} different labels, more than {LABELS}; leave the column out, "
+            "or put labels together"
+        )
+    numeric = all(is_number(cell) for cell in known.values())
+    return Texts(
+        tuple(sorted(known, key=lambda text: float(known[text])) if numeric else sorted(known)) or ("missing",)
+    )
+
+
+def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = True) -> tuple[Integers, list[int]]:
+    """The values of cells by the labels of a variable, and the numbers of those cells that it has no value for.
+
+    A number is in its interval, or (``nearest``) has the nearest label where all are numbers; what is no label goes to
+    the pool, where there is one; else it is missing.
+
+    >>> codes_of(("[-inf, 2)", "[2, inf)"), [1, "3.5", None, "x"])
+    (array([ 0,  1, -1, -1]), [3])
+    """
+    place = {label: number for number, label in enumerate(labels)}
+    texts = as_texts(cells)
+    found = np.array([MISSING if text is None else place.get(text, MISSING) for text in texts], dtype=np.int64)
+    lost = [row for row, text in enumerate(texts) if text is not None and text not in place]
+    if not lost:
+        return found, []
+    column = Numbers.of_labels(labels)
+    if column is not None and (nearest or _INTERVAL.fullmatch(labels[0])):
+        numbers = [number_in(str(texts[row])) for row in lost]
+        known = np.array([np.nan if number is None else number for number in numbers])
+        found[lost] = column.codes(known)
+        return found, [row for row, number in zip(lost, numbers, strict=True) if number is None or np.isnan(number)]
+    if OTHER in place:
+        found[lost] = place[OTHER]
+        return found, []
+    return found, lost
+
+
+def check_bins(bins: int) -> None:
+    """A ``ValueError`` unless numbers can be cut into so many intervals."""
+    if isinstance(bins, bool) or not 2 <= bins <= LABELS:
+        raise ValueError(f"bins must be a number from 2 to {LABELS}, not {bins}")
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN (also those of pandas), empty text."""
+    if cell is None or isinstance(cell, str):
+        return not cell
+    if isinstance(cell, float | np.floating):
+        return bool(np.isnan(cell))
+    return type(cell).__name__ in ("NAType", "NaTType")
+
+
+def is_number(cell: Any) -> bool:
+    """Whether a cell holds a number or a truth value."""
+    return isinstance(cell, bool | int | float | np.bool_ | np.number)
+
+
+def as_numbers(cells: Sequence[Any]) -> Floats | None:
+    """The cells as numbers, NaN where they are missing; None if some is neither a number nor missing."""
+    if not all(is_number(cell) or is_missing(cell) for cell in cells):
+        return None
+    found = np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
+    if np.isinf(found).any():
+        raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+    return found
+
+
+def as_texts(cells: Sequence[Any]) -> list[str | None]:
+    """The cells as text, None where they are missing."""
+    return [None if is_missing(cell) else as_text(cell) for cell in cells]
+
+
+def as_text(cell: Any) -> str:
+    """A cell as a table in a file would have it: whole numbers without a decimal point."""
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return str(int(cell))
+    return str(cell)
+
+
+def _middles(known: Floats) -> Floats:
+    return known[:-1] + np.diff(known) / 2

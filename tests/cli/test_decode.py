@@ -1,0 +1,100 @@
+"""``loopwise decode``: from files to files, and one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apps.decoder.codes import toric
+from commands import assert_one_sentence, command
+from loopwise.apps.decoder import Flips
+from loopwise.cli.main import app
+from loopwise.formats.shots import read_bits, write_bits
+
+invoke, succeed = command(app)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    code = toric()
+    np.savetxt(tmp_path / "toric.txt", code.checks.matrix.toarray(), "%d")
+    np.savetxt(tmp_path / "loops.txt", code.observables.toarray(), "%d")
+    shots = Flips(code).draw(300, np.random.default_rng(0))
+    assert shots.errors is not None and shots.flips is not None
+    write_bits(tmp_path / "s.b8", shots.syndromes)
+    write_bits(tmp_path / "e.01", shots.errors)
+    write_bits(tmp_path / "f.npy", shots.flips)
+    return tmp_path
+
+
+def test_train_run_evaluate(folder: Path) -> None:
+    out = folder / "toric.loopwise"
+    given = ("decode", "train", folder / "toric.txt", "--observables", folder / "loops.txt", "--p", 0.05)
+    told = succeed(*given, "--sweeps", 8, "--steps", 20, "--legs", 2, "--out", out, "--checkpoint", folder / "c")
+    assert "failures on held-out shots" in told.stdout and out.exists() and (folder / "c.1").exists()
+    told = succeed("decode", "run", out, folder / "s.b8", "--out", folder / "c.01")
+    assert "syndromes explained" in told.stdout
+    corrections = read_bits(folder / "c.01", 32)
+    told = succeed("decode", "run", out, folder / "s.b8", "--out", folder / "p.npy", "--predict", "--json")
+    assert json.loads(told.stdout)["shots"] == 300
+    np.testing.assert_array_equal(read_bits(folder / "p.npy", 2), toric().flips(corrections))
+    rows = []
+    for options in (("--errors", folder / "e.01"), ("--flips", folder / "f.npy")):
+        told = succeed("decode", "evaluate", out, "--syndromes", folder / "s.b8", *options, "--json")
+        rows.append(json.loads(told.stdout))
+    assert rows[0]["errors"] == rows[1]["errors"] and rows[0]["shots"] == 300 and rows[0]["low"] <= rows[0]["rate"]
+
+
+def test_counts_add_up(folder: Path) -> None:
+    given = ("decode", "evaluate", folder / "toric.txt", "--observables", folder / "loops.txt", "--p", 0.05, "--osd", 2)
+    for seed in (1, 2):
+        succeed(*given, "--shots", 200, "--seed", seed, "--out", folder / f"{seed}.csv")
+    succeed(*given, "--shots", 100, "--sweeps", 3, "--out", folder / "3.csv")
+    told = succeed("decode", "combine", *(folder / f"{seed}.csv" for seed in (1, 2, 3)), "--json")
+    assert [row["shots"] for row in json.loads(told.stdout)] == [400, 100]
+    assert all(row["unexplained"] == 0 for row in json.loads(told.stdout))
+    told = succeed("decode", "combine", folder / "1.csv")
+    assert told.stdout == (folder / "1.csv").read_text()
+
+
+def test_received_words(folder: Path) -> None:
+    np.save(folder / "r.npy", np.full((4, 32), 2.0))
+    given = ("decode", "run", folder / "toric.txt", folder / "r.npy", "--received", "--out", folder / "w.01")
+    assert "4 of 4 syndromes explained" in succeed(*given).stdout
+    assert not read_bits(folder / "w.01", 32).any()
+    told = succeed("decode", "evaluate", folder / "toric.txt", "--decibels", 6, "--shots", 100, "--json")
+    assert json.loads(told.stdout)["shots"] == 100
+
+
+def test_bad_input(folder: Path) -> None:
+    code, out = folder / "toric.txt", folder / "o.b8"
+    assert_one_sentence(invoke("decode", "train", code), "toric.txt says nothing of how likely flips are; give --p")
+    assert_one_sentence(invoke("decode", "train", code, "--p", 0), "the prior is 0; it must be above 0 and below 1")
+    assert_one_sentence(invoke("decode", "train", code, "--p", 0.1, "--out", code), "is the same as the input")
+    (folder / "empty.txt").write_text("1 1\n0 0\n")
+    assert_one_sentence(
+        invoke("decode", "train", folder / "empty.txt", "--p", 0.1), "row 1 of the check matrix is empty"
+    )
+    assert_one_sentence(
+        invoke("decode", "run", code, folder / "e.01", "--p", 0.1, "--out", out), "not one for each of 16 bits"
+    )
+    assert_one_sentence(
+        invoke("decode", "run", code, folder / "s.dat", "--p", 0.1, "--out", out), "does not say how rows of bits"
+    )
+    assert_one_sentence(
+        invoke("decode", "run", code, folder / "s.b8", "--p", 0.1, "--out", out, "--predict"), "--predict needs a code"
+    )
+    assert_one_sentence(invoke("decode", "evaluate", code, "--p", 0.1), "give either --shots")
+    assert_one_sentence(
+        invoke("decode", "evaluate", code, "--p", 0.1, "--syndromes", folder / "s.b8"), "give --errors or --flips"
+    )
+    assert_one_sentence(invoke("decode", "combine", code), "line 1: the file does not begin with the columns")
+    given = (folder / "f.npy", folder / "s.b8", "--p", 0.1, "--out", out)  # a matrix of another kind
+    assert_one_sentence(invoke("decode", "run", *given), "of the check matrix is empty")
+    assert_one_sentence(
+        invoke("decode", "run", folder / "s.b8", folder / "s.b8", "--out", out), "no file that loopwise"
+    )
+    assert not out.exists()
