@@ -1,0 +1,153 @@
+"""Scored pairs of a table and the components they form: what clustering works on.
+
+In: candidate pairs with logits. Out: :class:`Graph`, :class:`Parts`. Stage: use. No component is
+larger than ``LARGEST``, so that no chain of doubtful pairs makes one cluster of a whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.dedupe.kernels import linkage
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Score = Callable[[Integers, Integers], Floats]
+
+LARGEST = 1000  # records of a component
+DOUBT = -3.0  # logits below this hold nothing together: one in twenty
+CLOSE = 600_000  # pairs that may be added within components, or CLOSE_EACH a record
+CLOSE_EACH = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Pairs of ``size`` records with the logit of their being the same; each pair once, ``one < other``."""
+
+    size: int
+    one: Integers
+    other: Integers
+    logit: Floats
+
+    def take(self, chosen: NDArray[np.bool_]) -> Graph:
+        """Some of the pairs."""
+        return Graph(self.size, self.one[chosen], self.other[chosen], self.logit[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Components of two records and more. Part c has the records ``records[starts[c]:starts[c + 1]]``, ascending, and
+    the pairs from ``pair_starts[c]`` on, whose ``one`` and ``other`` count within the part."""
+
+    size: int
+    records: Integers
+    starts: Integers
+    one: Integers
+    other: Integers
+    logit: Floats
+    pair_starts: Integers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+def cut_components(graph: Graph) -> Integers:
+    """The component of each record, none larger than ``LARGEST``: pairs join components best first, and one that would
+    make a component too large is passed over."""
+    held = np.flatnonzero(graph.logit >= DOUBT)
+    order = held[np.argsort(-graph.logit[held], kind="stable")]
+    label: Integers = linkage.capped_components(graph.size, graph.one, graph.other, order, LARGEST)
+    return label
+
+
+def closed(graph: Graph, score: Score, side: Integers) -> Graph:
+    """The graph with the pairs that are missing within its components, smallest components first, scored.
+
+    Linear: at most ``CLOSE`` pairs or ``CLOSE_EACH`` a record are added.
+    """
+    label = cut_components(graph)
+    order = np.argsort(label, kind="stable")
+    sizes = np.bincount(label, minlength=graph.size)
+    present = np.bincount(label[graph.one[label[graph.one] == label[graph.other]]], minlength=graph.size)
+    missing = np.where(sizes > 2, sizes * (sizes - 1) // 2 - present, 0)
+    by_size = np.argsort(sizes, kind="stable")
+    budget = max(CLOSE, CLOSE_EACH * graph.size)
+    allowed = np.zeros(graph.size, dtype=np.bool_)
+    allowed[by_size] = (np.cumsum(missing[by_size]) <= budget) & (missing[by_size] > 0)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    found = [graph.one * graph.size + graph.other]
+    for part in np.flatnonzero(allowed):
+        members = np.sort(order[starts[part] : starts[part + 1]])
+        first, second = np.triu_indices(len(members), 1)
+        found.append(members[first] * graph.size + members[second])
+    codes = np.unique(np.concatenate(found))
+    known = graph.one * graph.size + graph.other
+    new = codes[~np.isin(codes, known)]
+    one, other = np.divmod(new, max(graph.size, 1))
+    apart = (side[one] < 0) | (side[one] != side[other])
+    one, other = one[apart], other[apart]
+    logit = np.concatenate([graph.logit, score(one, other)])
+    one, other = np.concatenate([graph.one, one]), np.concatenate([graph.other, other])
+    order = np.argsort(one * graph.size + other, kind="stable")
+    return Graph(graph.size, one[order], other[order], logit[order])
+
+
+def parts_of(graph: Graph) -> Parts:
+    """The components of two records and more, with all pairs within them."""
+    label = cut_components(graph)
+    sizes = np.bincount(label, minlength=graph.size)
+    kept = np.flatnonzero(sizes[label] > 1)
+    records = kept[np.argsort(label[kept], kind="stable")]
+    names, first = np.unique(label[records], return_index=True)
+    starts = np.concatenate([first, [len(records)]]).astype(np.int64)
+    number = np.full(graph.size, -1, dtype=np.int64)
+    number[records] = np.repeat(np.arange(len(names)), np.diff(starts))
+    within = np.zeros(graph.size, dtype=np.int64)
+    within[records] = np.arange(len(records)) - starts[number[records]]
+    inside = (label[graph.one] == label[graph.other]) & (number[graph.one] >= 0)
+    chosen = graph.take(inside)
+    order = np.argsort(number[chosen.one], kind="stable")
+    one, other, logit = chosen.one[order], chosen.other[order], chosen.logit[order]
+    counts = np.bincount(number[one], minlength=len(names))
+    pair_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Parts(graph.size, records, starts, within[one], within[other], logit, pair_starts)
+
+
+def average_clusters(parts: Parts, threshold: float, missing: float) -> Integers:
+    """Clusters by average linkage of logits in each part; each is named by its smallest record."""
+    labels = np.zeros(len(parts.records), dtype=np.int64)
+    linkage.link_components(
+        parts.starts, parts.pair_starts, parts.one, parts.other, parts.logit, threshold, missing, labels
+    )
+    return whole(parts, labels)
+
+
+def whole(parts: Parts, labels: Integers) -> Integers:
+    """The clusters of all records, from the clusters within parts."""
+    out = np.arange(parts.size)
+    own = np.repeat(np.arange(len(parts)), np.diff(parts.starts))
+    _, names = np.unique(own * (LARGEST + 1) + labels, return_inverse=True)
+    least = np.full(names.max(initial=-1) + 1, parts.size, dtype=np.int64)
+    np.minimum.at(least, names, parts.records)
+    out[parts.records] = least[names]
+    return out
+
+
+def connected_clusters(graph: Graph, threshold: float) -> Integers:
+    """Connected components of the pairs at or above ``threshold``: what pairwise tools do."""
+    found: Integers = linkage.components(graph.size, graph.one, graph.other, graph.logit >= threshold)
+    return found
+
+
+def matched_clusters(graph: Graph, threshold: float) -> Integers:
+    """One-to-one links, best first: each record is linked to at most one other."""
+    chosen = graph.take(graph.logit >= threshold)
+    keep = np.zeros(len(chosen.one), dtype=np.bool_)
+    order = np.argsort(-chosen.logit, kind="stable")
+    linkage.match_one_to_one(order, chosen.one, chosen.other, np.zeros(graph.size, dtype=np.bool_), keep)
+    found: Integers = linkage.components(graph.size, chosen.one, chosen.other, keep)
+    return found

@@ -1,0 +1,281 @@
+"""Duplicates as users have them: fit, predict, evaluate, save.
+
+In: tables, labels of any kind. Out: :class:`Dedupe`. Stage: use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.apps.dedupe.blocking import Coverage, Predicate
+from loopwise.apps.dedupe.kinds import Kind, kinds_of
+from loopwise.apps.dedupe.labels import Labels, entities_of, labels_of, names_of
+from loopwise.apps.dedupe.records import Records, RecordsLike
+from loopwise.apps.dedupe.report import Report
+from loopwise.apps.dedupe.resolution import Resolution
+from loopwise.apps.dedupe.table import Table
+from loopwise.apps.dedupe.training import Trained, train_on_entities, train_on_pairs, train_without
+from loopwise.apps.estimator import not_fitted
+from loopwise.apps.saved import SavedEstimator
+from loopwise.learn.fields import Record
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Integers = NDArray[np.int64]
+_NONE = np.zeros((0, 2), dtype=np.int64)
+MOST_MATCHES = 100_000  # labelled ones that predicates are chosen by
+
+
+@dataclass(frozen=True)
+class Training:
+    """What happened in :meth:`Dedupe.fit`: labels used, what blocking keeps, what each way reached on held-out ones."""
+
+    records: int
+    labelled: int
+    blocking: Coverage
+    choices: dict[str, float]
+    seconds: float
+
+
+class Dedupe(SavedEstimator):
+    """Finds the records of a table (or of two) that mean the same thing.
+
+    Similarities of columns become a probability for each candidate pair; clusters are made of these by average linkage,
+    or, where that is better on held-out labels, by a walk over clusterings in a model of whole entities that SampleRank
+    trained for B-cubed F1. Labels may be true ids, pairs, or none.
+
+    Parameters
+    ----------
+    kinds:
+        What columns hold, by name (``"name"``, ``"text"``, ``"number"``, ``"date"``, ``"place"``, ``"point"``,
+        ``"category"``, ``"phone"``, ``"set"``, ``"ignore"``); others are guessed.
+    id_column:
+        The column by which labels and links name records; row numbers from 0 if there is none. It is not compared.
+    pairs_per_record:
+        How many candidate pairs blocking may make for each record.
+    one_to_one:
+        Between two tables: whether a record has at most one match. None: so unless labels say otherwise.
+    seed:
+        For samples and walks.
+
+    After fitting: ``kinds_``, ``trained_``, ``training_``, ``predicates_``.
+
+    >>> from loopwise.apps.dedupe import made_records
+    >>> records, ids = made_records(120, seed=0)
+    >>> dedupe = Dedupe().fit(records, ids=ids)
+    >>> dedupe.score(*made_records(120, seed=1)) > 0.9
+    True
+    """
+
+    kinds_: dict[str, Kind]
+    trained_: Trained
+    training_: Training
+    predicates_: tuple[Predicate, ...]
+    linking_: bool
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind | str] | None = None,
+        *,
+        id_column: str | None = None,
+        pairs_per_record: int = 20,
+        one_to_one: bool | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.kinds = kinds
+        self.id_column = id_column
+        self.pairs_per_record = pairs_per_record
+        self.one_to_one = one_to_one
+        self.seed = seed
+
+    # ------------------------------------------------------------------------------------------------- fit
+
+    def fit(
+        self, records: RecordsLike, *, other: RecordsLike | None = None, ids: Any = None, pairs: Any = None
+    ) -> Self:
+        """Learns from a table, or from two (``other``) between which links are sought.
+
+        Parameters
+        ----------
+        records, other:
+            CSV files, data frames, columns or rows by name.
+        ids:
+            The true entity of each record: the name of a column, or one id a record (of both tables, one after the
+            other); empty where unknown.
+        pairs:
+            Labelled pairs: a CSV or JSON file, ``{"match": [...], "distinct": [...]}``, or
+            :class:`~loopwise.apps.dedupe.Labels`. Without ids and pairs it learns from the records alone.
+
+        Raises
+        ------
+        ValueError
+            If tables or labels are not what they must be, or labels contradict each other.
+        """
+        started = time.perf_counter()
+        self._check_options(ids, pairs)
+        table, side = self._joined(records, other)
+        names = names_of(table, self.id_column)
+        truth = None if ids is None else entities_of(ids, table)
+        labels = None if pairs is None else labels_of(pairs, table, names)
+        kinds = kinds_of(table, self._told(ids))
+        matches = _NONE if truth is None else _matches_of(truth, side, self.seed)
+        matches = labels.matches if labels is not None else matches
+        made = Table.of(table, kinds, side, self.pairs_per_record, matches)
+        trained = self._trained(made, truth, labels)
+        self.kinds_, self.predicates_, self.trained_ = kinds, made.predicates, trained
+        self.linking_ = side is not None
+        count = labels.count if labels is not None else 0 if truth is None else int((truth >= 0).sum())
+        seconds = time.perf_counter() - started
+        self.training_ = Training(len(table), count, made.coverage(matches), trained.choices, seconds)
+        return self
+
+    def _trained(self, table: Table, truth: Integers | None, labels: Labels | None) -> Trained:
+        if truth is not None:
+            matches = _matches_of(truth, table.side if table.linking else None, self.seed)
+            return train_on_entities(table, truth, self._one_to_one(table, matches), self.seed)
+        if labels is not None and labels.count:
+            return train_on_pairs(table, labels, self._one_to_one(table, labels.matches), self.seed)
+        return train_without(table, self.seed)
+
+    def _one_to_one(self, table: Table, matches: Integers) -> bool:
+        """As told; else unless a large share of the labelled matches shares a record with another."""
+        if not table.linking:
+            return False
+        if self.one_to_one is not None:
+            return self.one_to_one
+        _, count = np.unique(matches.reshape(-1), return_counts=True)
+        return bool((count > 1).sum() <= 0.05 * max(len(count), 1))
+
+    def _check_options(self, ids: Any, pairs: Any) -> None:
+        if ids is not None and pairs is not None:
+            raise ValueError("both ids and pairs are given; ids say everything that pairs can: give one of them")
+        if self.pairs_per_record < 1:
+            raise ValueError(f"pairs_per_record must be at least 1, not {self.pairs_per_record}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, but is {self.seed}")
+
+    def _joined(self, records: RecordsLike, other: RecordsLike | None) -> tuple[Records, Integers | None]:
+        first = Records.of(records)
+        second = None if other is None else Records.of(other)
+        for table in (first, second):
+            if table is not None and len(table) == 0:
+                raise ValueError(f"{table.source} has no rows; give at least one record")
+        if second is None:
+            if len(first) < 2:
+                raise ValueError(f"{first.source} has one record only; duplicates need two")
+            return first, None
+        return first.joined(second), np.repeat([0, 1], [len(first), len(second)])
+
+    def _told(self, ids: Any) -> dict[str, Kind | str]:
+        told = dict(self.kinds or {})
+        if self.id_column is not None:
+            told[self.id_column] = Kind.IGNORE
+        if isinstance(ids, str):
+            told[ids] = Kind.IGNORE
+        return told
+
+    # --------------------------------------------------------------------------------------------- predict
+
+    def predict(self, records: RecordsLike, *, other: RecordsLike | None = None) -> Resolution:
+        """The clusters of a table, or the links between two, with confidences, links and reasons."""
+        table, names = self._prepared(records, other)
+        return Resolution.of(table, self.trained_, names)
+
+    def _prepared(self, records: RecordsLike, other: RecordsLike | None) -> tuple[Table, tuple[str, ...]]:
+        if not hasattr(self, "trained_"):
+            raise not_fitted("this Dedupe is not fitted; call fit first")
+        if (other is not None) != self.linking_:
+            raise ValueError(
+                "the model was trained to link two tables; give both"
+                if self.linking_
+                else "the model was trained on one table; give one, or train it on two"
+            )
+        table, side = self._joined(records, other)
+        names = names_of(table, self.id_column)
+        for name, kind in self.kinds_.items():
+            if kind is not Kind.IGNORE:
+                table.column(name)
+        made = Table.of(table, self.kinds_, side, self.pairs_per_record, _NONE, self.predicates_)
+        if made.linking:
+            made.watch_rivals(self.trained_.pairs.levels)
+        return made, names
+
+    def evaluate(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> Report:
+        """How good the clusters of a table are whose true entities are known."""
+        found = self.predict(records, other=other)
+        return Report.of(found.clusters, entities_of(ids, found.records), found.table.side)
+
+    def score(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> float:
+        """B-cubed F1."""
+        return self.evaluate(records, ids, other=other).b_cubed
+
+    def teaching_pairs(self, records: RecordsLike, count: int, *, other: RecordsLike | None = None) -> Integers:
+        """``[count, 2]`` rows: the pairs whose labels would teach most.
+
+        Half are those the model is least sure of, half are spread evenly over its scores, for what it is wrongly sure
+        of. A model that is not fitted is fitted without labels first.
+        """
+        if not hasattr(self, "trained_"):
+            self.fit(records, other=other)
+        table, _ = self._prepared(records, other)
+        graph = table.graph(self.trained_.pairs)
+        random = np.random.default_rng(self.seed)
+        unsure = np.argsort(np.abs(graph.logit), kind="stable")[: (count + 1) // 2]
+        rest = np.setdiff1d(np.arange(len(graph.logit)), unsure)
+        spread = _spread(graph.logit[rest], count - len(unsure), random)
+        chosen = np.concatenate([unsure, rest[spread]])
+        return np.stack([graph.one[chosen], graph.other[chosen]], axis=1)
+
+    # --- Files -------------------------------------------------------------------------------------------------------
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        from loopwise.apps.dedupe.saving import kept
+
+        return kept(self)
+
+    @classmethod
+    def _rebuilt(cls, told: Record) -> Self:
+        from loopwise.apps.dedupe.saving import rebuilt
+
+        return rebuilt(cls, told)
+
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "trained_")
+
+
+def _matches_of(truth: Integers, side: Integers | None, seed: int) -> Integers:
+    """Pairs of records of one entity, a sample where they are many."""
+    order = np.argsort(truth, kind="stable")
+    order = order[truth[order] >= 0]
+    starts = np.flatnonzero(np.concatenate([[True], truth[order][1:] != truth[order][:-1], [True]]))
+    found = []
+    for first, end in pairwise(starts.tolist()):
+        if end - first > 1:
+            members = order[first : min(end, first + 100)]
+            one, other = np.triu_indices(len(members), 1)
+            found.append(np.stack([members[one], members[other]], axis=1))
+    pairs = np.concatenate([_NONE, *found])
+    if side is not None:
+        pairs = pairs[side[pairs[:, 0]] != side[pairs[:, 1]]]
+    if len(pairs) > MOST_MATCHES:
+        pairs = pairs[np.random.default_rng(seed).choice(len(pairs), MOST_MATCHES, replace=False)]
+    return np.sort(pairs, axis=1)
+
+
+def _spread(logit: NDArray[np.float64], count: int, random: np.random.Generator) -> Integers:
+    """Places of ``count`` logits, drawn evenly over their range."""
+    if count <= 0 or not len(logit):
+        return np.zeros(0, dtype=np.int64)
+    heights, edges = np.histogram(logit, 20)
+    share = 1.0 / heights[np.clip(np.digitize(logit, edges) - 1, 0, 19)]
+    return random.choice(len(logit), min(count, len(logit)), replace=False, p=share / share.sum())

@@ -1,0 +1,1 @@
+"""Compiled loops over records: strings, blocks, linkage, scores of pairs."""

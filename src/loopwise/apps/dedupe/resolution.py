@@ -1,0 +1,223 @@
+"""What resolving gives: clusters, how sure they are, links, one record for each cluster, and why.
+
+In: a table and a trained model. Out: :class:`Resolution`. Stage: use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from loopwise.apps.dedupe.candidates import Graph, Parts
+from loopwise.apps.dedupe.entities import EntityModel
+from loopwise.apps.dedupe.pair_model import PER_COMPARISON, scales
+from loopwise.apps.dedupe.records import Records
+from loopwise.apps.dedupe.table import Table
+from loopwise.apps.dedupe.training import Method, Trained
+from loopwise.formats.files import PathLike, atomic_write
+from loopwise.formats.table import csv_line
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TEMPERATURE = 2.0  # of the walk whose shares are confidences: evidence of several pairs is not independent
+MOST_SAMPLED = 2000  # parts of which marginals are sampled
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why two records are thought the same: a comparison, its similarity (None: missing), what it adds to the logit."""
+
+    comparison: str
+    similarity: float | None
+    weight: float
+
+
+@dataclass(frozen=True)
+class Cohesion:
+    """A cluster as a whole: how many records, the mean probability of its pairs, the lowest of its members."""
+
+    cluster: int
+    size: int
+    mean: float
+    lowest: float
+
+
+@dataclass(frozen=True, eq=False)
+class Resolution:
+    """The clusters of a table.
+
+    ``clusters``: a number for each record, from 0 in the order of their first records. ``confidence``: of each record,
+    the probability that it belongs with the others of its cluster (alone: that it belongs with nobody).
+    """
+
+    table: Table
+    trained: Trained
+    graph: Graph
+    parts: Parts
+    clusters: Integers
+    probability: Floats  # of each pair of the parts: to be in one cluster
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(table: Table, trained: Trained, names: Sequence[str]) -> Resolution:
+        """Resolves the table."""
+        graph = table.graph(trained.pairs)
+        parts = table.parts(trained.pairs, graph)
+        found = trained.clusters(table, graph, parts)
+        if trained.method in (Method.MATCHED, Method.CONNECTED):
+            probability = expit(parts.logit)
+        else:
+            probability = EntityModel.untrained(len(table.comparer.columns), trained.entities.seed).together(
+                parts, found, table.agreement, temperature=TEMPERATURE, most=MOST_SAMPLED
+            )
+        _, first, number = np.unique(found, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+        return Resolution(table, trained, graph, parts, rank[number.reshape(-1)], probability, tuple(names))
+
+    @property
+    def records(self) -> Records:
+        return self.table.records
+
+    @cached_property
+    def _pairs(self) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+        own = np.repeat(np.arange(len(self.parts)), np.diff(self.parts.pair_starts))
+        base = self.parts.starts[own]
+        one, other = self.parts.records[base + self.parts.one], self.parts.records[base + self.parts.other]
+        return one, other, self.clusters[one] == self.clusters[other]
+
+    @cached_property
+    def confidence(self) -> Floats:
+        one, other, together = self._pairs
+        size = len(self.clusters)
+        total, count, rival = np.zeros(size), np.zeros(size), np.zeros(size)
+        for row in (one, other):
+            np.add.at(total, row[together], self.probability[together])
+            np.add.at(count, row[together], 1)
+            np.maximum.at(rival, row[~together], self.probability[~together])
+        return np.where(count > 0, total / np.maximum(count, 1), 1.0 - rival)
+
+    @cached_property
+    def cluster_confidence(self) -> Floats:
+        """Of each cluster, the mean of its members'."""
+        sums = np.bincount(self.clusters, weights=self.confidence)
+        return sums / np.maximum(np.bincount(self.clusters), 1)
+
+    def members(self, cluster: int) -> Integers:
+        """The records of a cluster."""
+        return np.flatnonzero(self.clusters == cluster)
+
+    @cached_property
+    def _by_cluster(self) -> tuple[Integers, Integers]:
+        order = np.argsort(self.clusters, kind="stable")
+        return order, np.concatenate([[0], np.cumsum(np.bincount(self.clusters))])
+
+    def largest(self, count: int = 10) -> list[Cohesion]:
+        """The largest clusters and how they hang together: where a table goes wrong, it shows here first."""
+        order, starts = self._by_cluster
+        found = []
+        for cluster in np.argsort(-np.diff(starts), kind="stable")[:count].tolist():
+            members = order[starts[cluster] : starts[cluster + 1]]
+            if len(members) > 1:
+                mine = self.confidence[members]
+                found.append(Cohesion(cluster, len(members), float(mine.mean()), float(mine.min())))
+        return found
+
+    def doubtful(self, count: int = 20) -> list[int]:
+        """Clusters of several records, the least sure first."""
+        order, starts = self._by_cluster
+        several = np.flatnonzero(np.diff(starts) > 1)
+        lowest = np.minimum.reduceat(self.confidence[order], starts[:-1]) if len(order) else np.zeros(0)
+        found: list[int] = several[np.argsort(lowest[several], kind="stable")][:count].tolist()
+        return found
+
+    def links(self) -> list[tuple[int, int, float]]:
+        """Pairs of records in one cluster that were compared, with the probability of each; between two tables: those
+        with one record in each."""
+        one, other, together = self._pairs
+        side = self.table.side
+        kept = together & ((side[one] < 0) | (side[one] != side[other]))
+        order = np.lexsort((other[kept], one[kept]))
+        rows = zip(one[kept][order], other[kept][order], self.probability[kept][order], strict=True)
+        return [(int(a), int(b), float(p)) for a, b, p in rows]
+
+    def canonical(self, cluster: int) -> dict[str, str]:
+        """One record for a cluster: in each column the value that most members have; of equally frequent ones the
+        longest, then the first."""
+        order, starts = self._by_cluster
+        members = order[starts[cluster] : starts[cluster + 1]]
+        found = {}
+        for name, column in zip(self.records.names, self.records.columns, strict=True):
+            counts = Counter(column[row] for row in members.tolist() if column[row])
+            found[name] = max(counts, key=lambda value: (counts[value], len(value))) if counts else ""
+        return found
+
+    def explain(self, one: int, other: int, most: int = 8) -> list[Reason]:
+        """What speaks for and against two records being the same, the weightiest first."""
+        comparer, model = self.table.comparer, self.trained.pairs
+        found = comparer.compute(np.array([one]), np.array([other]))
+        summary = comparer.summary(found)
+        parts = (scales(found)[0] * model.weights[2:]).reshape(-1, PER_COMPARISON).sum(axis=1)
+        reasons = []
+        for name, similarity, factor in zip(comparer.columns, summary[0], model.levels.parts(summary)[0], strict=True):
+            alike = None if np.isnan(similarity) else float(similarity)
+            reasons.append(Reason(f"{name}: agreement", alike, float(model.weights[1] * factor)))
+        for name, similarity, weight in zip(comparer.names, found[0], parts, strict=True):
+            reasons.append(Reason(name, None if np.isnan(similarity) else float(similarity), float(weight)))
+        return sorted(reasons, key=lambda reason: -abs(reason.weight))[:most]
+
+    # ----------------------------------------------------------------------------------------------- writing
+
+    def write(self, path: PathLike) -> None:
+        """The records with their cluster, its confidence and their own, as CSV."""
+        header = [*self.records.names, *_fresh(self.records.names, ("cluster_id", "cluster_confidence", "confidence"))]
+        with atomic_write(path) as out:
+            out.write(csv_line(header))
+            for row, cells in enumerate(zip(*self.records.columns, strict=True)):
+                cluster = int(self.clusters[row])
+                sure = f"{self.cluster_confidence[cluster]:.4f}", f"{self.confidence[row]:.4f}"
+                out.write(csv_line([*cells, cluster, *sure]))
+
+    def write_links(self, path: PathLike) -> None:
+        """The pairs that are in one cluster, as CSV: two ids and the probability."""
+        with atomic_write(path) as out:
+            out.write(csv_line(["id_1", "id_2", "probability"]))
+            for one, other, probability in self.links():
+                out.write(csv_line([self.names[one], self.names[other], f"{probability:.4f}"]))
+
+    def write_canonical(self, path: PathLike) -> None:
+        """One record for each cluster, as CSV."""
+        sizes = np.bincount(self.clusters)
+        more = _fresh(self.records.names, ("cluster_id", "records", "cluster_confidence"))
+        with atomic_write(path) as out:
+            out.write(csv_line([*more, *self.records.names]))
+            for cluster in range(len(sizes)):
+                told = [cluster, int(sizes[cluster]), f"{self.cluster_confidence[cluster]:.4f}"]
+                out.write(csv_line([*told, *self.canonical(cluster).values()]))
+
+    def to_json(self) -> dict[str, Any]:
+        sizes = np.bincount(self.clusters)
+        return {
+            "records": len(self.clusters),
+            "clusters": len(sizes),
+            "duplicates": int(len(self.clusters) - len(sizes)),
+            "pairs_compared": len(self.table.one),
+            "method": self.trained.method.value,
+            "largest": [vars(each) for each in self.largest(5)],
+        }
+
+
+def _fresh(taken: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names of columns that the table does not have yet."""
+    return [
+        name if name not in taken else next(f"{name}_{n}" for n in range(2, 99) if f"{name}_{n}" not in taken)
+        for name in names
+    ]

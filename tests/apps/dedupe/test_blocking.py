@@ -1,0 +1,147 @@
+"""Candidate pairs: each predicate against its definition, the choice of predicates, and clusters of scored pairs."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from loopwise.apps.dedupe import candidates
+from loopwise.apps.dedupe.blocking import Blocker, Blocks, Predicate
+from loopwise.apps.dedupe.candidates import Graph, average_clusters, closed, cut_components, matched_clusters, parts_of
+from loopwise.apps.dedupe.compare import ALL, Comparer
+from loopwise.apps.dedupe.kinds import Kind
+from loopwise.apps.dedupe.records import Records
+from loopwise.apps.dedupe.synthetic import made_records
+
+NAMES = ["robert smith", "rupert smith", "ann lee", "ann  lee", "lee ann", "", "bob 12"]
+
+
+def blocker(values: list[str], kind: Kind = Kind.NAME, side: np.ndarray | None = None) -> Blocker:
+    return Blocker(Comparer(Records.of({"c": values}), {"c": kind}), side)
+
+
+def pairs(made: Blocker, column: str, what: str) -> set[tuple[int, int]]:
+    codes = made.blocks(Predicate(column, what)).listed(made.side)
+    return {divmod(code, made.comparer.size) for code in codes.tolist()}
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("value", {(2, 3)}),
+        ("word", {(0, 1), (2, 3), (2, 4), (3, 4)}),
+        ("sound", {(0, 1), (2, 3), (2, 4), (3, 4)}),
+        ("letters", {(2, 3)}),
+        ("three letters", {(2, 3)}),
+        ("two words", {(2, 3)}),
+        ("word with digits", set()),
+    ],
+)
+def test_records_with_a_key_in_common(what: str, expected: set[tuple[int, int]]) -> None:
+    assert pairs(blocker(NAMES), "c", what) == expected
+
+
+def test_large_blocks_keep_neighbours_only() -> None:
+    members = np.arange(10)
+    assert Blocks(np.array([0, 10]), members, 10).pairs == 45
+    few = Blocks(np.array([0, 10]), members, 9)
+    listed = few.listed(np.full(10, -1))
+    assert few.pairs == len(listed) == 9 + 8 + 7
+    assert all(high - low <= 3 for low, high in (divmod(code, 10) for code in listed.tolist()))
+    assert len(Blocks(np.array([0, 10]), members, 10).listed(members % 2)) == 25
+
+
+def test_min_hash_finds_equal_sets_and_hardly_any_others() -> None:
+    words = [f"a{n} b{n} c{n} d{n} e{n}" for n in range(30)]
+    swapped = [" ".join(reversed(text.split())) for text in words]
+    found = pairs(blocker(words + swapped, Kind.TEXT), ALL, "MinHash")
+    assert {(n, n + 30) for n in range(30)} <= found and len(found) < 40
+
+
+def test_nearest_across_two_tables() -> None:
+    side = np.array([0, 0, 1, 1])
+    found = pairs(blocker(["red fox", "blue whale", "a red fox", "the whale"], Kind.TEXT, side), ALL, "nearest")
+    assert {(0, 2), (1, 3)} <= found and not any(side[a] == side[b] for a, b in found)
+
+
+def test_predicates_are_chosen_for_the_labelled_matches() -> None:
+    records, ids = made_records(200, seed=3)
+    kinds = {"name": Kind.NAME, "street": Kind.PLACE, "city": Kind.PLACE, "born": Kind.DATE, "phone": Kind.PHONE}
+    made = Blocker(Comparer(records, kinds))
+    matches = np.array([(a, b) for a, b in itertools.combinations(range(len(ids)), 2) if ids[a] == ids[b]])
+    chosen, codes = made.choose(matches, 20 * len(ids))
+    report = made.coverage(chosen, codes, matches)
+    assert report.recall is not None and report.recall > 0.98 and report.pairs <= 20 * len(ids)
+    few, codes = made.choose(matches, 1)  # never less than the nearest records
+    assert [each.what for each in few] == ["nearest"]
+    none = made.coverage(few, np.zeros(0, dtype=np.int64), matches)
+    assert none.recall == 0.0 and none.missed[0] == tuple(matches[0])
+    assert made.coverage(few, codes, np.zeros((0, 2))).recall is None
+
+
+# ------------------------------------------------------------------------------------------- clusters of pairs
+
+
+def random_graph(size: int, seed: int) -> Graph:
+    random = np.random.default_rng(seed)
+    one, other = np.triu_indices(size, 1)
+    kept = random.random(len(one)) < 0.5
+    return Graph(size, one[kept], other[kept], random.normal(size=int(kept.sum())) * 3)
+
+
+def plain_average(graph: Graph, threshold: float) -> np.ndarray:
+    """Average linkage by looking at all pairs of clusters each time; unscored pairs count as the threshold."""
+    score = {(a, b): s for a, b, s in zip(graph.one, graph.other, graph.logit, strict=True)}
+    clusters = [[n] for n in range(graph.size)]
+    while True:
+        best, place = -np.inf, None
+        for i, j in itertools.combinations(range(len(clusters)), 2):
+            cross = [score.get((min(a, b), max(a, b))) for a in clusters[i] for b in clusters[j]]
+            if any(each is not None for each in cross):
+                mean = sum(threshold if each is None else each for each in cross) / len(cross)
+                if mean > best:
+                    best, place = mean, (i, j)
+        if place is None or best < threshold:
+            break
+        clusters[place[0]] += clusters.pop(place[1])
+    label = np.zeros(graph.size, dtype=np.int64)
+    for members in clusters:
+        label[members] = min(members)
+    return label
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threshold", [-1.0, 0.0, 1.5])
+def test_average_linkage_is_that_of_all_pairs(seed: int, threshold: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "DOUBT", -100.0)
+    graph = random_graph(12, seed)
+    found = average_clusters(parts_of(graph), threshold, threshold)
+    assert found.tolist() == plain_average(graph, threshold).tolist()
+
+
+def test_large_components_are_cut_at_their_weakest_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "LARGEST", 4)
+    chain = Graph(8, np.arange(7), np.arange(1, 8), np.array([9.0, 9, 9, -1, 9, 9, 9]))
+    assert cut_components(chain).tolist() == [0, 0, 0, 0, 4, 4, 4, 4]
+    alike = Graph(8, np.arange(7), np.arange(1, 8), np.full(7, 50.0))
+    assert np.bincount(cut_components(alike)).max() == 4
+
+
+def test_closing_scores_what_is_missing_within_components() -> None:
+    chain = Graph(5, np.array([0, 1]), np.array([1, 2]), np.array([3.0, 3.0]))
+    found = closed(chain, lambda one, other: -(one + other).astype(float), np.full(5, -1))
+    assert list(zip(found.one.tolist(), found.other.tolist(), found.logit.tolist(), strict=True)) == [
+        (0, 1, 3.0),
+        (0, 2, -2.0),
+        (1, 2, 3.0),
+    ]
+    parts = parts_of(found)
+    assert len(parts) == 1 and parts.records.tolist() == [0, 1, 2]
+
+
+def test_one_to_one_links_take_the_best_first() -> None:
+    graph = Graph(4, np.array([0, 0, 1]), np.array([2, 3, 2]), np.array([2.0, 1.0, 1.5]))
+    assert matched_clusters(graph, 0.0).tolist() == [0, 1, 0, 3]
+    assert matched_clusters(graph, 5.0).tolist() == [0, 1, 2, 3]

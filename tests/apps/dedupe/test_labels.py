@@ -1,0 +1,103 @@
+"""Labels as people have them, and what is wrong with some."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loopwise.apps.dedupe.labels import Labels, answer_of, entities_of, labels_of, names_of
+from loopwise.apps.dedupe.records import Records
+from loopwise.formats.errors import FormatError
+
+TABLE = Records.of({"key": ["a", "b", "c", "d"], "name": ["Ann", "Anne", "Bob", ""], "n": ["1", "2", "3", "4"]})
+KEYS = names_of(TABLE, "key")
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_pairs_of_a_csv_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "pairs.csv", "id_1,id_2,label\nb,a,match\nb,c,distinct\nc,d,unsure\n")
+    found = labels_of(file, TABLE, KEYS)
+    assert found.matches.tolist() == [[0, 1]] and found.distinct.tolist() == [[1, 2]] and found.count == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id_1,id_2,label\na,z,match\n", "line 2: no record has the id 'z'"),
+        ("id_1,id_2,label\na,b,perhaps\n", "line 2: 'perhaps' is no answer"),
+        ("id_1,id_2,label\na,a,match\n", "line 2: record 'a' is paired with itself"),
+        ("id_1,id_2\na,b\n", "labels need three columns"),
+        ("", "the file is empty"),
+    ],
+)
+def test_bad_csv_files_are_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        labels_of(write(tmp_path / "pairs.csv", text), TABLE, KEYS)
+
+
+def test_pairs_as_the_dedupe_library_writes_them(tmp_path: Path) -> None:
+    ann, anne, bob = ({"name": name, "n": n} for name, n in (("ann", "1"), ("anne", "2"), ("bob", "3")))
+    tuples = [{"__class__": "tuple", "__value__": [ann, anne]}]
+    file = write(tmp_path / "training.json", json.dumps({"match": tuples, "distinct": [[ann, bob]]}))
+    found = labels_of(file, TABLE, KEYS)
+    assert found.matches.tolist() == [[0, 1]] and found.distinct.tolist() == [[0, 2]]
+    by_row = labels_of({"match": [(0, 1)], "distinct": [("a", "c")]}, TABLE, KEYS)
+    assert by_row.matches.tolist() == found.matches.tolist() and by_row.distinct.tolist() == found.distinct.tolist()
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"match": [[{"name": "Zoe"}, {"name": "Ann"}]]}, "no record of the table reads 'zoe'"),
+        ({"match": [[{"other": "Zoe"}, {"name": "Ann"}]]}, "has none of the columns"),
+        ({"match": [["a"]]}, "must be a pair"),
+        ({"match": [[0, 9]]}, "row 9 is not there"),
+        ({"pairs": []}, "labels must be"),
+        ([], "labels must be a file"),
+    ],
+)
+def test_bad_labels_are_named(told: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        labels_of(told, TABLE, KEYS)
+
+
+def test_bad_json_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="line 2: this is no JSON"):
+        labels_of(write(tmp_path / "x.json", '{"match":\n oops}'), TABLE, KEYS)
+    with pytest.raises(ValueError, match="row 7"):
+        labels_of(Labels.of([(0, 7)], []), TABLE, KEYS)
+
+
+def test_matches_that_follow_are_added_and_contradictions_named() -> None:
+    assert Labels.of([(0, 1), (1, 2)], []).matches.tolist() == [[0, 1], [0, 2], [1, 2]]
+    with pytest.raises(ValueError, match=r"'a' = 'b' = 'c' by matches, but 'a' and 'c' are said to be distinct"):
+        Labels.of([(0, 1), (1, 2)], [(2, 0)], KEYS)
+    with pytest.raises(ValueError, match="'0' and '1' are said to match and to be distinct"):
+        Labels.of([(0, 1)], [(1, 0)])
+
+
+def test_ids_of_records_and_entities() -> None:
+    assert names_of(TABLE, None) == ("0", "1", "2", "3")
+    with pytest.raises(ValueError, match="the id 'x' in column 'k' of the table is that of rows 0 and 2"):
+        names_of(Records.of({"k": ["x", "y", "x"]}), "k")
+    with pytest.raises(ValueError, match="row 1 of the table has no id"):
+        names_of(Records.of({"k": ["x", ""]}), "k")
+    assert entities_of(["p", None, "p", "q"], TABLE).tolist() == [0, -1, 0, 1]
+    with pytest.raises(ValueError, match="column 'key' of the table is different in every row"):
+        entities_of("key", TABLE)
+    with pytest.raises(ValueError, match="the same in every row"):
+        entities_of(["p"] * 4, TABLE)
+    with pytest.raises(ValueError, match="is empty"):
+        entities_of([None] * 4, TABLE)
+    with pytest.raises(ValueError, match="2 ids for 4 records"):
+        entities_of(["p", "p"], TABLE)
+
+
+def test_words_for_answers() -> None:
+    assert [answer_of(word) for word in ("Yes", "0", "?", "maybe")] == ["match", "distinct", "unsure", None]
