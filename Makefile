@@ -4,9 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Numba notices a change of a kernel's own file but not of the kernels it calls: a cache for each state of the folder.
-KERNELS := $(shell cat src/loopwise/kernels/*.py | cksum | cut -d ' ' -f 1)
-export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba/$(KERNELS)
+# Compiled kernels stay with the environment; their cache goes by the sources (src/loopwise/compiled/cache.py).
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba
 
 # How long the campaigns of tests/fuzz go on; SEED repeats one.
 MINUTES ?= 10
@@ -14,18 +13,19 @@ KILLS ?= 100
 CAMPAIGN := OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m
 SEEDED := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo test lint docs package fuzz torture oracle clean
+.PHONY: help demo reproduce test lint style types imports docs package fuzz torture oracle clean
 
 help:
-	@echo "make demo     a table and a page: training for the loss against likelihood"
-	@echo "make test     style, types, import rules, tests, examples in the documentation"
-	@echo "make lint     the first three of these"
-	@echo "make docs     the documentation as a web site, in site/"
-	@echo "make package  source archive and wheel, in dist/, tried in an empty environment"
-	@echo "make fuzz     spoilt files for every reader and loader: MINUTES=10, SEED=..."
-	@echo "make torture  trainings that are killed and go on, compared bit for bit: KILLS=100, SEED=..."
-	@echo "make oracle   random models against enumeration: MINUTES=10, SEED=..."
-	@echo "make clean    removes everything that make made"
+	@echo "make demo       a table and a page: training for the loss against likelihood"
+	@echo "make reproduce  a published study again: STUDY=erma, OPTIONS='--full --minutes 60'"
+	@echo "make test       style, types, import rules, tests, examples in the documentation"
+	@echo "make lint       the first three of these: make style, make types, make imports"
+	@echo "make docs       the documentation as a web site, in site/"
+	@echo "make package    source archive and wheel, in dist/, tried in an empty environment"
+	@echo "make fuzz       spoilt files for every reader and loader: MINUTES=10, SEED=..."
+	@echo "make torture    trainings that are killed and go on, compared bit for bit: KILLS=100, SEED=..."
+	@echo "make oracle     random models against enumeration: MINUTES=10, SEED=..."
+	@echo "make clean      removes everything that make made"
 
 # torch comes first and alone: its pin finds a CPU build where the installer is offered one, and nothing that
 # is installed later replaces it.
@@ -40,12 +40,22 @@ demo: $(READY)
 	@echo "== demo"
 	$(BIN)/loopwise demo
 
-lint: $(READY)
+# STUDY: erma, domke, samplerank, cost-aware or parser.
+reproduce: $(READY)
+	$(BIN)/python -m studies $(or $(STUDY),--help) $(OPTIONS)
+
+lint: style types imports
+
+style: $(READY)
 	@echo "== ruff: style"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	@echo "== mypy: types"
 	$(BIN)/mypy
+
+imports: $(READY)
 	@echo "== import-linter: data flows one way"
 	$(BIN)/lint-imports
 
@@ -74,4 +84,4 @@ oracle: $(READY)
 
 clean:
 	rm -rf $(VENV) site out build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src studies tests -name __pycache__ -type d -prune -exec rm -rf {} +

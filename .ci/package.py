@@ -67,10 +67,12 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def check_archive(archive: Path) -> None:
-    """Whatever is in the package, its tests and the licence are in it; nothing that was made is."""
+    """Whatever is in the package, its studies, tests and the licence are in it; nothing that was made is."""
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     sources = {str(path.relative_to(ROOT)) for path in source_files()}
+    studies = [path for path in (ROOT / "studies").rglob("*") if path.suffix in (".py", ".toml")]
+    sources |= {str(path.relative_to(ROOT)) for path in studies}
     needed = {*sources, "LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "tests/conftest.py"}
     require(needed <= names, f"{archive.name} lacks {sorted(needed - names)[:5]}; see MANIFEST.in")
     made = [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".nbi", ".nbc"))]

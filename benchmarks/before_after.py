@@ -22,6 +22,8 @@ import torch
 
 import loopwise as lw
 from common import option_parser, print_summary
+from loopwise.inference.base import Inference
+from loopwise.inference.compiled import Compiled
 
 HERE = Path(__file__).resolve()
 CLOSE = 1e-5  # runs to a tolerance may end a sweep apart
@@ -42,9 +44,9 @@ def cases(quick: bool) -> dict[str, Callable[[], torch.Tensor]]:
     mrf = lw.random_mrf(50, 200, unary=True, seed=0)
     on_grid, on_binary, on_chain = random(grid, 1.0), random(binary, 0.5), random(chain, 1.0)
     batch = {"pair": random(mrf, 0.5)["pair"], "unary": random(mrf, 0.5, examples)["unary"]}
-    engine = lw.Compiled(1)
+    engine = Compiled(1)
 
-    def call(method: lw.Inference, graph: lw.FactorGraph, potentials: dict[str, torch.Tensor]) -> torch.Tensor:
+    def call(method: Inference, graph: lw.FactorGraph, potentials: dict[str, torch.Tensor]) -> torch.Tensor:
         return method(graph, potentials).states
 
     return {

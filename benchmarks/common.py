@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from loopwise.formats import TableModel, atomic_write, read_evidence, read_model
 from loopwise.graph import FactorGraph
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.append(str(REPOSITORY))  # the studies, whose data and peers some benchmarks share
 DEFAULT_DATA = REPOSITORY.parent / "shared" / "data"
 
 Floats = NDArray[np.float64]

@@ -45,7 +45,7 @@ from loopwise.learn.examples import Examples
 from loopwise.learn.system import System
 from loopwise.loss import MSE
 from loopwise.loss.univariate import UnivariateLikelihood
-from loopwise.reproduce.domke_table1_data import Amounts, find_berkeley, natural
+from studies.domke.images.data import ImageCounts, find_berkeley, natural
 
 NOISE = (0.35, 1.0)  # standard deviations, image by image in turn
 SWEEPS = (1, 2, 4, 8, 16, 30)
@@ -94,7 +94,7 @@ class OnLattice(nn.Module):
 
 def pictures(data: Path, quick: bool) -> tuple[Pictures, Pictures]:
     """Training and test images."""
-    amounts = Amounts(train=6, test=8, crop=(60, 90)) if quick else Amounts(train=16, test=40)
+    amounts = ImageCounts(train=6, test=8, crop=(60, 90)) if quick else ImageCounts(train=16, test=40)
     found = natural(find_berkeley(data) if data.is_dir() else None, amounts, seed=0)
     return noisy(found.train[1], 1), noisy(found.test[1], 2)
 

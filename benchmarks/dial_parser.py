@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from common import folder_in
 from dial_rows import Dial, Setting
 from loopwise.apps.parser.arcs import Arcs, Pruner
+from loopwise.apps.parser.model import Model, Parses
 from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
 from loopwise.apps.parser.parser import Parser
-from loopwise.apps.parser.parsing import Model, Parses
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
 from loopwise.budget import Escalation
 from loopwise.formats.conllu import Sentence, read_conllu

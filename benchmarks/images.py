@@ -32,7 +32,7 @@ from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import TRW
 from loopwise.inference.schedules import Sequential
 from loopwise.loss.univariate import UnivariateLikelihood
-from loopwise.reproduce.domke_table1_data import Amounts, find_berkeley, natural
+from studies.domke.images.data import ImageCounts, find_berkeley, natural
 from timing import medians
 
 ROWS, COLUMNS = 200, 300
@@ -96,7 +96,7 @@ def full_size(data) -> Picture:
             path = find_berkeley(data)
         except ValueError:
             path = None
-    found = natural(path, Amounts(train=1, test=1), seed=0)
+    found = natural(path, ImageCounts(train=1, test=1), seed=0)
     return _picture(found.train[0], found.train[1])
 
 

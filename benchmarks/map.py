@@ -60,9 +60,10 @@ Written by `benchmarks/map.py`; run it again to renew this page.
 - Scores and bounds are natural logarithms, computed from the tables of the file (with the evidence). *gap*: bound less
   score, relative to the larger of the two; **0** where the answer is optimal.
 - **answer**: what `loopwise infer --task MAP` gives under these limits, by elimination (**e**), else by search (**s**).
-- **search**: `lw.MapSearch(seconds={seconds})` on its own, also where elimination finishes; it stops early when its gap
-  closes. *ICM 100*: the best of 100 random starts, each improved one variable at a time; *ICM, same seconds*: as many
-  random starts as fit the seconds that the search took (at least 100). A dash: no possible assignment found.
+- **search**: `lw.inference.MapSearch(seconds={seconds})` on its own, also where elimination finishes; it stops early
+  when its gap closes. *ICM 100*: the best of 100 random starts, each improved one variable at a time; *ICM, same
+  seconds*: as many random starts as fit the seconds that the search took (at least 100). A dash: no possible
+  assignment found.
 - *exact s*: elimination; where the search had proved its answer it was run only up to 2.7e8 cells, as a check (**–**
   beyond). *refused*: beyond the limits.
 - Seconds are of one call on a new graph with compiled kernels, on a small machine that was doing other work too.

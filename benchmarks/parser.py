@@ -21,14 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from common import DEFAULT_DATA, folder_in, option_parser, print_summary
+from loopwise.apps.parser.features.parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, SINGLE_ROOT, list_pairs
 from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.apps.parser.parser import Parser
 from loopwise.formats.conllu import Sentence, read_conllu
 from loopwise.inference.message_passing import BP
-from loopwise.kernels.parser_arcs import prune_sentence
-from loopwise.kernels.parser_bp import propagate
-from loopwise.kernels.parser_parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, SINGLE_ROOT, list_pairs
-from loopwise.kernels.parser_step import SQUARED, exact_step, unrolled_step
+from loopwise.inference.tree_models import TreeModels
 from timing import medians
 
 ITERATIONS = 2
@@ -143,26 +141,37 @@ class Arcs:
             for h in sorted({m - 1, *(k for k in rng.choice(n + 1, min(most, n), replace=False).tolist() if k != m)})
         ]
         heads, mods = (np.array(column, np.int32) for column in zip(*arcs, strict=True))
-        structure = factors | PROJECTIVE | SINGLE_ROOT
-        heads, mods = prune_sentence(n, heads, mods, np.zeros(len(heads)), 0.0, n, structure)
-        return Arcs(n, heads, mods, structure)
+        found = Arcs(n, heads, mods, factors | PROJECTIVE | SINGLE_ROOT)
+        alive = found.models().first_order().propagate(np.zeros(len(heads)), np.zeros(0)).log_beliefs > -np.inf
+        return Arcs(n, heads[alive], mods[alive], found.structure)
+
+    def models(self) -> TreeModels:
+        first, second, _ = list_pairs(self.n, self.heads, self.mods, self.structure)
+        return TreeModels.of(
+            np.array([self.n]), np.array([0, len(self.heads)]), self.heads, self.mods, np.array([0, len(first)]), first,
+            second, single_root=True,
+        )  # fmt: skip
 
     def runs(self) -> dict[str, Callable[[], object]]:
         """Beliefs alone, and with the gradient of L2; with exact inference where there are grandparents alone."""
-        rng = np.random.default_rng(self.n)
-        first, second, _ = list_pairs(self.n, self.heads, self.mods, self.structure)
-        unary, scores = rng.normal(size=len(self.heads)), rng.normal(size=len(first))
-        gold = (self.heads == self.mods - 1).astype(np.int64)
-        of_unary, of_scores = np.zeros(len(unary)), np.zeros(len(scores))
-        given = self.n, self.heads, self.mods, unary, first, second, scores
+        rng, models = np.random.default_rng(self.n), self.models()
+        unary, scores = rng.normal(size=len(self.heads)), rng.normal(size=len(models.arrays.first))
+        gold = (self.heads == self.mods - 1).astype(np.float64)
+
+        def gradient() -> object:
+            run = models.propagate(unary, scores, ITERATIONS, taped=True)
+            return run.pull_back(4.0 * (run.beliefs - gold))
+
+        def exact() -> object:
+            run = models.exact(unary, scores)
+            return run.pull_back(4.0 * (run.beliefs - gold))
+
         found: dict[str, Callable[[], object]] = {
-            "beliefs": lambda: propagate(*given, ITERATIONS, 0.0, self.structure),
-            "gradient": lambda: unrolled_step(
-                SQUARED, 1.0, *given, gold, 0, ITERATIONS, 0.0, self.structure, of_unary, of_scores
-            ),
+            "beliefs": lambda: models.propagate(unary, scores, ITERATIONS).beliefs,
+            "gradient": gradient,
         }
         if not self.structure & SIBLINGS:
-            found["exact"] = lambda: exact_step(SQUARED, 1.0, *given, gold, 0, self.structure, of_unary, of_scores)
+            found["exact"] = exact
         return found
 
 

@@ -27,8 +27,11 @@ import torch
 
 import loopwise as lw
 from common import option_parser, print_summary
-from loopwise.kernels.parser_bp import propagate, pull_back_run
-from loopwise.kernels.parser_parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, list_pairs
+
+try:
+    from loopwise.apps.parser.features.parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, list_pairs
+except ImportError:  # in the other checkout, which this script runs in too
+    from loopwise.kernels.parser_parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, list_pairs
 
 HERE = Path(__file__).resolve()
 SWEEPS, CLOSE = 4, 1e-10
@@ -48,7 +51,9 @@ class Sentence:
         self.weights = rng.normal(size=len(self.heads))
 
     def private(self) -> tuple[Any, Any, Any]:
-        """Beliefs and gradients by the parser's kernels."""
+        """Beliefs and gradients by the parser's kernels, which the other checkout has."""
+        from loopwise.kernels.parser_bp import propagate, pull_back_run
+
         used, _, tape = propagate(
             self.tokens, self.heads, self.mods, self.arcs, self.first, self.second, self.pairs, SWEEPS, 0.0, STRUCTURE
         )
@@ -73,9 +78,9 @@ def private(sentences: list[Sentence]) -> Callable[[], np.ndarray]:
     return run
 
 
-def through(sentences: list[Sentence], schedule: lw.Flooding | None) -> Callable[[], np.ndarray]:
+def through(sentences: list[Sentence], schedule: lw.inference.Flooding | None) -> Callable[[], np.ndarray]:
     """The same of their union by `lw.BP`."""
-    joined = lw.union([sentence.graph() for sentence in sentences]).graph
+    joined = lw.graph.union([sentence.graph() for sentence in sentences]).graph
     arcs, pairs, weights = (
         torch.from_numpy(np.concatenate([getattr(sentence, name) for sentence in sentences]))
         for name in ("arcs", "pairs", "weights")
@@ -115,7 +120,7 @@ def serve(quick: bool, side: str) -> None:
     known: dict[str, Callable[[], np.ndarray]] = {}
     for name, sentences in unions(quick).items():
         known[name] = private(sentences) if side == "private" else through(sentences, None)
-        known[f"flooding {name}"] = through(sentences, lw.Flooding())
+        known[f"flooding {name}"] = through(sentences, lw.inference.Flooding())
     for line in sys.stdin:
         name, _, target = line.strip().partition(":")
         begin = time.perf_counter()

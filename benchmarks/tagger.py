@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,17 +24,17 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from common import folder_in, option_parser, print_summary
+from loopwise.apps.chain.features.text import Text, tag_numbers
+from loopwise.apps.chain.report import compare
 from loopwise.apps.tagger import Likelihood, Tagger, Viterbi
-from loopwise.apps.tagger.chains import Chains
-from loopwise.apps.tagger.learners.base import Watch
-from loopwise.apps.tagger.learners.likelihood import NegativeLogLikelihood
-from loopwise.apps.tagger.problem import Problem, Weights
-from loopwise.apps.tagger.report import compare
-from loopwise.apps.tagger.text import Text, tag_numbers
 from loopwise.formats.columns import TaggedText, read_tagged
+from loopwise.inference.chains import Chains
 from loopwise.kernels.threads import available_threads
-from loopwise.reproduce.samplerank_table3_crfsuite import CrfSuite
-from loopwise.reproduce.samplerank_table3_data import part_of
+from loopwise.learn.chain.likelihood import NegativeLogLikelihood
+from loopwise.learn.chain.problem import ChainProblem, ChainWeights
+from loopwise.learn.trainer import train
+from studies.samplerank.names.crfsuite import CrfSuite
+from studies.samplerank.names.data import part_of
 
 FILES = {
     "wnut17": ("wnut17", "wnut17train.conll.gz", "emerging.test.annotated.gz"),
@@ -52,8 +51,8 @@ class Contest:
     """A training and a test text as both sides see them."""
 
     tagger: Tagger
-    train: Problem
-    test: Problem
+    train: ChainProblem
+    test: ChainProblem
     test_gold: Integers
 
     @staticmethod
@@ -67,38 +66,27 @@ class Contest:
     def score(self, tags: Integers) -> float:
         return compare(self.test_gold, tags, self.test.chains.start, self.tagger.labels_).score
 
-    def ours(self, seen_only: bool, threads: int, target: float) -> tuple[float, int, Weights]:
+    def ours(self, seen_only: bool, threads: int, target: float) -> tuple[float, int, ChainWeights]:
         """Seconds and iterations until the objective is at most ``target``; the weights then.
 
         On one thread seconds of the processor, otherwise by the clock.
         """
         problem = replace(self.train, chains=Chains(self.train.chains.start, threads))
         learner = Likelihood(l2=2 * PENALTY, iterations=2000, tolerance=1e-15, seen_only=seen_only)
-        watch = Until(target)
         clock = time.process_time if threads == 1 else time.perf_counter
         # Linear algebra has threads of its own, which wait at the processor's expense where they are not needed.
         with threadpool_limits(threads):
             begin = clock()
-            weights = learner.learn(problem, problem.start(), watch, 0)
-            seconds = clock() - begin
-        if watch.history.losses[-1] > target:
-            raise SystemExit(f"ours ended at {watch.history.losses[-1]}, above {target}: nothing is compared")
-        return seconds, len(watch.history.losses), weights
+            start = problem.start()
+            goal = learner.objective(problem, start, 0)
+            history = train(goal, learner.limits, callbacks=[lambda epoch: epoch.loss <= target])
+            weights, seconds = start.like(goal.answer), clock() - begin
+        if history.losses[-1] > target:
+            raise SystemExit(f"ours ended at {history.losses[-1]}, above {target}: nothing is compared")
+        return seconds, len(history.losses), weights
 
 
-class Until(Watch):
-    """Ends training at a value of the objective."""
-
-    def __init__(self, target: float) -> None:
-        super().__init__()
-        self.target = target
-
-    def round(self, loss: float, weights: Callable[[], Weights] | None = None) -> bool:
-        super().round(loss, weights)
-        return loss <= self.target
-
-
-def weights_of(contest: Contest, other: CrfSuite) -> Weights:
+def weights_of(contest: Contest, other: CrfSuite) -> ChainWeights:
     """The weights of crfsuite's model in our shape."""
     info, found = other.info, contest.train.start()
     place = {label: number for number, label in enumerate(contest.tagger.labels_)}
@@ -109,7 +97,7 @@ def weights_of(contest: Contest, other: CrfSuite) -> Weights:
     return found
 
 
-def objective(problem: Problem, weights: Weights) -> float:
+def objective(problem: ChainProblem, weights: ChainWeights) -> float:
     value, _ = NegativeLogLikelihood(problem)(weights)
     return value + PENALTY * float(weights.vector @ weights.vector)
 

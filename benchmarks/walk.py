@@ -50,13 +50,13 @@ class Task:
 
 def chain_task(tokens: int, sentences: int) -> Task:
     generator = np.random.default_rng(0)
-    groups = {"unary": lw.SparseGroup((TAGS,), FEATURES), "pair": lw.SparseGroup((TAGS, TAGS), 1)}
+    groups = {"unary": lw.potentials.SparseGroup((TAGS,), FEATURES), "pair": lw.potentials.SparseGroup((TAGS, TAGS), 1)}
     model = walk.GraphModel(lw.SparsePotentials(groups))
     documents = [
         walk.GraphDocument.of_chain(
             TAGS,
             generator.integers(0, TAGS, tokens),
-            lw.Features.of_table(generator.integers(0, FEATURES, (tokens, ACTIVE))),
+            lw.potentials.Features.of_table(generator.integers(0, FEATURES, (tokens, ACTIVE))),
         )
         for _ in range(sentences)
     ]

@@ -67,7 +67,7 @@ class Citations(lw.Template):
     def prepare(self, papers: Papers) -> dict[str, np.ndarray]:
         return {"words": papers.words.astype(np.float64)}
 
-    def potentials(self, batch: lw.TemplateBatch) -> dict[str, torch.Tensor]:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, torch.Tensor]:
         return {"topic": self.by_words(batch["words"]), "cites": self.cites + self.cites.T}
 
 

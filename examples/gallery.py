@@ -57,7 +57,7 @@ def inference() -> Iterator[tuple[str, Any]]:
         "TRW, sequential": lw.TRW(iterations=40, schedule=lw.Sequential(), trace=True),
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lw.ConvergenceWarning)  # the picture shows it
+        warnings.simplefilter("ignore", lw.notices.ConvergenceWarning)  # the picture shows it
         runs = {name: method(graph, potentials) for name, method in methods.items()}
     yield "marginal_image.png", plot.marginal_image(runs["BP, sequential"], (10, 10))
     yield "sweeps.png", plot.sweeps(runs["BP, flooding"], variables=range(0, 100, 11))
@@ -69,7 +69,7 @@ def learning() -> Iterator[tuple[str, Any]]:
     """Training, what it did to the losses, and what beliefs are worth afterwards."""
     graph = lw.random_mrf(variables=16, edges=30, unary=True, seed=SEED)
     truth = lw.TablePotentials.random(graph, seed=SEED)
-    train, test = lw.sample_examples(truth, count=(200, 400), roles=lw.thirds(graph, seed=1), seed=2)
+    train, test = lw.sample_examples(truth, count=(200, 400), roles=lw.learn.thirds(graph, seed=1), seed=2)
     inference = lw.BP(iterations=3, tolerance=0)
     systems, histories, found = {}, {}, {}
     for name, goal in {"likelihood": lw.loss.SurrogateLikelihood(), "MSE": lw.loss.MSE()}.items():
@@ -85,7 +85,7 @@ def learning() -> Iterator[tuple[str, Any]]:
     yield "landscape.png", plot.landscape(deciding, train, goals, there, points=21)
     yield "landscape_map.png", plot.landscape(right, train, lw.loss.MSE(), there, across=likely, points=11)
     methods = (budget.FixedSweeps((1, 2, 3)), budget.Magnitude((25, 20, 15, 10), refit=2))
-    frontier = lw.pareto(there, train, lw.loss.MSE(), [0.01], methods=methods, epochs=2, progress=False)
+    frontier = lw.budget.pareto(there, train, lw.loss.MSE(), [0.01], methods=methods, epochs=2, progress=False)
     yield "pareto.png", plot.pareto(frontier)
 
 
@@ -93,8 +93,8 @@ def estimators() -> Iterator[tuple[str, Any]]:
     """What gradients cost and how exact they are."""
     graph, potentials = spin_grid(4, 0.4)
     labels = torch.zeros(16, dtype=torch.int64)
-    method = lw.BP(engine=lw.Reference())  # nothing to compile
-    compared = lw.compare_gradients(graph, potentials, lambda beliefs: lw.loss.MSE()(beliefs, labels), method)
+    method = lw.BP(engine=lw.inference.Reference())  # nothing to compile
+    compared = lw.compare.compare_gradients(graph, potentials, lambda beliefs: lw.loss.MSE()(beliefs, labels), method)
     yield "gradients.png", plot.gradients(compared.rows)
 
 

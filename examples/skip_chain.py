@@ -72,7 +72,7 @@ class SkipChain(lw.Template):
         words = np.array([WORDS[word] for word in document[0]])
         return {"word": words, "before": np.concatenate([[WORDS["."]], words[:-1]])}
 
-    def potentials(self, batch: lw.TemplateBatch) -> dict[str, torch.Tensor]:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, torch.Tensor]:
         tag = self.emission[batch["word"]] + self.context[batch["before"]]
         return {"tag": tag, "step": self.step, "same": self.same}
 
@@ -88,7 +88,7 @@ def main() -> None:
         system = lw.System(SkipChain(links), lw.BP(iterations=4, tolerance=0), lw.decode.SoftArgmax(0.5))
         before = lw.evaluate(system, test, correct)
         lw.fit(system, train, lw.loss.L1(), optimizer=lambda p: torch.optim.Adam(p, lr=0.2), epochs=options.epochs,
-               batch=lw.TotalSize(2000), progress=False)  # fmt: skip
+               batch=lw.learn.TotalSize(2000), progress=False)  # fmt: skip
         after = lw.evaluate(system, test, correct)
         print(f"{'skip chain' if links else 'chain'}: accuracy {before:.3f} before training, {after:.3f} after")
 

@@ -44,7 +44,7 @@ def main() -> None:
     options = parser.parse_args()
 
     table = wine_table(missing=0.1, seed=options.seed)
-    graph = lw.complete(len(table.vocabulary.names), states=3)
+    graph = lw.graph.complete(len(table.vocabulary.names), states=3)
     examples = lw.Examples.from_table(graph, table, outputs=["grower", "colour"])
     train, test = examples[:120], examples[120:]
     print(f"{len(train)} wines to train on, {len(test)} to test; {train.count_patterns()} patterns of missing cells")

@@ -88,7 +88,7 @@ class TaggedTree(lw.Template):
         head, modifier = arcs_of(len(sentence[0]))
         return {"word": np.array(sentence[0]), "distance": np.clip(modifier - head, -FARTHEST, FARTHEST) + FARTHEST}
 
-    def potentials(self, batch: lw.TemplateBatch) -> dict[str, torch.Tensor]:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, torch.Tensor]:
         def if_on(scores: torch.Tensor) -> torch.Tensor:  # a table whose first variable is the arc: 0 if it is off
             return torch.stack([torch.zeros_like(scores), scores])
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import loopwise as lw
 
-ENGINES = {"reference": lw.Reference(), "compiled": lw.Compiled(threads=1)}
-SCHEDULES = {"flooding": lw.Flooding(), "sequential": lw.Sequential(), "residual": lw.Residual()}
+ENGINES = {"reference": lw.inference.Reference(), "compiled": lw.inference.Compiled(threads=1)}
+SCHEDULES = {"flooding": lw.inference.Flooding(), "sequential": lw.Sequential(), "residual": lw.inference.Residual()}
 
 
 def pair_graph() -> lw.FactorGraph:
@@ -127,6 +127,8 @@ def gap(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
 
 def engines_gap(method, graph, tables, **options):
     """How far the compiled engine is from torch's automatic differentiation of the reference engine."""
-    plain = gradients(replace(method, engine=lw.Reference()), graph, tables, **options)
-    fast = gradients(replace(method, engine=method.engine or lw.Compiled(threads=1)), graph, tables, **options)
+    plain = gradients(replace(method, engine=lw.inference.Reference()), graph, tables, **options)
+    fast = gradients(
+        replace(method, engine=method.engine or lw.inference.Compiled(threads=1)), graph, tables, **options
+    )
     return gap(fast, plain)

@@ -61,7 +61,7 @@ def random_loss(graph: lw.FactorGraph, seed: int = 0, log_partition: float = 0.3
 
 
 def gradient_of(
-    method: lw.Inference, graph: lw.FactorGraph, tables: Tables, loss: Loss, evidence: Any = None
+    method: lw.inference.Inference, graph: lw.FactorGraph, tables: Tables, loss: Loss, evidence: Any = None
 ) -> tuple[Tables, Any]:
     """By autograd, and the beliefs; each example of a batch has a loss of its own."""
     leaves = {name: table.detach().clone().requires_grad_() for name, table in tables.items()}
@@ -81,7 +81,9 @@ def difference_gradient(evaluate: Callable[[Tables], Any], tables: Tables, loss:
     return _unflat(slopes, tables)
 
 
-def by_inference(method: lw.Inference, graph: lw.FactorGraph, evidence: Any = None) -> Callable[[Tables], Any]:
+def by_inference(
+    method: lw.inference.Inference, graph: lw.FactorGraph, evidence: Any = None
+) -> Callable[[Tables], Any]:
     def evaluate(tables: Tables) -> Any:
         with torch.no_grad():
             return method(graph, tables, evidence)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from loopwise.apps import watch
+from loopwise.learn import trainer
+from loopwise.learn.ledger import Ledger
 
 
 class StoppedError(Exception):
@@ -13,16 +16,17 @@ class StoppedError(Exception):
 
 def always_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written after every round, as if that took no time."""
-    monkeypatch.setattr(watch, "_SHARE", 1e12)
+    opened = Ledger.open
+    monkeypatch.setattr(Ledger, "open", staticmethod(lambda path, run, share=None: opened(path, run)))
 
 
 def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends the process in the middle of a round."""
-    heard = watch.Rounds.round
+    heard = trainer._Training.round
 
-    def round(self: watch.Rounds, *told: object) -> bool:  # type: ignore[type-arg]
+    def round(self: Any, tell: Any) -> Any:
         if len(self.history.epochs) + 1 == number:
             raise StoppedError
-        return heard(self, *told)  # type: ignore[arg-type]
+        return heard(self, tell)
 
-    monkeypatch.setattr(watch.Rounds, "round", round)
+    monkeypatch.setattr(trainer._Training, "round", round)

@@ -13,8 +13,9 @@ import torch
 import loopwise as lw
 from apps.parser.toy import toy_sentences
 from loopwise import budget, decode
-from loopwise.apps import ChainCRF, Coref, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
+from loopwise.apps import ChainCRF, Coref, Dedupe, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
 from loopwise.apps.coref import made_documents
+from loopwise.apps.dedupe import made_records
 from loopwise.apps.grid_crf import ContrastPair, ConvUnary
 from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.apps.tagger import Perceptron
@@ -73,7 +74,7 @@ def _structured() -> System:
 
 def _stopping() -> System:
     policy = budget.Policy((budget.Bias(), budget.LargestChange(smooth=3.0), budget.Confident(0.8)))
-    return System(lw.TablePotentials.random(lw.complete(4), seed=0), budget.Stopping(lw.BP(iterations=9), policy))
+    return System(lw.TablePotentials.random(lw.graph.complete(4), seed=0), budget.Stopping(lw.BP(iterations=9), policy))
 
 
 _RNG = np.random.default_rng(0)
@@ -158,6 +159,11 @@ KINDS: dict[str, Saved] = {
         ),
         Coref.load,
         lambda model: model.predict(made_documents(1, seed=6, mentions=8)),
+    ),
+    "dedupe": Saved(
+        lambda path: Dedupe().fit(made_records(40, seed=5)[0]).save(path),
+        Dedupe.load,
+        lambda model: [model.predict(made_records(40, seed=6)[0]).clusters],
     ),
     "parser": Saved(
         _parser,

@@ -53,7 +53,7 @@ class SkipChain(lw.Template):
     def prepare(self, sentence: Sentence) -> dict[str, Any]:
         return {"word": np.array(sentence["words"], dtype=np.int64)}
 
-    def potentials(self, batch: lw.TemplateBatch) -> dict[str, Tensor]:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, Tensor]:
         return {"tag": self.emit[batch["word"]], "step": self.step, "same": self.link[None]}
 
 
@@ -81,7 +81,7 @@ class Parts(lw.Template):
     def roles(self, example: Sentence) -> Any:
         return example.get("roles", OUTPUT)
 
-    def potentials(self, batch: lw.TemplateBatch) -> dict[str, Tensor]:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, Tensor]:
         return {"wide": self.wide.expand(batch.factors("wide"), 3), "pair": self.pair, "constant": self.constant}
 
 
@@ -126,7 +126,7 @@ class Arcs(lw.Template):
         heads, modifiers = np.array(lw.ProjectiveTree(len(sentence["words"])).edges).T
         return {"word": np.array(sentence["words"]), "distance": np.minimum(np.abs(heads - modifiers), 3)}
 
-    def potentials(self, batch: lw.TemplateBatch) -> dict[str, Any]:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, Any]:
         on = self.distance[batch["distance"]]
         chains = batch.graph.structured_group("chain")
         return {

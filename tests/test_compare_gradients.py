@@ -22,7 +22,7 @@ from loopwise.gradient.solvers import Minres
 from loopwise.inference.base import Inference, Problem
 from oracle import enumerate_model
 
-REFERENCE = lw.Reference()
+REFERENCE = lw.inference.Reference()
 
 
 def loss(beliefs: lw.Beliefs) -> Tensor:
@@ -37,7 +37,12 @@ def model(rows: int = 3, columns: int = 3, states: int = 2) -> tuple[lw.FactorGr
 def test_rows_of_a_converged_run() -> None:
     graph, potentials = model(2, 2)
     method = lw.BP(iterations=200, tolerance=1e-10, engine=REFERENCE)
-    estimators = [lw.Unroll(), lw.Perturbation(), lw.LinearSolve(), lw.LinearSolve(solver=Minres(tolerance=1e-8))]
+    estimators = [
+        lw.Unroll(),
+        lw.Perturbation(),
+        lw.gradient.LinearSolve(),
+        lw.gradient.LinearSolve(solver=Minres(tolerance=1e-8)),
+    ]
     found = compare_gradients(graph, potentials, loss, method, estimators=estimators, repeats=1)
     names = ["Unroll", "Perturbation", "LinearSolve", "LinearSolve(solver=Minres(tolerance=1e-08))"]
     assert [row.estimator for row in found.rows] == names
@@ -52,7 +57,7 @@ def test_rows_of_a_converged_run() -> None:
 def test_a_run_cut_short_leaves_only_the_gradient_of_the_run() -> None:
     graph, potentials = model(4, 4)
     method = lw.TRW(rho=0.5, iterations=2, tolerance=0, engine=REFERENCE)
-    estimators = [lw.Unroll(), lw.Perturbation(), lw.LinearSolve()]
+    estimators = [lw.Unroll(), lw.Perturbation(), lw.gradient.LinearSolve()]
     found = compare_gradients(graph, potentials, loss, method, estimators=estimators, repeats=1, directions=4)
     assert found.row("Unroll").error < 1e-9
     assert found.row("Perturbation").error > 1e-4 and "not converged" in " ".join(found.row("Perturbation").notes)
@@ -107,7 +112,7 @@ def test_hard_zeros_evidence_and_float32() -> None:
 )
 def test_losses_that_are_no_number(bad: object, words: str) -> None:
     graph, potentials = model()
-    with pytest.raises(lw.GradientError, match=words):
+    with pytest.raises(lw.notices.GradientError, match=words):
         compare_gradients(graph, potentials, bad, lw.Exact(), repeats=1)  # type: ignore[arg-type]
 
 

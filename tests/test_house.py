@@ -44,6 +44,46 @@ def test_unknown_names_are_attribute_errors() -> None:
         loopwise.nonsense  # noqa: B018
 
 
+def test_the_top_is_small() -> None:
+    """About forty names for newcomers, beside the stages."""
+    names = [name for name in loopwise.__all__ if name not in loopwise._SUBMODULES]
+    assert 35 <= len(names) <= 50
+
+
+MOVED = [(stage, name) for stage, names in loopwise._MOVED.items() for name in names]
+
+
+def test_no_name_is_at_two_places() -> None:
+    names = [name for _, name in MOVED]
+    assert len(set(names)) == len(names) and not set(names) & set(loopwise.__all__)
+
+
+@pytest.mark.parametrize(("stage", "name"), MOVED)
+def test_moved_names_are_still_found_and_say_where_they_are(stage: str, name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"lw\.{name} has moved to lw\.{stage}\.{name}; .* 0\.2") as told:
+        old = getattr(loopwise, name)
+    assert old is getattr(getattr(loopwise, stage), name)
+    assert told[0].filename == __file__ and name not in dir(loopwise)
+
+
+def test_names_that_stay_say_nothing() -> None:
+    code = "import loopwise as lw; [getattr(lw, name) for name in lw.__all__]"
+    run_python(f"import warnings; warnings.filterwarnings('error', message='lw[.]'); {code}")
+
+
+@pytest.mark.parametrize("stage", ["gradient", "inference"])
+def test_names_of_a_stage_are_found_by_type_checkers_too(stage: str) -> None:
+    import ast
+
+    module = getattr(loopwise, stage)
+    block = next(node for node in ast.parse(Path(module.__file__).read_text()).body if isinstance(node, ast.If))
+    seen = {alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == set(module.__all__) <= set(dir(module))
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    with pytest.raises(AttributeError, match=f"module 'loopwise.{stage}' has no attribute 'nonsense'"):
+        module.nonsense  # noqa: B018
+
+
 def test_type_checkers_see_the_same_names() -> None:
     """The names imported for type checkers are those that are there at run time."""
     import ast
@@ -63,6 +103,7 @@ def test_versions_agree() -> None:
         [sys.executable, "-m", "loopwise", "--version"], check=True, capture_output=True, text=True
     ).stdout
     assert shown.split() == ["loopwise", declared]
+    assert f"\nversion: {declared}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_package_says_that_it_is_typed() -> None:

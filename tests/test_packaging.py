@@ -17,7 +17,21 @@ import loopwise
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "loopwise"
-COMMANDS = {"infer", "fit", "predict", "evaluate", "parser", "tagger", "multilabel", "denoise", "coref", "demo"}
+COMMANDS = {
+    "infer",
+    "fit",
+    "predict",
+    "evaluate",
+    "parser",
+    "tagger",
+    "multilabel",
+    "denoise",
+    "coref",
+    "decode",
+    "dedupe",
+    "demo",
+    "warm",
+}
 LOOPWISE = [sys.executable, "-c", "import sys; sys.argv[0] = 'loopwise'; from loopwise.cli.main import run; run()"]
 
 
@@ -138,4 +152,4 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     done = subprocess.run(
         [program, "-c", f"{script}\n{asking}"], env=environment, check=True, capture_output=True, text=True
     )
-    assert set(done.stdout.split()) == {"demo", "denoise"}
+    assert set(done.stdout.split()) == {"decode", "dedupe", "demo", "denoise"}

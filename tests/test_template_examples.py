@@ -59,7 +59,7 @@ def test_marginals_likelihood_and_gradient_by_enumeration(name: str) -> None:
     for one, marginals in zip(data, system.predict_marginals(data), strict=True):
         for row, wanted in zip(marginals, enumerated(template, one).variables, strict=True):
             assert np.allclose(row[: len(wanted)], wanted, atol=1e-12)
-    loss = lw.risk(system, data, lw.loss.SurrogateLikelihood())
+    loss = lw.learn.risk(system, data, lw.loss.SurrogateLikelihood())
     assert float(loss.detach()) == pytest.approx(np.mean([likelihood(template, one) for one in data]), abs=1e-10)
     loss.backward()  # type: ignore[no-untyped-call]
     generator = torch.Generator().manual_seed(6)
@@ -94,6 +94,6 @@ def test_links_tell_what_a_chain_cannot() -> None:
     for links in (False, True):
         system = lw.System(module.SkipChain(links), lw.BP(iterations=4, tolerance=0), lw.decode.SoftArgmax(0.5))
         lw.fit(system, train, lw.loss.L1(), optimizer=lambda p: torch.optim.Adam(p, lr=0.2), epochs=10,
-               batch=lw.TotalSize(2000), progress=False)  # fmt: skip
+               batch=lw.learn.TotalSize(2000), progress=False)  # fmt: skip
         found.append(lw.evaluate(system, test, lw.metric.Accuracy()))
     assert found[0] < 0.9 < 0.97 < found[1]

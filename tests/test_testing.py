@@ -18,7 +18,7 @@ from loopwise.inference.base import Inference, Problem
 from loopwise.testing import check_factor, check_gradient, check_hvp, check_inference
 from loopwise.testing.gradients import random_loss
 
-REFERENCE = lw.Reference()
+REFERENCE = lw.inference.Reference()
 
 
 class _Wrong(torch.autograd.Function):
@@ -64,7 +64,7 @@ def test_derivative_leaves_out_steps_without_a_value() -> None:
     assert found == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Residual()])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.inference.Residual()])
 @pytest.mark.parametrize("sweeps", [1, 3])
 def test_right_gradients_pass(schedule: Any, sweeps: int) -> None:
     graph, tables = small()
@@ -123,7 +123,7 @@ class Restless(Inference):
 
 def test_nothing_to_compare_with_is_an_error() -> None:
     graph = lw.grid(2, 2)
-    with pytest.raises(lw.GradientError, match="another number of sweeps"):
+    with pytest.raises(lw.notices.GradientError, match="another number of sweeps"):
         check_gradient(Restless([]), graph, lw.TablePotentials.random(graph, seed=1))
 
 
@@ -135,7 +135,7 @@ def test_nan_is_named() -> None:
 
 def test_a_gradient_of_nothing_is_an_error() -> None:
     graph, tables = small()
-    with pytest.raises(lw.GradientError, match="no gradient"):
+    with pytest.raises(lw.notices.GradientError, match="no gradient"):
         check_gradient(lw.Exact(), graph, tables, loss=lambda beliefs: torch.ones(()))
 
 

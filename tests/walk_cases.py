@@ -28,7 +28,10 @@ def chain_documents(
 
 
 def chain_model(states: int = 3, pair_features: int = 2) -> walk.GraphModel:
-    groups = {"unary": lw.SparseGroup((states,), 12), "pair": lw.SparseGroup((states, states), pair_features)}
+    groups = {
+        "unary": lw.potentials.SparseGroup((states,), 12),
+        "pair": lw.potentials.SparseGroup((states, states), pair_features),
+    }
     return walk.GraphModel(lw.SparsePotentials(groups))
 
 

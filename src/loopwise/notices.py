@@ -10,6 +10,18 @@ from __future__ import annotations
 import logging
 import sys
 
+__all__ = [
+    "BudgetWarning",
+    "ChangedError",
+    "ConstraintWarning",
+    "ConvergenceWarning",
+    "DataWarning",
+    "GradientError",
+    "GradientWarning",
+    "ImpossibleError",
+    "LoopwiseWarning",
+]
+
 logging.getLogger("loopwise").addHandler(logging.NullHandler())
 
 
@@ -35,6 +47,10 @@ class DataWarning(LoopwiseWarning):
 
 class BudgetWarning(LoopwiseWarning):
     """A system was made so cheap that little of it is left."""
+
+
+class TimeWarning(LoopwiseWarning):
+    """What was asked for will take long."""
 
 
 class ImpossibleError(ValueError):

@@ -17,7 +17,7 @@ import sys
 import warnings
 from pathlib import Path
 import numpy as np
-from loopwise.apps import ChainCRF, Coref, GridCRF, MRFClassifier, MultiLabel, Tagger
+from loopwise.apps import ChainCRF, Coref, Decoder, GridCRF, MRFClassifier, MultiLabel, Tagger
 from loopwise.apps.coref import made_documents
 
 warnings.simplefilter("ignore")
@@ -31,6 +31,10 @@ MultiLabel().fit(x, y).save(out / "multilabel")
 MRFClassifier().fit(x, y[:, 0]).save(out / "mrf")
 ChainCRF().fit([x[:20], x[20:]], [y[:20, 0], y[20:, 0]]).save(out / "chain")
 Coref(rounds=1, steps=50).fit(made_documents(3, seed=0)).save(out / "coref")
+checks = [[1, 1, 0, 1], [0, 1, 1, 1]]
+decoder = Decoder(checks, 0.1, sweeps=3)
+from loopwise.apps.decoder import Flips
+decoder.fit(Flips(decoder.code), steps=3, dev=50).save(out / "decoder")
 images = rng.random((2, 5, 5))
 GridCRF(states=2, iterations=2).fit(images, (images > 0.5).astype(int)).save(out / "grid")
 """
@@ -46,7 +50,7 @@ def test_every_app_saves_the_same_in_another_process(tmp_path: Path) -> None:
             [sys.executable, "-c", TRAIN, str(folder)], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
         )
         found.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
-    assert list(found[0]) == ["chain", "coref", "grid", "mrf", "multilabel", "tagger"]
+    assert list(found[0]) == ["chain", "coref", "decoder", "grid", "mrf", "multilabel", "tagger"]
     assert [name for name in found[0] if found[0][name] != found[1][name]] == []
 
 

@@ -14,13 +14,15 @@ import torch
 from torch import nn
 
 import loopwise as lw
+from interruptions import always_written
 from loopwise.apps.grid_crf import AffineUnary, ContrastPair, ConvUnary, GridCRF, Lattice, TiedPair, published_chain
 from loopwise.apps.grid_crf.pictures import as_images, as_labels, by_size, parts
 from loopwise.apps.grid_crf.risk import Piece, Risk
+from loopwise.formats.errors import FormatError
 from oracle import enumerate_model
 
 TIGHT = lw.TRW(rho=0.5, tolerance=1e-11, iterations=2000, gradient=lw.FixedPoint(tolerance=1e-11))
-PLAIN = replace(TIGHT, engine=lw.Reference(), gradient=lw.Unroll())  # nothing to compile for three states
+PLAIN = replace(TIGHT, engine=lw.inference.Reference(), gradient=lw.Unroll())  # nothing to compile for three states
 
 
 def pictures(
@@ -148,7 +150,7 @@ def test_masked_pixels_contribute_nothing(name: str) -> None:
 def test_likelihood_and_marginals_of_a_single_row_are_exact() -> None:
     """One row of pixels is a tree, where BP is exact."""
     images, labels = pictures([(1, 6)], states=3)
-    model = started(GridCRF(states=3, inference=lw.BP(engine=lw.Reference())), channels=1)
+    model = started(GridCRF(states=3, inference=lw.BP(engine=lw.inference.Reference())), channels=1)
     graph = lw.grid(1, 6, states=3)
     weight, bias = model.potentials_.unary.weight.detach(), model.potentials_.unary.bias.detach()
     unary = images[0].reshape(6, 1) @ weight.numpy().T + bias.numpy()
@@ -291,10 +293,10 @@ def test_a_warm_start_may_change_inference_but_not_the_structure() -> None:
 def test_a_start_that_cannot_be_improved() -> None:
     """L-BFGS ends without an iteration where noise of the gradient is all that is left."""
     images, labels = pictures([(6, 6)] * 3, seed=4)
-    loose = lw.TRW(rho=0.5, tolerance=1e-3, iterations=50, gradient=lw.Perturbation(), engine=lw.Reference())
+    loose = lw.TRW(rho=0.5, tolerance=1e-3, iterations=50, gradient=lw.Perturbation(), engine=lw.inference.Reference())
     model = GridCRF(inference=loose, warm_start=True, tolerance=0.0, prior=lw.prior.L2(1e-2))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lw.LoopwiseWarning)
+        warnings.simplefilter("ignore", lw.notices.LoopwiseWarning)
         for _ in range(2):
             model.fit(images, labels, loss=[lw.loss.UnivariateLikelihood()])
     assert model.history_.ended
@@ -305,6 +307,27 @@ def test_a_callback_ends_training() -> None:
     seen: list[int] = []
     GridCRF(inference=TIGHT).fit(images, labels, callback=lambda epoch: seen.append(epoch.number) or len(seen) == 2)
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("way", ["published", "curvature", "adam"])
+def test_an_interrupted_training_goes_on(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    always_written(monkeypatch)
+    images, labels = pictures([(4, 4)] * 3, seed=2)
+    options: dict[str, Any] = {"inference": PLAIN, "iterations": 3, "prior": lw.prior.L2(0.1)}
+    if way == "curvature":
+        options["curvature"] = 2
+    if way == "adam":
+        options.update(optimizer=lambda params: torch.optim.Adam(params, lr=0.1), unary=ConvUnary(2, 1, hidden=(2,)))
+    whole, cut, again = (GridCRF(**options) for _ in range(3))
+    whole.fit(images, labels)
+    stop = len(whole.history_) - 1  # in the last stage
+    cut.fit(images, labels, checkpoint=tmp_path / "run", callback=lambda epoch: epoch.number == stop)
+    again.fit(images, labels, checkpoint=tmp_path / "run")
+    assert again.history_.losses == whole.history_.losses
+    for name, tensor in whole.potentials_.state_dict().items():
+        assert torch.equal(again.potentials_.state_dict()[name], tensor), name
+    with pytest.raises(FormatError, match="another run: its training data was"):
+        again.fit(images[:2], labels[:2], checkpoint=tmp_path / "run")
 
 
 class OwnNetwork(nn.Module):
@@ -320,7 +343,7 @@ def test_saved_and_loaded_alike(tmp_path: Path, kind: str) -> None:
     parts_of = {}
     if kind != "published":
         parts_of = {"unary": ConvUnary(2, 2, hidden=(3,), seed=3), "pair": ContrastPair(2, directions=4)}
-    inference = lw.TRW(rho=0.25, tolerance=1e-6, iterations=300, gradient=lw.Perturbation(step=lw.CubeRoot()))
+    inference = lw.TRW(rho=0.25, tolerance=1e-6, iterations=300, gradient=lw.Perturbation(step=lw.gradient.CubeRoot()))
     model = GridCRF(neighbours=8, inference=inference, iterations=3, **parts_of).fit(images, labels)
     model.save(tmp_path / "model.loopwise", {"note": [1, 2]})
     again, notes = GridCRF.load_with_notes(tmp_path / "model.loopwise")
@@ -431,6 +454,6 @@ def test_integers_are_brought_to_one() -> None:
 def test_doubtful_inference_is_told_once() -> None:
     images, labels = pictures([(5, 5)] * 2)
     model = GridCRF(inference=replace(TIGHT, iterations=3, gradient=lw.Perturbation()), iterations=2)
-    with pytest.warns(lw.GradientWarning, match="doubtful") as caught:
+    with pytest.warns(lw.notices.GradientWarning, match="doubtful") as caught:
         model.fit(images, labels, loss=[lw.loss.UnivariateLikelihood()])
-    assert len([entry for entry in caught if issubclass(entry.category, lw.LoopwiseWarning)]) == 1
+    assert len([entry for entry in caught if issubclass(entry.category, lw.notices.LoopwiseWarning)]) == 1

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import loopwise as lw
 from loopwise.apps import ChainCRF, GridCRF, MRFClassifier, MultiLabel
-from loopwise.apps.mrf import Grid, ToOutputs
 from loopwise.apps.multilabel import ERM, Perceptron
+from loopwise.apps.table import Grid, ToOutputs
 from loopwise.apps.tagger import SVM
 
 pytest.importorskip("sklearn", "1.6")
@@ -216,3 +217,13 @@ def test_search_over_label_sets() -> None:
         MultiLabel(Perceptron(1)), {"learner__epochs": [1, 4]}, cv=2, error_score="raise"
     ).fit(x, y)
     assert found.best_params_["learner__epochs"] in (1, 4) and found.best_score_ > 0.8
+
+
+@pytest.mark.parametrize("kind", [ChainCRF, MRFClassifier, MultiLabel])
+def test_tensors_are_taken_and_iterators_are_not(kind: Any) -> None:
+    x = torch.tensor(np.random.default_rng(0).normal(size=(20, 3)), requires_grad=True)
+    y = (x.detach()[:, 0] > 0).long()
+    with pytest.raises(ValueError, match="an iterator is empty after that: give a list or an array"):
+        kind().fit(iter(x.tolist()), y, progress=False)
+    options = {} if kind is MultiLabel else {"iterations": 2}
+    assert len(kind(**options).fit(x, y, progress=False).predict(x)) == 20

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from loopwise.apps.parser.arcs import Arcs
-from loopwise.apps.parser.parsing import Parses
+from loopwise.apps.parser.model import Parses
 from loopwise.apps.parser.vocabulary import Corpus
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

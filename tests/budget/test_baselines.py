@@ -44,7 +44,7 @@ def test_subgradients_reach_no_zeros_and_groups_go_as_wholes() -> None:
 
 
 def dense(seed: int = 0) -> lw.System:
-    return lw.System(lw.TablePotentials.random(lw.complete(6), seed=seed), lw.BP(iterations=2, tolerance=0))
+    return lw.System(lw.TablePotentials.random(lw.graph.complete(6), seed=seed), lw.BP(iterations=2, tolerance=0))
 
 
 def test_zero_factors_go() -> None:
@@ -73,7 +73,7 @@ def test_the_strongest_stay() -> None:
 
 def test_a_known_structure_is_found() -> None:
     """A sparse truth among all pairs: gates, group lasso and magnitude against the truth and against chance."""
-    graph = lw.complete(8)
+    graph = lw.graph.complete(8)
     pairs = graph.group("pair").scopes
     true = np.zeros(28, dtype=bool)
     true[np.random.default_rng(0).permutation(28)[:7]] = True
@@ -110,7 +110,7 @@ def test_a_known_structure_is_found() -> None:
 
 def test_a_penalty_needs_tables() -> None:
     graph = lw.chain(3)
-    system = lw.System(lw.TiedTables(graph), lw.BP())
+    system = lw.System(lw.potentials.TiedTables(graph), lw.BP())
     examples = lw.Examples.of(graph, [[0, 1, 1]], [0, 1, 1])
     with pytest.raises(ValueError, match="needs free tables"):
         budget.fit_with_prior(system, examples, lw.loss.MSE(), lw.prior.L1(0.1))

@@ -36,7 +36,7 @@ def test_presences_are_weights() -> None:
     assert float(budget.Messages().sweep(lw.chain(5), tied)) == 4
 
 
-@pytest.mark.parametrize("schedule", [lw.Flooding()])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding()])
 def test_beliefs_report_what_was_sent(schedule: object) -> None:
     tables = {group.name: torch.zeros(group.count, *group.shape).double() for group in GRAPH.groups}
     tables["3x2"] = torch.randn(1, 3, 2).double()

@@ -122,7 +122,7 @@ def test_binary_interactions_by_hand() -> None:
 
 
 def model(seed: int = 0, strength: Strength | None = None) -> tuple[lw.FactorGraph, budget.Gated]:
-    graph = lw.complete(5)
+    graph = lw.graph.complete(5)
     potentials = lw.TablePotentials.random(graph, seed=seed, scale=0.6)
     return graph, budget.Gated(potentials, budget.Gate(strength=strength or budget.Interaction()))
 
@@ -169,7 +169,7 @@ def test_raw_fading_is_the_published_exponent() -> None:
 
 
 def test_strong_factors_are_as_without_gates() -> None:
-    graph = lw.complete(4)
+    graph = lw.graph.complete(4)
     tables = {"unary": random_table(0, 4, 2), "pair": 200.0 + 100 * random_table(1, 6, 2, 2)}
     plain = lw.TablePotentials(graph, tables)
     gated = budget.Gated(lw.TablePotentials(graph, tables), budget.Gate(strength=budget.Raw()))
@@ -177,7 +177,7 @@ def test_strong_factors_are_as_without_gates() -> None:
     for potentials in (plain, gated):
         system = lw.System(potentials, lw.BP(iterations=3, tolerance=0))
         if potentials is plain:
-            wanted = lw.risk(system, examples, lw.loss.MSE())
+            wanted = lw.learn.risk(system, examples, lw.loss.MSE())
             slope = torch.autograd.grad(wanted, list(system.parameters()))
     system = budget.Budgeted(lw.System(gated, lw.BP(iterations=3, tolerance=0)))
     found = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.0)(system(examples), examples.targets)
@@ -206,10 +206,12 @@ def test_hard_zeros_are_always_there() -> None:
 @pytest.mark.parametrize("strength", STRENGTHS)
 @pytest.mark.parametrize("tied", [False, True])
 def test_gradients_of_loss_and_price_by_differences(strength: Strength, tied: bool) -> None:
-    graph = lw.complete(5)
+    graph = lw.graph.complete(5)
     classes = {"pair": np.arange(10) % 3}
     potentials: torch.nn.Module = (
-        lw.TiedTables.random(graph, classes, seed=0) if tied else lw.TablePotentials.random(graph, seed=0, scale=0.7)
+        lw.potentials.TiedTables.random(graph, classes, seed=0)
+        if tied
+        else lw.TablePotentials.random(graph, seed=0, scale=0.7)
     )
     gated = budget.Gated(potentials, budget.Gate(strength=strength))
     system = budget.Budgeted(lw.System(gated, lw.BP(iterations=3, tolerance=0)), budget.Cells(sliced=False))
@@ -291,7 +293,7 @@ def test_mistakes() -> None:
 
 @pytest.mark.parametrize("strength", [budget.Raw(), budget.Interaction()])
 def test_boosted_factors_are_what_they_were_before_they_faded(strength: budget.Strength) -> None:
-    graph = lw.complete(5)
+    graph = lw.graph.complete(5)
     potentials = lw.TablePotentials.random(graph, seed=0, scale=1.0)
     with torch.no_grad():
         next(param for param in potentials.parameters() if param.ndim == 3)[0] *= 1e-3  # no boost will do here

@@ -49,9 +49,9 @@ def test_losses_at_a_cost() -> None:
 
 @pytest.fixture(scope="module")
 def study() -> tuple[lw.System, lw.Examples, lw.Examples]:
-    graph = lw.complete(8)
+    graph = lw.graph.complete(8)
     truth = lw.TablePotentials.random(graph, seed=0)
-    train, test = lw.sample_examples(truth, (96, 64), roles=lw.thirds(graph, seed=1), seed=2, burn_in=50)
+    train, test = lw.sample_examples(truth, (96, 64), roles=lw.learn.thirds(graph, seed=1), seed=2, burn_in=50)
     system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=3, tolerance=0))
     lw.fit(system, train, lw.loss.MSE(), optimizer=lambda p: lw.optim.AdaGradCOMID(p, rate=0.3), epochs=10)
     return system, train, test

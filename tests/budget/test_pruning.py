@@ -20,7 +20,7 @@ def gated_system(strength: Strength, mixed: bool = False, scale: float = 0.6) ->
         scopes = [[0, 1], [1, 2], [2, 3], [0, 1, 3], [0, 2, 4], [3], [4, 1], [0], [1], [2], [4], [0]]
         graph = lw.FactorGraph.from_scopes([2, 3, 2, 4, 3], scopes)
     else:
-        graph = lw.complete(6)
+        graph = lw.graph.complete(6)
     potentials = lw.TablePotentials.random(graph, seed=1, scale=scale)
     gated = budget.Gated(potentials, budget.Gate(strength=strength))
     return lw.System(gated, lw.BP(iterations=4, tolerance=0))
@@ -46,7 +46,7 @@ def test_a_pruned_system_equals_the_gated_one(strength: Strength, mixed: bool) -
 
 
 def test_fading_to_nothing_is_deleting() -> None:
-    graph = lw.complete(4)
+    graph = lw.graph.complete(4)
     tables = {"unary": torch.randn(4, 2).double(), "pair": torch.randn(6, 2, 2).double()}
     tables["pair"][[1, 4]] *= 1e-3
     gated = lw.System(budget.Gated(lw.TablePotentials(graph, tables), budget.Gate(budget.Raw())), lw.BP(iterations=3))
@@ -113,7 +113,7 @@ class Channel(torch.nn.Module):
 
 def test_tables_that_depend_on_inputs() -> None:
     torch.manual_seed(0)
-    graph = lw.complete(5)
+    graph = lw.graph.complete(5)
     system = lw.System(budget.Gated(Channel(graph)), lw.BP(iterations=3, tolerance=0))
     x = torch.randn(6, 5).double()
     examples = lw.Examples.of(graph, np.zeros((6, 5), dtype=int), [1] * 5, x=x)
@@ -131,7 +131,7 @@ def test_tables_that_depend_on_inputs() -> None:
 
 
 def test_systems_keep_what_belongs_to_them(tmp_path: object) -> None:
-    graph = lw.complete(4)
+    graph = lw.graph.complete(4)
     gated = budget.Gated(lw.TablePotentials.random(graph, seed=0, scale=2.0))
     system = lw.System(gated, lw.BP(iterations=2, tolerance=0), lw.decode.Max(), roles=[0, 1, 1, 2])
     smaller = budget.prune(system)
@@ -142,7 +142,7 @@ def test_systems_keep_what_belongs_to_them(tmp_path: object) -> None:
 
 
 def test_examples_move_with_their_targets() -> None:
-    graph = lw.complete(3)
+    graph = lw.graph.complete(3)
     examples = lw.Examples.of(graph, [[0, 1, 1], [1, 0, 0]], [0, 1, 1], targets=[[-1, 1, 1], [-1, 0, 0]])
     other = lw.chain(3)
     moved = budget.on_graph(examples, other)

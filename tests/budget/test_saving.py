@@ -18,7 +18,7 @@ def stopping_system() -> lw.System:
     with torch.no_grad():
         policy.weights.copy_(torch.tensor([-1.5, -1.0, 0.3]))
         policy.centre.copy_(torch.tensor([0.0, 0.1, 0.2]))
-    potentials = lw.TablePotentials.random(lw.complete(5), seed=0)
+    potentials = lw.TablePotentials.random(lw.graph.complete(5), seed=0)
     return lw.System(potentials, budget.Stopping(lw.BP(iterations=9), policy), lw.decode.Max(), roles=[0, 1, 1, 2, 1])
 
 

@@ -74,7 +74,7 @@ def by_trace(stopping: budget.Stopping, graph: lw.FactorGraph, tables: dict[str,
 
 
 @pytest.mark.parametrize("examples", [3, 40, 150])
-@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Sequential()])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential()])
 def test_examples_stop_by_themselves(examples: int, schedule: object) -> None:
     graph = ring()
     tables = tables_of(graph, examples)
@@ -118,7 +118,7 @@ def test_those_that_run_on_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None
     assert wanted <= swept < 0.8 * 256 * int(beliefs.status.sweeps.max())
 
 
-@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Sequential()])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential()])
 @pytest.mark.parametrize("own", [("pair",), ("unary", "pair"), ("unary",)])
 def test_what_is_gathered_goes_on_as_it_would_have(schedule: object, own: tuple[str, ...]) -> None:
     """Tables that examples share, and tables of their own: both move with the examples that still run."""
@@ -128,9 +128,9 @@ def test_what_is_gathered_goes_on_as_it_would_have(schedule: object, own: tuple[
     for group in graph.groups:
         table = torch.randn(100, group.count, *group.shape, generator=generator, dtype=torch.float64)
         tables[group.name] = table if group.name in own else table[0]
-    method = lw.BP(iterations=2, tolerance=0, schedule=schedule, engine=lw.Compiled(1))  # type: ignore[arg-type]
+    method = lw.BP(iterations=2, tolerance=0, schedule=schedule, engine=lw.inference.Compiled(1))  # type: ignore[arg-type]
     problem = Problem(graph, tables, torch.Size([100]), torch.empty(0, dtype=torch.float64))
-    solution = lw.Compiled(1).solve(problem, method, method.counting_numbers(graph))
+    solution = lw.inference.Compiled(1).solve(problem, method, method.counting_numbers(graph))
     assert isinstance(solution, CompiledSolution)
     (part,) = solution.session.parts
     chosen = np.array([3, 4, 40, 77, 99])
@@ -186,7 +186,7 @@ def test_outputs_that_are_not_known_are_watched_all_the_same() -> None:
 def test_engines_agree() -> None:
     graph, tables = ring(5, 3), tables_of(ring(5, 3), 20)
     stopping = settling(9)
-    other = replace(stopping, inference=replace(stopping.inference, engine=lw.Reference()))
+    other = replace(stopping, inference=replace(stopping.inference, engine=lw.inference.Reference()))
     mine, theirs = stopping(graph, tables), other(graph, tables)
     assert torch.equal(mine.status.sweeps, theirs.status.sweeps)
     torch.testing.assert_close(mine.states, theirs.states, rtol=0, atol=1e-10)
@@ -374,5 +374,5 @@ def test_one_example_that_rests_is_read_again_and_not_called_converged() -> None
     assert float(beliefs.log_partition) == pytest.approx(float(expected))
     later = budget.Stopping(lw.BP(iterations=50), never)(graph, potentials)
     potentials["pair"].mul_(2)
-    with pytest.raises(lw.ChangedError):
+    with pytest.raises(lw.notices.ChangedError):
         _ = later.messages

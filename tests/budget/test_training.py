@@ -18,7 +18,7 @@ def grids(count: int, seed: int, side: int = 4) -> lw.Examples:
     """Easy examples see every pixel, hard ones only a corner: from there it takes sweeps to the other end."""
     graph = lw.grid(side, side)
     tables = {"unary": torch.zeros(2).double(), "pair": 1.2 * torch.eye(2).double()}
-    values = lw.gibbs_sample(graph, tables, count, seed=seed, burn_in=200).numpy()
+    values = lw.inference.gibbs_sample(graph, tables, count, seed=seed, burn_in=200).numpy()
     seen = np.zeros(values.shape, dtype=bool)
     seen[: count // 2], seen[count // 2 :, 0] = True, True
     signal = torch.from_numpy(np.where(seen, 4.0 * (2 * values - 1), 0.0))
@@ -36,9 +36,9 @@ class Channel(torch.nn.Module):
 
 
 def synthetic(seed: int = 0) -> tuple[lw.System, lw.Examples]:
-    graph = lw.complete(8)
+    graph = lw.graph.complete(8)
     truth = lw.TablePotentials.random(graph, seed=seed)
-    (examples,) = lw.sample_examples(truth, (64,), roles=lw.thirds(graph, seed=1), seed=2, burn_in=50)
+    (examples,) = lw.sample_examples(truth, (64,), roles=lw.learn.thirds(graph, seed=1), seed=2, burn_in=50)
     return lw.System(lw.TablePotentials.random(graph, seed=3, scale=1.2), lw.BP(iterations=2, tolerance=0)), examples
 
 
@@ -53,8 +53,8 @@ def test_one_sweep_is_plain_training_plus_the_price(price: float) -> None:
     plain = lw.System(potentials, method)
     stopping = lw.System(potentials, budget.Stopping(method, budget.Policy()))
     budgeted = budget.Budgeted(stopping, budget.Sweeps(), budget.Smoothing(decay=0.0))
-    wanted = lw.risk(plain, examples, lw.loss.MSE())
-    found = lw.risk(budgeted, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=price))
+    wanted = lw.learn.risk(plain, examples, lw.loss.MSE())
+    found = lw.learn.risk(budgeted, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=price))
     assert float(found.detach()) == pytest.approx(float(wanted.detach()) + price, abs=1e-12)
     slopes = [torch.autograd.grad(each, list(potentials.parameters())) for each in (wanted, found)]
     for one, other in zip(*slopes, strict=True):
@@ -155,7 +155,9 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
 def test_smd_trains_it_too() -> None:
     dense, examples = synthetic()
     potentials = lw.TablePotentials(dense.graph, {k: v.detach() for k, v in dense.potentials().items()})
-    method = lw.BP(iterations=2, engine=lw.Reference())  # Hessian-vector products of traces, without compiling any
+    method = lw.BP(
+        iterations=2, engine=lw.inference.Reference()
+    )  # Hessian-vector products of traces, without compiling any
     system = lw.System(budget.Gated(potentials), budget.Stopping(method, budget.Policy(stops=0.4)))
     history = budget.fit(
         system, examples, lw.loss.MSE(), 0.1, optimizer=lambda groups: lw.optim.SMD(groups, gain=0.3), epochs=3,
@@ -201,7 +203,7 @@ def test_mistakes() -> None:
     with pytest.raises(ValueError, match="has no sweeps to pay for"):
         budget.Budgeted(lw.System(dense.potentials, lw.Exact()))
     with pytest.raises(ValueError, match="does not say what it cost"):
-        lw.risk(dense, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.1))
+        lw.learn.risk(dense, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.1))
     with pytest.raises(ValueError, match="has no policy"):
         budget.standardise_policy(dense, examples)
     with pytest.raises(ValueError, match="decay must be at least 0"):

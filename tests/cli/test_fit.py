@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import save_file
 
 from commands import assert_one_sentence, command
+from loopwise.apps.table import MRFClassifier
 from loopwise.cli.main import app
 from loopwise.formats import TableModel, write_uai
 from loopwise.learn import System
@@ -236,7 +237,7 @@ def test_endless_words_are_not_printed_whole(train: Path) -> None:
 
 def test_bad_options_are_one_sentence(train: Path) -> None:
     fit = ("fit", train, "--outputs", "rain", "--hidden", "mood")
-    assert_one_sentence(invoke(*fit, "--structure", "ring"), "no structure 'ring'", "complete, chain")
+    assert_one_sentence(invoke(*fit, "--structure", "ring"), "no structure 'ring'", "complete, outputs, chain")
     assert_one_sentence(invoke(*fit, "--structure", "grid:3x2"), "6 places", "4 columns")
     assert_one_sentence(invoke(*fit, "--epochs", 0), "epochs must be at least 1")
     assert_one_sentence(invoke(*fit, "--iterations", -1), "iterations")
@@ -262,10 +263,36 @@ def test_bad_system_files_are_one_sentence(train: Path, trained: Path, tmp_path:
     assert_one_sentence(invoke("predict", tmp_path / "absent", train), "absent", "no such file")
 
 
+def test_numbers_are_cut_as_the_estimator_cuts_them(tmp_path: Path) -> None:
+    """What a new user types: a table of measurements, then rows with numbers that training has not seen."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(120, 12)).round(3)
+    label = np.where(rows[:, 0] + rows[:, 1] > 0, "up", "down")
+    names = [f"m{place}" for place in range(12)]
+    lines = [",".join([*names, "label"])] + [
+        ",".join([*map(str, row), own]) for row, own in zip(rows, label, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "s.loopwise"
+    printed = succeed("fit", tmp_path / "t.csv", "--outputs", "label", "--out", out, "--epochs", 8, "--bins", 4)
+    assert "factors 25" in printed.stdout and not printed.stderr  # each column, and each with the output
+    vocabulary = System.load(out).vocabulary
+    assert vocabulary is not None
+    estimator = MRFClassifier(bins=4, iterations=1).fit(rows, label, progress=False)
+    assert vocabulary.labels[:12] == estimator.system_.vocabulary.labels[:12]
+    (tmp_path / "new.csv").write_text("m0,m1\n9.75,8\n-7.125,-1e3\n,\n")
+    said = succeed("predict", out, tmp_path / "new.csv")
+    assert said.stdout.split()[:3] == ["label", "up", "down"] and not said.stderr
+    with_labels = ("fit", tmp_path / "t.csv", "--outputs", "label", "--out", out, "--epochs", 1)
+    succeed(*with_labels, "--numbers", "m0,m1,m2,m3,m4,m5,m6,m7,m8,m9,m10,m11")
+    assert_one_sentence(invoke(*with_labels, "--numbers", "m99"), "no column 'm99'")
+    assert_one_sentence(invoke(*with_labels, "--bins", 1), "bins must be a number from 2")
+
+
 def test_columns_that_are_no_variables(train: Path, tmp_path: Path) -> None:
-    """A number for each row: warned of, left out on demand, in training and in use."""
+    """A name for each row: warned of, left out on demand, in training and in use."""
     rows = train.read_text().splitlines()
-    train.write_text("\n".join(f"{place or 'id'},{row}" for place, row in enumerate(rows)) + "\n")
+    train.write_text("\n".join(f"{f'row{place}' if place else 'id'},{row}" for place, row in enumerate(rows)) + "\n")
     options = ("--outputs", "rain", "--hidden", "mood", "--out", tmp_path / "s.loopwise", *FAST)
     assert "column 'id' has 64 different values in 64 rows" in succeed("fit", train, *options).stderr
     assert "'id'" not in succeed("fit", train, "--ignore", "id", *options).stderr

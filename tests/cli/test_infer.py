@@ -230,7 +230,7 @@ def test_bad_models_are_one_sentence(tmp_path: Path, content: str, words: list[s
 
 def test_other_mistakes_are_one_sentence(model_file: Path, tmp_path: Path) -> None:
     assert_one_sentence(invoke(tmp_path / "absent.uai"), "absent.uai", "no such file")
-    assert_one_sentence(invoke(tmp_path), ".uai or .fg")
+    assert_one_sentence(invoke(tmp_path), ".uai, .fg or .bif")
     assert_one_sentence(invoke(model_file, "--method", "gibbs", "--task", "PR"), "gibbs", "PR", "exact")
     assert_one_sentence(invoke(model_file, "--method", "exact", "--damping", 0.5), "--damping", "--memory-limit")
     assert_one_sentence(invoke(model_file, "--method", "bp", "--damping", 1.5), "damping", "1.5")
@@ -283,3 +283,20 @@ def test_an_approximate_log_z_comes_between_bounds(tmp_path: Path) -> None:
     assert "at least" in result.stderr and "at most" in result.stderr
     exact = json.loads(succeed(tmp_path / "loopy.uai", "--task", "PR", "--json").stdout)
     assert "log10_partition_bounds" not in exact
+
+
+def test_a_bayesian_network_by_its_names(tmp_path: Path) -> None:
+    """What a new user types who comes from Bayesian networks."""
+    blocks = [f"variable {name} {{ type discrete [ 2 ] {{ no, yes }}; }}" for name in ("flu", "fever")]
+    blocks += ["probability ( flu ) { table 0.9, 0.1; }"]
+    blocks += ["probability ( fever | flu ) { (no) 0.95, 0.05; (yes) 0.2, 0.8; }"]
+    (tmp_path / "flu.bif").write_text("\n".join(blocks))
+    model = tmp_path / "flu.bif"
+    report = json.loads(succeed(model, "--given", "fever=yes", "--json").stdout)
+    assert report["named"]["flu"]["yes"] == pytest.approx(0.64) and report["model"]["observed"] == 1
+    best = json.loads(succeed(model, "--given", "fever=yes", "--task", "MAP", "--json").stdout)
+    assert best["named"] == {"flu": "yes", "fever": "yes"}
+    assert_one_sentence(invoke(model, "--given", "fevr=yes"), "no variable is called 'fevr'; did you mean 'fever'?")
+    assert_one_sentence(invoke(model, "--given", "fever=high"), "variable 'fever' has no value 'high'")
+    assert_one_sentence(invoke(model, "--given", "fever"), "--given must be NAME=VALUE, not 'fever'")
+    assert_one_sentence(invoke(model, "--given", "flu=no", "--given", "flu=yes"), "'flu' is given twice")

@@ -5,17 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from commands import assert_one_sentence, command
-from loopwise.cli.multilabel import multilabel as app
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "apps" / "multilabel"))
 from label_cases import make_data
+from loopwise.cli.multilabel import multilabel as app
 
 invoke, succeed = command(app)
 NAMES = ("sun", "sea", "snow")

@@ -153,3 +153,21 @@ def test_a_target_that_cannot_be_is_noticed_before_training(
     monkeypatch.setattr("loopwise.apps.parser.parser.Parser.fit", lambda *_, **__: pytest.fail("trained for nothing"))
     missing = tmp_path / "missing" / "p.loopwise"
     assert_one_sentence(invoke("train", folder / "train.conllu", "--out", missing), str(missing), "does not exist")
+
+
+def test_plain_text_goes_through_a_tagger(folder: Path, tmp_path: Path) -> None:
+    """What a new user types: a tagger and a parser of one treebank, then a line of text."""
+    from loopwise.apps import Tagger
+    from loopwise.apps.tagger import Likelihood
+
+    known = read_conllu(folder / "train.conllu")
+    tagger = tmp_path / "upos.loopwise"
+    Tagger(learner=Likelihood(iterations=20)).fit(folder / "train.conllu", progress=False).save(tagger)
+    words = known[0].forms
+    text = tmp_path / "t.txt"
+    text.write_text(" ".join(words) + "\n\n" + " ".join(known[1].forms) + "\n")
+    printed = succeed("predict", folder / "p.loopwise", text, "--tagger", tagger).stdout
+    (tmp_path / "said.conllu").write_text(printed)
+    first, second = read_conllu(tmp_path / "said.conllu", trees=True)
+    assert first.forms == words and second.forms == known[1].forms and first.coarse_tags == known[0].coarse_tags
+    assert_one_sentence(invoke("predict", folder / "p.loopwise", text), "is plain text", "give --tagger")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ import pytest
 from commands import assert_one_sentence, command
 from loopwise.cli.tagger import tagger as app
 from loopwise.formats.columns import read_tagged, write_tagged
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "apps" / "tagger"))
 from tagger_text import names
 
 invoke, succeed = command(app)
@@ -160,3 +157,17 @@ def test_a_file_of_another_kind(folder: Path) -> None:
 def test_options_of_other_learners_are_refused(folder: Path) -> None:
     result = invoke("train", folder / "train.conll.gz", "--learner", "perceptron", "--l2", 3)
     assert_one_sentence(result, "--l2 is for likelihood, erm", "perceptron does not use it")
+
+
+def test_a_treebank_is_read_as_one(tmp_path: Path) -> None:
+    """What a new user types: train on a treebank, then tag and evaluate it."""
+    lines = ["1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_", "2\tdog\tdog\tNOUN\tNN\t_\t0\troot\t_\t_"]
+    (tmp_path / "t.conllu").write_text("".join("\n".join(lines) + "\n\n" for _ in range(5)))
+    out = tmp_path / "t.loopwise"
+    printed = succeed("train", tmp_path / "t.conllu", "--iterations", 5, "--out", out)
+    assert "tags 2," in printed.stdout
+    assert succeed("predict", out, tmp_path / "t.conllu").stdout.startswith("the\tDET\ndog\tNOUN\n")
+    options = ("--iterations", 5, "--out", out, "--column", "xpos")
+    succeed("train", tmp_path / "t.conllu", *options)
+    assert "accuracy 1.0000" in succeed("evaluate", out, tmp_path / "t.conllu", "--column", "xpos").stdout
+    assert_one_sentence(invoke("train", tmp_path / "t.conllu", "--column", "tags"), "no column is called 'tags'")

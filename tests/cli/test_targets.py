@@ -40,10 +40,12 @@ COMMANDS: list[tuple[str, list[str], list[str]]] = [
     ("multilabel predict {} {} --out {}", ["m.loopwise", "t.arff"], ["o"]),
     ("coref train {} --dev {} --out {} --checkpoint {}", ["t.conllu", "d.conllu"], ["o", "c"]),
     ("coref predict {} {} --out {}", ["m.loopwise", "t.conllu"], ["o"]),
+    ("decode train {} --observables {} --p 0.1 --out {} --checkpoint {}", ["t.txt", "l.txt"], ["o", "c"]),
+    ("decode run {} {} --observables {} --out {}", ["m.loopwise", "s.b8", "l.txt"], ["o.b8"]),
+    ("decode evaluate {} --syndromes {} --errors {} --flips {} --out {}",
+     ["m.loopwise", "s.b8", "e.b8", "f.b8"], ["o"]),
+    ("decode combine {} {} --out {}", ["a.csv", "b.csv"], ["o"]),
     ("denoise train {} {} --masks {} --out {}", ["x.npy", "y.npy", "z.npy"], ["o"]),
-    ("reproduce domke --table 1 --data {} --out {}", ["data"], ["o"]),
-    ("reproduce samplerank --data {} --out {}", ["data"], ["o"]),
-    ("reproduce parser --data {} --out {}", ["data"], ["o"]),
 ]  # fmt: skip
 
 
@@ -102,7 +104,8 @@ def test_model_and_checkpoint_are_two_files(line: str, tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     "line",
     ["fit t.csv --outputs b --dev t.loopwise", "parser train t.loopwise", "tagger train t.loopwise",
-     "multilabel train t.loopwise", "coref train t.loopwise", "denoise train t.loopwise t.loopwise"],
+     "multilabel train t.loopwise", "coref train t.loopwise", "decode train t.loopwise",
+     "denoise train t.loopwise t.loopwise"],
 )  # fmt: skip
 def test_default_names_are_no_inputs_either(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -86,7 +86,7 @@ def test_scalar_losses_batches_and_outputs() -> None:
     slow = decode.MBR(decode.one_by_one(one), decode.Independent(), count=20)(beliefs, outputs)
     fast = decode.MBR(hamming, decode.Independent(), count=20)(beliefs, outputs)
     assert torch.equal(slow.assignment, fast.assignment) and slow.assignment.shape == (2, 3, 3)
-    assert all(p[1] == t[1] == lw.FREE for p, t in calls)  # what is not an output is nobody's error
+    assert all(p[1] == t[1] == lw.graph.FREE for p, t in calls)  # what is not an output is nobody's error
 
 
 def test_independent_samples_have_the_marginals() -> None:

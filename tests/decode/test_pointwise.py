@@ -66,7 +66,7 @@ def test_ties_share() -> None:
 def test_maximum_is_the_joint_one_after_max_product() -> None:
     graph = lw.chain(5, states=3)
     tables = {name: table.detach() for name, table in lw.TablePotentials.random(graph, seed=4)().items()}
-    beliefs = lw.BP(temperature=0, engine=lw.Reference())(graph, tables)
+    beliefs = lw.BP(temperature=0, engine=lw.inference.Reference())(graph, tables)
     decision = decode.Max()(beliefs)
     assert decision.hard
     assert decision.assignment.tolist() == enumerate_model(graph, tables).best.tolist()

@@ -150,9 +150,9 @@ def test_writing_the_same_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.txt", "model", "model.gz", "-", "uai"])
 def test_unknown_extension_is_a_clear_error(name: str) -> None:
-    with pytest.raises(ValueError, match=r"should end in \.uai or \.fg"):
+    with pytest.raises(ValueError, match=r"should end in \.uai, \.fg or \.bif"):
         read_model(name)
-    with pytest.raises(ValueError, match=r"should end in \.uai or \.fg"):
+    with pytest.raises(ValueError, match=r"should end in \.uai, \.fg or \.bif"):
         write_model(name, TableModel.of([], []))
 
 

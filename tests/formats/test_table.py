@@ -143,8 +143,29 @@ def test_unseen_labels_may_count_as_missing(tmp_path: Path) -> None:
     with pytest.warns(
         DataWarning, match=r"3 cells hold labels.* line 3 \('z' in column 'a'; the values are 'x', 'y'\)"
     ) as told:
-        table = read_table(tmp_path / "t.csv", vocabulary=vocabulary, unseen_is_missing=True)
+        table = read_table(tmp_path / "t.csv", vocabulary=vocabulary, unseen_is_missing=True, whole=["b"])
     assert len(told) == 1 and table.values.tolist() == [[0, 1], [-1, 0], [1, -1], [-1, -1], [-1, 1]]
+    with pytest.warns(DataWarning, match="2 cells hold labels"):  # a number that is not predicted is the nearest
+        table = read_table(tmp_path / "t.csv", vocabulary=vocabulary, unseen_is_missing=True)
+    assert table.values[2].tolist() == [1, 1]
+
+
+def test_many_numbers_are_cut_and_rare_labels_pooled(tmp_path: Path) -> None:
+    rows = [f"{place / 2},{place % 3},word{place % 150},{place}" for place in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["size,few,word,answer", *rows, ",,word0,7"]) + "\n")
+    table = read_table(tmp_path / "t.csv", bins=4, whole=["answer"])
+    sizes = dict(zip(table.vocabulary.names, table.vocabulary.cardinalities, strict=True))
+    assert sizes == {"size": 4, "few": 3, "word": 100, "answer": 300}
+    assert table.vocabulary.labels[0][0].startswith("[-inf, 37") and table.vocabulary.labels[2][-1] == "(other)"
+    assert np.bincount(table.values[:-1, 0]).tolist() == [75] * 4 and table.values[-1].tolist()[:2] == [-1, -1]
+    (tmp_path / "new.csv").write_text("size,few,word,answer\n-9,7,never,3.5\n")
+    with pytest.warns(DataWarning, match="1 cells hold labels that training did not see"):
+        new = read_table(tmp_path / "new.csv", vocabulary=table.vocabulary, unseen_is_missing=True, whole=["answer"])
+    assert new.values.tolist() == [[0, 2, 99, -1]]
+    named = read_table(tmp_path / "t.csv", bins=4, numbers=["answer"], whole=[])
+    assert named.vocabulary.cardinalities == (100, 3, 100, 4)
+    with pytest.raises(FormatError, match=r"line 2: column 'word' should hold numbers, but holds 'word0'"):
+        read_table(tmp_path / "t.csv", bins=4, numbers=["word"])
 
 
 def test_only_plain_numbers_order_labels(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ def preload() -> None:
 
     import loopwise.cli.main  # noqa: F401
     from loopwise.apps import ChainCRF, Coref, GridCRF, MultiLabel, Parser, Tagger  # noqa: F401
-    from loopwise.apps.parser import training  # noqa: F401
+    from loopwise.apps.parser import fitting  # noqa: F401
     from loopwise.learn import fit  # noqa: F401
 
     os.environ["LOOPWISE_THREADS"] = "1"

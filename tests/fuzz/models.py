@@ -108,7 +108,9 @@ def systems() -> list[lw.System]:
         lw.System(tables, lw.BP(iterations=4, damping=0.2, schedule=lw.Sequential()), decode.SoftArgmax(0.7)),
         lw.System(tables, lw.TRW(iterations=3, tolerance=0.0, rho=0.5)),
         lw.System(tables, lw.MeanField(iterations=20), decode.ApproximateF(decode.PerExample(), positive=[1])),
-        lw.System(lw.TiedTables.random(GRAPH, {"ring": [1, 0]}, seed=0, dtype=torch.float32), lw.BP(iterations=2)),
+        lw.System(
+            lw.potentials.TiedTables.random(GRAPH, {"ring": [1, 0]}, seed=0, dtype=torch.float32), lw.BP(iterations=2)
+        ),
         lw.System(tables, lw.Exact(), voted),
         structured_system(),
     ]
@@ -123,7 +125,9 @@ def structured_system() -> lw.System:
 def stopping_system() -> lw.System:
     policy = budget.Policy((budget.Bias(), budget.LargestChange(smooth=3.0), budget.Confident(0.8)))
     inference = budget.Stopping(lw.BP(iterations=4), policy)
-    return lw.System(lw.TablePotentials.random(lw.complete(4), seed=0), inference, decode.Max(), roles=[0, 1, 1, 2])
+    return lw.System(
+        lw.TablePotentials.random(lw.graph.complete(4), seed=0), inference, decode.Max(), roles=[0, 1, 1, 2]
+    )
 
 
 def check_system(system: lw.System) -> None:

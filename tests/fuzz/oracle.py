@@ -32,7 +32,7 @@ SIGMAS = (0.3, 1.0, 1.0, 2.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)
 PATIENT = 5  # examples that the reference engine is given at most
 JITTERS = 10  # small changes that are tried to find out whether an order of messages is a tie
 GENTLE = 2.0  # sigma up to which gradients are compared with differences
-SCHEDULES = {"flooding": lw.Flooding(), "sequential": lw.Sequential(), "residual": lw.Residual()}
+SCHEDULES = {"flooding": lw.inference.Flooding(), "sequential": lw.Sequential(), "residual": lw.inference.Residual()}
 # A kernel is compiled for each size, type and method, which takes seconds: not every graph is tried in every way.
 SINGLE = ("chain of 2", "mixed tree", "grid of 3", "ring of 5", "five in a loop")  # in float32 too
 MAXIMISED = ("chain of 2", "chain of 3", "mixed tree", "triples", "complete of 2", "tangle")  # by max-product
@@ -122,7 +122,7 @@ def make_case(seed: int, number: int, shapes: Sequence[Shape] = SHAPES, largest:
 # --- Calls -----------------------------------------------------------------------------------------------------------
 
 
-def call(method: lw.Inference, case: Case) -> tuple[Any, list[str]]:
+def call(method: lw.inference.Inference, case: Case) -> tuple[Any, list[str]]:
     """Beliefs, and the library's warnings. Other warnings are a failure."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -199,8 +199,8 @@ Check = Callable[[Case, np.random.Generator, Verdict], None]
 def engine_of(rng: np.random.Generator, case: Case) -> tuple[str, Any]:
     """One of the engines; the slow one for small batches only."""
     if case.batch <= PATIENT and rng.random() < 0.3:
-        return "reference", lw.Reference()
-    return "compiled", lw.Compiled(threads=1)
+        return "reference", lw.inference.Reference()
+    return "compiled", lw.inference.Compiled(threads=1)
 
 
 def check_numbers(case: Case, beliefs: Any, label: str, method: object, verdict: Verdict) -> Array:
@@ -273,12 +273,12 @@ def check_maximum(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     """Joint maxima: of Exact always, of max-product where it calls itself exact."""
     schedule = str(rng.choice(list(SCHEDULES)))
     kind, engine = engine_of(rng, case)
-    methods: list[tuple[str, lw.Inference]] = [("Exact maximum", lw.Exact(temperature=0.0))]
+    methods: list[tuple[str, lw.inference.Inference]] = [("Exact maximum", lw.Exact(temperature=0.0))]
     if case.shape.name in MAXIMISED:
         method = lw.BP(temperature=0.0, schedule=SCHEDULES[schedule], engine=engine)
         methods.append((f"max-product, {schedule}, {kind}", method))
     if hasattr(lw, "MapSearch") and rng.random() < 0.3:
-        methods.append(("MapSearch", lw.MapSearch(rounds=1)))
+        methods.append(("MapSearch", lw.inference.MapSearch(rounds=1)))
     for label, method in methods:
         beliefs, heard = call(method, case)
         check_numbers(case, beliefs, label, method, verdict)
@@ -420,7 +420,7 @@ def check_engines(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     evidence = None if case.given is None else case.evidence[some]
     methods = [
         kind(iterations, 0.0, damping, SCHEDULES[schedule], temperature, engine)
-        for engine in (lw.Reference(), lw.Compiled(threads=1))
+        for engine in (lw.inference.Reference(), lw.inference.Compiled(threads=1))
     ]
     found = [method(case.graph, tables, evidence) for method in methods]
     label = f"engines, {kind.__name__}, {schedule}{', max-product' if temperature == 0 else ''}"
@@ -514,7 +514,7 @@ def check_impossible(case: Case, rng: np.random.Generator, verdict: Verdict) -> 
     """A model without a possible configuration: exact inference and forests find out, nobody claims anything."""
     schedule = str(rng.choice(list(SCHEDULES)))
     kind, engine = engine_of(rng, case)
-    tried: list[tuple[str, lw.Inference, bool]] = [
+    tried: list[tuple[str, lw.inference.Inference, bool]] = [
         ("Exact", lw.Exact(), True),
         ("Exact maximum", lw.Exact(temperature=0.0), True),
         (f"BP, {schedule}, {kind}", lw.BP(schedule=SCHEDULES[schedule], engine=engine), case.shape.is_forest),

@@ -25,6 +25,12 @@ LARGE = 1_000_000  # pixels: a few bytes may unpack to more, and to write them b
 UAI = "MARKOV\n3\n2 3 2\n3\n1 0\n2 0 1\n2 2 1\n\n2\n0.5 0.25\n\n6\n1 2 3\n4 0 6\n\n6\n1e-3 2 3.5\n4 5 6\n"
 BAYES = "BAYES\n2\n2 2\n2\n1 0\n2 0 1\n\n2\n0.5 0.5\n\n4\n0.2 0.8 1 0\n"
 FG = "# a comment\n3\n\n1\n4\n2\n2\n0 0.5\n1 0.5\n\n2\n4 9\n2 3\n2\n0 1\n5 6\n\n0\n\n1\n0 2.5\n"
+BIF = (
+    'network "a b" { property x = 1 ; }\nvariable rain { type discrete [ 2 ] { no, yes }; } // or snow\n'
+    'variable "the sky" {\n  type discrete [ 3 ] { blue, grey, "dark grey" };\n}\n/* tables */\n'
+    'probability ( "the sky" ) { table 0.5, 0.25, 0.25; }\n'
+    'probability ( rain | "the sky" ) { (grey) 0.5, 0.5; ("dark grey") 1e-3 0.999; default 1 0; }\n'
+)
 CSV = 'rain,"the, sky",n,h\nyes,"gr""ey",1,\nno,blue,2.5,\n,blue,-3,\nyes, grey ,10,\n'
 TREES = (
     "# sent_id = 1\n# text = a cat's\n1-2\ta\t_\t_\t_\t_\t_\t_\t_\t_\n1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n"
@@ -95,6 +101,7 @@ def reader_kinds(folder: Path) -> list[Kind]:
     return [
         text("uai", ".uai", (UAI, BAYES), formats.read_uai, check_uai, weight=3),
         text("fg", ".fg", (FG,), formats.read_fg, check_fg, weight=3),
+        text("bif", ".bif", (BIF,), formats.read_bif, check_bif, weight=2),
         Kind("uai.gz", ".uai.gz", (packed(UAI), packed(BAYES)), spoil_gzip, formats.read_model, check_uai, 2),
         text("evid", ".evid", ("2\n0 1\n2 1\n", "1\n1 1 2\n", "0\n"), read_evidence, check_evidence, weight=2),
         text(
@@ -146,6 +153,12 @@ def check_uai(model: Any, folder: Path) -> None:
     formats.check_model(model)
     formats.write_uai(folder / "again.uai", model)
     must(formats.read_uai(folder / "again.uai") == model, "a model that was written reads back as another")
+
+
+def check_bif(model: Any, folder: Path) -> None:
+    formats.check_model(model)
+    formats.write_bif(folder / "again.bif", model)
+    must(formats.read_bif(folder / "again.bif") == model, "a network that was written reads back as another")
 
 
 def check_fg(model: Any, folder: Path) -> None:

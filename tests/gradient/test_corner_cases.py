@@ -10,7 +10,7 @@ from torch import Tensor
 
 import loopwise as lw
 
-ENGINES = [lw.Reference(), lw.Compiled()]
+ENGINES = [lw.inference.Reference(), lw.inference.Compiled()]
 
 
 def a_model() -> tuple[lw.FactorGraph, dict[str, Tensor]]:
@@ -45,14 +45,14 @@ def test_trained_temperature_and_counting_beside_hard_zeros(engine: object) -> N
     graph, tables = a_model()
     tables = {name: table.detach().clone() for name, table in tables.items()}
     tables["pair"][0, 0, 0] = -torch.inf
-    options: dict[str, Callable[[Tensor], lw.Inference]] = {
+    options: dict[str, Callable[[Tensor], lw.inference.Inference]] = {
         "temperature": lambda at: lw.BP(iterations=3, tolerance=0, temperature=at, engine=engine),
         "rho": lambda at: lw.TRW(iterations=3, tolerance=0, rho=at, engine=engine),
     }
     for method in options.values():
         at = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
 
-        def loss(value: Tensor, method: Callable[[Tensor], lw.Inference] = method) -> Tensor:
+        def loss(value: Tensor, method: Callable[[Tensor], lw.inference.Inference] = method) -> Tensor:
             return method(value)(graph, tables).states.square().sum()
 
         (found,) = torch.autograd.grad(loss(at), at)
@@ -63,10 +63,10 @@ def test_trained_temperature_and_counting_beside_hard_zeros(engine: object) -> N
 def test_fixed_points_refuse_what_they_do_not_know(engine: object) -> None:
     graph, tables = a_model()
     options = {"iterations": 1000, "tolerance": 1e-12, "engine": engine}
-    for gradient in (lw.FixedPoint(), lw.OneStep()):
-        with pytest.raises(lw.GradientError, match="trace=True"):
+    for gradient in (lw.FixedPoint(), lw.gradient.OneStep()):
+        with pytest.raises(lw.notices.GradientError, match="trace=True"):
             lw.BP(**options, gradient=gradient, trace=True)(graph, tables)
-        with pytest.raises(lw.GradientError, match="differentiates once"):
+        with pytest.raises(lw.notices.GradientError, match="differentiates once"):
             pair = tables["pair"]
             lw.hvp(
                 lambda gradient=gradient: lw.BP(**options, gradient=gradient)(graph, tables).states.square().sum(),
@@ -80,7 +80,7 @@ def test_max_product_decodes_a_trained_model_and_refuses_its_gradient(engine: ob
     graph, tables = a_model()
     beliefs = lw.BP(temperature=0.0, engine=engine)(graph, tables)
     assert beliefs.assignment.shape == (4,)
-    with pytest.raises(lw.GradientError, match="max-product"):
+    with pytest.raises(lw.notices.GradientError, match="max-product"):
         beliefs.states.sum().backward()
 
 
@@ -127,7 +127,7 @@ def test_estimators_that_differentiate_potentials_only_say_so() -> None:
     graph, tables = a_model()
     rho = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
     fixed = {name: table.detach() for name, table in tables.items()}
-    with pytest.raises(lw.GradientError, match="rho"):
+    with pytest.raises(lw.notices.GradientError, match="rho"):
         lw.TRW(rho=rho, gradient=lw.Perturbation())(graph, fixed).states.sum().backward()
 
 
@@ -137,7 +137,7 @@ def test_derivatives_end_at_the_second() -> None:
     loss = lw.BP(iterations=3, tolerance=0)(graph, tables).states.square().sum()
     (first,) = torch.autograd.grad(loss, pair, create_graph=True)
     (second,) = torch.autograd.grad(first.square().sum(), pair, create_graph=True)
-    with pytest.raises(lw.GradientError, match="third derivatives"):
+    with pytest.raises(lw.notices.GradientError, match="third derivatives"):
         torch.autograd.grad(second.square().sum(), pair)
 
 
@@ -170,7 +170,7 @@ def test_threads_agree_on_traced_second_derivatives() -> None:
     names = [group.name for group in graph.groups]
 
     def product(threads: int) -> list[Tensor]:
-        method = lw.BP(iterations=4, tolerance=0, trace=True, engine=lw.Compiled(threads))
+        method = lw.BP(iterations=4, tolerance=0, trace=True, engine=lw.inference.Compiled(threads))
 
         def loss() -> Tensor:
             trace = method(graph, dict(zip(names, tables, strict=True))).trace
@@ -191,7 +191,7 @@ def test_inputs_of_hvp() -> None:
         lw.hvp(lambda: theta.sum(), theta, theta)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no parameters"):
         lw.hvp(lambda: theta.sum(), [], [])
-    with pytest.raises(lw.GradientError, match="does not depend"):
+    with pytest.raises(lw.notices.GradientError, match="does not depend"):
         lw.hvp(lambda: torch.tensor(1.0), [theta], [theta.detach()])
 
 
@@ -199,4 +199,4 @@ def test_tapes_are_checked() -> None:
     with pytest.raises(ValueError, match="tape must be"):
         lw.Unroll(tape="store")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="limit must be"):
-        lw.Fitting(limit=0)
+        lw.gradient.Fitting(limit=0)

@@ -51,7 +51,7 @@ def test_at_convergence_it_is_the_unrolled_gradient(engine, schedule, anderson) 
     expected = gradients(lw.BP(engine=engine, gradient=lw.Unroll(), schedule=schedule, **TIGHT), graph, tables)
     found = gradients(lw.BP(engine=engine, gradient=fixed, schedule=schedule, **TIGHT), graph, tables)
     # By residuals, updates below the tolerance are never made, and their share of the gradient is left out.
-    assert gap(found, expected) < (1e-6 if isinstance(schedule, lw.Residual) else 1e-9)
+    assert gap(found, expected) < (1e-6 if isinstance(schedule, lw.inference.Residual) else 1e-9)
 
 
 @pytest.mark.parametrize("kind", ["flooding", "sequential"])
@@ -65,7 +65,7 @@ def test_batches_converge_example_by_example(kind) -> None:
     assert gap(found, expected) < 1e-8
 
 
-@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.FixedPoint(anderson=2), lw.OneStep()], ids=str)
+@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.FixedPoint(anderson=2), lw.gradient.OneStep()], ids=str)
 def test_lanes_that_no_example_fills_do_not_matter(monkeypatch, gradient) -> None:
     """40 examples leave lanes of their last block unused: whatever memory holds there must not be read."""
 
@@ -123,7 +123,7 @@ def test_other_estimators_agree() -> None:
     tables = calm(graph)
     found = {
         type(gradient).__name__: gradients(lw.BP(gradient=gradient, **TIGHT), graph, tables, marginals_only)
-        for gradient in (lw.Unroll(), lw.FixedPoint(tolerance=1e-13), lw.LinearSolve(), lw.Perturbation())
+        for gradient in (lw.Unroll(), lw.FixedPoint(tolerance=1e-13), lw.gradient.LinearSolve(), lw.Perturbation())
     }
     assert gap(found["FixedPoint"], found["Unroll"]) < 1e-9
     assert gap(found["LinearSolve"], found["Unroll"]) < 1e-9
@@ -137,7 +137,7 @@ def test_one_step_is_the_first_term_only(engine, schedule) -> None:
     def error(scale):
         tables = tables_of(graph, scale=scale)
         expected = gradients(lw.BP(engine=engine, schedule=schedule, **TIGHT), graph, tables)
-        method = lw.BP(engine=engine, schedule=schedule, gradient=lw.OneStep(), **TIGHT)
+        method = lw.BP(engine=engine, schedule=schedule, gradient=lw.gradient.OneStep(), **TIGHT)
         return gap(gradients(method, graph, tables), expected)
 
     assert error(0.3) > 1e-5
@@ -146,7 +146,7 @@ def test_one_step_is_the_first_term_only(engine, schedule) -> None:
 
 @pytest.mark.parametrize("kind", ["flooding", "sequential"])
 def test_engines_drop_the_same_terms(kind) -> None:
-    graph, method = pair_graph(), {"gradient": lw.OneStep(), "schedule": SCHEDULES[kind], **TIGHT}
+    graph, method = pair_graph(), {"gradient": lw.gradient.OneStep(), "schedule": SCHEDULES[kind], **TIGHT}
     plain, fast = (gradients(lw.BP(engine=each, **method), graph, calm(graph)) for each in ENGINES.values())
     assert gap(fast, plain) < 1e-10
 
@@ -185,11 +185,11 @@ def test_the_report_says_how_far_the_adjoint_got(engine) -> None:
     assert 1 < plain.iterations < 1000
     assert report_of(lw.FixedPoint(tolerance=1e-10, anderson=4), engine).iterations < plain.iterations
     assert report_of(lw.FixedPoint(tolerance=1e-10), engine, schedule=lw.Sequential()).iterations <= plain.iterations
-    assert report_of(lw.OneStep(), engine).iterations == 1
+    assert report_of(lw.gradient.OneStep(), engine).iterations == 1
 
 
 def test_adjoint_sweeps_that_stop_short_are_a_warning(engine) -> None:
-    with pytest.warns(lw.GradientWarning, match="more iterations, or use Unroll"):
+    with pytest.warns(lw.notices.GradientWarning, match="more iterations, or use Unroll"):
         report = report_of(lw.FixedPoint(tolerance=1e-12, iterations=2), engine)
     assert report.residual > 1e-12
 
@@ -197,13 +197,15 @@ def test_adjoint_sweeps_that_stop_short_are_a_warning(engine) -> None:
 # ------------------------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.FixedPoint(anderson=2), lw.OneStep()], ids=str)
+@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.FixedPoint(anderson=2), lw.gradient.OneStep()], ids=str)
 def test_a_run_that_did_not_converge_is_refused(engine, schedule, gradient) -> None:
     graph = pair_graph()
     method = lw.BP(iterations=1, tolerance=0, engine=engine, schedule=schedule, gradient=gradient)
     leaves = {name: table.requires_grad_() for name, table in tables_of(graph).items()}
     loss = marginals_only(method(graph, leaves))  # no complaint before a gradient is asked for
-    with pytest.raises(lw.GradientError, match=f"{type(gradient).__name__} is only valid at a fixed point.*use Unroll"):
+    with pytest.raises(
+        lw.notices.GradientError, match=f"{type(gradient).__name__} is only valid at a fixed point.*use Unroll"
+    ):
         loss.backward()
 
 
@@ -212,14 +214,14 @@ def test_one_example_that_did_not_converge_is_enough() -> None:
     tables = calm(graph, 9)
     tables["pair"][4] *= 10
     method = lw.BP(iterations=20, tolerance=1e-6, gradient=lw.FixedPoint())
-    with pytest.warns(lw.ConvergenceWarning):
+    with pytest.warns(lw.notices.ConvergenceWarning):
         beliefs = method(graph, {name: table.requires_grad_() for name, table in tables.items()})
     assert [example for example in range(9) if beliefs.status.residual[example] > 1e-6] == [4]
-    with pytest.raises(lw.GradientError, match="did not converge"):
+    with pytest.raises(lw.notices.GradientError, match="did not converge"):
         marginals_only(beliefs).backward()
 
 
-@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.OneStep()], ids=str)
+@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.gradient.OneStep()], ids=str)
 @pytest.mark.parametrize("bent", [False, True], ids=["linear loss", "bent loss"])
 def test_it_differentiates_once(engine, gradient, bent) -> None:
     graph = pair_graph()
@@ -227,15 +229,15 @@ def test_it_differentiates_once(engine, gradient, bent) -> None:
     beliefs = lw.BP(engine=engine, gradient=gradient, **TIGHT)(graph, leaves)
     loss = everything(beliefs) if bent else (normal(beliefs.states.shape, 1) * beliefs.states).sum()
     first = torch.autograd.grad(loss, list(leaves.values()), create_graph=True)
-    with pytest.raises(lw.GradientError, match=r"differentiates once.*Unroll"):
+    with pytest.raises(lw.notices.GradientError, match=r"differentiates once.*Unroll"):
         torch.autograd.grad(sum((part**2).sum() for part in first), list(leaves.values()))
 
 
-@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.OneStep()], ids=str)
+@pytest.mark.parametrize("gradient", [lw.FixedPoint(), lw.gradient.OneStep()], ids=str)
 def test_earlier_sweeps_have_no_gradient_at_the_fixed_point(engine, gradient) -> None:
     graph = pair_graph()
     method = lw.BP(engine=engine, gradient=gradient, trace=True, **TIGHT)
-    with pytest.raises(lw.GradientError, match=r"trace.*Unroll"):
+    with pytest.raises(lw.notices.GradientError, match=r"trace.*Unroll"):
         gradients(method, graph, calm(graph), lambda beliefs: beliefs.trace.square().sum())
 
 
@@ -246,5 +248,5 @@ def test_options_are_checked() -> None:
         lw.FixedPoint(iterations=0)
     with pytest.raises(ValueError, match="negative"):
         lw.FixedPoint(anderson=-1)
-    with pytest.raises(lw.GradientError, match="Exact cannot be differentiated by FixedPoint"):
+    with pytest.raises(lw.notices.GradientError, match="Exact cannot be differentiated by FixedPoint"):
         lw.Exact(gradient=lw.FixedPoint())

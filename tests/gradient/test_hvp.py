@@ -39,8 +39,8 @@ def product(method, graph, tables, loss=everything, initial=None, seed=100):
 
 
 def engines_gap(method, graph, tables, **options):
-    plain = product(replace(method, engine=lw.Reference()), graph, tables, **options)
-    fast = product(replace(method, engine=lw.Compiled(threads=1)), graph, tables, **options)
+    plain = product(replace(method, engine=lw.inference.Reference()), graph, tables, **options)
+    fast = product(replace(method, engine=lw.inference.Compiled(threads=1)), graph, tables, **options)
     return gap(fast, plain)
 
 
@@ -82,7 +82,7 @@ def test_engines_agree_on_counting_numbers_and_initial_messages() -> None:
 def test_all_tapes_agree(batch) -> None:
     graph = mixed_graph()
     tables = tables_of(graph, *batch, shared=SHARED if batch else ())
-    tapes = (lw.Store(), lw.Recompute(), lw.Checkpoints(2), lw.Checkpoints())
+    tapes = (lw.gradient.Store(), lw.gradient.Recompute(), lw.gradient.Checkpoints(2), lw.gradient.Checkpoints())
     first, *others = [product(truncated(5, gradient=lw.Unroll(tape)), graph, tables) for tape in tapes]
     assert max(gap(other, first) for other in others) < 1e-13
 
@@ -91,7 +91,8 @@ def test_threads_change_nothing_but_rounding(monkeypatch) -> None:
     monkeypatch.setattr("loopwise.inference.kernel_run.WORTH_A_THREAD", 1)
     graph = mixed_graph()
     one, two, again = (
-        product(truncated(3, engine=lw.Compiled(threads=threads)), graph, tables_of(graph)) for threads in (1, 2, 2)
+        product(truncated(3, engine=lw.inference.Compiled(threads=threads)), graph, tables_of(graph))
+        for threads in (1, 2, 2)
     )
     assert gap(two, one) < 1e-12
     assert all(torch.equal(two[name], part) for name, part in again.items())
@@ -116,7 +117,7 @@ def test_the_whole_hessian(engine) -> None:
         return truncated(2, engine=using)(graph, {**tables, "odd": odd}).states.square().sum()
 
     table = tables["odd"]
-    expected = torch.autograd.functional.hessian(lambda odd: loss(odd, lw.Reference()), table).reshape(12, 12)
+    expected = torch.autograd.functional.hessian(lambda odd: loss(odd, lw.inference.Reference()), table).reshape(12, 12)
     leaf = table.clone().requires_grad_()
     columns = [
         lw.hvp(lambda: loss(leaf, engine), [leaf], [unit.reshape(leaf.shape)])[0].reshape(12)
@@ -203,30 +204,32 @@ def test_input_is_checked() -> None:
         lw.hvp(lambda: states().sum(), [pair, unary], [pair])
     with pytest.raises(ValueError, match="piece 1 of the vector has shape"):
         lw.hvp(lambda: states().sum(), [pair, unary], [pair, pair])
-    with pytest.raises(lw.GradientError, match=r"must be a scalar, but has shape \(20,\)"):
+    with pytest.raises(lw.notices.GradientError, match=r"must be a scalar, but has shape \(20,\)"):
         lw.hvp(states, [pair], [pair])
-    with pytest.raises(lw.GradientError, match="not float"):
+    with pytest.raises(lw.notices.GradientError, match="not float"):
         lw.hvp(lambda: 1.0, [pair], [pair])
-    with pytest.raises(lw.GradientError, match=r"torch\.int64"):
+    with pytest.raises(lw.notices.GradientError, match=r"torch\.int64"):
         lw.hvp(lambda: states().argmax(), [pair], [pair])
     frozen = pair.detach()
-    with pytest.raises(lw.GradientError, match="requires_grad"):
+    with pytest.raises(lw.notices.GradientError, match="requires_grad"):
         lw.hvp(lambda: states().sum(), [frozen], [frozen])
 
 
 @pytest.mark.parametrize(
-    "gradient", [lw.FixedPoint(), lw.OneStep(), lw.Perturbation(), lw.LinearSolve()], ids=lambda g: type(g).__name__
+    "gradient",
+    [lw.FixedPoint(), lw.gradient.OneStep(), lw.Perturbation(), lw.gradient.LinearSolve()],
+    ids=lambda g: type(g).__name__,
 )
 def test_estimators_that_differentiate_once_say_so(engine, gradient) -> None:
     graph = mixed_graph()
     method = lw.BP(iterations=500, tolerance=1e-12, gradient=gradient, engine=engine)
-    with pytest.raises(lw.GradientError, match="once"):
+    with pytest.raises(lw.notices.GradientError, match="once"):
         product(method, graph, tables_of(graph, scale=0.3), lambda beliefs: beliefs.states.square().sum())
 
 
 def test_the_compiled_residual_schedule_says_that_it_has_none() -> None:
-    with pytest.raises(lw.GradientError, match=r"residual schedule.*Reference"):
-        product(truncated(1, schedule=lw.Residual()), mixed_graph(), tables_of(mixed_graph()))
+    with pytest.raises(lw.notices.GradientError, match=r"residual schedule.*Reference"):
+        product(truncated(1, schedule=lw.inference.Residual()), mixed_graph(), tables_of(mixed_graph()))
 
 
 def test_compiled_inference_parameters_say_that_they_have_none() -> None:
@@ -238,6 +241,6 @@ def test_compiled_inference_parameters_say_that_they_have_none() -> None:
         return truncated(2, damping=damping, engine=using)(graph, leaves).states.square().sum()
 
     one = [torch.ones_like(damping)]
-    with pytest.raises(lw.GradientError, match=r"damping or counting numbers.*Reference"):
-        lw.hvp(lambda: loss(lw.Compiled()), [damping], one)
-    assert torch.isfinite(lw.hvp(lambda: loss(lw.Reference()), [damping], one)[0])
+    with pytest.raises(lw.notices.GradientError, match=r"damping or counting numbers.*Reference"):
+        lw.hvp(lambda: loss(lw.inference.Compiled()), [damping], one)
+    assert torch.isfinite(lw.hvp(lambda: loss(lw.inference.Reference()), [damping], one)[0])

@@ -82,7 +82,7 @@ def test_examples_of_a_batch_do_not_mix(engine) -> None:
 def test_gradcheck_of_a_module(literal_sizes: range) -> None:
     """In kernels for three states."""
     assert 3 in literal_sizes
-    layer = Layer(lw.Compiled(), torch.float64)
+    layer = Layer(lw.inference.Compiled(), torch.float64)
     assert torch.autograd.gradcheck(layer, normal((2, 4), 1).requires_grad_(), fast_mode=True)
 
 
@@ -96,9 +96,9 @@ def test_no_gradient_is_kept_where_none_is_wanted(engine) -> None:
 
 
 def test_a_module_moves_and_saves_like_any_other(tmp_path) -> None:
-    layer = Layer(lw.Reference(), torch.float64)
+    layer = Layer(lw.inference.Reference(), torch.float64)
     torch.save(layer.state_dict(), tmp_path / "layer.pt")
-    other = Layer(lw.Compiled(), torch.float64)
+    other = Layer(lw.inference.Compiled(), torch.float64)
     with torch.no_grad():
         other.pair.zero_()
     other.load_state_dict(torch.load(tmp_path / "layer.pt", weights_only=True))

@@ -61,7 +61,7 @@ def test_a_counting_number_of_0() -> None:
     for solver in (Direct(), Minres()):
         found, _ = gradient_of(lw.TRW(rho=0.5, gradient=LinearSolve(Saddle(), solver), **TIGHT), graph, tables, loss)
         assert gap(found, truth) < 1e-8
-    with pytest.raises(lw.GradientError, match=r"counting number of variable 0 is 0.*Saddle"):
+    with pytest.raises(lw.notices.GradientError, match=r"counting number of variable 0 is 0.*Saddle"):
         gradient_of(lw.TRW(rho=0.5, gradient=LinearSolve(Schur()), **TIGHT), graph, tables, loss)
 
 
@@ -78,7 +78,7 @@ def test_solvers_report_their_work() -> None:
         assert beliefs.gradient.iterations > 10
         assert 0 < beliefs.gradient.residual <= 1e-9
     few = LinearSolve(solver=Minres(iterations=3))
-    with pytest.warns(lw.GradientWarning, match="relative residual"):
+    with pytest.warns(lw.notices.GradientWarning, match="relative residual"):
         gradient_of(lw.BP(gradient=few, **TIGHT), graph, tables, loss)
 
 
@@ -118,7 +118,7 @@ def test_hard_zeros_that_make_constraints_redundant() -> None:
 def test_no_fixed_point_no_gradient() -> None:
     graph = mixed_graph()
     tables, loss = random_tables(graph, seed=6), random_loss(graph)
-    with pytest.raises(lw.GradientError, match=r"not converged after 2 sweeps.*Unroll"):
+    with pytest.raises(lw.notices.GradientError, match=r"not converged after 2 sweeps.*Unroll"):
         gradient_of(lw.BP(iterations=2, tolerance=0, gradient=LinearSolve()), graph, tables, loss)
 
 

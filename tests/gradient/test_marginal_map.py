@@ -46,14 +46,14 @@ ESTIMATORS = {
 PRECISION = {name: 1e-9 if name not in ("two-sided", "one-sided") else 3e-7 for name in ESTIMATORS}
 
 
-def fractional(graph: lw.FactorGraph, seed: int) -> lw.Given:
+def fractional(graph: lw.FactorGraph, seed: int) -> lw.inference.Given:
     """Random counting numbers that satisfy condition P: none is 1, some c_i are negative."""
     rng = np.random.default_rng(seed)
     factor = {member.group.name: rng.uniform(0.5, 1.2, member.group.count) for member in graph.layout.message_groups}
     inside = np.zeros(graph.variables)
     for member in graph.layout.message_groups:
         np.add.at(inside, member.group.scopes, factor[member.group.name][:, None])
-    return lw.Given(factor, rng.uniform(0.8, 1.3, graph.variables) - inside)
+    return lw.inference.Given(factor, rng.uniform(0.8, 1.3, graph.variables) - inside)
 
 
 def methods(graph: lw.FactorGraph) -> dict[str, lw.BP | lw.TRW]:
@@ -71,7 +71,9 @@ def test_all_estimators_are_the_derivative_of_converged_inference(kind: str) -> 
     graph, method = mixed_graph(), methods(mixed_graph())[kind]
     tables, loss = random_tables(graph, seed=1), random_loss(graph)
     truth = difference_gradient(by_inference(method, graph), tables, loss)
-    unrolled, _ = gradient_of(replace(method, engine=lw.Reference(), gradient=lw.Unroll()), graph, tables, loss)
+    unrolled, _ = gradient_of(
+        replace(method, engine=lw.inference.Reference(), gradient=lw.Unroll()), graph, tables, loss
+    )
     assert gap(unrolled, truth) < 1e-8
     for name, estimator in ESTIMATORS.items():
         found, beliefs = gradient_of(replace(method, gradient=estimator), graph, tables, loss)
@@ -112,9 +114,9 @@ def test_impossible_cells_have_derivative_0(model: tuple[lw.FactorGraph, dict[st
                 assert bool((found[name][forbidden] == 0).all())
 
 
-@pytest.mark.parametrize("engine", [None, lw.Reference()])
+@pytest.mark.parametrize("engine", [None, lw.inference.Reference()])
 @pytest.mark.parametrize("estimator", [Perturbation(), Perturbation(two_sided=False), LinearSolve()])
-def test_each_example_of_a_batch_is_as_if_alone(estimator: Gradient, engine: lw.Reference | None) -> None:
+def test_each_example_of_a_batch_is_as_if_alone(estimator: Gradient, engine: lw.inference.Reference | None) -> None:
     """Also tables shared by all examples, or by all factors of a group: their gradients add up."""
     graph = mixed_graph()
     # Strengths that take different numbers of sweeps.
@@ -169,7 +171,7 @@ def test_evidence_is_sliced_away_first(estimator: Gradient) -> None:
 
 def test_initial_messages_start_every_run() -> None:
     """The two sides start where the original run started; here that decides which optimum is reached."""
-    graph = lw.complete(4, 2)
+    graph = lw.graph.complete(4, 2)
     coupling = 1.5 * torch.eye(2, dtype=torch.float64)
     unary = torch.zeros(4, 2, dtype=torch.float64)
     names = {group.arity: group.name for group in graph.groups}
@@ -185,7 +187,7 @@ def test_initial_messages_start_every_run() -> None:
         method = lw.BP(gradient=estimator, **TIGHT)
         beliefs = method(graph, {**tables, names[2]: leaf}, initial=start)
         (found,) = torch.autograd.grad(beliefs.states[0], leaf)
-        unrolled = lw.BP(engine=lw.Reference(), **TIGHT)(graph, {**tables, names[2]: leaf}, initial=start)
+        unrolled = lw.BP(engine=lw.inference.Reference(), **TIGHT)(graph, {**tables, names[2]: leaf}, initial=start)
         (truth,) = torch.autograd.grad(unrolled.states[0], leaf)
         assert torch.allclose(found, truth, atol=1e-6)
         assert torch.equal(beliefs.messages, plain(graph, tables, initial=start).messages)
@@ -219,31 +221,31 @@ def test_what_has_no_gradient_is_refused(estimator: Gradient) -> None:
     leaves = {name: table.requires_grad_() for name, table in tables.items()}
     method = lw.BP(gradient=estimator, **TIGHT)
     beliefs = method(graph, leaves)
-    with pytest.raises(lw.GradientError, match="NaN or infinite adjoints to the beliefs of group 'p23'"):
+    with pytest.raises(lw.notices.GradientError, match="NaN or infinite adjoints to the beliefs of group 'p23'"):
         (beliefs.factor("p23") * torch.nan).sum().backward()
     (first,) = torch.autograd.grad(beliefs.states[0], leaves["p23"], create_graph=True)  # once is fine
-    with pytest.raises(lw.GradientError, match="differentiates once; use Unroll"):
+    with pytest.raises(lw.notices.GradientError, match="differentiates once; use Unroll"):
         first.sum().backward()
     start = torch.zeros(graph.layout.slots, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(lw.GradientError, match=r"initial messages.*Unroll"):
+    with pytest.raises(lw.notices.GradientError, match=r"initial messages.*Unroll"):
         method(graph, tables, initial=start)
-    with pytest.raises(lw.GradientError, match="temperature"):
+    with pytest.raises(lw.notices.GradientError, match="temperature"):
         replace(method, temperature=0.0)(graph, leaves).states.sum().backward()
-    with pytest.raises(lw.GradientError, match="trace"):
+    with pytest.raises(lw.notices.GradientError, match="trace"):
         replace(method, trace=True)(graph, leaves)
     with torch.no_grad():  # nothing is asked for, so nothing is refused
         replace(method, temperature=0.0)(graph, leaves)
 
 
 @dataclass(frozen=True)
-class Own(lw.Inference):
+class Own(lw.inference.Inference):
     """A method of a user's: mean field, told from outside when to stop."""
 
     iterations: int = 2000
     tolerance: float = 1e-13
     gradient: Gradient = field(default_factory=lambda: Perturbation(step=CubeRoot()))
 
-    def run(self, problem: lw.Problem) -> Beliefs:
+    def run(self, problem: lw.inference.Problem) -> Beliefs:
         if problem.differentiable:
             return implicit_beliefs(self, problem, None)
         return lw.MeanField(iterations=max(1, self.iterations), tolerance=self.tolerance).run(problem)
@@ -254,11 +256,11 @@ def test_a_method_of_ones_own() -> None:
     graph = mixed_graph()
     tables, loss = random_tables(graph, seed=8, scale=0.7), random_loss(graph)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lw.ConvergenceWarning)  # of rounding
+        warnings.simplefilter("ignore", lw.notices.ConvergenceWarning)  # of rounding
         truth = difference_gradient(by_inference(Own(), graph), tables, loss)
         found, _ = gradient_of(Own(), graph, tables, loss)
         assert gap(found, truth) < 1e-8
-        with pytest.raises(lw.GradientError, match="counting numbers"):
+        with pytest.raises(lw.notices.GradientError, match="counting numbers"):
             gradient_of(Own(gradient=LinearSolve()), graph, tables, loss)
 
 
@@ -287,8 +289,8 @@ def test_exact_by_perturbation_by_covariance_and_by_enumeration(temperature: flo
 def test_exact_respects_folded_unary_potentials() -> None:
     graph = mixed_graph()
     tables = random_tables(graph, seed=11)
-    folded = lw.Problem(graph, tables, torch.Size(), tables["p23"].new_empty(0)).unary()
-    problem = lw.Problem(
+    folded = lw.inference.Problem(graph, tables, torch.Size(), tables["p23"].new_empty(0)).unary()
+    problem = lw.inference.Problem(
         graph, {**tables, "u2": torch.full_like(tables["u2"], 7.0)}, torch.Size(), folded.new_empty(0), folded=folded
     )
     found, expected = lw.Exact().run(problem), lw.Exact()(graph, tables)
@@ -309,12 +311,14 @@ def test_exact_log_likelihood_is_twice_differentiable() -> None:
     assert torch.autograd.gradgradcheck(log_partition, leaves)
     states = lw.Exact()(graph, tables).states
     (first,) = torch.autograd.grad(states[0], leaves[2], create_graph=True)
-    with pytest.raises(lw.GradientError, match="marginals once"):
+    with pytest.raises(lw.notices.GradientError, match="marginals once"):
         first.sum().backward()
 
 
 def test_exact_knows_its_estimators() -> None:
-    with pytest.raises(lw.GradientError, match="Exact cannot be differentiated by LinearSolve; valid are: Covariance"):
+    with pytest.raises(
+        lw.notices.GradientError, match="Exact cannot be differentiated by LinearSolve; valid are: Covariance"
+    ):
         lw.Exact(gradient=LinearSolve())
 
 

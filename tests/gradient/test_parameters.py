@@ -10,7 +10,7 @@ from gradient_cases import ENGINES, SCHEDULES, everything, gap, normal, pair_gra
 from loopwise.gradient.differences import derivative
 from loopwise.gradient.unroll import Fitting
 
-TAPES = [lw.Store(), lw.Recompute(), lw.Checkpoints(2), Fitting()]
+TAPES = [lw.gradient.Store(), lw.gradient.Recompute(), lw.gradient.Checkpoints(2), Fitting()]
 
 
 @pytest.fixture(params=SCHEDULES.values(), ids=SCHEDULES.keys())
@@ -39,11 +39,11 @@ PARAMETERS = {
         0.4 + 0.3 * torch.rand(16, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
     ),
     "c of factors": (
-        lambda value, **options: lw.BP(counting=lw.Given({"pair": value}, 0.3), **options),
+        lambda value, **options: lw.BP(counting=lw.inference.Given({"pair": value}, 0.3), **options),
         0.5 + torch.rand(16, generator=torch.Generator().manual_seed(1), dtype=torch.float64),
     ),
     "c of variables": (
-        lambda value, **options: lw.BP(counting=lw.Given({"pair": 0.7}, value), **options),
+        lambda value, **options: lw.BP(counting=lw.inference.Given({"pair": 0.7}, value), **options),
         torch.linspace(-0.2, 0.5, 9, dtype=torch.float64),
     ),
 }
@@ -68,8 +68,12 @@ def test_the_gradient_is_that_of_differences(engine, schedule, name) -> None:
     make, value = PARAMETERS[name]
     graph = pair_graph()
     # By residuals, differences must be taken where the order of updates does not jump.
-    tables = tables_of(graph, scale=0.5 if isinstance(schedule, lw.Residual) else 1.0)
-    options = {"iterations": 1 if isinstance(schedule, lw.Residual) else 3, "tolerance": 0, "schedule": schedule}
+    tables = tables_of(graph, scale=0.5 if isinstance(schedule, lw.inference.Residual) else 1.0)
+    options = {
+        "iterations": 1 if isinstance(schedule, lw.inference.Residual) else 3,
+        "tolerance": 0,
+        "schedule": schedule,
+    }
     found = parameter_gradient(make, value, graph, tables, engine=engine, **options)["parameter"]
     direction = normal(value.shape, 4)
     expected = slope(make, value, direction, graph, tables, engine=engine, **options)
@@ -82,7 +86,11 @@ def test_damping_has_a_gradient_at_zero(engine, schedule) -> None:
     graph = pair_graph()
     tables = tables_of(graph)
     make, value = PARAMETERS["damping at 0"]
-    options = {"iterations": 1 if isinstance(schedule, lw.Residual) else 3, "tolerance": 0, "schedule": schedule}
+    options = {
+        "iterations": 1 if isinstance(schedule, lw.inference.Residual) else 3,
+        "tolerance": 0,
+        "schedule": schedule,
+    }
     found = float(parameter_gradient(make, value, graph, tables, engine=engine, **options)["parameter"])
     with torch.no_grad():
         runs = [float(everything(make(k * 1e-4, engine=engine, **options)(graph, tables))) for k in range(5)]
@@ -123,7 +131,10 @@ def test_initial_messages_have_the_gradient_of_differences(engine, schedule) -> 
     graph = pair_graph()
     tables = tables_of(graph)
     method = lw.BP(
-        iterations=1 if isinstance(schedule, lw.Residual) else 3, tolerance=0, schedule=schedule, engine=engine
+        iterations=1 if isinstance(schedule, lw.inference.Residual) else 3,
+        tolerance=0,
+        schedule=schedule,
+        engine=engine,
     )
     initial = normal((graph.layout.slots,), 6)
     leaf, direction = initial.clone().requires_grad_(), normal(initial.shape, 7)
@@ -176,7 +187,9 @@ def test_the_fixed_point_does_not_depend_on_damping(engine) -> None:
     assert abs(float(found["parameter"])) < 1e-9
 
 
-@pytest.mark.parametrize("gradient", [lw.Perturbation(), lw.LinearSolve()], ids=["perturbation", "linear solve"])
+@pytest.mark.parametrize(
+    "gradient", [lw.Perturbation(), lw.gradient.LinearSolve()], ids=["perturbation", "linear solve"]
+)
 @pytest.mark.parametrize("name", ["damping", "temperature", "rho"])
 @pytest.mark.parametrize("alone", [False, True], ids=["beside potentials", "alone"])
 def test_estimators_that_only_see_marginals_refuse(engine, name, gradient, alone) -> None:
@@ -184,7 +197,7 @@ def test_estimators_that_only_see_marginals_refuse(engine, name, gradient, alone
     graph = pair_graph()
     tables = tables_of(graph, scale=0.3)
     leaves = {group: table.requires_grad_(not alone) for group, table in tables.items()}
-    with pytest.raises(lw.GradientError, match=r"Unroll"):
+    with pytest.raises(lw.notices.GradientError, match=r"Unroll"):
         make(value.clone().requires_grad_(), engine=engine, gradient=gradient)(graph, leaves)
 
 

@@ -35,7 +35,7 @@ def test_errors_fall_with_the_tolerance_although_steps_are_far_smaller() -> None
     """The beliefs are only good to 1e-4, the step is 1e-8: locked sweep counts make that work."""
     graph = mixed_graph()
     tables, loss = random_tables(graph, seed=1), random_loss(graph)
-    truth, _ = gradient_of(lw.BP(gradient=lw.LinearSolve(), **TIGHT), graph, tables, loss)
+    truth, _ = gradient_of(lw.BP(gradient=lw.gradient.LinearSolve(), **TIGHT), graph, tables, loss)
     errors = []
     for tolerance in (1e-2, 1e-4, 1e-6, 1e-8):
         method = lw.BP(gradient=Perturbation(check=False), tolerance=tolerance)
@@ -52,7 +52,7 @@ def test_examples_that_stop_at_different_sweeps_are_still_compared_alike(two_sid
     tables, loss = random_tables(graph, seed=1, batch=(3,)), random_loss(graph)
     scales = torch.tensor([0.05, 0.5, 1.0], dtype=torch.float64)
     tables = {name: table * scales.reshape(3, *(1,) * (table.ndim - 1)) for name, table in tables.items()}
-    truth, _ = gradient_of(lw.BP(gradient=lw.LinearSolve(), **TIGHT), graph, tables, loss)
+    truth, _ = gradient_of(lw.BP(gradient=lw.gradient.LinearSolve(), **TIGHT), graph, tables, loss)
     found, beliefs = gradient_of(lw.BP(gradient=Perturbation(two_sided), tolerance=1e-4), graph, tables, loss)
     assert beliefs.status.sweeps.unique().numel() == 3
     assert gap(found, truth) < 1e-2
@@ -93,7 +93,7 @@ def test_a_run_that_starts_at_its_fixed_point_is_perturbed_for_longer() -> None:
     assert beliefs.gradient.iterations > 2
 
 
-@pytest.mark.parametrize("schedule", [lw.Flooding(), lw.Sequential()])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential()])
 def test_a_longer_run_goes_on_where_the_shorter_one_ended(schedule: Any) -> None:
     """What a map does in two calls, the second from the messages of the first, is what it does in one."""
     graph = mixed_graph()
@@ -108,7 +108,7 @@ def test_a_longer_run_goes_on_where_the_shorter_one_ended(schedule: Any) -> None
 
 def test_runs_that_are_more_than_their_messages_begin_anew() -> None:
     graph = mixed_graph()
-    for method in (lw.BP(schedule=lw.Residual()), lw.MeanField()):
+    for method in (lw.BP(schedule=lw.inference.Residual()), lw.MeanField()):
         inference, theta = marginal_map(method, graph, random_tables(graph, seed=1))
         assert inference(theta, sweeps=2).messages is None
 
@@ -124,10 +124,10 @@ def test_symmetry_holds_at_convergence_and_not_after_two_sweeps() -> None:
     assert float(symmetry_gap(inference, theta, sweeps=2).min()) > 1e-3
 
 
-def warned(method: lw.Inference, graph: lw.FactorGraph, tables: dict[str, Tensor]) -> str:
+def warned(method: lw.inference.Inference, graph: lw.FactorGraph, tables: dict[str, Tensor]) -> str:
     """The one warning of a backward."""
     loss = random_loss(graph, log_partition=0.0)
-    with pytest.warns(lw.GradientWarning) as caught:
+    with pytest.warns(lw.notices.GradientWarning) as caught:
         _, beliefs = gradient_of(method, graph, tables, loss)
     assert len(caught) == 1
     assert caught[0].filename.endswith("implicit_oracle.py")  # where backward was called
@@ -162,7 +162,7 @@ def test_warns_of_jumps_between_optima() -> None:
     leaf = tables["pair"].clone().requires_grad_()
     beliefs = method(graph, {"pair": leaf})
     assert torch.allclose(beliefs.states, torch.tensor(0.5, dtype=torch.float64))
-    with pytest.warns(lw.GradientWarning, match=r"jumped between optima: use a concave entropy \(TRW\)"):
+    with pytest.warns(lw.notices.GradientWarning, match=r"jumped between optima: use a concave entropy \(TRW\)"):
         beliefs.states[0].backward()
 
 
@@ -183,7 +183,10 @@ def test_convergence_to_a_stated_tolerance_has_to_be_reached() -> None:
     leaves = {name: table.requires_grad_() for name, table in tables.items()}
     estimator = Perturbation(stopping=ToTolerance(1e-13, iterations=3))
     beliefs = lw.BP(gradient=estimator, **TIGHT)(graph, leaves)
-    with pytest.warns(lw.ConvergenceWarning), pytest.warns(lw.GradientWarning, match="had not converged"):
+    with (
+        pytest.warns(lw.notices.ConvergenceWarning),
+        pytest.warns(lw.notices.GradientWarning, match="had not converged"),
+    ):
         beliefs.states[0].backward()
 
 
@@ -192,7 +195,7 @@ def test_single_precision(precision: torch.dtype | None, digits: float) -> None:
     """Perturbed runs in double precision keep the digits that single precision would lose."""
     graph = mixed_graph()
     tables, loss = random_tables(graph, seed=7), random_loss(graph)
-    truth, _ = gradient_of(lw.BP(gradient=lw.LinearSolve(), **TIGHT), graph, tables, loss)
+    truth, _ = gradient_of(lw.BP(gradient=lw.gradient.LinearSolve(), **TIGHT), graph, tables, loss)
     single = {name: table.float() for name, table in tables.items()}
     for two_sided in (True, False):
         estimator = Perturbation(two_sided, precision=precision, check=False)
@@ -233,20 +236,20 @@ def test_black_boxes_are_checked() -> None:
     with pytest.raises(ValueError, match=r"returned marginals of shapes \[\(2,\)\]"):
         Perturbation().around(lambda theta: theta[:2])(theta)
     jump = Perturbation().around(lambda theta: (theta > 0).to(theta))(theta)
-    with pytest.warns(lw.GradientWarning, match="jumped"):
+    with pytest.warns(lw.notices.GradientWarning, match="jumped"):
         jump.sum().backward()
     kink = Perturbation().around(lambda theta: theta.abs())(theta)
-    with pytest.warns(lw.GradientWarning, match="not smooth"):
+    with pytest.warns(lw.notices.GradientWarning, match="not smooth"):
         (kink * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
     lopsided = torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0], [-1.0, 0.5, 1.0]], dtype=torch.float64)
     not_symmetric = Perturbation(probe=True).around(lambda theta: lopsided @ theta)(theta)
-    with pytest.warns(lw.GradientWarning, match="not symmetric"):
+    with pytest.warns(lw.notices.GradientWarning, match="not symmetric"):
         not_symmetric[0].backward()
     fine = Perturbation().around(lambda theta: torch.softmax(theta, 0))(theta)
-    with pytest.raises(lw.GradientError, match="NaN"):
+    with pytest.raises(lw.notices.GradientError, match="NaN"):
         (fine * torch.nan).sum().backward()
     (first,) = torch.autograd.grad(fine[0], theta, create_graph=True)
-    with pytest.raises(lw.GradientError, match="differentiates once"):
+    with pytest.raises(lw.notices.GradientError, match="differentiates once"):
         first.sum().backward()
     (nothing,) = torch.autograd.grad(0.0 * fine.sum(), theta)
     assert bool((nothing == 0).all())

@@ -31,7 +31,14 @@ from strategies import models
 
 AGREE = 1e-10
 SHARED = ("binary", "triple", "oblong")
-TAPES = [lw.Store(), lw.Recompute(), lw.Checkpoints(), lw.Checkpoints(1), lw.Checkpoints(2), Fitting(limit=1)]
+TAPES = [
+    lw.gradient.Store(),
+    lw.gradient.Recompute(),
+    lw.gradient.Checkpoints(),
+    lw.gradient.Checkpoints(1),
+    lw.gradient.Checkpoints(2),
+    Fitting(limit=1),
+]
 
 
 @pytest.fixture(params=SCHEDULES.values(), ids=SCHEDULES.keys())
@@ -57,7 +64,9 @@ def test_truncated_runs_have_the_gradient_of_differences(schedule, sweeps, dampi
     graph = mixed_graph()
     method = truncated(sweeps, schedule=schedule, damping=damping)
     tables = tables_of(graph)
-    if isinstance(schedule, lw.Residual):  # where the order of updates jumps, there are no differences to compare with
+    if isinstance(
+        schedule, lw.inference.Residual
+    ):  # where the order of updates jumps, there are no differences to compare with
         tables = tables_of(graph, seed=2)
         if sweeps > 3:
             pytest.skip("after so many updates the order jumps nearly everywhere")
@@ -67,7 +76,9 @@ def test_truncated_runs_have_the_gradient_of_differences(schedule, sweeps, dampi
 @pytest.mark.parametrize("sweeps", [1, 3])
 def test_the_reference_engine_has_the_gradient_of_differences(schedule, sweeps) -> None:
     graph = pair_graph()
-    check_gradient(truncated(sweeps, schedule=schedule, engine=lw.Reference()), graph, tables_of(graph), everything)
+    check_gradient(
+        truncated(sweeps, schedule=schedule, engine=lw.inference.Reference()), graph, tables_of(graph), everything
+    )
 
 
 def test_hard_zeros_have_the_gradient_of_differences(schedule) -> None:
@@ -203,7 +214,9 @@ def test_all_tapes_give_the_same_bits(kind, batch) -> None:
     for options in ({"trace": True}, {"iterations": 60, "tolerance": 1e-2, "damping": 0.1}):
         results = []
         for tape in TAPES:
-            method = truncated(7, schedule=SCHEDULES[kind], engine=lw.Compiled(threads=1), gradient=lw.Unroll(tape))
+            method = truncated(
+                7, schedule=SCHEDULES[kind], engine=lw.inference.Compiled(threads=1), gradient=lw.Unroll(tape)
+            )
             results.append(gradients(replace(method, **options), graph, tables, initial=initial))
         for tape, result in zip(TAPES[1:], results[1:], strict=True):
             assert all(torch.equal(result[name], part) for name, part in results[0].items()), tape
@@ -243,7 +256,7 @@ def test_threads_change_nothing_but_rounding(monkeypatch, batch) -> None:
     graph = mixed_graph()
     tables = tables_of(graph, *batch, shared=("binary",) if batch else ())
     one, two, again = (
-        gradients(truncated(3, engine=lw.Compiled(threads=threads)), graph, tables) for threads in (1, 2, 2)
+        gradients(truncated(3, engine=lw.inference.Compiled(threads=threads)), graph, tables) for threads in (1, 2, 2)
     )
     assert gap(two, one) < 1e-13
     assert all(torch.equal(two[name], part) for name, part in again.items())
@@ -276,7 +289,7 @@ def test_adjoints_that_are_not_finite_are_refused(engine) -> None:
     graph = mixed_graph()
     tables = tables_of(graph)
     tables["unary"][0, 0] = -torch.inf
-    with pytest.raises(lw.GradientError, match=r"NaN or infinite adjoints .* clamp"):
+    with pytest.raises(lw.notices.GradientError, match=r"NaN or infinite adjoints .* clamp"):
         gradients(truncated(2, engine=engine), graph, tables, lambda beliefs: beliefs.states.log().sum())
     clamped = gradients(truncated(2, engine=engine), graph, tables, lambda b: b.states.clamp(min=1e-30).log().sum())
     assert all(torch.isfinite(part).all() for part in clamped.values())
@@ -284,7 +297,7 @@ def test_adjoints_that_are_not_finite_are_refused(engine) -> None:
 
 def test_max_product_has_no_gradient(engine) -> None:
     graph = mixed_graph()
-    with pytest.raises(lw.GradientError, match="temperature 0"):
+    with pytest.raises(lw.notices.GradientError, match="temperature 0"):
         gradients(truncated(2, engine=engine, temperature=0.0), graph, tables_of(graph), marginals_only)
     with torch.no_grad():  # nobody asks for one here
         truncated(2, engine=engine, temperature=0.0)(graph, tables_of(graph))
@@ -298,4 +311,4 @@ def test_half_precision_is_refused_by_the_compiled_engine() -> None:
 
 def test_checkpoints_cannot_be_closer_than_a_sweep() -> None:
     with pytest.raises(ValueError, match="every=0"):
-        lw.Checkpoints(0)
+        lw.gradient.Checkpoints(0)

@@ -120,7 +120,7 @@ def test_contradictions_that_propagation_finds_are_errors() -> None:
     equal = torch.tensor([[0.0, zero], [zero, 0.0]], dtype=torch.float64)
     only = torch.tensor([[zero, zero], [zero, 0.0]], dtype=torch.float64)
     never = torch.tensor([[0.0, zero], [0.0, zero]], dtype=torch.float64)
-    with pytest.raises(lw.ImpossibleError, match="no configuration is possible"):
+    with pytest.raises(lw.notices.ImpossibleError, match="no configuration is possible"):
         nothing = torch.zeros(3, dtype=torch.int64), torch.tensor(-torch.inf)
         upper_bound(problem_of(graph, {"a": equal, "b": only, "c": never}), *nothing)
 
@@ -153,7 +153,7 @@ def test_finishing_is_never_below_icm_from_the_same_start(model: Model, seed: in
 @given(models(zeros=True, scale=2.0))
 def test_search_finds_the_best_of_small_models(model: Model) -> None:
     truth = enumerate_model(*model)
-    beliefs = lw.MapSearch(rounds=2)(*model)
+    beliefs = lw.inference.MapSearch(rounds=2)(*model)
     assert float(beliefs.log_partition) == pytest.approx(truth.best_score, abs=1e-9)
     maximum = beliefs.status.maximum
     assert maximum is not None and float(maximum.bound) >= truth.best_score - 1e-12
@@ -175,13 +175,13 @@ def test_softened_zeros_outweigh_everything() -> None:
 # ------------------------------------------------------------------------------------------------- max-product, search
 
 
-@pytest.mark.parametrize("engine", [lw.Compiled(), lw.Reference()], ids=["compiled", "reference"])
+@pytest.mark.parametrize("engine", [lw.inference.Compiled(), lw.inference.Reference()], ids=["compiled", "reference"])
 @pytest.mark.parametrize("method", [lw.BP, lw.TRW])
-def test_max_product_ends_at_a_local_optimum(method: type[lw.BP], engine: lw.Compiled) -> None:
+def test_max_product_ends_at_a_local_optimum(method: type[lw.BP], engine: lw.inference.Compiled) -> None:
     for seed in range(5):
         graph, tables = glass(8, seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", lw.ConvergenceWarning)
+            warnings.simplefilter("ignore", lw.notices.ConvergenceWarning)
             beliefs = method(temperature=0.0, iterations=20, engine=engine)(graph, tables)
         problem = problem_of(graph, tables)
         assert float(beliefs.log_partition) >= best_single_change(problem, beliefs.assignment) - ROUNDING
@@ -209,8 +209,8 @@ def test_hard_zeros_are_kept_where_search_can() -> None:
     graph = FactorGraph([2] * size, {"differ": [[k, (k + 1) % size] for k in range(size)]})
     differ = torch.tensor([[-torch.inf, 0.0], [0.0, -torch.inf]], dtype=torch.float64)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", lw.ConstraintWarning)
-        for method in (lw.BP(temperature=0.0), lw.MapSearch(rounds=1)):
+        warnings.simplefilter("error", lw.notices.ConstraintWarning)
+        for method in (lw.BP(temperature=0.0), lw.inference.MapSearch(rounds=1)):
             assert float(method(graph, {"differ": differ}).log_partition) == 0.0
 
 
@@ -220,7 +220,7 @@ def test_batches_and_evidence(dtype: torch.dtype) -> None:
     tables = {name: table.to(dtype) for name, table in tables.items()}
     observed = {0: 1, 5: 0}
     exact = lw.Exact(temperature=0.0)(graph, tables, observed)
-    for method in (lw.MapSearch(rounds=3), lw.BP(temperature=0.0, iterations=10, tolerance=0)):
+    for method in (lw.inference.MapSearch(rounds=3), lw.BP(temperature=0.0, iterations=10, tolerance=0)):
         beliefs = method(graph, tables, observed)
         maximum = beliefs.status.maximum
         assert maximum is not None and maximum.score.dtype == torch.float64
@@ -229,16 +229,16 @@ def test_batches_and_evidence(dtype: torch.dtype) -> None:
         torch.testing.assert_close(beliefs.log_partition.double(), maximum.score, rtol=1e-5, atol=1e-5)
         assert (maximum.score <= maximum.bound).all()
         assert (maximum.bound >= exact.log_partition.double() - 1e-4).all()
-    searched = lw.MapSearch(rounds=3)(graph, tables, observed)
+    searched = lw.inference.MapSearch(rounds=3)(graph, tables, observed)
     torch.testing.assert_close(searched.log_partition, exact.log_partition)
 
 
 def test_seeds_and_rounds_decide() -> None:
     graph, tables = glass(15)
-    first, again = (lw.MapSearch(rounds=2, seed=3)(graph, tables) for _ in range(2))
+    first, again = (lw.inference.MapSearch(rounds=2, seed=3)(graph, tables) for _ in range(2))
     assert torch.equal(first.assignment, again.assignment)
     assert str(first.status) == str(again.status)
-    longer = lw.MapSearch(rounds=6, seed=3)(graph, tables)
+    longer = lw.inference.MapSearch(rounds=6, seed=3)(graph, tables)
     assert float(longer.log_partition) >= float(first.log_partition) - ROUNDING
 
 
@@ -246,14 +246,14 @@ def test_what_the_bound_leaves_is_eliminated() -> None:
     """A few frustrated loops in a field that decides most of the rest: score and bound do not meet, but what is left
     between them is small."""
     graph, tables = glass(40, seed=1)
-    found = lw.MapSearch(rounds=2)(graph, {"unary": 3 * tables["unary"], "pair": 0.5 * tables["pair"]})
+    found = lw.inference.MapSearch(rounds=2)(graph, {"unary": 3 * tables["unary"], "pair": 0.5 * tables["pair"]})
     assert found.status.exact, str(found.status)
     assert "proved by eliminating" in str(found.status) and "optimal" in str(found.status)
     proved = 0
     for seed in range(8):
         graph, tables = glass(10, seed)
         weak = {"unary": 3 * tables["unary"], "pair": 0.8 * tables["pair"]}
-        found = lw.MapSearch(rounds=2)(graph, weak)
+        found = lw.inference.MapSearch(rounds=2)(graph, weak)
         if found.status.exact:
             proved += 1
             best = lw.Exact(temperature=0.0)(graph, weak)
@@ -266,7 +266,7 @@ def test_progress_and_seconds() -> None:
     graph, tables = glass(20)
     beliefs = lw.infer(graph, tables, temperature=0.0, memory_limit=1.0, seconds=0.2)
     assert beliefs.status.method == "MapSearch" and "no junction tree" in str(beliefs.status)
-    lw.MapSearch(rounds=2, watch=told.append)(graph, tables)
+    lw.inference.MapSearch(rounds=2, watch=told.append)(graph, tables)
     assert [step.score <= step.bound for step in told] == [True, True]
     assert told[0].score <= told[1].score + ROUNDING and told[0].bound >= told[1].bound - ROUNDING
 
@@ -274,22 +274,22 @@ def test_progress_and_seconds() -> None:
 def test_the_score_is_differentiable_and_the_choice_is_not() -> None:
     graph, tables = glass(4)
     pair = tables["pair"].requires_grad_()
-    beliefs = lw.MapSearch(rounds=1)(graph, {**tables, "pair": pair})
+    beliefs = lw.inference.MapSearch(rounds=1)(graph, {**tables, "pair": pair})
     (gradient,) = torch.autograd.grad(beliefs.log_partition, pair)
     assert gradient.sum() == graph.group("pair").count
-    with pytest.raises(lw.GradientError, match="temperature 0"):
+    with pytest.raises(lw.notices.GradientError, match="temperature 0"):
         beliefs.states.sum().backward()
 
 
 def test_small_and_empty_models() -> None:
     nothing = FactorGraph([], {"constant": np.zeros((1, 0), dtype=np.int64)})
-    found = lw.MapSearch(rounds=1)(nothing, {"constant": torch.tensor([2.5], dtype=torch.float64)})
+    found = lw.inference.MapSearch(rounds=1)(nothing, {"constant": torch.tensor([2.5], dtype=torch.float64)})
     assert found.assignment.shape == (0,) and float(found.log_partition) == 2.5 and found.status.exact
     alone = FactorGraph([3], {"unary": [[0]]})
-    found = lw.MapSearch(rounds=1)(alone, {"unary": torch.tensor([[0.0, 2.0, 1.0]])})
+    found = lw.inference.MapSearch(rounds=1)(alone, {"unary": torch.tensor([[0.0, 2.0, 1.0]])})
     assert found.assignment.tolist() == [1] and found.status.exact
     graph, tables = glass(3, batch=(0,))
-    assert lw.MapSearch(rounds=1)(graph, tables).assignment.shape == (0, 9)
+    assert lw.inference.MapSearch(rounds=1)(graph, tables).assignment.shape == (0, 9)
     assert lw.BP(temperature=0.0, tolerance=0)(graph, tables).assignment.shape == (0, 9)
 
 
@@ -300,7 +300,7 @@ def test_small_and_empty_models() -> None:
 )  # fmt: skip
 def test_options_are_checked(options: dict[str, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        lw.MapSearch(**options)  # type: ignore[arg-type]
+        lw.inference.MapSearch(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seconds are for temperature 0"):
         lw.infer(grid(2, 2), {}, seconds=1.0)
 
@@ -331,5 +331,5 @@ def test_offsets_do_not_make_a_gap_look_closed() -> None:
 def test_an_optimum_of_score_zero_is_proved() -> None:
     graph = lw.chain(3)
     tables = {"unary": torch.zeros(3, 2, dtype=torch.float64), "pair": torch.eye(2, dtype=torch.float64) - 1.0}
-    maximum = lw.MapSearch(rounds=1)(graph, tables).status.maximum
+    maximum = lw.inference.MapSearch(rounds=1)(graph, tables).status.maximum
     assert maximum is not None and bool(maximum.optimal) and float(maximum.gap) == 0.0

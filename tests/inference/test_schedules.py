@@ -17,7 +17,7 @@ def test_each_message_once_of_the_latest_ones() -> None:
     generator = torch.Generator().manual_seed(0)
     unary = torch.randn(3, 2, generator=generator, dtype=torch.float64)
     pair = torch.randn(3, 2, 2, generator=generator, dtype=torch.float64)
-    schedule, ends = lw.RandomSequential(seed=4), [(0, 1), (1, 2), (2, 0)]
+    schedule, ends = lw.inference.RandomSequential(seed=4), [(0, 1), (1, 2), (2, 0)]
     m = {(factor, position): torch.zeros(2).double() for factor in range(3) for position in range(2)}
     for sweep in (1, 2):
         for edge in schedule.order(6, sweep).tolist():
@@ -35,8 +35,8 @@ def test_each_message_once_of_the_latest_ones() -> None:
 def test_seeds_and_fixed_points() -> None:
     graph = lw.grid(3, 3)
     potentials = lw.TablePotentials.random(graph, seed=0)
-    one = lw.BP(2, 0, schedule=lw.RandomSequential(0))
-    two = replace(one, schedule=lw.RandomSequential(1))
+    one = lw.BP(2, 0, schedule=lw.inference.RandomSequential(0))
+    two = replace(one, schedule=lw.inference.RandomSequential(1))
     assert torch.equal(one(graph, potentials).states, one(graph, potentials).states)
     assert not torch.equal(one(graph, potentials).states, two(graph, potentials).states)
     far, flood = replace(one, iterations=200, tolerance=1e-9), lw.BP(iterations=200, tolerance=1e-9)
@@ -49,7 +49,7 @@ def test_seeds_and_fixed_points() -> None:
 def test_exact_on_a_tree_and_saved(tmp_path: Path) -> None:
     graph = lw.chain(6)
     potentials = lw.TablePotentials.random(graph, seed=0)
-    method = lw.BP(schedule=lw.RandomSequential(2))
+    method = lw.BP(schedule=lw.inference.RandomSequential(2))
     found = method(graph, potentials)
     assert found.status.exact
     torch.testing.assert_close(found.states, lw.Exact()(graph, potentials).states)
@@ -59,6 +59,6 @@ def test_exact_on_a_tree_and_saved(tmp_path: Path) -> None:
 
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="seed of a random schedule must be a whole number from 0 on, got -1"):
-        lw.RandomSequential(-1)
+        lw.inference.RandomSequential(-1)
     with pytest.raises(ValueError, match="MessageWeights have no RandomSequential schedule"):
-        lw.BP(schedule=lw.RandomSequential(), weights=lw.MessageWeights(messages=0.9))
+        lw.BP(schedule=lw.inference.RandomSequential(), weights=lw.MessageWeights(messages=0.9))

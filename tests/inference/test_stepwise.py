@@ -336,40 +336,6 @@ def test_groups_of_tables_alone() -> None:
         close(found.states, lw.Exact()(graph, tables, evidence).states)
 
 
-@pytest.mark.parametrize("sweeps", [1, 2, 3, 5])
-@pytest.mark.parametrize("tokens", [2, 4])
-def test_the_parser_s_schedule(tokens: int, sweeps: int) -> None:
-    """Pairs, then tree: the beliefs and gradients of the parser's own kernels after any number of sweeps."""
-    from loopwise.kernels.parser_bp import propagate, pull_back_run
-    from loopwise.kernels.parser_parts import PROJECTIVE
-
-    tree, rng = lw.ProjectiveTree(tokens), np.random.default_rng(tokens)
-    arcs = tree.arity
-    pairs = np.array([(a, b) for a in range(arcs) for b in range(arcs) if a < b and rng.random() < 0.5])
-    scores, bonus = rng.normal(size=arcs), rng.normal(size=len(pairs))
-    heads, mods = tree.edges.T.copy()
-    first, second = pairs.T.copy()
-    used, _, tape = propagate(tokens, heads, mods, scores, first, second, bonus, sweeps, 0.0, PROJECTIVE)
-    seeds, of_scores, of_bonus = rng.normal(size=arcs), np.empty(arcs), np.empty(len(pairs))
-    pull_back_run(tokens, heads, mods, first, second, bonus, used, PROJECTIVE, tape, seeds, of_scores, of_bonus)
-
-    graph = lw.FactorGraph(
-        np.full(arcs, 2), {"arc": np.arange(arcs)[:, None], "pair": pairs}, {"tree": (tree, range(arcs))}
-    )
-    unary = torch.zeros(arcs, 2, dtype=torch.float64)
-    unary[:, 1] = torch.from_numpy(scores)
-    table = torch.zeros(len(pairs), 2, 2, dtype=torch.float64)
-    table[:, 1, 1] = torch.from_numpy(bonus)
-    for engine in (None, Reference()):
-        method = lw.BP(sweeps, 0, schedule=lw.Groups(("pair", "tree"), uniform_start=True), engine=engine)
-        given = {"arc": unary.clone().requires_grad_(), "pair": table.clone().requires_grad_()}
-        beliefs = method(graph, given).variables[:, 1]
-        assert beliefs.detach().numpy() == pytest.approx(np.exp(tape[1][used - 1]), abs=1e-10)
-        (beliefs * torch.from_numpy(seeds)).sum().backward()
-        assert given["arc"].grad[:, 1].numpy() == pytest.approx(of_scores, abs=1e-10)  # type: ignore[index]
-        assert given["pair"].grad[:, 1, 1].numpy() == pytest.approx(of_bonus, abs=1e-10)  # type: ignore[index]
-
-
 def test_a_run_that_stops_short_warns() -> None:
     graph, tables = model(FACTORS["ProjectiveTree"])
     with pytest.warns(ConvergenceWarning, match="after 2 sweeps"):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import loopwise as lw
-from loopwise.apps.tagger import chains as chains_module
-from loopwise.apps.tagger.chains import Chains
+from loopwise.inference import chains as chains_module
+from loopwise.inference.chains import Chains
 from loopwise.notices import ImpossibleError
 
 Floats = NDArray[np.float64]
@@ -141,7 +141,7 @@ def test_the_same_factor_graph(shared: bool) -> None:
     np.testing.assert_allclose(known.double[1:], beliefs.factor("pair").numpy(), rtol=1e-9, atol=1e-15)
     leaves = {name: table.clone().requires_grad_() for name, table in tables.items()}
     slope = torch.randn(28, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    swept = lw.BP(iterations=8, tolerance=0, engine=lw.Reference())(graph, leaves)
+    swept = lw.BP(iterations=8, tolerance=0, engine=lw.inference.Reference())(graph, leaves)
     gradients = torch.autograd.grad((swept.states * slope).sum(), list(leaves.values()))
     nothing = np.zeros((7, 4, 4))
     found = chains.adjoints(known, slope.reshape(7, 4).numpy(), nothing, shared=shared)

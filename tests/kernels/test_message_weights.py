@@ -29,7 +29,7 @@ def mixed(share: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> torch.Te
 
 
 def test_weights_and_damping() -> None:
-    edges, ranges = Program.of(lw.chain(2, 3).layout, lw.Flooding()).edges, np.array([[0, 2]])
+    edges, ranges = Program.of(lw.chain(2, 3).layout, lw.inference.Flooding()).edges, np.array([[0, 2]])
     old, new = logs(0, (0, 1)), logs(1, (1, 4))
     powers, shares = np.array([0.7, -0.4]), np.array([0.25, -0.5])
     given = [torch.from_numpy(each).requires_grad_() for each in (powers, shares, old, new)]

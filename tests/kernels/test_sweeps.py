@@ -16,7 +16,7 @@ from loopwise.kernels.sweeps import Weights, exponentials, largest_change, table
 def test_messages_and_their_adjoint(shape: tuple[int, ...], scale: float) -> None:
     rng, arity = np.random.default_rng(0), len(shape)
     graph = lw.FactorGraph(shape, {"table": [range(arity), range(arity)]})
-    tables = Program.of(graph.layout, lw.Flooding()).tables[0]
+    tables = Program.of(graph.layout, lw.inference.Flooding()).tables[0]
     theta, n = scale * rng.normal(size=(1, 2, int(np.prod(shape)))), scale * rng.normal(size=(3, 2 * sum(shape)))
     theta[0, 1, 0] = -np.inf
     sources = [torch.from_numpy(each).requires_grad_() for each in (theta, n)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.apps.tagger.learners.lbfgs import Algebra
 from loopwise.kernels.vectors import STRETCH
+from loopwise.learn.optim.lbfgs_run import Algebra
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, STRETCH, 2 * STRETCH + 3])

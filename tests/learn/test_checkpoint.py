@@ -63,7 +63,18 @@ def same(one: History, other: History) -> bool:
 
 
 RUNS = {
-    "smd": ((None, False), lw.loss.MSE(), {"epochs": 3}),
+    "smd": ((None, False), lw.loss.MSE(), {"epochs": 3, "optimizer": lw.optim.SMD}),
+    "a rate that is found": ((None, True), lw.loss.MSE(), {"epochs": 3}),
+    "a rate that is found, stages and restarts": (
+        (None, False),
+        staged(lw.loss.MSE(), epochs=1),
+        {"epochs": 3, "restarts": 2, "start": 0.5},
+    ),
+    "a rate that is found, a schedule": (
+        (None, False),
+        lw.loss.MSE(),
+        {"epochs": 3, "schedule": lw.optim.inverse_square_root},
+    ),
     "dropout and adam": (
         (None, True),
         lw.loss.MSE(),
@@ -132,7 +143,7 @@ slow_run(sys.argv[1], callback=lambda epoch: print(flush=True))
 
 def slow_run(path: object = None, **options: object) -> System:
     """A run of some seconds in plain torch operations, which a process starts with at once."""
-    inference = lw.BP(iterations=3, tolerance=0, engine=lw.Reference())
+    inference = lw.BP(iterations=3, tolerance=0, engine=lw.inference.Reference())
     system = System(lw.TablePotentials.random(GRAPH, seed=5, scale=0.3), inference)
     fit(
         system, data(), lw.loss.MSE(), optimizer=lambda p: torch.optim.Adam(p, lr=0.01), batch=8, epochs=30,
@@ -161,9 +172,10 @@ def test_a_process_killed_at_any_moment(tmp_path: Path) -> None:
 
 def test_a_finished_run_can_be_given_more_epochs(tmp_path: Path) -> None:
     path, short, whole = tmp_path / "run", fresh(), fresh()
-    fit(short, data(), lw.loss.MSE(), batch=8, epochs=2, checkpoint=path)
-    history = fit(short, data(), lw.loss.MSE(), batch=8, epochs=4, checkpoint=path)
-    fit(whole, data(), lw.loss.MSE(), batch=8, epochs=4)
+    options = {"optimizer": lw.optim.SMD, "batch": 8}
+    fit(short, data(), lw.loss.MSE(), epochs=2, checkpoint=path, **options)  # type: ignore[arg-type]
+    history = fit(short, data(), lw.loss.MSE(), epochs=4, checkpoint=path, **options)  # type: ignore[arg-type]
+    fit(whole, data(), lw.loss.MSE(), epochs=4, **options)  # type: ignore[arg-type]
     assert len(history) == 4
     assert all(torch.equal(tensor, state(short)[key]) for key, tensor in state(whole).items())
 
@@ -181,7 +193,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         "decoder was Identity": (fresh(lw.decode.SoftArgmax()), data(), lw.loss.MSE(), {}),
         "graph was": (elsewhere, Examples.of(other, data().values, ROLES), lw.loss.MSE(), {}),
         "inference was BP": (System(fresh().potentials, lw.BP(iterations=4, tolerance=0)), data(), lw.loss.MSE(), {}),
-        "optimizer was SMD": (fresh(), data(), lw.loss.MSE(), {"optimizer": torch.optim.Adam}),
+        "optimizer was DenseAdam": (fresh(), data(), lw.loss.MSE(), {"optimizer": torch.optim.Adam}),
         "seed was 0, now it is 1": (fresh(), data(), lw.loss.MSE(), {"seed": 1}),
     }
     for message, (system, examples, goal, options) in cases.items():
@@ -190,6 +202,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
             fit(system, examples, goal, batch=8, epochs=1, checkpoint=path, **options)  # type: ignore[arg-type]
         assert "\n" not in str(problem.value)
         assert all(torch.equal(tensor, state(system)[key]) for key, tensor in start.items())
+    with pytest.raises(FormatError, match="its epochs was 1, now it is 2"):  # over which the rate falls to zero
+        fit(fresh(), data(), lw.loss.MSE(), batch=8, epochs=2, checkpoint=path)
     assert path.read_bytes() == before
 
 

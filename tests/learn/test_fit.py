@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 import loopwise as lw
 from loopwise.learn import Epoch, Examples, History, Stage, System, TrainingError, evaluate, fit, hybrid, risk, staged
@@ -225,7 +226,64 @@ def test_a_schedule_of_the_rate() -> None:
     rates = [epoch.gains[0] for epoch in history if epoch.gains is not None]
     assert rates == pytest.approx([0.6 / np.sqrt(epoch + 2) for epoch in range(4)])  # as they are after each epoch
     with pytest.raises(ValueError, match="SMD has no learning rate"):
-        fit(fresh(), data(16), MSE, schedule=lw.optim.inverse_square_root)
+        fit(fresh(), data(16), MSE, optimizer=lw.optim.SMD, schedule=lw.optim.inverse_square_root)
+
+
+def test_without_an_optimiser_the_rate_is_found_and_falls_to_zero() -> None:
+    history = fit(fresh(), data(), MSE, epochs=4, batch=16, progress=False)
+    rates = [epoch.gains[0] for epoch in history if epoch.gains is not None]
+    assert np.array(rates) / rates[0] == pytest.approx([0.5 * (1 + np.cos(np.pi * epoch / 4)) for epoch in range(4)])
+    assert np.log(2 * rates[0] / 0.1) / np.log(3) == pytest.approx(round(np.log(2 * rates[0] / 0.1) / np.log(3)))
+    assert history.losses[-1] < history.losses[0]
+    steady = fit(
+        fresh(), data(), MSE, epochs=2, batch=16, schedule=lambda optimizer: LambdaLR(optimizer, lambda _: 1.0)
+    )
+    assert [epoch.gains[0] for epoch in steady if epoch.gains is not None] == [rates[0]] * 2
+    stages = fit(fresh(), data(), staged(MSE, epochs=2), epochs=4, batch=16)
+    starts = [epoch.gains[0] for epoch in stages if epoch.gains is not None]
+    assert starts[1] == starts[0] / 2 and starts[3] == starts[2] / 2  # a cosine for each stage
+
+
+@pytest.mark.parametrize(
+    "inference",
+    [
+        lw.Exact(),
+        lw.BP(schedule=lw.inference.schedules.Residual()),
+        lw.BP(iterations=100, gradient=lw.gradient.fixed_point.FixedPoint()),
+        lw.BP(iterations=100, gradient=lw.gradient.perturbation.Perturbation()),
+    ],
+    ids=["exact", "residual", "fixed point", "perturbation"],
+)
+def test_whatever_has_first_derivatives_trains_without_more_ado(inference: Any) -> None:
+    train, system = data(), System(lw.TablePotentials.random(GRAPH, seed=5, scale=0.1), inference)
+    history = fit(system, train, MSE, epochs=2, batch=48)
+    assert history.losses[-1] < history.losses[0]
+    with pytest.raises(TrainingError, match=r"the optimizer SMD differentiates twice: leave optimizer out"):
+        fit(system, train, MSE, optimizer=lw.optim.SMD, epochs=2, batch=16)
+
+
+def test_inference_without_a_gradient_is_refused_by_name() -> None:
+    for optimizer in (None, sgd(), lw.optim.SMD):
+        system = System(lw.TablePotentials.random(GRAPH, seed=5), lw.Gibbs(samples=20, burn_in=0))
+        before = weights(system)
+        with pytest.raises(TrainingError, match=r"no gradient .* inference by Gibbs gives none.*train with lw\.BP\(\)"):
+            fit(system, data(16), MSE, optimizer=optimizer, epochs=2, batch=16)
+        assert torch.equal(weights(system), before)
+
+
+def test_sparse_gradients_need_no_optimiser_of_their_own() -> None:
+    graph, index = lw.FactorGraph([2], {"unary": [[0]]}), np.arange(12).reshape(12, 1) % 3
+    given = {"features": {"unary": Features.of_table(index, batch=(12,))}}
+    examples = Examples.of(graph, index // 2, [OUTPUT], **given)
+    system = System(SparsePotentials.of(graph, {"unary": 3}), lw.Exact(), graph=graph)
+    history = fit(system, examples, MSE, epochs=8, batch=4)
+    assert history.losses[-1] < history.losses[0] < 0.25  # the loss of weights that are 0
+
+
+def test_what_is_no_examples() -> None:
+    for given in (torch.zeros(2, 8), iter([1, 2]), [data(16)], (data(16).values, ROLES), None, "train.csv"):
+        with pytest.raises(ValueError, match=r"examples are wanted, not \w+: lw.Examples.of\(system.graph"):
+            fit(fresh(), given, MSE)  # type: ignore[arg-type]
 
 
 class Bomb(nn.Module):
@@ -379,6 +437,7 @@ def test_bad_options() -> None:
         "L-BFGS cannot clip": {"optimizer": lw.optim.LBFGS, "clip": 1.0},
         "not the system's": {"optimizer": torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)},
         "must be a torch optimiser": {"optimizer": lambda params: 3},
+        "optimizer must be a class such as torch.optim.Adam.*not 'adam'; leave it out": {"optimizer": "adam"},
     }.items():
         with pytest.raises(ValueError, match=message):
             fit(fresh(), train, MSE, **options)  # type: ignore[arg-type]

@@ -161,3 +161,18 @@ def test_the_inverse_square_root_schedule() -> None:
         optimizer.step()
         schedule.step()
     np.testing.assert_allclose(rates, 0.6 / np.sqrt(np.arange(1, 6)))
+
+
+def test_rates_that_lead_out_of_bounds_are_passed_over() -> None:
+    """A loss that refuses some points, as inference refuses a damping of 1; what is always refused is said."""
+    theta = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
+
+    def bounded() -> torch.Tensor:
+        if abs(theta.item()) > 0.6:
+            raise ValueError("damping must be below 1")
+        return (theta - 10.0).square().sum()
+
+    found = probe([theta], lambda params, rate: torch.optim.SGD(params, lr=rate), [bounded], trials=10)
+    assert found.improved and found.tried[0][1] == float("inf") and theta.item() == 0.5
+    with pytest.raises(ValueError, match="damping must be below 1"):
+        probe([theta], lambda params, rate: torch.optim.SGD(params, lr=rate), [bounded], trials=2)

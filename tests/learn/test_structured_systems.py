@@ -50,4 +50,4 @@ def test_the_right_method_is_chosen() -> None:
 def test_objectives_of_single_tables_refuse(objective: lw.loss.Objective) -> None:
     system, examples = system_and_examples()
     with pytest.raises(ValueError, match="'one' is a structured factor"):
-        lw.risk(system, examples, objective)
+        lw.learn.risk(system, examples, objective)

@@ -96,7 +96,7 @@ def test_risk_is_what_training_minimises(goal: lw.loss.Loss | lw.loss.Objective)
 def test_parameters_of_inference_and_decoder_are_the_system_s() -> None:
     graph = lw.chain(3)
     damping, rho = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(0.7, dtype=torch.float64))
-    inference = lw.BP(iterations=4, tolerance=0, damping=damping, counting=lw.Reweighted({"pair": rho}))
+    inference = lw.BP(iterations=4, tolerance=0, damping=damping, counting=lw.inference.Reweighted({"pair": rho}))
     system = System(lw.TablePotentials.random(graph, seed=0), inference, lw.decode.SoftArgmax(lw.decode.Trained(0.8)))
     named = dict(system.named_parameters())
     assert named["settings.inference/damping"] is damping

@@ -42,7 +42,7 @@ def drawn(count: int, seed: int = 0) -> list[dict[str, Any]]:
 TRAIN, DEV = drawn(40), drawn(20, seed=1)
 
 
-def fresh(decoder: lw.decode.Decoder | None = None, inference: lw.Inference = FEW) -> lw.System:
+def fresh(decoder: lw.decode.Decoder | None = None, inference: lw.inference.Inference = FEW) -> lw.System:
     return lw.System(SkipChain(scale=0.1), inference, decoder)
 
 
@@ -87,14 +87,14 @@ def test_a_step_is_one_of_the_mean_over_examples() -> None:
     system, twin = fresh(), fresh()
     train = [sentence for sentence in TRAIN if _scored(sentence)]
     lw.fit(system, train, lw.loss.MSE(), optimizer=OPTIMISERS["SGD"], epochs=1, seed=3, progress=False,
-           batch=lw.TotalSize(60))  # fmt: skip
+           batch=lw.learn.TotalSize(60))  # fmt: skip
     examples = lw.TemplateExamples.of(twin.potentials, train)
-    batches = examples.batch_indices(lw.TotalSize(60), generator(3, 0, 0))
+    batches = examples.batch_indices(lw.learn.TotalSize(60), generator(3, 0, 0))
     assert len(batches) > 3
     for rows in batches:
         twin.zero_grad()
         for row in rows.tolist():
-            (lw.risk(twin, [train[row]], lw.loss.MSE()) / len(rows)).backward()  # type: ignore[no-untyped-call]
+            (lw.learn.risk(twin, [train[row]], lw.loss.MSE()) / len(rows)).backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for param in twin.parameters():
                 param.sub_(0.5 * param.grad)  # type: ignore[operator]
@@ -107,7 +107,7 @@ def _scored(sentence: dict[str, Any]) -> bool:
 
 def test_full_batches_do_not_depend_on_how_they_are_cut() -> None:
     found = []
-    for batch in (lw.TotalSize(50), lw.TotalSize(10**6)):
+    for batch in (lw.learn.TotalSize(50), lw.learn.TotalSize(10**6)):
         system = fresh()
         lw.fit(system, TRAIN, lw.loss.F1(), optimizer=OPTIMISERS["L-BFGS"], epochs=2, batch=batch, progress=False)
         found.append(weights(system))
@@ -159,7 +159,7 @@ def test_trees_are_trained(goal: Any) -> None:
 
 def test_potentials_of_structured_factors_have_no_belief_gradient() -> None:
     system = lw.System(Arcs(), FEW)
-    with pytest.raises(lw.TrainingError, match=r"structured factors 'chain'.*use TruncatedLikelihood"):
+    with pytest.raises(lw.learn.TrainingError, match=r"structured factors 'chain'.*use TruncatedLikelihood"):
         lw.fit(system, TREES, lw.loss.SurrogateLikelihood(), progress=False)
 
 

@@ -23,12 +23,12 @@ def test_all_ways_say_the_same(graph: FactorGraph, batch: tuple[int, ...], seed:
     values = random_values(graph, batch, seed, hidden=0.4)
     targets = Targets.of(graph, values)
     assert torch.equal(targets.values, values)
-    assert torch.equal(targets.scored, values != lw.FREE)
+    assert torch.equal(targets.scored, values != lw.graph.FREE)
     expected = np.concatenate(
         [values[..., [v]].numpy() == np.arange(size) for v, size in enumerate(graph.cardinalities)], -1
     )
     assert np.array_equal(targets.allowed.numpy(), expected)
-    roles = np.where(values == lw.FREE, lw.Role.HIDDEN, lw.Role.OUTPUT)
+    roles = np.where(values == lw.graph.FREE, lw.Role.HIDDEN, lw.Role.OUTPUT)
     for same in (
         Targets.of(graph, values.numpy()),
         Targets.of(graph, lw.Evidence.of(values.numpy(), roles)),
@@ -38,7 +38,7 @@ def test_all_ways_say_the_same(graph: FactorGraph, batch: tuple[int, ...], seed:
         assert torch.equal(same.allowed, targets.allowed)
         assert torch.equal(same.values, values)
     if len(batch) == 1:
-        sets = [{v: int(x) for v, x in enumerate(row) if x != lw.FREE} for row in values]
+        sets = [{v: int(x) for v, x in enumerate(row) if x != lw.graph.FREE} for row in values]
         assert torch.equal(Targets.of(graph, sets).allowed, targets.allowed)
         assert torch.equal(targets[[2, 0]].values, values[[2, 0]]) and len(targets) == 3
 

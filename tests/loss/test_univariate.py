@@ -57,7 +57,7 @@ def test_formulas_averaged_over_the_scored(measure: loss.Loss, graph: FactorGrap
     total = type(measure)(normalise=False, reduction=loss.Each(), **_options(measure))
     for example in range(3):
         pieces = split(graph, beliefs.states[example])
-        each = [formula(measure, p, int(y)) for p, y in zip(pieces, values[example], strict=True) if y != lw.FREE]
+        each = [formula(measure, p, int(y)) for p, y in zip(pieces, values[example], strict=True) if y != lw.graph.FREE]
         expected = torch.stack(each)
         torch.testing.assert_close(measure.per_example(beliefs, values)[example], expected.mean())
         torch.testing.assert_close(total(beliefs, values)[example], expected.sum())
@@ -106,7 +106,7 @@ def test_through_inference(measure: loss.Loss) -> None:
     """The gradient of a truncated run, decoded and scored, against central differences."""
     graph = FactorGraph([2, 3, 2, 2], {"pair": [[0, 1]], "triple": [[0, 2, 3]], "other": [[2, 3]]})
     model = lw.TablePotentials.random(graph, seed=3)
-    method = lw.BP(iterations=3, tolerance=0, engine=lw.Reference())
+    method = lw.BP(iterations=3, tolerance=0, engine=lw.inference.Reference())
     names = [group.name for group in graph.groups]
 
     def value(*tables: Tensor) -> Tensor:

@@ -22,9 +22,9 @@ def run(sweeps: int, examples: int = 1, strength: float = 1.0, **options: object
         "unary": torch.randn(examples, 9, 2, generator=generator, dtype=torch.float64),
         "pair": strength * torch.randn(examples, 12, 2, 2, generator=generator, dtype=torch.float64),
     }
-    method = lw.BP(iterations=sweeps, engine=lw.Reference(), trace=True, **options)  # type: ignore[arg-type]
+    method = lw.BP(iterations=sweeps, engine=lw.inference.Reference(), trace=True, **options)  # type: ignore[arg-type]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lw.ConvergenceWarning)
+        warnings.simplefilter("ignore", lw.notices.ConvergenceWarning)
         return method(graph, potentials)
 
 
@@ -63,7 +63,7 @@ def test_sweeps_are_lines_or_a_map() -> None:
     for variable, line in enumerate(lines):
         np.testing.assert_allclose(line.get_ydata(), found.trace[:, 1, 2 * variable + 1])
     large = lw.grid(4, 5)
-    method = lw.BP(iterations=3, tolerance=0, engine=lw.Reference(), trace=True)
+    method = lw.BP(iterations=3, tolerance=0, engine=lw.inference.Reference(), trace=True)
     many = method(large, lw.TablePotentials.random(large, seed=0))
     (image,) = plot.sweeps(many, state=0).images
     assert many.trace is not None

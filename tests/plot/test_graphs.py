@@ -93,7 +93,7 @@ def test_parts_stand_apart() -> None:
         (lw.grid(5, 3, neighbours=8), (5, 3)),
         (lw.grid(2, 2), (2, 2)),
         (lw.chain(7), (1, 7)),
-        (lw.complete(5), None),
+        (lw.graph.complete(5), None),
         (lw.random_mrf(12, 20, seed=0), None),
         (lw.FactorGraph([2, 2], {"unary": [[0], [1]]}), None),
     ],

@@ -11,7 +11,7 @@ from loopwise import plot
 from loopwise.plot.landscapes import SOFT, losses_along, survey
 
 GRAPH = lw.chain(3)
-BP = lw.BP(iterations=2, tolerance=0, engine=lw.Reference())
+BP = lw.BP(iterations=2, tolerance=0, engine=lw.inference.Reference())
 
 
 def system(seed: int, decoder: lw.decode.Decoder | None = None) -> lw.System:
@@ -42,7 +42,7 @@ def test_soft_losses_are_what_training_minimises() -> None:
     here, there, data = system(0, lw.decode.SoftArgmax(0.5)), system(1), examples()
     found = survey(here, data, {"L1": lw.loss.L1()}, [weights(there)], span=(0.0, 1.0), points=2)
     assert set(found.losses) == {"L1", "L1" + SOFT}
-    assert found.losses["L1" + SOFT][0] == pytest.approx(float(lw.risk(here, data, lw.loss.L1()).detach()))
+    assert found.losses["L1" + SOFT][0] == pytest.approx(float(lw.learn.risk(here, data, lw.loss.L1()).detach()))
     assert found.losses["L1"][0] == pytest.approx(lw.evaluate(here, data, lw.loss.L1()))
 
 

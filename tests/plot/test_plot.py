@@ -19,7 +19,7 @@ from loopwise.plot.style import COLOURS, new_axes
 from made_beliefs import random_beliefs
 
 GRAPH = lw.grid(2, 2)
-TRACED = lw.BP(iterations=2, tolerance=0, engine=lw.Reference(), trace=True)
+TRACED = lw.BP(iterations=2, tolerance=0, engine=lw.inference.Reference(), trace=True)
 WITHOUT_AXES = {"arcs", "arc_page", "gallery", "panels", "Curve", "Panel", "save"}  # SVG, several axes, files
 
 
@@ -28,7 +28,7 @@ class Row:
 
 
 def landscape(axes: Axes | None) -> Axes:
-    system = lw.System(lw.TablePotentials(GRAPH), lw.BP(iterations=1, tolerance=0, engine=lw.Reference()))
+    system = lw.System(lw.TablePotentials(GRAPH), lw.BP(iterations=1, tolerance=0, engine=lw.inference.Reference()))
     data = lw.Examples.of(GRAPH, np.zeros((2, 4), dtype=np.int64), np.full(4, lw.Role.OUTPUT))
     return plot.landscape(system, data, lw.loss.MSE(), points=2, axes=axes)
 

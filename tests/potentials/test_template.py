@@ -14,7 +14,7 @@ import loopwise as lw
 from template_cases import CASES, SENTENCES, TREES, Arcs, SkipChain
 
 
-def batch_of(template: lw.Template, examples: list[Any]) -> lw.TemplateBatch:
+def batch_of(template: lw.Template, examples: list[Any]) -> lw.potentials.TemplateBatch:
     return lw.TemplateExamples.of(template, examples).batch
 
 
@@ -109,7 +109,7 @@ class Wrong(SkipChain):
     def prepare(self, sentence: dict[str, Any]) -> Any:
         return self.parts["prepare"](sentence) if "prepare" in self.parts else super().prepare(sentence)
 
-    def potentials(self, batch: lw.TemplateBatch) -> Any:
+    def potentials(self, batch: lw.potentials.TemplateBatch) -> Any:
         tables: Any = super().potentials(batch)
         if "tables" in self.parts:
             return self.parts["tables"]
@@ -168,7 +168,7 @@ def test_one_name_means_one_kind_of_factor() -> None:
         def graph(self, size: int) -> lw.FactorGraph:
             return lw.FactorGraph([size], {"own": [[0]]})
 
-        def potentials(self, batch: lw.TemplateBatch) -> dict[str, torch.Tensor]:
+        def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, torch.Tensor]:
             return {}
 
     with pytest.raises(ValueError, match="group 'own' is tables of 3 in the graph of example 2 and tables of 2 in"):

@@ -42,7 +42,7 @@ def test_labels(proposal: walk.Proposal, temperature: float) -> None:
 
 @pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.UniformChange(), walk.ForcedFlip()])
 def test_six_binary_labels(proposal: walk.Proposal) -> None:
-    graph = lw.complete(6)
+    graph = lw.graph.complete(6)
     model = walk.GraphModel(lw.TablePotentials(graph))
     chain = found(model, proposal, walk.GraphDocument(graph, [0] * 6), weights_of(model, 0.5))
     assert len(chain.keys) == 64
@@ -54,7 +54,7 @@ def test_six_binary_labels(proposal: walk.Proposal) -> None:
 def test_all_partitions(mentions: int, temperature: float) -> None:
     model, document = cluster_model(setwise=True, two_sided=True), mention_document(mentions, setwise=True)
     mixture = walk.Mixture((walk.MentionMover(), walk.SplitMerge()), (3.0, 1.0))
-    for proposal in (walk.MentionMover(), walk.SplitMerge(), mixture):
+    for proposal in (walk.MentionMover(), walk.SplitMerge(), walk.BalancedMover(), mixture):
         chain = found(model, proposal, document, weights_of(model, 0.3), temperature=temperature)
         assert len(chain.keys) == BELL[mentions]
         chain.check(1e-12)

@@ -30,7 +30,7 @@ def test_clusterings(metric: Any) -> None:
 
 @pytest.mark.parametrize("metric", [lw.metric.PairwiseAccuracy(), lw.metric.PairwiseF1(), lw.metric.BCubed()])
 def test_block_moves(metric: Any) -> None:
-    mixture = walk.Mixture((walk.MentionMover(), walk.SplitMerge()))
+    mixture = walk.Mixture((walk.MentionMover(), walk.SplitMerge(), walk.BalancedMover()))
     check_walk(cluster_model(setwise=True), mixture, metric, [mention_document(7, setwise=True)], steps=60)
 
 

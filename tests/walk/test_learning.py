@@ -166,7 +166,7 @@ def separable() -> tuple[walk.GraphModel, list[walk.GraphDocument]]:
     generator = np.random.default_rng(0)
     for _ in range(6):
         words = generator.integers(0, 9, 5)
-        unary = lw.Features.of_table(words[:, None])
+        unary = lw.potentials.Features.of_table(words[:, None])
         documents.append(walk.GraphDocument.of_chain(3, words // 3, unary))
     return chain_model(pair_features=1), documents
 
@@ -243,7 +243,7 @@ def contradictions(alike: bool) -> tuple[walk.GraphModel, list[walk.GraphDocumen
     for number in range(4):
         words = np.array([0, 3, 6]) if number % 2 else np.array([1, 4, 0] if alike or number else [2, 5, 8])
         tags = generator.integers(0, 3, 3)
-        documents.append(walk.GraphDocument.of_chain(3, tags, lw.Features.of_table(words[:, None])))
+        documents.append(walk.GraphDocument.of_chain(3, tags, lw.potentials.Features.of_table(words[:, None])))
     assert len({document.truth.tobytes() for document in documents}) == 4
     return chain_model(pair_features=1), documents
 

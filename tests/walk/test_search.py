@@ -168,7 +168,7 @@ def test_bad_input_is_one_sentence() -> None:
         unscored = walk.GraphDocument(lw.chain(3, states=3), [0, -1, 1], documents[1].features)
         walk.PCD(model, walk.Gibbs(), metric=lw.metric.Accuracy()).fit([unscored], steps=1)
     with pytest.raises(ValueError, match="feature 12 of group 'unary' is out of range"):
-        odd = walk.GraphDocument.of_chain(3, [0], lw.Features.of_rows([[12]]))
+        odd = walk.GraphDocument.of_chain(3, [0], lw.potentials.Features.of_rows([[12]]))
         walk.SampleRank(model, walk.Gibbs(), metric=lw.metric.Accuracy()).fit([odd], steps=1)
     with pytest.raises(ValueError, match="changes variables of a Labelling"):
         walk.SampleRank(cluster_model(), walk.Gibbs(), metric=lw.metric.BCubed()).fit([mention_document(3)], steps=1)

@@ -6,31 +6,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loopwise.apps.chain_crf.estimator import ChainCRF as ChainCRF
+    from loopwise.apps.chain.estimator import ChainCRF as ChainCRF
+    from loopwise.apps.chain.estimator import Tagger as Tagger
     from loopwise.apps.coref.estimator import Coref as Coref
+    from loopwise.apps.decoder.decoder import Decoder as Decoder
+    from loopwise.apps.dedupe.estimator import Dedupe as Dedupe
     from loopwise.apps.grid_crf.estimator import GridCRF as GridCRF
     from loopwise.apps.grid_crf.pair import ContrastPair as ContrastPair
     from loopwise.apps.grid_crf.pair import TiedPair as TiedPair
     from loopwise.apps.grid_crf.unary import AffineUnary as AffineUnary
     from loopwise.apps.grid_crf.unary import ConvUnary as ConvUnary
-    from loopwise.apps.mrf.estimator import MRFClassifier as MRFClassifier
     from loopwise.apps.multilabel.estimator import MultiLabel as MultiLabel
     from loopwise.apps.parser.parser import Parser as Parser
-    from loopwise.apps.tagger.estimator import Tagger as Tagger
+    from loopwise.apps.pipeline import Pipeline as Pipeline
+    from loopwise.apps.table.estimator import MRFClassifier as MRFClassifier
 
 # Where each name lives.
 _HOME = {
     "AffineUnary": "loopwise.apps.grid_crf.unary",
-    "ChainCRF": "loopwise.apps.chain_crf.estimator",
+    "ChainCRF": "loopwise.apps.chain.estimator",
     "ContrastPair": "loopwise.apps.grid_crf.pair",
     "ConvUnary": "loopwise.apps.grid_crf.unary",
     "Coref": "loopwise.apps.coref.estimator",
+    "Decoder": "loopwise.apps.decoder.decoder",
+    "Dedupe": "loopwise.apps.dedupe.estimator",
     "GridCRF": "loopwise.apps.grid_crf.estimator",
-    "MRFClassifier": "loopwise.apps.mrf.estimator",
+    "MRFClassifier": "loopwise.apps.table.estimator",
     "MultiLabel": "loopwise.apps.multilabel.estimator",
     "TiedPair": "loopwise.apps.grid_crf.pair",
     "Parser": "loopwise.apps.parser.parser",
-    "Tagger": "loopwise.apps.tagger.estimator",
+    "Pipeline": "loopwise.apps.pipeline",
+    "Tagger": "loopwise.apps.chain.estimator",
 }
 
 __all__ = [
@@ -39,10 +45,13 @@ __all__ = [
     "ContrastPair",
     "ConvUnary",
     "Coref",
+    "Decoder",
+    "Dedupe",
     "GridCRF",
     "MRFClassifier",
     "MultiLabel",
     "Parser",
+    "Pipeline",
     "Tagger",
     "TiedPair",
 ]

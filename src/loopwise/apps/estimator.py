@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,6 +94,19 @@ def column_names(given: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(columns)
     return names if all(isinstance(name, str) for name in names) else None
+
+
+def as_array(given: Any) -> NDArray[Any]:
+    """Whatever NumPy makes of it; tensors that ask for a gradient are taken without.
+
+    >>> as_array(iter([1, 2]))
+    Traceback (most recent call last):
+    ValueError: data are read more than once, and an iterator is empty after that: give a list or an array
+    """
+    if isinstance(given, Iterator):
+        raise ValueError("data are read more than once, and an iterator is empty after that: give a list or an array")
+    detach = getattr(given, "detach", None)
+    return np.asarray(given if detach is None else detach().cpu())
 
 
 def not_fitted(sentence: str) -> ValueError:

@@ -1,18 +1,25 @@
-"""Reading back what an application saved: one check of what the file holds, one sentence for what is wrong with it.
+"""The saver of estimators: one file for a fitted one, one check of what a file holds, one sentence for what is wrong.
 
-In: a path, the name of the application, a function that builds from fields and tensors. Out: what it builds.
-Stage: use.
+In: an estimator that says its own fields and tensors. Out: a safetensors file with JSON, and back. Stage: use. Loading
+runs nothing that the file says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from torch import Tensor
+
+from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.formats.files import PathLike
-from loopwise.learn.container import read_container, refuse_kind
+from loopwise.learn.container import read_container, refuse_kind, write_container
 from loopwise.learn.fields import DAMAGE, Record, damaged
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -34,3 +41,48 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
         return build(Record(description, tensors))
     except DAMAGE as problem:
         raise damaged(path, app, problem) from None
+
+
+class SavedEstimator(Estimator):
+    """An estimator with files: it says which of its fields and tensors are kept, and builds itself from them.
+
+    How it was trained is kept as text: a loaded estimator has the default options for that.
+    """
+
+    def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it."""
+        if not self._is_fitted:
+            raise not_fitted(f"this {type(self).__name__} is not fitted yet: there is nothing to save")
+        described, tensors = self._kept()
+        own = {} if notes is None else {"notes": dict(notes)}
+        write_container(path, tensors, {"app": self._app(), **described, **own})
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """The model that :meth:`save` wrote. Nothing in the file is run."""
+        return read_saved(path, cls._app(), cls._rebuilt)
+
+    @classmethod
+    def _load_with_notes(cls, path: PathLike) -> tuple[Self, dict[str, Any]]:
+        """The model, and what was kept with it."""
+        return read_saved(path, cls._app(), lambda told: (cls._rebuilt(told), told.record("notes").values))
+
+    @classmethod
+    def _app(cls) -> str:
+        """What files call the class; a subclass of a user reads and writes the files of its parent."""
+        return next(
+            kind.__name__ for kind in reversed(cls.__mro__) if "_kept" in vars(kind) and kind is not SavedEstimator
+        )
+
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "weights_")
+
+    @abstractmethod
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a file says as JSON, and its tensors."""
+
+    @classmethod
+    @abstractmethod
+    def _rebuilt(cls, told: Record) -> Self:
+        """The fitted estimator of a file; a FieldError, or another of :data:`DAMAGE`, names what does not fit."""

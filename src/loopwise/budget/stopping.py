@@ -97,7 +97,7 @@ class Stopping(Inference):
 
 @dataclass(frozen=True, eq=False)
 class StopByPolicy(Stop):
-    r"""The same rule for ``stop=`` of message passing: :math:`w\cdot\phi_t>0`, beside others in ``lw.AnyOf``.
+    r"""The same rule for ``stop=`` of message passing: :math:`w\cdot\phi_t>0`, beside others in ``lw.inference.AnyOf``.
 
     Features look at all variables that evidence leaves. Beliefs, messages and gradients are those of the sweeps that
     were made, on any schedule with sweeps and with structured factors; the policy itself is trained in

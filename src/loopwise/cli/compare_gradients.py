@@ -49,7 +49,7 @@ class LossName(str, Enum):
 
 def compare_gradients(
     model: Annotated[
-        Path, typer.Argument(help="A .uai or .fg file, plain or .gz; - reads a .uai from standard input.")
+        Path, typer.Argument(help="A .uai, .fg or .bif file, plain or .gz; - reads a .uai from standard input.")
     ],
     evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None,
     method: Annotated[DifferentiableMethod, typer.Option(help="Inference method.")] = DifferentiableMethod.BP,

@@ -208,10 +208,10 @@ def _tell_training(as_json: bool, model: Coref, target: Path, report: Report | N
 def _tell_reports(reports: dict[str, Report]) -> None:
     first = reports["model"]
     typer.echo(f"documents {len(first.documents)}, mentions {first.mentions}; means over documents")
-    typer.echo(f"{'':12} B-cubed precision  recall      F1  pairwise F1  accuracy")
+    typer.echo(f"{'':12} B-cubed precision  recall      F1  pairwise F1  accuracy  CoNLL pooled")
     for name, report in reports.items():
         mean = report.mean
         typer.echo(
             f"{name:12} {mean.precision:17.4f} {mean.recall:7.4f} {mean.b_cubed:7.4f} {mean.pairwise_f1:12.4f} "
-            f"{mean.pairwise_accuracy:9.4f}"
+            f"{mean.pairwise_accuracy:9.4f} {report.reference['conll']:13.4f}"
         )

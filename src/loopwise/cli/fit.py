@@ -62,8 +62,8 @@ def fit(
         list[Path],
         typer.Argument(
             metavar="[STRUCTURE] TRAIN",
-            help="A .uai or .fg file whose factors are learnt anew (its numbers are not used), and a .csv table: a "
-            "column for each variable, in the structure's order, a row for each example, an empty cell for a missing "
+            help="A .uai, .fg or .bif file whose factors are learnt anew (its numbers are not used), and a .csv table: "
+            "a column for each variable, in the structure's order, a row for each example, an empty cell for a missing "
             "value.",
         ),
     ],
@@ -71,7 +71,12 @@ def fit(
     hidden: Annotated[str | None, typer.Option(help="Columns never observed; they may be empty.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
     structure: Annotated[
-        str | None, typer.Option(help=f"Without a file: {SHAPES}, over the columns.", show_default="complete")
+        str | None, typer.Option(help=f"Without a file: {SHAPES}, over the columns.", show_default="by size")
+    ] = None,
+    bins: Annotated[int, typer.Option(help="Intervals into which columns of more different numbers are cut.")] = 8,
+    numbers: Annotated[
+        str | None,
+        typer.Option(help="Columns of numbers, separated by commas.", show_default="all that hold only numbers"),
     ] = None,
     loss: Annotated[GoalName, typer.Option(help="What to train for.")] = GoalName.LOGLIK,
     positive: Annotated[
@@ -112,7 +117,11 @@ def fit(
             checkpoint=checkpoint,
         )
         predicted, unseen, left = named(outputs, "--outputs"), named(hidden, "--hidden"), named(ignore, "--ignore")
-        graph, table = read_training(model, train, structure, unseen, left)
+        if model is not None:
+            alone = ("a table without one",)  # the structure says how many values each column has
+            refuse_idle(context, "a structure file", {"bins": alone, "numbers": alone})
+        listed = None if numbers is None else named(numbers, "--numbers")
+        graph, table = read_training(model, train, structure, predicted, unseen, left, bins=bins, numbers=listed)
         examples = _examples(graph, table, predicted, unseen)
         goal, decoder = _goal(loss, positive_values(table.vocabulary, predicted, positive))
         system = _system(examples, table, _inference(inference, iterations, seed), decoder)

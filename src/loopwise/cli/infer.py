@@ -31,9 +31,15 @@ CHEAP = 100_000  # edges of a graph up to which bounds of log Z take seconds
 
 def infer(
     model: Annotated[
-        Path, typer.Argument(help="A .uai or .fg file, plain or .gz; - reads a .uai from standard input.")
+        Path, typer.Argument(help="A .uai, .fg or .bif file, plain or .gz; - reads a .uai from standard input.")
     ],
     evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="An observed value, by the names of a .bif file or by number; may be repeated."
+        ),
+    ] = None,
     method: Annotated[Method, typer.Option(help="auto: exact if it fits in memory, else bp.")] = Method.AUTO,
     task: Annotated[
         Task,
@@ -71,7 +77,7 @@ def infer(
     with one_line_each():
         choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit, seconds)
         target = target_of(out, inputs=(model, evidence))
-        graph, potentials, observed, problem = read_problem(model, evidence)
+        graph, potentials, observed, problem = read_problem(model, evidence, given or ())
         with _shown(choice) as choice:
             beliefs = choice.inference()(graph, potentials, observed)
             if beliefs.status.maximum is not None:
@@ -150,12 +156,18 @@ def _report(choice: Choice, beliefs: Beliefs, bracket: tuple[float, float] | Non
     }
     if choice.task is Task.MAR:
         report["marginals"] = _marginals(beliefs)
+        if beliefs.graph.vocabulary is not None:
+            report["named"] = {name: beliefs[name].to_dict() for name in beliefs.graph.vocabulary.names}
     elif choice.task is Task.PR:
         report["log10_partition"] = _finite(_log10(beliefs))
         if bracket is not None:
             report["log10_partition_bounds"] = [_finite(bound) for bound in bracket]
     else:
         report["assignment"] = beliefs.assignment.tolist()
+        known = beliefs.graph.vocabulary
+        if known is not None:
+            values = zip(known.names, known.labels, report["assignment"], strict=True)
+            report["named"] = {name: labels[value] for name, labels, value in values}
         report["log10_score"] = _finite(_log10(beliefs))
         maximum = beliefs.status.maximum
         assert maximum is not None, "every method that solves this task has one"

@@ -107,7 +107,7 @@ def train(
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
-    standardize: Annotated[bool, typer.Option(help="Bring features to mean 0 and variance 1.")] = True,
+    standardize: Annotated[bool, typer.Option(help="Bring dense features to mean 0 and variance 1.")] = True,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,

@@ -93,9 +93,8 @@ def train(
 ) -> None:
     """Train a parser on sentences with trees, for the inference it will be used with."""
     with one_line_each():
-        from loopwise.apps.parser.options import Pruning, Templates
+        from loopwise.apps.parser.options import RATE, Pruning, Templates
         from loopwise.apps.parser.parser import Parser
-        from loopwise.apps.parser.training import RATE
 
         if probe and rate is not None:
             raise ValueError("--probe finds the rate that --rate gives; use one of them")
@@ -126,7 +125,12 @@ def train(
 @parser.command()
 def predict(
     system: Annotated[Path, typer.Argument(metavar="PARSER", help="A file that loopwise parser train saved.")],
-    sentences: Annotated[Path, typer.Argument(metavar="IN", help="Sentences to parse; - is standard input.")],
+    sentences: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN", help="Sentences to parse; - is standard input. With --tagger, plain text too: one a line."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     confidence: Annotated[
         bool, typer.Option("--confidence", help="The probability of each arc in the last column.")
@@ -150,7 +154,7 @@ def predict(
 
         target = target_of(out, inputs=(system, sentences, tagger, fine_tagger))
         trained = _load(system, iterations)
-        read = _read(sentences, tagger, fine_tagger)
+        read = _read(sentences, tagger, fine_tagger, plain=True)
         if as_json:
             trees = trained.parse(read, partial=partial, threads=threads)
             with atomic_write(target) as stream:
@@ -285,11 +289,26 @@ def _load(path: Path, iterations: int | None) -> Parser:
     return trained.with_inference(BP(iterations=iterations, tolerance=trained.inference.tolerance))
 
 
-def _read(path: Path, tagger: Path | None = None, fine_tagger: Path | None = None) -> list[Sentence]:
-    """Sentences, with the tags of a tagger if one is given: coarse ones, and fine ones if there is a second."""
-    from loopwise.formats.conllu import read_conllu
+def _read(
+    path: Path, tagger: Path | None = None, fine_tagger: Path | None = None, *, plain: bool = False
+) -> list[Sentence]:
+    """Sentences, with the tags of a tagger if one is given: coarse ones, and fine ones if there is a second.
 
-    found = read_conllu(str(path))
+    ``plain``: the file may be plain text, a sentence a line, which then needs a tagger."""
+    from loopwise.formats.conllu import parse_conllu
+    from loopwise.formats.files import display_name, read_text
+    from loopwise.formats.plain_text import is_treebank, words_of_lines
+
+    text, where = read_text(str(path)), display_name(str(path))
+    if plain and not is_treebank(text):
+        if tagger is None:
+            raise ValueError(
+                f"{where} is plain text, and a parser needs parts of speech: give --tagger, a file of loopwise tagger "
+                "train, or CoNLL-U"
+            )
+        found = [_untagged(words) for words in words_of_lines(text, where)]
+    else:
+        found = list(parse_conllu(text, where))
     if fine_tagger is not None and tagger is None:
         raise ValueError("--fine-tagger sets fine tags beside the coarse ones of --tagger; give that too")
     if tagger is None:
@@ -300,6 +319,12 @@ def _read(path: Path, tagger: Path | None = None, fine_tagger: Path | None = Non
     coarse = Tagger.load(tagger).predict(forms)
     fine = [None] * len(found) if fine_tagger is None else Tagger.load(fine_tagger).predict(forms)
     return [sentence.with_tags(mine, finer) for sentence, mine, finer in zip(found, coarse, fine, strict=True)]
+
+
+def _untagged(words: list[str]) -> Sentence:
+    from loopwise.formats.conllu import EMPTY, make_sentence
+
+    return make_sentence(words, [EMPTY] * len(words))
 
 
 def _report_training(

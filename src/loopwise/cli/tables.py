@@ -16,23 +16,35 @@ if TYPE_CHECKING:
     from loopwise.graph.factor_graph import FactorGraph
     from loopwise.learn import Examples, System
 
-MODELS = (".uai", ".fg", ".uai.gz", ".fg.gz")
+MODELS = (".uai", ".fg", ".bif", ".uai.gz", ".fg.gz", ".bif.gz")
 FEW = 20  # rows, in which it is no wonder if all differ
-SHAPES = "complete, chain, tree or grid:ROWSxCOLUMNS"
+SHAPES = "complete, outputs, chain, tree or grid:ROWSxCOLUMNS"
 
 
 def read_training(
-    structure: Path | None, train: Path, shape: str | None, hidden: Sequence[str], ignore: Sequence[str]
+    structure: Path | None,
+    train: Path,
+    shape: str | None,
+    outputs: Sequence[str],
+    hidden: Sequence[str],
+    ignore: Sequence[str],
+    *,
+    bins: int,
+    numbers: Sequence[str] | None,
 ) -> tuple[FactorGraph, DataTable]:
-    """The table, and the graph of its columns: that of a model file, or one of a given shape."""
+    """The table, and the graph of its columns: that of a model file, or one of a given shape.
+
+    Without a file, numbers are cut into intervals and rare labels pooled as :class:`~loopwise.apps.MRFClassifier` does.
+    """
     from loopwise.formats import read_model
     from loopwise.formats.table import read_table
     from loopwise.graph.factor_graph import FactorGraph
 
     if structure is None:
-        table = read_table(train, may_be_empty=hidden, ignore=ignore)
+        whole = [*outputs, *hidden]
+        table = read_table(train, may_be_empty=hidden, ignore=ignore, bins=bins, numbers=numbers, whole=whole)
         _warn_of_names(table)
-        return FactorGraph.from_scopes(*_shaped(table, "complete" if shape is None else shape)), table
+        return FactorGraph.from_scopes(*_shaped(table, shape, outputs, hidden)), table
     if shape is not None:
         raise ValueError(f"the structure is that of {structure}; leave out --structure {shape}, or the file")
     model = read_model(structure)
@@ -47,35 +59,49 @@ def _warn_of_names(table: DataTable) -> None:
 
     import numpy as np
 
+    from loopwise.formats.coding import OTHER
     from loopwise.formats.quoting import quoted
     from loopwise.notices import DataWarning, callers_level
 
-    for name, column in zip(table.vocabulary.names, table.values.T, strict=True):
+    for name, labels, column in zip(table.vocabulary.names, table.vocabulary.labels, table.values.T, strict=True):
         known = column[column >= 0]
-        if len(known) >= FEW and 2 * len(np.unique(known)) > len(known):
+        different = f"{len(np.unique(known))} different values"
+        pooled = labels[-1] == OTHER and 2 * int((known == len(labels) - 1).sum()) > len(known)
+        if pooled or (len(known) >= FEW and 2 * len(np.unique(known)) > len(known)):
             warnings.warn(
-                f"column {quoted(name)} has {len(np.unique(known))} different values in {len(known)} rows, so that "
-                "little can be learnt of it; --ignore leaves it out, and numbers should be cut into a few ranges",
+                f"column {quoted(name)} has {'mostly rare labels' if pooled else different} in {len(known)} rows, so "
+                "that little can be learnt of it; --ignore leaves it out",
                 DataWarning,
                 stacklevel=callers_level(),
             )
 
 
-def _shaped(table: DataTable, shape: str) -> tuple[Sequence[int], list[tuple[int, ...]]]:
-    """Cardinalities and scopes: each column, and pairs of columns as ``shape`` says."""
+def _shaped(
+    table: DataTable, shape: str | None, outputs: Sequence[str], hidden: Sequence[str]
+) -> tuple[Sequence[int], list[tuple[int, ...]]]:
+    """Cardinalities and scopes: each column, and pairs of columns as ``shape`` says, or as the size of the table does.
+
+    Only what joins inputs with outputs asks which columns these are: a shape is one of all columns alike.
+    """
     import numpy as np
 
-    from loopwise.apps.mrf.structures import Chain, Complete, Grid, Structure, Tree
+    from loopwise.apps.table.model import BySize, Chain, Complete, Grid, Structure, ToOutputs, Tree
     from loopwise.formats.quoting import quoted
     from loopwise.graph.evidence import Role
 
-    known: dict[str, Structure] = {"complete": Complete(), "chain": Chain(), "tree": Tree()}
-    grid = re.fullmatch(r"grid:([0-9]{1,9})x([0-9]{1,9})", shape)
-    if grid is None and shape not in known:
+    known: dict[str, Structure] = {
+        "complete": Complete(), "outputs": ToOutputs(), "chain": Chain(), "tree": Tree(),
+    }  # fmt: skip
+    grid = None if shape is None else re.fullmatch(r"grid:([0-9]{1,9})x([0-9]{1,9})", shape)
+    if shape is not None and grid is None and shape not in known:
         raise ValueError(f"there is no structure {quoted(shape)}; there are {SHAPES}; choose one of them")
-    structure = known[shape] if grid is None else Grid(int(grid[1]), int(grid[2]))
+    structure = BySize() if shape is None else known[shape] if grid is None else Grid(int(grid[1]), int(grid[2]))
     sizes = table.vocabulary.cardinalities
-    pairs = structure.pairs(table.values, sizes, np.full(len(sizes), Role.INPUT))
+    roles = np.full(len(sizes), Role.INPUT)
+    if isinstance(structure, BySize | ToOutputs):
+        for names, role in ((outputs, Role.OUTPUT), (hidden, Role.HIDDEN)):
+            roles[[table.vocabulary.variable(name) for name in names]] = role
+    pairs = structure.pairs(table.values, sizes, roles)
     return sizes, [*((place,) for place in range(len(sizes))), *map(tuple, pairs.tolist())]
 
 
@@ -97,7 +123,8 @@ def read_examples(system: System, data: Path, ignore: Sequence[str] = ()) -> Exa
     from loopwise.formats.table import read_table
     from loopwise.learn import Examples
 
-    table = read_table(data, vocabulary=system.vocabulary, ignore=ignore, unseen_is_missing=True)
+    whole = output_names(system)
+    table = read_table(data, vocabulary=system.vocabulary, ignore=ignore, unseen_is_missing=True, whole=whole)
     assert system.roles is not None
     return Examples.of(system.graph, table.values, system.roles)
 

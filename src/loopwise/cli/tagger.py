@@ -78,9 +78,18 @@ _USERS = {  # of the options that are not for every learner
     "loss": ("erm",),
 }
 _FILE = (
-    "A column file (.gz may follow): CoNLL-2003, word TAB tag, word tag, or UNER; an empty line after each sentence."
+    "A column file (.gz may follow): CoNLL-2003, word TAB tag, word tag, UNER or a treebank (CoNLL-U); an empty line "
+    "after each sentence."
 )
 _Coding = Annotated[CodingName, typer.Option(help="How the file's tags code entities; plain: tags are no entities.")]
+_Column = Annotated[
+    str | None,
+    typer.Option(
+        metavar="upos|xpos|feats|N|NAME",
+        help="The column of the tags, by number from 1 or, of a treebank, by name.",
+        show_default="the last; of a treebank upos",
+    ),
+]
 _Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags instead of repairing them.")]
 _Outside = Annotated[str, typer.Option(help="Types of entities to read as O, separated by commas.")]
 _Blank = Annotated[
@@ -114,6 +123,7 @@ def train(
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
+    column: _Column = None,
     coding: _Coding = CodingName.AUTO,
     strict: _Strict = False,
     outside: _Outside = "",
@@ -134,10 +144,10 @@ def train(
             inputs=(data, dev, start, _file_of(templates)),
             checkpoint=checkpoint,
         )
-        text = _read(data, coding, strict, outside, blank_tokens)
+        text = _read(data, column, coding, strict, outside, blank_tokens)
         model = _model(start, templates, step_templates, minimum_count, hashing)
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
-        held_out = None if dev is None else _read(dev, coding, strict, outside, blank_tokens)
+        held_out = None if dev is None else _read(dev, column, coding, strict, outside, blank_tokens)
         model.fit(text, dev=held_out, checkpoint=checkpoint)
         model.save(target)
         scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}
@@ -173,6 +183,7 @@ def predict(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE)],
+    column: _Column = None,
     coding: _Coding = CodingName.AUTO,
     strict: _Strict = False,
     outside: _Outside = "",
@@ -184,14 +195,16 @@ def evaluate(
     with one_line_each():
         from loopwise.apps.tagger import Tagger
 
-        report = Tagger.load(model).evaluate(_read(data, coding, strict, outside, blank_tokens))
+        report = Tagger.load(model).evaluate(_read(data, column, coding, strict, outside, blank_tokens))
         if as_json:
             typer.echo(json.dumps(report.to_json(), allow_nan=False))
         else:
             _tell_report(report)
 
 
-def _read(path: Path, coding: CodingName, strict: bool, outside: str, blank_tokens: BlankTokensName) -> TaggedText:
+def _read(
+    path: Path, column: str | None, coding: CodingName, strict: bool, outside: str, blank_tokens: BlankTokensName
+) -> TaggedText:
     from loopwise.cli.tables import named
     from loopwise.formats.columns import BlankTokens, read_tagged
     from loopwise.formats.iob import Coding
@@ -203,6 +216,7 @@ def _read(path: Path, coding: CodingName, strict: bool, outside: str, blank_toke
         repair=not strict,
         outside=named(outside, "--outside"),
         blank_tokens=BlankTokens(blank_tokens.value),
+        column=column,
     )
 
 

@@ -163,7 +163,7 @@ def compare_gradients(
     >>> graph = lw.grid(3, 3)
     >>> found = compare_gradients(
     ...     graph, lw.TablePotentials.random(graph, seed=0), lambda beliefs: beliefs.states.square().sum(),
-    ...     lw.BP(iterations=3, tolerance=0, engine=lw.Reference()), estimators=[lw.Unroll()],
+    ...     lw.BP(iterations=3, tolerance=0, engine=lw.inference.Reference()), estimators=[lw.Unroll()],
     ... )
     >>> found.row("Unroll").error < 1e-8
     True

@@ -2,6 +2,7 @@
 
 from loopwise.decode.approximate_f import ApproximateF, SoftApproximateF
 from loopwise.decode.base import Decoder
+from loopwise.decode.configurations import Configurations, draw, k_best
 from loopwise.decode.factor_vote import FactorVote
 from loopwise.decode.mbr import MBR
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
@@ -13,6 +14,7 @@ from loopwise.inference.decision import Decision
 __all__ = [
     "MBR",
     "ApproximateF",
+    "Configurations",
     "Decision",
     "Decoder",
     "Drawn",
@@ -33,5 +35,7 @@ __all__ = [
     "SoftArgmax",
     "Threshold",
     "Trained",
+    "draw",
+    "k_best",
     "one_by_one",
 ]

@@ -18,7 +18,7 @@ from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import reduce_variables
 
 #: A loss on integer assignments: predictions and truths ``[pairs, variables]`` in, ``[pairs]`` out. Variables that are
-#: not outputs hold :data:`~loopwise.FREE` in both.
+#: not outputs hold :data:`~loopwise.graph.FREE` in both.
 AssignmentLoss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -65,7 +65,7 @@ class Independent:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Samples that you drew, ``[at least count, *batch, variables]`` (by :func:`~loopwise.gibbs_sample`, say)."""
+    """Samples that you drew (:func:`~loopwise.inference.gibbs_sample`), ``[at least count, *batch, variables]``."""
 
     samples: Tensor
 

@@ -1,5 +1,6 @@
 """File formats: text in, plain arrays out, and back."""
 
+from loopwise.formats.bif import read_bif, write_bif
 from loopwise.formats.by_extension import read_model, write_model
 from loopwise.formats.errors import FormatError
 from loopwise.formats.fg import read_fg, write_fg
@@ -17,18 +18,21 @@ from loopwise.formats.uai_solutions import (
     write_mar,
     write_pr,
 )
+from loopwise.formats.vocabulary import Vocabulary
 
 __all__ = [
     "FormatError",
     "Limits",
     "ModelKind",
     "TableModel",
+    "Vocabulary",
     "atomic_write",
     "atomic_write_bytes",
     "check_model",
     "current_limits",
     "limits",
     "open_bytes",
+    "read_bif",
     "read_bytes",
     "read_evidence",
     "read_fg",
@@ -38,6 +42,7 @@ __all__ = [
     "read_pr",
     "read_text",
     "read_uai",
+    "write_bif",
     "write_evidence",
     "write_fg",
     "write_map",

@@ -1,8 +1,8 @@
 """Column files: a token a line, its tag in one of the columns, an empty line after each sentence.
 
-In: files of CoNLL-2003 (``word pos chunk tag``), WNUT (``word TAB tag``), wikigold (``word tag``, ``-DOCSTART-`` lines)
-or UNER (``id TAB word TAB tag ...``, ``#`` comments), plain or ``.gz``. Out: :class:`TaggedText` in one coding; and
-back. What separates lines and columns: :mod:`loopwise.formats.lines`.
+In: files of CoNLL-2003 (``word pos chunk tag``), WNUT (``word TAB tag``), wikigold (``word tag``, ``-DOCSTART-``
+lines), UNER (``id TAB word TAB tag ...``, ``#`` comments) or treebanks (CoNLL-U, ten columns), plain or ``.gz``. Out:
+:class:`TaggedText` in one coding; and back. What separates lines and columns: :mod:`loopwise.formats.lines`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -32,6 +32,7 @@ from loopwise.formats.iob import (
 from loopwise.formats.lines import SPACES, holds_line_end, is_blank, split_cells, split_lines
 from loopwise.formats.numbers import is_whole
 from loopwise.formats.quoting import quoted, shortened
+from loopwise.formats.vocabulary import known_names
 from loopwise.notices import DataWarning, callers_level
 
 DOCUMENT_START = "-DOCSTART-"
@@ -67,6 +68,13 @@ class Columns:
 WORD_TAG = Columns()  # CoNLL-2003 and wikigold: the word first, the tag last
 WORD_TAB_TAG = Columns(tabs=True)  # WNUT: words may be anything but tabs
 ID_WORD_TAG = Columns(word=1, tag=2, tabs=True, identifiers=True)  # UNER
+TREEBANK = Columns(word=1, tag=3, tabs=True, identifiers=True)  # CoNLL-U: universal parts of speech
+TREEBANK_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+
+# A tagger has weights for each pair of tags. Where more differ, the column is rather one of words or lemmas; one that
+# is named on purpose may have more.
+MANY_TAGS, MOST_TAGS = 300, 1000
+_NAMES_LINE = "# global.columns ="  # CoNLL-U Plus
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +119,25 @@ def read_tagged(
     repair: bool = True,
     outside: Collection[str] = (),
     blank_tokens: BlankTokens = BlankTokens.REFUSE,
+    column: str | int | None = None,
 ) -> TaggedText:
     """Words and tags of a column file; entities come out in IOB2 whatever coding they had.
 
-    ``columns`` and ``coding``: told from the content if not given. ``repair``: tags that break IOB2 (an ``I`` that
+    ``columns`` and ``coding``: told from the content if not given. ``column``: where the tags are, a number from 1 or a
+    name: of a treebank ``"upos"`` (the default), ``"xpos"``, ``"feats"``, ...; of a file with a line
+    ``# global.columns = ID FORM ...`` those that it names. ``repair``: tags that break IOB2 (an ``I`` that
     continues nothing) become what they are taken for anyway, ``B``, with one warning; otherwise the first is an error.
     ``outside``: types of entities to leave out. ``blank_tokens``: what to do about tokens without a visible character.
     O(size of the file).
     """
     where, rows, layout = _rows(path, columns)
+    names = _column_names(rows, layout)
+    if column is not None:
+        layout = replace(layout, tag=_column_of(where, column, names))
+    if names is not None and coding is None and layout.tag < len(names) and names[layout.tag] in TREEBANK_COLUMNS:
+        coding = Coding.PLAIN  # a part of speech may well be called O
     words, tags, start, lines = _tokens(where, rows, layout, True, blank_tokens)
+    _check_tags(where, tags, layout, names, MANY_TAGS if column is None else MOST_TAGS)
     kept = _without(tags, outside)
     try:
         kept, coding = _recoded(where, kept, start, lines, coding, repair)
@@ -178,6 +195,8 @@ def guess_columns(lines: Iterable[str]) -> Columns:
         cells = line.split("\t")
         if is_blank(line) or (line.startswith("# ") and len(cells) == 1):
             continue
+        if len(cells) == len(TREEBANK_COLUMNS) and cells[0].partition("-")[0] == "1":
+            return TREEBANK
         if len(cells) >= _IDENTIFIER_COLUMNS and cells[0] == "1":
             return ID_WORD_TAG
         return WORD_TAB_TAG if len(cells) > 1 else WORD_TAG
@@ -188,6 +207,45 @@ def _rows(path: PathLike, columns: Columns | None) -> tuple[str, list[str], Colu
     where = display_name(path)
     rows = split_lines(read_text(path), where)
     return where, rows, guess_columns(rows) if columns is None else columns
+
+
+def _column_names(rows: Sequence[str], layout: Columns) -> tuple[str, ...] | None:
+    """What the columns are called, in lower case; None if nothing says so."""
+    told = next((row for row in rows[:100] if row.startswith(_NAMES_LINE)), None)
+    if told is not None:
+        return tuple(told.removeprefix(_NAMES_LINE).lower().split())
+    return TREEBANK_COLUMNS if layout == TREEBANK else None
+
+
+def _column_of(where: str, column: str | int, names: tuple[str, ...] | None) -> int:
+    """The place of a column, from 0."""
+    text = str(column).strip().lower()
+    if is_whole(text) and int(text) >= 1:
+        return int(text) - 1
+    if names is None:
+        raise FormatError(
+            where, None, f"the file does not name its columns, so there is none called {quoted(text)}; give its number"
+        )
+    if text not in names:
+        raise FormatError(where, None, f"no column is called {quoted(text)}; {known_names('columns', names, text)}")
+    return names.index(text)
+
+
+def _check_tags(where: str, tags: Sequence[str], layout: Columns, names: tuple[str, ...] | None, most: int) -> None:
+    """Refuses a column that is none of tags."""
+    different = set(tags)
+    number = "the last column" if layout.tag < 0 else f"column {layout.tag + 1}"
+    if names is not None and 0 <= layout.tag < len(names):
+        number += f" ({names[layout.tag]})"
+    if names is not None and different == {"_"}:
+        raise FormatError(where, None, f"{number} is empty, '_' throughout; name another one (--column)")
+    if len(different) > most:
+        raise FormatError(
+            where,
+            None,
+            f"{number} holds {len(different)} different tags, more than {most}, as a column of words would; name the "
+            "column of the tags (--column)",
+        )
 
 
 def _tokens(

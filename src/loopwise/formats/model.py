@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loopwise.formats.numbers import as_int64
+from loopwise.formats.vocabulary import Vocabulary
 
 # NumPy 1 arrays have at most 32. No loss: with two values an axis, such a table would have 2^32 entries.
 MAXIMUM_AXES = 32
@@ -43,6 +44,7 @@ class TableModel:
     tables: list[NDArray[np.float64]]
     kind: ModelKind = ModelKind.MARKOV
     labels: tuple[int, ...] = ()
+    vocabulary: Vocabulary | None = None  # what variables and values are called, where the format says
 
     def __post_init__(self) -> None:
         if not self.labels:
@@ -55,6 +57,7 @@ class TableModel:
         *,
         kind: ModelKind = ModelKind.MARKOV,
         labels: Sequence[int] = (),
+        vocabulary: Vocabulary | None = None,
     ) -> TableModel:
         """A checked model from a list of ``(scope, table of potentials)``; tables are copied."""
         model = TableModel(
@@ -66,6 +69,7 @@ class TableModel:
             [np.array(table, dtype=np.float64, order="C") for _, table in factors],
             kind,
             tuple(as_int64("labels", list(labels)).tolist()),
+            vocabulary,
         )
         check_model(model)
         return model
@@ -78,6 +82,11 @@ class TableModel:
     def factors(self) -> int:
         return len(self.scopes)
 
+    @property
+    def names(self) -> Vocabulary:
+        """The vocabulary, or one that calls variables and values by their numbers."""
+        return Vocabulary.numbered(self.cardinalities.tolist()) if self.vocabulary is None else self.vocabulary
+
     def log_factors(self) -> list[tuple[tuple[int, ...], NDArray[np.float64]]]:
         """``(scope, log table)`` of every factor, in order; the logarithm of 0 is -inf. O(cells)."""
         with np.errstate(divide="ignore"):
@@ -85,12 +94,13 @@ class TableModel:
             return [(scope, np.asarray(np.log(table))) for scope, table in zip(self.scopes, self.tables, strict=True)]
 
     def __eq__(self, other: object) -> bool:
-        """Same variables, scopes, kind and labels, and exactly the same numbers."""
+        """Same variables, scopes, kind, labels and names, and exactly the same numbers."""
         if not isinstance(other, TableModel):
             return NotImplemented
         return (
             np.array_equal(self.cardinalities, other.cardinalities)
             and (self.scopes, self.kind, self.labels) == (other.scopes, other.kind, other.labels)
+            and self.vocabulary == other.vocabulary
             and all(np.array_equal(mine, theirs) for mine, theirs in zip(self.tables, other.tables, strict=True))
         )
 
@@ -114,6 +124,8 @@ def check_model(model: TableModel) -> None:
     labels = model.labels
     if len(labels) != model.variables or any(a >= b for a, b in zip((-1, *labels), labels, strict=False)):
         raise ValueError(f"labels must be {model.variables} increasing numbers of at least 0, not {list(labels)[:10]}")
+    if model.vocabulary is not None:
+        model.vocabulary.check_sizes(cardinalities.tolist(), whole=True)
     for factor, (scope, table) in enumerate(zip(model.scopes, model.tables, strict=True)):
         _check_factor(factor, scope, np.asarray(table), cardinalities)
 

@@ -9,63 +9,25 @@ from __future__ import annotations
 import csv
 import io
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.formats.coding import Numbers, check_bins, codes_of, kept_labels
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import listed, quoted
+from loopwise.formats.vocabulary import Vocabulary as Vocabulary
+from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.notices import DataWarning, callers_level
 
 Integers = NDArray[np.int64]
 
-_COMPARED = 1000  # names, and characters of each, that are looked through for one of about the right name
 MISSING_VALUE = -1  # stands for an empty cell, as -1 stands for a free variable everywhere
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """What variables and their values are called: ``labels[v][x]`` is value ``x`` of the variable ``names[v]``."""
-
-    names: tuple[str, ...]
-    labels: tuple[tuple[str, ...], ...]
-
-    def __post_init__(self) -> None:
-        if len(self.names) != len(self.labels):
-            raise ValueError(
-                f"a vocabulary of {len(self.names)} variables has labels for {len(self.labels)}; "
-                "give each variable its labels"
-            )
-        twice = _first_repeat(self.names)
-        if twice is not None:
-            raise ValueError(f"two variables are called {quoted(twice)}; give each a name of its own")
-        for name, labels in zip(self.names, self.labels, strict=True):
-            twice = _first_repeat(labels)
-            if twice is not None:
-                raise ValueError(
-                    f"two values of variable {quoted(name)} are called {quoted(twice)}; give each a name of its own"
-                )
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        """How many values each variable has a label for."""
-        return tuple(len(labels) for labels in self.labels)
-
-    def variable(self, name: str) -> int:
-        """The number of the variable called ``name``."""
-        if name not in self._place:
-            raise ValueError(f"no variable is called {quoted(name)}; {_known('variables', self.names, name)}")
-        return self._place[name]
-
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,16 +47,25 @@ def read_table(
     ignore: Collection[str] = (),
     delimiter: str = ",",
     unseen_is_missing: bool = False,
+    bins: int | None = None,
+    numbers: Collection[str] | None = None,
+    whole: Collection[str] = (),
 ) -> DataTable:
     """The table of a CSV file whose first line names the variables. Blank lines are skipped, spaces around cells too.
 
     With a ``vocabulary`` (that of a trained system) columns are found by their name, whatever their order; a variable
     without a column is missing throughout, and a label that it does not have is an error, or (``unseen_is_missing``) a
-    missing value, with one warning that counts them. Without, the labels of each
+    missing value, with one warning that counts them; a number is then in its interval, or has the nearest label where
+    all are numbers. Without, the labels of each
     column are its vocabulary, in numerical order if all are numbers, else in that of the alphabet; labels 0 and 1 have
     these values even if only one occurs. ``cardinalities``, one a column (those of a structure file): a column of whole
     numbers below its own has them as values, any other at most so many labels. A column without any value is an error
     unless it is named in ``may_be_empty`` (a hidden variable). ``ignore``: columns that are not variables.
+
+    ``bins``: columns of numbers (those named in ``numbers``; None: all that hold nothing else) with more different ones
+    are cut into so many intervals of about equally many rows, and the rarest of more than
+    :data:`~loopwise.formats.coding.POOLED` other labels become one, as the estimators do; not in the columns ``whole``,
+    which are predicted.
 
     Time: O(cells).
     """
@@ -104,12 +75,12 @@ def read_table(
     for name in ignore:
         if name not in header:
             raise FormatError(
-                where, 1, f"there is no column {quoted(name)} to ignore; {_known('columns', header, name)}"
+                where, 1, f"there is no column {quoted(name)} to ignore; {known_names('columns', header, name)}"
             )
     kept = [place for place, name in enumerate(header) if name not in ignore]
     header, columns = [header[place] for place in kept], [columns[place] for place in kept]
     if vocabulary is not None:
-        return _with_vocabulary(where, header, columns, lines, vocabulary, unseen_is_missing)
+        return _with_vocabulary(where, header, columns, lines, vocabulary, unseen_is_missing, whole)
     if cardinalities is not None and len(cardinalities) != len(header):
         raise FormatError(
             where,
@@ -117,13 +88,16 @@ def read_table(
             f"the file has {len(header)} columns, the structure has {len(cardinalities)} variables; "
             "both must have the same number",
         )
-    for name in may_be_empty:
+    for name in (*may_be_empty, *(numbers or ())):
         if name not in header:
-            raise FormatError(where, 1, f"there is no column {quoted(name)}; {_known('columns', header, name)}")
+            raise FormatError(where, 1, f"there is no column {quoted(name)}; {known_names('columns', header, name)}")
     labels = []
     for place, (name, column) in enumerate(zip(header, columns, strict=True)):
         size = None if cardinalities is None else int(cardinalities[place])
-        labels.append(_labels_of(where, name, column, size, name in may_be_empty))
+        made = _labels_of(where, name, column, size, name in may_be_empty)
+        if bins is not None and size is None and name not in whole:
+            made = _fewer(where, lines, name, column, made, bins, None if numbers is None else name in numbers)
+        labels.append(made)
     return _with_vocabulary(where, header, columns, lines, Vocabulary(tuple(header), tuple(labels)))
 
 
@@ -163,6 +137,14 @@ def csv_line(cells: Sequence[object]) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
+def read_cells(path: PathLike, *, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
+    """The texts of a CSV file as they are: the names of its columns, its rows, and the line on which each row ends.
+
+    Spaces around cells are taken away. A file that is empty or has rows of other lengths is a :class:`FormatError`.
+    """
+    return _cells(path, display_name(path), delimiter)
+
+
 def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
     """Header, rows of as many cells, and the line on which each row ends."""
     records = _records(read_text(path), where, delimiter)
@@ -175,7 +157,7 @@ def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[
     for place, name in enumerate(header):
         if not name:
             raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
-    twice = _first_repeat(header)
+    twice = first_repeat(header)
     if twice is not None:
         raise FormatError(where, line, f"two columns are called {quoted(twice)}; give each variable one column")
     rows, lines = [], []
@@ -234,6 +216,32 @@ def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, m
     return tuple(sorted(found, key=_order)) if all(map(_is_number, found)) else tuple(sorted(found))
 
 
+def _fewer(
+    where: str,
+    lines: Sequence[int],
+    name: str,
+    column: Sequence[str],
+    labels: tuple[str, ...],
+    bins: int,
+    numeric: bool | None,
+) -> tuple[str, ...]:
+    """Intervals instead of many numbers, a pool instead of many rare labels; few labels stay."""
+    check_bins(bins)
+    numbers = [number_in(label) for label in labels]
+    if numeric and None in numbers:
+        text = labels[numbers.index(None)]
+        row = column.index(text)
+        raise FormatError(
+            where, lines[row], f"column {quoted(name)} should hold numbers, but holds {quoted(text)}; leave it empty"
+        )
+    if None in numbers or numeric is False:
+        return kept_labels(Counter(cell for cell in column if cell), labels)
+    if len(labels) <= bins:
+        return labels
+    value = dict(zip(labels, numbers, strict=True))
+    return Numbers.of(np.array([value[cell] for cell in column if cell], dtype=np.float64), bins).labels
+
+
 def _with_vocabulary(
     where: str,
     header: Sequence[str],
@@ -241,38 +249,38 @@ def _with_vocabulary(
     lines: Sequence[int],
     vocabulary: Vocabulary,
     unseen_is_missing: bool = False,
+    whole: Collection[str] = (),
 ) -> DataTable:
     unseen: list[tuple[int, str, str]] = []  # line, variable, label
     values = np.full((len(lines), len(vocabulary.names)), MISSING_VALUE, dtype=np.int64)
     for name, column in zip(header, columns, strict=True):
-        if name not in vocabulary._place:
-            known = _known("variables", vocabulary.names, name)
+        if name not in vocabulary.places:
+            known = known_names("variables", vocabulary.names, name)
             raise FormatError(where, 1, f"there is no variable {quoted(name)}; {known} (or ignore the column)")
         place = vocabulary.variable(name)
-        codes = {label: value for value, label in enumerate(vocabulary.labels[place])} | {"": MISSING_VALUE}
-        try:
-            values[:, place] = [codes[cell] for cell in column]
-        except KeyError:
-            rows = [number for number, cell in enumerate(column) if cell not in codes]
-            if not unseen_is_missing:
-                raise FormatError(
-                    where,
-                    lines[rows[0]],
-                    f"variable {quoted(name)} has no value {quoted(column[rows[0]])}; "
-                    f"{_known('values', vocabulary.labels[place], column[rows[0]])}",
-                ) from None
-            values[:, place] = [codes.get(cell, MISSING_VALUE) for cell in column]
-            unseen += [(lines[row], name, column[row]) for row in rows]
+        nearest = unseen_is_missing and name not in whole
+        values[:, place], rows = codes_of(vocabulary.labels[place], column, nearest=nearest)
+        if rows and not unseen_is_missing:
+            raise FormatError(
+                where,
+                lines[rows[0]],
+                f"variable {quoted(name)} has no value {quoted(column[rows[0]])}; "
+                f"{known_names('values', vocabulary.labels[place], column[rows[0]])}",
+            )
+        unseen += [(lines[row], name, column[row]) for row in rows]
     if unseen:
-        _warn_of_unseen(where, unseen, vocabulary)
+        warn_of_unseen(where, unseen, vocabulary)
     return DataTable(vocabulary, values)
 
 
-def _warn_of_unseen(where: str, unseen: Sequence[tuple[int, str, str]], vocabulary: Vocabulary) -> None:
+def warn_of_unseen(
+    where: str, unseen: Sequence[tuple[int, str, str]], vocabulary: Vocabulary, unit: str = "line"
+) -> None:
+    """One warning of all cells with labels that are not in the vocabulary: ``(line, variable, label)``."""
     line, name, label = min(unseen)
-    known = _known("values", vocabulary.labels[vocabulary.variable(name)], label)
+    known = known_names("values", vocabulary.labels[vocabulary.variable(name)], label)
     warnings.warn(
-        f"{where}: {len(unseen)} cells hold labels that training did not see, the first on line {line} "
+        f"{where}: {len(unseen)} cells hold labels that training did not see, the first on {unit} {line} "
         f"({quoted(label)} in column {quoted(name)}; {known}); they count as missing",
         DataWarning,
         stacklevel=callers_level(),
@@ -290,18 +298,3 @@ def _is_number(text: str) -> bool:
 def _order(text: str) -> tuple[float, str]:
     number = number_in(text)
     return (np.inf if number is None else number, text)
-
-
-def _first_repeat(names: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
-def _known(what: str, names: Sequence[str], wish: str) -> str:
-    """What a message says of the names there are: the nearest one if there is one, else all or some."""
-    near = get_close_matches(wish[:_COMPARED], [name[:_COMPARED] for name in names[:_COMPARED]], 1)
-    return f"did you mean {quoted(near[0])}?" if near else f"the {what} are {listed(names)}"

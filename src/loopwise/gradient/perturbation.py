@@ -82,7 +82,7 @@ class Perturbation(MarginalGradient):
 
     two_sided: central differences, error :math:`r^2`; else forward ones, error :math:`r`, one call less. multiplier:
     of the step. step: the rule for it, :class:`SquareRoot` or :class:`CubeRoot`. stopping: when perturbed runs stop.
-    check: look for signs that the result is no gradient (a :class:`~loopwise.GradientWarning` names them: not
+    check: look for signs that the result is no gradient (a :class:`~loopwise.notices.GradientWarning` names them: not
     converged, a jump between optima, saturated marginals, inconsistent changes), at no further call. probe: also test
     the Jacobian's symmetry against a random direction, at two more calls. precision: of the perturbed runs, whatever
     that of the potentials; None for the same (float32 leaves 2 to 3 digits). Examples of a batch have steps of their

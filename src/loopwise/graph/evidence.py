@@ -6,9 +6,10 @@ In: values the user knows. Out: clamped values, ``-1`` where a variable stays fr
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,14 +71,15 @@ class Evidence:
         return np.where(chosen, self.values, FREE)
 
 
-EvidenceLike = Evidence | Mapping[int, int] | ArrayLike | None
+Known = Mapping[int, int] | Mapping[str, Any]  # variable: value, by number or (of a graph with a vocabulary) by name
+EvidenceLike = Evidence | Known | Sequence[Known] | ArrayLike | None
 
 
 def clamped_values(graph: FactorGraph, evidence: EvidenceLike) -> Integers:
     """Clamped values ``[*batch, variables]``, :data:`FREE` where a variable is not observed.
 
-    An :class:`Evidence` clamps its inputs; a mapping gives variable: value; an array has ``-1`` for free
-    variables.
+    An :class:`Evidence` clamps its inputs; a mapping gives variable: value, by number or, of a graph that has a
+    vocabulary, by name, and a list of mappings one for each example; an array has ``-1`` for free variables.
     """
     if evidence is None:
         return np.full(graph.variables, FREE, dtype=np.int64)
@@ -85,19 +87,27 @@ def clamped_values(graph: FactorGraph, evidence: EvidenceLike) -> Integers:
         values = evidence.clamp()
     elif isinstance(evidence, Mapping):
         values = _from_mapping(graph, evidence)
+    elif isinstance(evidence, list | tuple) and evidence and all(isinstance(row, Mapping) for row in evidence):
+        values = np.stack([_from_mapping(graph, row) for row in evidence])
     else:
-        values = _integers("evidence", evidence)
+        values = _integers("evidence", evidence)  # type: ignore[arg-type]  # no mappings any more
     _check_values(graph, values)
     return values
 
 
-def _from_mapping(graph: FactorGraph, evidence: Mapping[int, int]) -> Integers:
+def _from_mapping(graph: FactorGraph, evidence: Mapping[Any, Any]) -> Integers:
     values = np.full(graph.variables, FREE, dtype=np.int64)
+    if graph.vocabulary is not None:
+        evidence = graph.vocabulary.evidence(evidence)
     for variable, value in evidence.items():
         try:
             place, known = operator.index(variable), operator.index(value)
         except TypeError:
-            raise ValueError(f"evidence must map integers to integers, not {variable!r} to {value!r}") from None
+            named = isinstance(variable, str) and graph.vocabulary is None
+            raise ValueError(
+                f"evidence must map integers to integers, not {variable!r} to {value!r}"
+                + ("; for names, give the graph or the system a vocabulary" if named else "")
+            ) from None
         if not 0 <= place < graph.variables:
             raise ValueError(f"evidence names variable {place}; {variable_range(graph.variables)}")
         if known == FREE:

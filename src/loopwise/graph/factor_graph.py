@@ -6,6 +6,7 @@ In: cardinalities and the scopes of factors. Out: an immutable :class:`FactorGra
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from loopwise.formats.numbers import as_int64
 
 if TYPE_CHECKING:
+    from loopwise.formats.model import TableModel
+    from loopwise.formats.vocabulary import Vocabulary
     from loopwise.graph.layout import Layout, StructuredMember
     from loopwise.graph.structured.base import StructuredFactor
 
@@ -88,6 +91,9 @@ class FactorGraph:
     structured:
         For each name a structured factor and its scope, ``(factor, variables)``, or a list of such pairs: factors that
         are programs over many variables (trees, one-of-many) instead of tables.
+    vocabulary:
+        What variables and their values are called, a :class:`~loopwise.formats.Vocabulary`: evidence and beliefs then
+        go by these names too. Graphs that differ in names only are equal.
 
     Several factors may share a scope; variables may have no factor; parts may be disconnected.
 
@@ -101,6 +107,8 @@ class FactorGraph:
         cardinalities: ArrayLike,
         factors: Mapping[str, ArrayLike],
         structured: Mapping[str, Any] | None = None,
+        *,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
         self.cardinalities: Integers = _frozen(_checked_cardinalities(cardinalities))
         self.groups: tuple[Group, ...] = tuple(
@@ -113,6 +121,7 @@ class FactorGraph:
             raise ValueError(
                 f"the name {name!r} stands both for a group of tables and for structured factors; rename one of them"
             )
+        self.vocabulary = _checked_vocabulary(vocabulary, self.cardinalities)
         # Position of factor k of the list a graph was built from: (group number, row). None: group by group.
         self._order: tuple[Integers, Integers] | None = None
         # The last few slicings of observed variables, by pattern of evidence: calls with the same pattern reuse them
@@ -166,6 +175,49 @@ class FactorGraph:
                 )
             tables[name][row] = table
         return graph, tables
+
+    @classmethod
+    def from_model(cls, model: TableModel) -> tuple[FactorGraph, dict[str, NDArray[np.float64]]]:
+        """Graph, with the names that the file gives, and log-potentials of a model that was read from a file.
+
+        >>> import tempfile, pathlib, loopwise as lw
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "flu.bif"
+        >>> _ = path.write_text('''
+        ... variable flu { type discrete [ 2 ] { no, yes }; }
+        ... variable fever { type discrete [ 2 ] { no, yes }; }
+        ... probability ( flu ) { table 0.9, 0.1; }
+        ... probability ( fever | flu ) { (no) 0.95, 0.05; (yes) 0.2, 0.8; }''')
+        >>> graph, tables = lw.FactorGraph.from_model(lw.formats.read_model(path))
+        >>> lw.Exact()(graph, tables, {"fever": "yes"})["flu"]
+        flu: no 0.36, yes 0.64
+        """
+        graph, tables = cls.from_factors(model.cardinalities, model.log_factors())
+        return (graph if model.vocabulary is None else graph.named(model.vocabulary)), tables
+
+    @classmethod
+    def from_networkx(cls, network: Any, cardinality: int = 2) -> FactorGraph:
+        """The pairwise graph of a networkx graph; see :func:`loopwise.graph.networks.from_networkx`."""
+        from loopwise.graph.networks import from_networkx
+
+        return from_networkx(network, cardinality)
+
+    def to_networkx(self, *, factors: bool = False) -> Any:
+        """A networkx graph of the variables; see :func:`loopwise.graph.networks.to_networkx`."""
+        from loopwise.graph.networks import to_networkx
+
+        return to_networkx(self, factors=factors)
+
+    def named(self, vocabulary: Vocabulary | None) -> FactorGraph:
+        """The same graph with these names; what has been computed of this one is shared.
+
+        >>> from loopwise.formats import Vocabulary
+        >>> graph = FactorGraph([2], {"bias": [[0]]}).named(Vocabulary(("flu",), (("no", "yes"),)))
+        >>> graph.vocabulary.names
+        ('flu',)
+        """
+        twin = copy.copy(self)
+        twin.vocabulary = _checked_vocabulary(vocabulary, self.cardinalities)
+        return twin
 
     @property
     def variables(self) -> int:
@@ -247,6 +299,12 @@ class FactorGraph:
     def __hash__(self) -> int:
         tables = tuple((group.name, group.count, group.shape) for group in self.groups)
         return hash((self.variables, tables, tuple((group.name, group.factors) for group in self.structured)))
+
+
+def _checked_vocabulary(vocabulary: Vocabulary | None, cardinalities: Integers) -> Vocabulary | None:
+    if vocabulary is not None:
+        vocabulary.check_sizes(cardinalities.tolist())
+    return vocabulary
 
 
 def _same_structured(mine: tuple[StructuredGroup, ...], theirs: tuple[StructuredGroup, ...]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
+from loopwise.inference.named import NamedTable
 from loopwise.notices import ChangedError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Beliefs:
         states: Tensor,
         factors: Callable[[str], Tensor],
         log_partition: Callable[[], Tensor],
-        status: Status,
+        status: Status | Callable[[], Status],
         messages: Callable[[], Tensor] | None = None,
         assignment: Callable[[], Tensor] | None = None,
         *,
@@ -109,7 +110,10 @@ class Beliefs:
     ) -> None:
         self.graph = graph
         self.states = states  # [*batch, states]: the marginals of all variables, one after another
-        self.status = status
+        if isinstance(status, Status):
+            self.status = status
+        else:
+            self._status_source = status
         self.trace = trace  # [sweeps + 1, *batch, states]: the same after each sweep, if the method kept it
         self.gradient = gradient  # what the last backward through these beliefs did
         self._factor_source = factors
@@ -124,12 +128,18 @@ class Beliefs:
     def __repr__(self) -> str:
         return f"Beliefs({self.graph!r}; {self.status})"
 
+    @cached_property
+    def status(self) -> Status:
+        """How far all this can be trusted."""
+        return self._status_source()
+
     def remember(self, called: str, given: Iterable[tuple[str, Tensor]]) -> None:
         """Notes the state of further tensors that parts not yet computed depend on; ``called`` is what a message calls
         them, with a place for the name of each."""
         self._given += noted(called, given)
-        if self.status.maximum is not None:
-            self.status.maximum.guard = partial(check_unchanged, self._given)
+        status: Status | None = self.__dict__.get("status")  # one that is not made yet has no maximum
+        if status is not None and status.maximum is not None:
+            status.maximum.guard = partial(check_unchanged, self._given)
 
     def _check_unchanged(self) -> None:
         check_unchanged(self._given)
@@ -144,6 +154,52 @@ class Beliefs:
         if not 0 <= variable < self.graph.variables:
             raise ValueError(f"no variable {variable}; {variable_range(self.graph.variables)}")
         return self.states[..., start[variable] : start[variable + 1]]
+
+    def __getitem__(self, name: str) -> NamedTable:
+        """The marginal of the variable that the graph's vocabulary calls ``name``, with the names of its values.
+
+        >>> import loopwise as lw
+        >>> names = lw.formats.Vocabulary(("flu",), (("no", "yes"),))
+        >>> graph = lw.FactorGraph([2], {"bias": [[0]]}, vocabulary=names)
+        >>> flu = lw.BP()(graph, {"bias": torch.tensor([[0.0, 1.0]])})["flu"]
+        >>> flu
+        flu: no 0.2689, yes 0.7311
+        >>> round(flu["yes"], 3)
+        0.731
+        """
+        vocabulary = self.graph.vocabulary
+        if vocabulary is None:
+            raise ValueError(
+                f"the graph does not say which variable is called {name!r}; give it a vocabulary, or ask marginal() "
+                "for a variable by its number"
+            )
+        place = vocabulary.variable(name)
+        return NamedTable(name, vocabulary.labels[place], self.marginal(place))
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """All marginals as a data frame with a row for each value: ``variable``, ``value``, ``probability``.
+
+        Of a batch, ``example`` comes first. Names are those of the graph's vocabulary, without one they are numbers.
+        ``backend``: ``"pandas"``, ``"polars"`` or another that narwhals knows; by default the first that is installed.
+        """
+        from loopwise.formats.frames import make_frame
+
+        layout, graph = self.graph.layout, self.graph
+        known = graph.vocabulary
+        places = layout.state_variable
+        values = np.arange(layout.states) - layout.state_start[places]
+        names: list[object] = [place if known is None else known.names[place] for place in places.tolist()]
+        labels: list[object] = [
+            known.labels[place][value] if known is not None and value < len(known.labels[place]) else value
+            for place, value in zip(places.tolist(), values.tolist(), strict=True)
+        ]
+        columns: dict[str, Any] = {}
+        flat = self.states.detach().cpu().double().reshape(-1, layout.states)
+        if self.batch_shape:
+            columns["example"] = np.repeat(np.arange(len(flat)), layout.states).tolist()
+        columns |= {"variable": names * len(flat), "value": labels * len(flat)}
+        columns["probability"] = flat.reshape(-1).tolist()
+        return make_frame(columns, backend)
 
     @cached_property
     def variables(self) -> Tensor:

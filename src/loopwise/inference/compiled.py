@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.base import Report
+from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
 from loopwise.inference.compiled_gradient import Session
 from loopwise.inference.counting import CountingNumbers
@@ -58,17 +59,8 @@ class Compiled:
             from loopwise.inference.stepwise import Stepwise
 
             return Stepwise().solve(problem, method, numbers)
-        given = _scaled(problem, method, numbers)
-        damping = float(method.damping.detach() if isinstance(method.damping, Tensor) else method.damping)
-        options = Options(
-            method.schedule,
-            int(method.iterations),
-            float(method.tolerance),
-            damping,
-            method.threshold(problem.like.dtype),
-            method.enough(problem.graph),
-            method.judge_messages,
-        )
+        given = scaled(problem, method, numbers)
+        options = options_of(method, problem.graph, problem.like.dtype)
         trained = given.exponents.requires_grad or (isinstance(method.damping, Tensor) and method.damping.requires_grad)
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
         if given.examples == 0 and (wanted or method.trace):
@@ -98,6 +90,7 @@ class CompiledSolution:
     given: Scaled
     stopped = None  # by no other rule than the tolerance
     results: Results | None = None  # connected to the potentials, if a gradient is wanted
+    known: Tensor | None = None  # variable beliefs, where they have been put together already
 
     def __post_init__(self) -> None:
         problem, parts = self.problem, self.session.parts
@@ -107,7 +100,9 @@ class CompiledSolution:
         self.sent = sum([part.journey.sent for part in parts])
         self.sweeps = self._joined(lambda part: torch.from_numpy(part.journey.sweeps))
         self.residual = self._joined(lambda part: torch.from_numpy(part.journey.residual))
-        if self.results is None:
+        if self.known is not None:
+            self.states = self.known
+        elif self.results is None:
             self.states = self._joined(lambda part: part.states, layout.states)
         else:
             self.states = variable_softmax(layout, self.results.states).reshape(*problem.batch, layout.states)
@@ -161,7 +156,21 @@ class CompiledSolution:
         return decode(self.problem, self.states, self.factor)
 
 
-def _scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Scaled:
+def options_of(method: MessagePassing, graph: FactorGraph, dtype: torch.dtype) -> Options:
+    """What a run of ``method`` does, as plain numbers."""
+    return Options(
+        method.schedule,
+        int(method.iterations),
+        float(method.tolerance),
+        float(method.damping.detach() if isinstance(method.damping, Tensor) else method.damping),
+        method.threshold(dtype),
+        method.enough(graph),
+        method.judge_messages,
+    )
+
+
+def scaled(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Scaled:
+    """The potentials of ``problem`` as the kernels want them, batch dimensions flattened."""
     layout = problem.graph.layout
     temperature = method.temperature if method.temperature > 0 else 1.0
     examples = math.prod(problem.batch)

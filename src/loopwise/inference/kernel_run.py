@@ -6,6 +6,7 @@ what it kept of its steps. Stage: inference.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -45,6 +46,11 @@ class Options(NamedTuple):
         """Steps of a sweep: the sequential schedule goes forth and back."""
         return 2 if isinstance(self.schedule, Sequential) else 1
 
+    @property
+    def likely_sweeps(self) -> int:
+        """By which to judge what a second thread is worth."""
+        return max(1, self.iterations if self.tolerance == 0 else min(self.iterations, LIKELY_SWEEPS))
+
 
 class Order(NamedTuple):
     """The sequential order as kernels read it, forth (0) and back (1): rows, not fields, so that one call serves both.
@@ -68,6 +74,39 @@ class Room:
         if kept is None or len(kept) < size or kept.dtype != dtype:
             kept = self._kept[name] = np.empty(size, dtype=dtype)
         return kept[:size]
+
+
+class Spare:
+    """The memory of one tape that is no longer needed, of bounded size, for the next run that needs as much."""
+
+    LEAST, MOST = 2**20, 2**28  # bytes: less is had quickly, more is not held on to
+
+    def __init__(self) -> None:
+        self._free: list[np.ndarray] = []
+
+    def take(self, size: int, dtype: np.dtype) -> np.ndarray:
+        """``size`` numbers, with anything in them."""
+        if size * dtype.itemsize >= self.LEAST:
+            try:
+                kept = self._free.pop()  # at once: another thread may be asking
+            except IndexError:
+                kept = np.empty(0, dtype=dtype)
+            if size <= len(kept) <= 2 * size and kept.dtype == dtype:
+                return kept[:size]
+        return np.empty(size, dtype=dtype)
+
+    def return_after(self, run: object, memory: np.ndarray) -> None:
+        """Takes ``memory`` back when ``run``, which alone may hold it, is gone."""
+        whole = memory if memory.base is None else memory.base
+        if memory.nbytes >= self.LEAST and whole.nbytes <= self.MOST:
+            weakref.finalize(run, self._keep, whole).atexit = False
+
+    def _keep(self, memory: np.ndarray) -> None:
+        if not self._free:
+            self._free.append(memory)
+
+
+SPARE = Spare()  # of the process: one for each graph would add up
 
 
 class Record(NamedTuple):
@@ -119,7 +158,7 @@ class KernelRun:
 
     def start(self, options: Options, m: np.ndarray, record: Record) -> Journey:
         """Runs from the packed messages ``m``, which are overwritten."""
-        self.sweeps = max(1, options.iterations if options.tolerance == 0 else min(options.iterations, LIKELY_SWEEPS))
+        self.sweeps = options.likely_sweeps
         journey = self._departure(options, m, record, self.blocks)
         if isinstance(options.schedule, Residual):
             self._by_residual(options, journey)
@@ -214,7 +253,6 @@ class KernelRun:
         self, options: Options, m: np.ndarray, record: Record, blocks: int, room: Room | None = None
     ) -> Journey:
         """Arrays for a run of so many blocks."""
-        room = room or Room()
         size, storage = self.block_size, self.storage
         steps = options.iterations * options.steps
         residual = isinstance(options.schedule, Residual)
@@ -223,19 +261,20 @@ class KernelRun:
         tape = Steps(
             np.uint64((steps + 1) * size if stored else size),
             np.uint64(size if stored else 0),
-            room.array("m", blocks * kept * size, m.dtype),
+            (room or Room()).array("m", blocks * kept * size, m.dtype),
             np.uint64(kept * size),
             np.uint64(size),
             np.uint64(record.every),
         )
-        n = self._blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, room)
+        lent = stored and room is None
+        n = self.blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, room, lent)
         in_lanes = storage.arrangement is Arrangement.EXAMPLES
         flow = Flow(m, n, np.zeros(blocks * storage.layout.states * storage.in_block, dtype=m.dtype))
         apart = in_lanes and options.tolerance > 0  # an example that stopped is copied out of its block
         padded = self.blocks * storage.in_block
         updates = steps * storage.layout.edges if record.steps and residual else 0
         width = int(storage.layout.graph.cardinalities.max(initial=1))
-        return Journey(
+        journey = Journey(
             flow,
             np.empty_like(m) if apart else m,
             np.empty_like(m) if apart or stored else n,
@@ -249,10 +288,34 @@ class KernelRun:
             np.empty((self.examples, updates * width), dtype=m.dtype),
             np.zeros(self.examples, dtype=np.int64),
         )
+        if lent:
+            SPARE.return_after(journey, n)
+        return journey
 
-    def _blank_messages(self, count: int, dtype: np.dtype, room: Room) -> np.ndarray:
-        """``count`` blocks of messages to factors; lanes that no factor fills are set once and for all."""
-        n = room.array("n", count * self.block_size, dtype)
+    def arrived(self, flow: Flow, n: np.ndarray, sweeps: int, residual: np.ndarray, lowest: float) -> Journey:
+        """The journey of one example that ran already, without what it kept on the way."""
+        none, messages = np.zeros((1, 0), dtype=n.dtype), np.uint64(self.block_size)
+        zero, sent = np.uint64(0), sweeps * self.storage.layout.edges
+        return Journey(
+            flow,
+            flow.m,
+            n,
+            flow.beliefs,
+            np.array([sweeps]),
+            residual.reshape(1),
+            np.array([lowest], dtype=n.dtype),
+            sent,
+            Steps(messages, zero, none[0], zero, messages, zero),
+            none.astype(np.int32),
+            none,
+            np.zeros(1, dtype=np.int64),
+        )
+
+    def blank_messages(self, count: int, dtype: np.dtype, room: Room | None = None, lent: bool = False) -> np.ndarray:
+        """``count`` blocks of messages to factors; lanes that no factor fills are set once and for all. ``lent``: they
+        may be spare memory, to be returned."""
+        size = count * self.block_size
+        n = SPARE.take(size, dtype) if lent else (room or Room()).array("n", size, dtype)
         if self.storage.arrangement is Arrangement.FACTORS:
             rows = n.reshape(count, self.block_size)
             for first, last in self.storage.padded_runs:

@@ -90,7 +90,7 @@ class MapSearch(Inference):
     --------
     >>> import loopwise as lw
     >>> graph = lw.grid(30, 30)
-    >>> found = lw.MapSearch(rounds=5)(graph, lw.TablePotentials.random(graph, seed=0))
+    >>> found = lw.inference.MapSearch(rounds=5)(graph, lw.TablePotentials.random(graph, seed=0))
     >>> bool(found.status.maximum.score <= found.status.maximum.bound)
     True
     """

@@ -7,17 +7,18 @@ answers with a :class:`Solution`; this file turns that into beliefs and an hones
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Real
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from loopwise.gradient.base import Gradient, Report, check_gradient_of
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
@@ -26,6 +27,7 @@ from loopwise.gradient.marginals import MarginalGradient
 from loopwise.gradient.once import taken_once
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
+from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import COLDEST, Inference, Problem, check_temperature
 from loopwise.inference.beliefs import Beliefs, Status
@@ -101,6 +103,38 @@ class Engine(Protocol):
         """Runs ``method`` on ``problem``."""
 
 
+class Verdict(NamedTuple):
+    """What can be claimed of a run."""
+
+    exact: bool
+    converged: bool
+    arrived: bool  # at a fixed point
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What beliefs work out only when asked: those of factors, the log-partition function, its bounds."""
+
+    problem: Problem
+    solution: Solution
+    numbers: CountingNumbers
+    temperature: float | Tensor
+    status: Status
+
+    def factor(self, name: str) -> Tensor:
+        return _factor(self.problem, self.solution, name)
+
+    def log_partition(self) -> Tensor:
+        solution = self.solution
+        return free_energy(
+            self.problem, solution.states, solution.factor, self.numbers, self.temperature, solution.structured
+        )
+
+    def bounds(self) -> Bracket:
+        known = self.log_partition().detach() if UPPER_BOUND in self.status.notes else None
+        return bracket(self.problem, _number("temperature", self.temperature), upper=known)
+
+
 @dataclass(frozen=True)
 class MessagePassing(Inference):
     """Options that BP and TRW share.
@@ -114,8 +148,8 @@ class MessagePassing(Inference):
     judge_messages: False stops when beliefs rest, whatever messages do: cheaper where couplings are strong and only
     marginals are wanted (so published for losses of marginals); nothing is then claimed of the fixed point.
     weights: numbers of message passing itself, to be trained (:class:`~loopwise.MessageWeights`).
-    stop: other rules than ``tolerance`` by which an example ends, which this replaces: ``lw.Satisfied()``, or
-    ``lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-6))``; the status says which one did.
+    stop: other rules than ``tolerance`` by which an example ends, which this replaces: ``lw.inference.Satisfied()``, or
+    ``lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-6))``; the status says which one did.
     """
 
     takes_messages: ClassVar[bool] = True
@@ -137,7 +171,10 @@ class MessagePassing(Inference):
     def __post_init__(self) -> None:
         if self.stop is not None:
             if not isinstance(self.stop, Stop):
-                raise ValueError(f"stop must be a rule such as lw.Satisfied() or lw.Tolerance(1e-6), got {self.stop!r}")
+                raise ValueError(
+                    "stop must be a rule such as lw.inference.Satisfied() or lw.inference.Tolerance(1e-6), got "
+                    f"{self.stop!r}"
+                )
             object.__setattr__(self, "tolerance", self.stop.tolerance)
         check_gradient_of(self, self.gradient, self.gradients)
         if not _is_whole(self.iterations) or self.iterations < 0:
@@ -145,8 +182,8 @@ class MessagePassing(Inference):
         object.__setattr__(self, "iterations", int(self.iterations))
         if not isinstance(self.schedule, Schedule):
             raise ValueError(
-                "schedule must be lw.Flooding(), lw.Sequential(), lw.RandomSequential(), lw.Residual() or "
-                f"lw.Groups(...), got {self.schedule!r}"
+                "schedule must be lw.inference.Flooding(), lw.Sequential(), lw.inference.RandomSequential(), "
+                f"lw.inference.Residual() or lw.Groups(...), got {self.schedule!r}"
             )
         if self.engine is not None and (isinstance(self.engine, type) or not hasattr(self.engine, "solve")):
             raise ValueError(
@@ -163,8 +200,8 @@ class MessagePassing(Inference):
             raise ValueError("the residual schedule has no sweeps after which a rule could look; stop by a tolerance")
         if self.watches and isinstance(self.gradient, MarginalGradient):
             raise ValueError(
-                f"{type(self.gradient).__name__} needs runs to a fixed point, which a rule such as lw.Satisfied() does "
-                "not see to; use lw.Unroll(), or stop by a tolerance"
+                f"{type(self.gradient).__name__} needs runs to a fixed point, which a rule such as "
+                "lw.inference.Satisfied() does not see to; use lw.Unroll(), or stop by a tolerance"
             )
         self._check_weights()
         self._check_trainable()
@@ -189,7 +226,8 @@ class MessagePassing(Inference):
             raise ValueError(f"weights must be lw.MessageWeights(...), got {weights!r}")
         if not isinstance(self.schedule, (Flooding, Groups)):
             raise ValueError(
-                f"MessageWeights have no {type(self.schedule).__name__} schedule; use lw.Flooding() or lw.Groups(...)"
+                f"MessageWeights have no {type(self.schedule).__name__} schedule; use lw.inference.Flooding() or "
+                "lw.Groups(...)"
             )
         if not isinstance(self.gradient, Unroll):
             raise ValueError(
@@ -213,6 +251,20 @@ class MessagePassing(Inference):
             raise ValueError(
                 f"temperature must be 0 or a number from {COLDEST:g} on, got {temperature}{_trained(self.temperature)}"
             )
+
+    def __call__(
+        self,
+        graph: FactorGraph,
+        potentials: object,
+        evidence: EvidenceLike = None,
+        *,
+        initial: Tensor | None = None,
+    ) -> Beliefs:
+        if evidence is None and initial is None:
+            given = potentials() if isinstance(potentials, nn.Module) else potentials
+            found = _small_calls()(self, graph, given)
+            return super().__call__(graph, given) if found is None else found
+        return super().__call__(graph, potentials, evidence, initial=initial)
 
     @abstractmethod
     def counting_numbers(self, graph: FactorGraph) -> CountingNumbers:
@@ -240,10 +292,9 @@ class MessagePassing(Inference):
             return implicit_beliefs(self, problem, numbers)
         engine = self.engine or default_engine(problem.like.device)
         engine = _suited(engine, problem, self)
-        solution = engine.solve(problem, self._no_longer_than_needed(problem.graph), numbers)
+        solution = engine.solve(problem, self.no_longer_than_needed(problem.graph), numbers)
         status = self._status(problem, solution, engine)
-        if self.tolerance > 0 and not status.converged:
-            _warn(status, self._without_rule(status), self.tolerance, self._unclaimed())
+        self.warn_unless_converged(status)
         if self.temperature == 0:
             maximum = finished(problem, solution)
             return Beliefs(
@@ -257,32 +308,28 @@ class MessagePassing(Inference):
                 trace=solution.trace,
                 bounds=lambda: (maximum.score, maximum.bound),
             )
-
-        def bounds() -> Bracket:
-            known = log_partition().detach() if UPPER_BOUND in status.notes else None
-            return bracket(problem, _number("temperature", self.temperature), upper=known)
-
-        def log_partition() -> Tensor:
-            return free_energy(
-                problem, solution.states, solution.factor, numbers, self.temperature, solution.structured
-            )
-
+        reading = Reading(problem, solution, numbers, self.temperature, status)
         beliefs = Beliefs(
             problem.graph,
             solution.states,
-            lambda name: _factor(problem, solution, name),
-            log_partition,
+            reading.factor,
+            reading.log_partition,
             status,
             solution.messages,
             trace=solution.trace,
             gradient=solution.report,
-            bounds=None if problem.graph.structured else bounds,
+            bounds=None if problem.graph.structured else reading.bounds,
         )
         own = [("the temperature", self.temperature), ("the damping", self.damping)]
         own += [("a counting number", value) for value in numbers.trained or ()]
         own += [("a message weight", value) for value in self.weights.parameters()] if self.weights else []
         beliefs.remember("{} was", [(name, value) for name, value in own if isinstance(value, Tensor)])
         return beliefs
+
+    def warn_unless_converged(self, status: Status) -> None:
+        """Says so where a run was to converge and did not."""
+        if self.tolerance > 0 and not status.converged:
+            _warn(status, self._without_rule(status), self.tolerance, self._unclaimed())
 
     def differentiable(self, problem: Problem, numbers: CountingNumbers) -> bool:
         """Whether a gradient may be asked for later: of the potentials, or of what this method has itself."""
@@ -325,35 +372,62 @@ class MessagePassing(Inference):
         # In the worst of random orders a sweep is no better than a flood.
         return max(graph.layout.depth, 1) if isinstance(self.schedule, (Flooding, RandomSequential)) else 1
 
-    def _no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
+    def no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
+        """The same without sweeps in which no message can change any more."""
         enough = self.enough(graph) if self.tolerance > 0 else None
         return self if enough is None or enough >= self.iterations else replace(self, iterations=enough)
 
     def _status(self, problem: Problem, solution: Solution, engine: Engine) -> Status:
-        # A graph without a message has nothing to iterate: its beliefs are exact at once.
-        settled = problem.graph.layout.edges == 0
-        converged = settled or self.has_converged(solution.residual)
-        arrived = converged and self._has_arrived(solution)
-        exact = settled or self._is_exact(problem.graph, solution, arrived)
+        residual, sweeps = solution.residual, solution.sweeps
+        verdict = self.verdict(
+            problem.graph,
+            residual.max().item() if residual.numel() else 0.0,
+            int(sweeps.min()) if sweeps.numel() else sys.maxsize,
+            solution.states.dtype,
+        )
+        zeros = () if verdict.exact else _hard_zero_notes(problem)
         stopped = self._stopped(solution)
+        return self.status(
+            problem.graph, verdict, sweeps, residual, solution.sent, engine.name, solution.domain, zeros, stopped
+        )
+
+    def verdict(self, graph: FactorGraph, residual: float, sweeps: int, dtype: torch.dtype) -> Verdict:
+        """What can be said of a run, from the largest residual (NaN if one is) and the fewest sweeps of an example."""
+        # A graph without a message has nothing to iterate: its beliefs are exact at once.
+        settled = graph.layout.edges == 0
+        converged = settled or residual <= self.threshold(dtype)  # NaN is not
+        arrived = converged and self._has_arrived(residual, dtype)
+        return Verdict(settled or self._is_exact(graph, sweeps, arrived), converged, arrived)
+
+    def status(
+        self,
+        graph: FactorGraph,
+        verdict: Verdict,
+        sweeps: Tensor,
+        residual: Tensor,
+        sent: int,
+        engine: str,
+        domain: str,
+        zeros: tuple[str, ...],
+        stopped: Tensor,
+    ) -> Status:
+        """The status of a run; ``zeros``: notes on hard zeros, ``stopped``: the rule that ended each example."""
+        notes = self._notes(graph, verdict.arrived)
+        if not verdict.exact:
+            notes += () if self.judge_messages else ("judged by beliefs alone",)
+            notes += () if self.weights is None else (WEIGHTED,)
         return Status(
-            method=type(self).__name__,
-            exact=exact,
-            converged=converged,
-            sweeps=solution.sweeps,
-            residual=solution.residual,
-            messages=solution.sent,
-            engine=engine.name,
-            domain=solution.domain,
-            notes=(
-                *self._notes(problem.graph, arrived),
-                *(() if self.judge_messages or exact else ("judged by beliefs alone",)),
-                *(() if self.weights is None or exact else (WEIGHTED,)),
-                *_structured_notes(problem.graph),
-                *(() if exact else _hard_zero_notes(problem)),
-            ),
+            type(self).__name__,
+            verdict.exact,
+            verdict.converged,
+            sweeps,
+            residual,
+            sent,
+            engine,
+            domain,
+            (*notes, *_structured_notes(graph), *zeros),
             stopped=stopped,
-            stop_rules=tuple(rule.name for rule in self.rules),
+            stop_rules=tuple([rule.name for rule in self.rules]),
         )
 
     def _stopped(self, solution: Solution) -> Tensor:
@@ -372,20 +446,20 @@ class MessagePassing(Inference):
         assert status.stopped is not None
         return status.residual[status.stopped < 0] if self.watches else status.residual
 
-    def _has_arrived(self, solution: Solution) -> bool:
+    def _has_arrived(self, residual: float, dtype: torch.dtype) -> bool:
         """Whether a run that converged is at a fixed point: a generous tolerance may stop short of one."""
         if self.weights is not None:
             return False  # at rest, perhaps, but at a fixed point of no model
-        near = ARRIVED.get(solution.states.dtype, 2e-5)
+        near = ARRIVED.get(dtype, 2e-5)
         if isinstance(self.schedule, Residual):
-            return bool((solution.residual <= near).all())
-        return self.judge_messages and self.threshold(solution.states.dtype) <= near
+            return residual <= near
+        return self.judge_messages and self.threshold(dtype) <= near
 
-    def _is_exact(self, graph: FactorGraph, solution: Solution, arrived: bool) -> bool:
+    def _is_exact(self, graph: FactorGraph, sweeps: int, arrived: bool) -> bool:
         """Whether every message was sent after those it depends on; by residuals, whether none has news to send."""
         enough = self.enough(graph)
         if enough is not None:
-            return bool((solution.sweeps >= enough).all())
+            return sweeps >= enough
         return isinstance(self.schedule, Residual) and arrived and self._exact_on(graph)
 
     def _exact_on(self, graph: FactorGraph) -> bool:
@@ -484,6 +558,11 @@ def _hard_zero_notes(problem: Problem) -> tuple[str, ...]:
         cells += table.numel()
         if problem.extent(member.group.name).low == -math.inf:
             zeros += int(torch.isneginf(table.detach()).sum())
+    return hard_zero_notes(zeros, cells)
+
+
+def hard_zero_notes(zeros: int, cells: int) -> tuple[str, ...]:
+    """The note on so many zeros among all cells of tables, if it is due."""
     if zeros <= MANY_ZEROS * cells:
         return ()
     return (
@@ -570,6 +649,13 @@ def _default_engines() -> tuple[Engine, Engine]:
     from loopwise.inference.reference import Reference
 
     return Compiled(), Reference()
+
+
+@lru_cache(maxsize=1)
+def _small_calls() -> Callable[[MessagePassing, FactorGraph, object], Beliefs | None]:
+    from loopwise.inference.prepared import prepared_beliefs
+
+    return prepared_beliefs
 
 
 def _factor(problem: Problem, solution: Solution, name: str) -> Tensor:

@@ -45,8 +45,8 @@ class Tied(nn.Module):
 
     >>> import loopwise as lw
     >>> graph = lw.chain(3)
-    >>> towards_ends = lw.Tied(torch.tensor([1.0, 0.5]), [0, 1, 1, 0])  # 0.5 where a message goes to the middle
-    >>> lw.BP(weights=lw.MessageWeights(graph, messages=towards_ends)).weights.sweeps is None
+    >>> tied = lw.inference.Tied(torch.tensor([1.0, 0.5]), [0, 1, 1, 0])  # 0.5 where a message goes to the middle
+    >>> lw.BP(weights=lw.MessageWeights(graph, messages=tied)).weights.sweeps is None
     True
     """
 
@@ -224,8 +224,8 @@ class MessageWeights(nn.Module):
                     raise ValueError(f"{name} of MessageWeights must hold finite numbers")
                 if name != "messages" and now.numel() and not bool((now < 1).all()):
                     raise ValueError(
-                        f"{name} of MessageWeights must be below 1, got {float(now.max()):g}; lw.BelowOne(...) keeps "
-                        "it there in training"
+                        f"{name} of MessageWeights must be below 1, got {float(now.max()):g}; "
+                        "lw.inference.BelowOne(...) keeps it there in training"
                     )
 
     def at(self, problem: Problem) -> SweepWeights:

@@ -254,15 +254,7 @@ def _too_wide(given: Scaled, nats: float) -> Tensor | None:
 def _storage(given: Scaled, options: Options, layout: Layout) -> Storage:
     """What stands side by side."""
     if isinstance(options.schedule, Flooding):
-        if "wide" not in layout.kept:
-            layout.kept["wide"] = _is_wide(layout)
-        wide = layout.kept["wide"]
-        if wide and given.examples > 1 and all(table.ndim == 2 for table in given.tables):
-            # Matrix products; each block of examples reads all tables once.
-            return Storage.of(layout, Arrangement.EXAMPLES, FEW_LANES if given.examples <= FEW_LANES else LANES)
-        if wide or given.examples < ENOUGH_EXAMPLES:
-            return Storage.of(layout, Arrangement.FACTORS, 1 if wide else LANES)
-        return Storage.of(layout, Arrangement.EXAMPLES, LANES)
+        return flooding_storage(layout, given.examples, all(table.ndim == 2 for table in given.tables))
     if isinstance(options.schedule, Sequential):
         few = given.examples < FEW_EXAMPLES
         return Storage.of(layout, Arrangement.PLAIN) if few else Storage.of(layout, Arrangement.EXAMPLES, LANES)
@@ -272,6 +264,19 @@ def _storage(given: Scaled, options: Options, layout: Layout) -> Storage:
         f"the compiled engine does not know the schedule {options.schedule!r}; "
         "use Flooding, Sequential or Residual, or engine=Reference()"
     )
+
+
+def flooding_storage(layout: Layout, examples: int, shared: bool) -> Storage:
+    """What stands side by side where all factors send at once; ``shared``: examples have no table of their own."""
+    if "wide" not in layout.kept:
+        layout.kept["wide"] = _is_wide(layout)
+    wide = layout.kept["wide"]
+    if wide and examples > 1 and shared:
+        # Matrix products; each block of examples reads all tables once.
+        return Storage.of(layout, Arrangement.EXAMPLES, FEW_LANES if examples <= FEW_LANES else LANES)
+    if wide or examples < ENOUGH_EXAMPLES:
+        return Storage.of(layout, Arrangement.FACTORS, 1 if wide else LANES)
+    return Storage.of(layout, Arrangement.EXAMPLES, LANES)
 
 
 def _is_wide(layout: Layout) -> bool:

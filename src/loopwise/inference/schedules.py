@@ -39,7 +39,7 @@ class RandomSequential(Schedule):
 
     >>> import loopwise as lw
     >>> graph = lw.grid(3, 3)
-    >>> beliefs = lw.BP(schedule=lw.RandomSequential(seed=1))(graph, lw.TablePotentials.random(graph, seed=0))
+    >>> beliefs = lw.BP(schedule=lw.inference.RandomSequential(seed=1))(graph, lw.TablePotentials.random(graph, seed=0))
     >>> beliefs.status.converged
     True
     """

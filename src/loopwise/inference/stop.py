@@ -1,7 +1,8 @@
 """When sweeps end: rules that look at each example after each sweep.
 
 In: beliefs after a sweep. Out: which examples are done. Stage: inference. A rule is given to ``lw.BP`` or ``lw.TRW`` as
-``stop=``; ``tolerance=x`` is the short form of ``stop=lw.Tolerance(x)``. The status says which rule ended each example.
+``stop=``; ``tolerance=x`` is the short form of ``stop=lw.inference.Tolerance(x)``. The status says which rule ended
+each example.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Tolerance(Stop):
     """Stop when a sweep moves no belief by more than ``value``, nor any message by what could move one so far.
 
     >>> import loopwise as lw
-    >>> lw.BP(stop=lw.Tolerance(1e-4)).tolerance
+    >>> lw.BP(stop=lw.inference.Tolerance(1e-4)).tolerance
     0.0001
     """
 
@@ -84,7 +85,7 @@ class Satisfied(Stop):
     >>> import loopwise as lw
     >>> code = lw.FactorGraph([2] * 3, {"bit": [[0], [1], [2]]}, {"check": (lw.Parity(3), [0, 1, 2])})
     >>> likely = {"bit": torch.tensor([[2.0, 0.0], [0.3, 0.0], [0.0, 1.0]])}  # 0, 0, 1, whose sum is odd
-    >>> found = lw.BP(iterations=10, stop=lw.Satisfied())(code, likely)
+    >>> found = lw.BP(iterations=10, stop=lw.inference.Satisfied())(code, likely)
     >>> found.assignment.tolist(), found.status.stop_rules[found.status.stopped]
     ([0, 1, 1], 'Satisfied')
     """
@@ -98,7 +99,7 @@ class AnyOf(Stop):
     """Stop as soon as one of several rules says so; where two do at once, the status names the first of them.
 
     >>> import loopwise as lw
-    >>> [rule.name for rule in lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-8)).each]
+    >>> [rule.name for rule in lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-8)).each]
     ['Satisfied', 'Tolerance']
     """
 
@@ -107,10 +108,10 @@ class AnyOf(Stop):
     def __init__(self, *given: Stop, rules: Sequence[Stop] = ()) -> None:
         object.__setattr__(self, "rules", (*given, *rules))
         if not self.rules:
-            raise ValueError("lw.AnyOf() needs at least one rule, such as lw.Satisfied()")
+            raise ValueError("lw.inference.AnyOf() needs at least one rule, such as lw.inference.Satisfied()")
         wrong = next((rule for rule in self.rules if not isinstance(rule, Stop)), None)
         if wrong is not None:
-            raise ValueError(f"{wrong!r} is no rule to stop by; give objects such as lw.Satisfied()")
+            raise ValueError(f"{wrong!r} is no rule to stop by; give objects such as lw.inference.Satisfied()")
 
     @property
     def each(self) -> tuple[Stop, ...]:

@@ -185,7 +185,7 @@ class Storage:
         blocks, pieces = self.blocks(examples), []
         sizes: list[tuple[bool, int]] = []
         for table in tables:
-            packed = self._pack_table(table, examples, padding)
+            packed = self.pack_table(table, examples, padding)
             if exponentiate:
                 given = packed.ctypes.data == table.data_ptr()
                 piece = torch.from_numpy(packed)
@@ -194,11 +194,11 @@ class Storage:
             sizes.append((table.ndim == 2, packed.size))
         known = self.kept.get("groups")
         if known is None or known[0] != (blocks, sizes):
-            known = self.kept["groups"] = (blocks, sizes), self._group_rows(sizes, blocks)
+            known = self.kept["groups"] = (blocks, sizes), self.group_rows(sizes, blocks)
         empty = np.zeros(0, dtype=pieces[0].dtype if pieces else np.float64)
         return (pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, empty])), known[1]
 
-    def _group_rows(self, sizes: Sequence[tuple[bool, int]], blocks: int) -> np.ndarray:
+    def group_rows(self, sizes: Sequence[tuple[bool, int]], blocks: int) -> np.ndarray:
         """Where the tables of each group stand, given whether examples share them and how many numbers they are."""
         groups, start = self.groups.copy(), 0
         for row, (shared, size) in zip(groups, sizes, strict=True):
@@ -208,7 +208,8 @@ class Storage:
             start += size
         return groups
 
-    def _pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
+    def pack_table(self, table: Tensor, examples: int, padding: float) -> np.ndarray:
+        """One table, flat; ``padding`` for lanes that no example or factor fills."""
         if self.arrangement is Arrangement.FACTORS and self.lanes > 1:
             return self._pack_factors(table[None] if table.ndim == 2 else table, padding)
         if self.arrangement is Arrangement.EXAMPLES and table.ndim == 3:

@@ -20,10 +20,15 @@ root (rho = 1/2), ``(0, 0)`` by any power.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import INLINED, spliced
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_inlined as scalar
+from loopwise.compiled.decorators import fused_kernel as kernel
+
+__all__ = ["INLINED", "callee", "kernel", "scalar", "spliced"]
 
 LANES = 32  # examples or factors innermost: fills vector registers, and a block of messages still fits the cache
 FEW_LANES = 8  # where examples are few: one long vector register
@@ -37,22 +42,6 @@ LOG_MAX = (0, 0, 0)
 PLAIN: tuple[int, ...] = ()
 SQUARE_ROOT = (0,)
 ANY_POWER = (0, 0)
-
-# Fused multiply-add changes rounding only; no other liberty is taken with floating point. Division by zero gives
-# infinity: a test for it would keep loops from vectorising.
-_FLOATS: Any = {"fastmath": {"contract"}, "error_model": "numpy"}
-
-# A kernel is called from Python and cached; a callee is called from kernels only, which saves compiling a wrapper for
-# it; a spliced function is copied into its callers before they are compiled, so that their literal sizes are constants
-# in it; a scalar function is inlined by the compiler's back end.
-_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_FLOATS}
-kernel = njit(nogil=True, cache=True, **_FLOATS)
-callee = njit(nogil=True, **_INNER)
-spliced = njit(inline="always")
-scalar = njit(forceinline=True, **_INNER)
-
-# The same for what is chosen by type (numba.extending.overload).
-INLINED: dict[str, Any] = {"forceinline": True, **_INNER}
 
 
 def lane_tag(lanes: int) -> tuple[int, ...]:

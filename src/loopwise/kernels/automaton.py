@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel, log_add
+from loopwise.kernels.arithmetic import callee, kernel, log_add
 
 
 class Automata(NamedTuple):
@@ -26,7 +26,7 @@ class Automata(NamedTuple):
     final_start: Any  # where the log weights [states] of the end of each begin
 
 
-@kernel
+@callee
 def _shift(values, first, last):
     """Takes the largest off; returns it."""
     top = -np.inf
@@ -39,7 +39,7 @@ def _shift(values, first, last):
     return top
 
 
-@kernel
+@callee
 def _read(automata, factor, final, incoming, before, after, shifts):
     """Fills ``before`` and ``after`` (variable by variable, state by state) and, for each variable, what was taken off
     both; returns whether any assignment is possible."""
@@ -71,7 +71,7 @@ def _read(automata, factor, final, incoming, before, after, shifts):
     return after[0] > -np.inf
 
 
-@kernel
+@callee
 def _message(automata, factor, variable, value, before, after):
     """log of the sum over states, for one value of one variable."""
     states = automata.states[factor]
@@ -83,7 +83,7 @@ def _message(automata, factor, variable, value, before, after):
     return total
 
 
-@kernel
+@callee
 def _room(automata):
     """Numbers that the charts of the largest factor take, and its variables."""
     size, most = 0, 0

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee, kernel
 
 BLOCK = 1024  # cells: 8 KiB of doubles, so buffer, exponentials and offsets share the first cache
 ROW = 256  # at most so many separator cells in a block, so that values of the eliminated variables fit too
@@ -43,7 +44,7 @@ class Workspace(NamedTuple):
     maps: Any  # offsets of the runs of each port
 
 
-@njit(cache=True, nogil=True)
+@callee
 def geometry(size, begin, end, eliminated, axes, outer):
     """Splits a clique's axes into those of a block and outer ones.
 
@@ -88,7 +89,7 @@ def geometry(size, begin, end, eliminated, axes, outer):
     return inner, rest, kept, gone, outer_kept, outer_gone, wide
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def workspace_sizes(ports):
     """Largest block, axes, ports and map length of any clique."""
     largest = np.ones(4, dtype=np.int64)
@@ -107,7 +108,7 @@ def workspace_sizes(ports):
     return largest
 
 
-@njit(cache=True, nogil=True)
+@callee
 def workspace(sizes):
     block, axes, ports, maps = sizes
     return Workspace(
@@ -119,7 +120,7 @@ def workspace(sizes):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _map_port(size, begin, stride, work, inner, slot, block):
     """Finds the runs of one port within a block and lists their offsets."""
     run, kind, axis = 1, 0, inner
@@ -150,7 +151,7 @@ def _map_port(size, begin, stride, work, inner, slot, block):
         filled *= size[begin + work.axes[index]]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def prepare(ports, work, clique, first, last):
     """Block geometry of a clique and the maps of its ports ``first`` to ``last``."""
     begin, end = ports.clique_start[clique], ports.clique_start[clique + 1]
@@ -172,7 +173,7 @@ def prepare(ports, work, clique, first, last):
     return shape
 
 
-@njit(cache=True, nogil=True)
+@callee
 def advance(ports, work, clique, first, last, rest):
     """Moves all ports on to the next block."""
     begin = ports.clique_start[clique]
@@ -191,7 +192,7 @@ def advance(ports, work, clique, first, last, rest):
         index -= 1
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@callee(fastmath=FAST)
 def read(cells, source, work, slot, block):
     """Adds a port's block to ``cells``."""
     base, kind, run, place = work.base[slot], work.kind[slot], work.run[slot], work.map_start[slot]
@@ -214,7 +215,7 @@ def read(cells, source, work, slot, block):
                 row[index] += piece[index]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@callee(fastmath=FAST)
 def write(cells, target, work, slot, block):
     """Adds ``cells`` to a port's block, summing over the axes it lacks."""
     base, kind, run, place = work.base[slot], work.kind[slot], work.run[slot], work.map_start[slot]
@@ -238,7 +239,7 @@ def write(cells, target, work, slot, block):
                 piece[index] += row[index]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def read_fixed(source, work, first, begin, end, block):
     """Adds ports ``begin`` to ``end`` to what is the same in every block."""
     for slot in range(begin - first, end - first):
@@ -246,7 +247,7 @@ def read_fixed(source, work, first, begin, end, block):
             read(work.fixed, source, work, slot, block)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def read_outer(source, work, first, begin, end):
     """Sum of those ports ``begin`` to ``end`` that are one number in this block."""
     total = 0.0
@@ -256,14 +257,14 @@ def read_outer(source, work, first, begin, end):
     return total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def read_mixed(cells, source, work, first, begin, end, block):
     for slot in range(begin - first, end - first):
         if work.place[slot] == MIXED:
             read(cells, source, work, slot, block)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@callee(fastmath=FAST)
 def tally(cells, work, block):
     """Adds a block to the sum of all blocks; returns its own sum."""
     total, whole = 0.0, work.whole
@@ -273,7 +274,7 @@ def tally(cells, work, block):
     return total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def write_block(cells, target, total, work, first, begin, end, block):
     """Sums a block into ports ``begin`` to ``end``, save those that :func:`write_whole` serves."""
     for slot in range(begin - first, end - first):
@@ -283,7 +284,7 @@ def write_block(cells, target, total, work, first, begin, end, block):
             write(cells, target, work, slot, block)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def write_whole(target, work, first, begin, end, block):
     """Sums all blocks together into the ports that are the same in every block."""
     for slot in range(begin - first, end - first):

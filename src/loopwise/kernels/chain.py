@@ -12,13 +12,14 @@ hundreds of nats) is done again with logarithms. O(K^2) a token.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee, kernel
 
 _FLUSHED = 1e-250  # below this a product with one more factor may underflow
 _SHARE = 1e-18  # of lost mass: less than a rounding error
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _exponentials(unary, begin, end, potential):
     """``exp(unary - its maximum)`` of each token; the sum of the maxima (not finite if a token allows nothing)."""
     states, total = unary.shape[1], 0.0
@@ -34,7 +35,7 @@ def _exponentials(unary, begin, end, potential):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _pair_exponentials(pair, table, place, step, turned):
     """``exp(pair[table] - its maximum)`` and its transpose, as table ``place`` of each; the maximum."""
     states = pair.shape[1]
@@ -50,7 +51,7 @@ def _pair_exponentials(pair, table, place, step, turned):
     return highest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _normalise(message, base, states, lost):
     """Makes a message sum to one; the sum, and the new bound on the share of mass that was lost.
 
@@ -69,7 +70,7 @@ def _normalise(message, base, states, lost):
     return total, lost * scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _forward(unary, pair, begin, end, step, turned, offset, potential, left, norm, bound):
     """Filtered distributions ``left`` of one chain and their normalisers ``norm``; log Z, NaN if not to be trusted.
 
@@ -110,7 +111,7 @@ def _forward(unary, pair, begin, end, step, turned, offset, potential, left, nor
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _backward(states, length, turned, shared, potential, right, bound):
     """What the tokens to the right say of each token, ``right``; whether it can be trusted.
 
@@ -137,7 +138,7 @@ def _backward(states, length, turned, shared, potential, right, bound):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _combine(begin, end, states, left, right, potential, norm, bound, single):
     """Marginals ``single[begin:end]``; ``potential`` becomes what turns ``left`` and a step into those of pairs.
 
@@ -160,7 +161,7 @@ def _combine(begin, end, states, left, right, potential, norm, bound, single):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _pairs(begin, end, states, step, shared, left, potential, double):
     """Marginals of pairs from what :func:`_combine` left: a table a token, or their sum (see :func:`marginals`).
 
@@ -183,7 +184,7 @@ def _pairs(begin, end, states, step, shared, left, potential, double):
             row += states
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _log_sum(terms):
     highest, total = -np.inf, 0.0
     for place in range(len(terms)):
@@ -195,7 +196,7 @@ def _log_sum(terms):
     return highest + np.log(total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _with_logarithms(unary, pair, begin, end, left, right, single, double):
     """The same marginals for any range of potentials; log Z. ``double``: as for :func:`marginals`."""
     states, length, shared = unary.shape[1], end - begin, pair.shape[0] == 1
@@ -247,7 +248,7 @@ def _with_logarithms(unary, pair, begin, end, left, right, single, double):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def marginals(unary, pair, start, first, last, single, double, log_z):
     r"""``single[t, k] = p(y_t = k)``, ``log_z[c]`` of chains ``first`` to ``last - 1``.
 
@@ -284,7 +285,7 @@ def marginals(unary, pair, start, first, last, single, double, log_z):
                 double[0, one, two] += sums[0, one, two] * step[one * states + two]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def covariances(start, first, last, single, double, unary_slope, pair_slope, unary_adjoint, pair_adjoint):
     r"""Adjoints of the log-potentials, from slopes of a loss in the marginals: :math:`\mathrm{Cov}(\phi)\,g`.
 

@@ -9,8 +9,8 @@ span at most :data:`WIDEST` nats: then no message can underflow, and nothing nee
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, fused_callee, kernel
 from loopwise.kernels.arithmetic import U
 
 LANES = 32
@@ -19,7 +19,7 @@ _L = U(LANES)
 WIDEST = 300.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def shifted(unary, start, first, last, out, highest, widest):
     """``out = unary - its largest entry`` token by token; of each chain their sum and the widest range of a token."""
     states = unary.shape[1]
@@ -37,7 +37,7 @@ def shifted(unary, start, first, last, out, highest, widest):
         highest[chain], widest[chain] = total, wide
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _load(potential, begin, length, states, longest, room):
     """The potentials of the lanes' chains, 1 after their ends."""
     for lane in range(_L):
@@ -49,7 +49,7 @@ def _load(potential, begin, length, states, longest, room):
             room[cell * _L + lane] = 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@fused_callee
 def _product(step, message, source, states, out, base):
     """``out[k] = sum_j message[j] step[j, k]`` for all lanes; four terms at a time: fewer stores."""
     whole = states - states % U(4)
@@ -71,7 +71,7 @@ def _product(step, message, source, states, out, base):
                 out[place + lane] += weight * message[row + lane]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _normalise(message, base, states, total, inverse):
     for lane in range(_L):
         total[lane] = 0.0
@@ -85,7 +85,7 @@ def _normalise(message, base, states, total, inverse):
             message[base + state * _L + lane] *= inverse[lane]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _forward(step, potential, states, longest, left, norm, inverse):
     """Filtered distributions ``left`` and their normalisers ``norm`` ``[token, lane]``."""
     width = states * _L
@@ -101,7 +101,7 @@ def _forward(step, potential, states, longest, left, norm, inverse):
         _normalise(left, base, states, norm[place], inverse)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _backward(turned, potential, length, states, longest, right, total, inverse):
     """What the tokens to the right say of each token; ``potential`` becomes its product with that."""
     width = states * _L
@@ -119,7 +119,7 @@ def _backward(turned, potential, length, states, longest, right, total, inverse)
             potential[cell] *= right[cell]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _combine(begin, length, states, longest, left, right, potential, norm, total, inverse, single):
     """Marginals; ``potential`` becomes what turns ``left`` and a step into those of pairs, 0 after a chain's end."""
     width = states * _L
@@ -140,7 +140,7 @@ def _combine(begin, length, states, longest, left, right, potential, norm, total
 
 
 # Sums over lanes may be taken in any order: only so do they become vector instructions.
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+@callee(fastmath={"reassoc", "nsz", "contract"})
 def _add_pairs(states, longest, left, potential, sums):
     """Adds to ``sums[j, k]``, over tokens and lanes, the marginals of pairs without the factor of the step."""
     width, whole = states * _L, states - states % U(2)
@@ -162,7 +162,7 @@ def _add_pairs(states, longest, left, potential, sums):
                 sums[one * states + two] += total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def lane_marginals(potential, step, start, order, first, last, single, double, log_norm):
     """Marginals of blocks ``first`` to ``last - 1`` of ``LANES`` chains each, taken from ``order``.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel
+from loopwise.kernels.arithmetic import callee, kernel
 from loopwise.kernels.sweeps import normalise_log
 
 
@@ -24,7 +24,7 @@ class Chains(NamedTuple):
     step_start: Any  # where the tables [length - 1, states, states] of each begin
 
 
-@kernel
+@callee
 def _log_sum(terms, count):
     top, total = -np.inf, 0.0
     for place in range(count):
@@ -36,7 +36,7 @@ def _log_sum(terms, count):
     return top + math.log(total)
 
 
-@kernel
+@callee
 def _shift(values, first, last):
     """Takes the largest off; returns it."""
     top = -np.inf
@@ -49,7 +49,7 @@ def _shift(values, first, last):
     return top
 
 
-@kernel
+@callee
 def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms):
     """Log messages along the chain from both ends; whether any path is possible."""
     for state in range(states):
@@ -74,7 +74,7 @@ def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms
     return _log_sum(terms, states) > -np.inf
 
 
-@kernel
+@callee
 def _room(chains):
     """Slots of the largest chain, its length and its states."""
     size, most, widest = 0, 0, 0

@@ -11,14 +11,14 @@ of scales since the average began, steps since then)``; ``sums`` are such that t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.chain_paths import best_path
 
 STEPS, SCALE, SUMMED, AVERAGED = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def token_scores(table, feature_start, feature, begin, end, scale, out):
     """``out[i] = scale * (the sum of the rows of table that token begin + i has)``."""
     width = table.shape[1]
@@ -33,7 +33,7 @@ def token_scores(table, feature_start, feature, begin, end, scale, out):
             out[row, column] *= scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _move(table, sums, feature_start, feature, token, right, wrong, change, behind):
     """Raises the weights of column ``right`` and lowers those of ``wrong`` for all features of a token."""
     for place in range(feature_start[token], feature_start[token + 1]):
@@ -44,7 +44,7 @@ def _move(table, sums, feature_start, feature, token, right, wrong, change, behi
         sums[row, wrong] -= behind
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def online_epoch(
     order, start, gold, unary_rows, pair_rows, unary_table, pair_table, unary_sums, pair_sums, state, cost, strength
 ):

@@ -7,10 +7,11 @@ below inference.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee, kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def best_path(unary, pair, begin, end, score, pointer, path):
     """The most probable states of one chain (Viterbi 1967) into ``path[begin:end]``; of equals, the lowest; its score.
 
@@ -42,7 +43,7 @@ def best_path(unary, pair, begin, end, score, pointer, path):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def best_paths(unary, pair, start, first, last, path, score):
     """:func:`best_path` of chains ``first`` to ``last - 1``; their scores."""
     longest, states = 1, unary.shape[1]
@@ -55,7 +56,7 @@ def best_paths(unary, pair, start, first, last, path, score):
             score[chain] = best_path(unary, pair, start[chain], start[chain + 1], room, pointer, path)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sample_paths(start, first, last, single, double, uniform, path):
     """Paths drawn from the chains' distributions, right to left; ``uniform`` ``[tokens]`` decides.
 

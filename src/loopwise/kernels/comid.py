@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.prefetch import AHEAD, prefetch
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def shrunk(weight, scale, times, l1, l2):
     """``times`` proximal steps of size ``scale`` on one weight; one of ``l1`` and ``l2`` is 0."""
     if l2 > 0.0:
@@ -25,7 +25,7 @@ def shrunk(weight, scale, times, l1, l2):
     return weight
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def step_rows(weights, squares, last, rows, gradients, step, rate, delta, l1, l2):
     """Update number ``step`` of the distinct ``rows`` with their ``gradients`` ``[len(rows), width]``."""
     for place in range(len(rows)):
@@ -45,7 +45,7 @@ def step_rows(weights, squares, last, rows, gradients, step, rate, delta, l1, l2
         last[row] = step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def pay(weights, squares, last, row, step, rate, delta, l1, l2):
     """Pays what ``row`` owes up to and including ``step``."""
     skipped = step - last[row]
@@ -57,14 +57,14 @@ def pay(weights, squares, last, row, step, rate, delta, l1, l2):
         last[row] = step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def catch_up_rows(weights, squares, last, rows, step, rate, delta, l1, l2):
     """The same for all of ``rows``, which may be listed more than once."""
     for place in range(len(rows)):
         pay(weights, squares, last, rows[place], step, rate, delta, l1, l2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def catch_up(weights, squares, last, step, rate, delta, l1, l2):
     """The same for every row."""
     for row in range(len(last)):

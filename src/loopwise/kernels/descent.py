@@ -6,10 +6,11 @@ inference."""
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee, kernel
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _cell(ports, base, first, factors, own, theta, up):
     """Sum of a clique's tables at one cell."""
     total = 0.0
@@ -20,7 +21,7 @@ def _cell(ports, base, first, factors, own, theta, up):
     return total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _enter(ports, clique, first, own, base, values):
     """Offsets of a clique's ports at the values its separator has, eliminated variables at 0; and the own
     cell.
@@ -33,7 +34,7 @@ def _enter(ports, clique, first, own, base, values):
         base[port - first] = offset
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _step(ports, clique, first, own, base, values):
     """Moves the eliminated variables on to their next values, last axis fastest; False after the last."""
     begin = ports.clique_start[clique]
@@ -52,7 +53,7 @@ def _step(ports, clique, first, own, base, values):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_configuration(ports, sizes, members, theta, up, assignment):
     """A configuration of largest score, from max-product messages: each clique's best given its separator.
 
@@ -82,7 +83,7 @@ def best_configuration(ports, sizes, members, theta, up, assignment):
             assignment[members[begin + axis]] = best[axis]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _draw_clique(ports, members, clique, theta, up, norm, base, values, last, samples, order, uniform):
     """Values of a clique's eliminated variables for the samples ``order``, which agree on its separator.
 
@@ -107,7 +108,7 @@ def _draw_clique(ports, members, clique, theta, up, norm, base, values, last, sa
             samples[order[rest], members[begin + axis]] = last[axis]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw(ports, sizes, members, theta, up, shift, generator, samples):
     """Independent joint samples ``[count, variables]``: each clique given its separator, root first.
 

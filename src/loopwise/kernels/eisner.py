@@ -23,8 +23,8 @@ For one sentence, from another kernel::
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner_charts import (
     GRADIENT,
     MATRICES,
@@ -54,13 +54,13 @@ LOST = 1e-292  # what underflows is below 1e-308, and must be below the rounding
 LEAST_WEIGHT = -660.0  # nats below the largest of its column: a smaller weight would not be a normal number
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def charts_size(n):
     """Length of the buffers ``charts`` and ``tangents`` of a sentence of ``n`` tokens."""
     return MATRICES * (n + 1) * (n + 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def load_weights(scores, n, charts):
     """Log weights into the first matrix, the largest of each column 0; what they are short of the scores, in all, or
     -inf if no tree is left. Every tree has one edge in each column, so columns may be scaled freely."""
@@ -81,7 +81,7 @@ def load_weights(scores, n, charts):
     return shift
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _leave_logs(charts, n):
     """Log weights into weights of a scale at which charts hold numbers of the order of 1; the log of what was divided
     out, or -inf if a weight is too small for that (the charts are then spoilt).
@@ -108,7 +108,7 @@ def _leave_logs(charts, n):
     return shift
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _keep_forced(weights, width, column):
     """Leaves a column its edge that must be there, with log weight 0; False if there are several."""
     forced = 0
@@ -119,7 +119,7 @@ def _keep_forced(weights, width, column):
     return forced == 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _trusted(charts, scores, n, least):
     """Whether what was lost on the way in the probability domain is nothing beside dZ/dw of any edge that may be."""
     size = (n + 1) * (n + 1)
@@ -132,7 +132,7 @@ def _trusted(charts, scores, n, least):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _in_probabilities(scores, n, single_root, charts):
     """Charts of log weights that become those of weights; log Z short of the shift of the log weights, or -inf if they
     do not fit float64.
@@ -158,7 +158,7 @@ def _in_probabilities(scores, n, single_root, charts):
     return -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def inside_outside(scores, n, single_root, charts, log_gradient):
     """log Z (-inf: no tree), whether the charts hold logs, and into ``log_gradient`` log dZ/dw of every edge up to one
     constant a column (which :func:`read_columns` cancels). For a pruned edge of less than 1e-140 it may be -inf."""
@@ -181,7 +181,7 @@ def inside_outside(scores, n, single_root, charts, log_gradient):
     return shift + log_total, True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def gradient_tangent(charts, n, single_root, in_log, direction, tangents, moved):
     """d log G along ``direction`` of the scores, for the charts of :func:`inside_outside`."""
     size = (n + 1) * (n + 1)
@@ -202,7 +202,7 @@ def gradient_tangent(charts, n, single_root, in_log, direction, tangents, moved)
             moved[at] = tangents[GRADIENT * size + at] / value if value > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def pull_back(
     scores, n, single_root, charts, in_log, log_on, log_off, marginal_adjoint, logit_adjoint, tangents, adjoint
 ):
@@ -218,7 +218,7 @@ def pull_back(
     finish_adjoint(scores, p, seeds, adjoint, n, adjoint)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def forward_batch(
     scores, start, lengths, single_root, chunk, chunks, charts, kept, log_partition, in_log, gradient, log_on, log_off,
     messages,
@@ -237,7 +237,7 @@ def forward_batch(
             read_columns(scores[first:end], slope, n, log_on[first:end], log_off[first:end], messages[first:end])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def backward_batch(
     scores, start, lengths, single_root, chunk, chunks, charts, kept, in_log, log_on, log_off, marginal_adjoint,
     logit_adjoint, tangents, adjoint,

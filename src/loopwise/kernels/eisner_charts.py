@@ -11,7 +11,8 @@ and ``LEFT`` L (headed by j). Their derivatives of Z carry ``OUT_``. All loops r
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee
 
 WEIGHT, SPLIT, RIGHT, LEFT, INTO_RIGHT, INTO_LEFT = 0, 1, 2, 3, 4, 5
 OUT_RIGHT, OUT_LEFT, OUT_INTO_RIGHT, OUT_INTO_LEFT, OUT_SPLIT, GRADIENT = 6, 7, 8, 9, 10, 11
@@ -23,7 +24,7 @@ MATRICES = 12
 _ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _add(charts, target, scale, source, count):
     to, by, end = np.uint64(target), np.uint64(source), np.uint64(target + count)
     while to + _FOUR <= end:
@@ -40,7 +41,7 @@ def _add(charts, target, scale, source, count):
         by += _ONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@callee(fastmath={"reassoc", "contract"})
 def _share(charts, given, factor, target, scale, count):
     """What the adjoint of :func:`_add` leaves: the products of a row ``given`` with ``factor``, summed, and the row
     times ``scale``, added to ``target``. One pass: the row is read once."""
@@ -68,7 +69,7 @@ def _share(charts, given, factor, target, scale, count):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _add_tangent(charts, tangents, target, scale, source, count):
     """The derivative of :func:`_add`; ``scale`` is the place of the scalar."""
     value, moved = charts[scale], tangents[scale]
@@ -87,7 +88,7 @@ def _add_tangent(charts, tangents, target, scale, source, count):
         by += _ONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@callee(fastmath={"reassoc", "contract"})
 def _share_tangent(charts, tangents, given, factor, target, scale, count):
     """The derivative of :func:`_share`; ``scale`` is the place of the scalar."""
     value, moved = charts[scale], tangents[scale]
@@ -116,14 +117,14 @@ def _share_tangent(charts, tangents, given, factor, target, scale, count):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def fill(charts, size, first, end, value):
     """Sets the matrices ``first`` to ``end`` - 1, each of ``size`` cells."""
     for place in range(np.uint64(first * size), np.uint64(end * size)):
         charts[place] = value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def inside(charts, n, single_root):
     """Fills the inside matrices; Z. Row i needs only rows below it, so rows go from n up. O(n^3)."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -150,7 +151,7 @@ def inside(charts, n, single_root):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def outside(charts, n, single_root):
     """Fills the outside matrices and ``GRADIENT``, dZ/dw, also for edges of weight 0: :func:`inside` in reverse."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -190,7 +191,7 @@ def outside(charts, n, single_root):
             )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def inside_tangent(charts, tangents, n, single_root):
     """Derivatives of the inside matrices along ``tangents[WEIGHT]``, a direction in which weights move."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -211,7 +212,7 @@ def inside_tangent(charts, tangents, n, single_root):
                 _add_tangent(charts, tangents, left + 1, left, INTO_LEFT * size + r * m + r + 1, n - r)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _root_tangent(charts, tangents, n):
     m, size = n + 1, (n + 1) * (n + 1)
     for r in range(1, m):
@@ -221,7 +222,7 @@ def _root_tangent(charts, tangents, n):
         tangents[OUT_RIGHT * size + r * m + n] += tangents[weight] * charts[left] + charts[weight] * tangents[left]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def outside_tangent(charts, tangents, n, single_root):
     """Derivatives of the outside matrices and of ``GRADIENT``, after :func:`inside_tangent`."""
     m, size = n + 1, (n + 1) * (n + 1)

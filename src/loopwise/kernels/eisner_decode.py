@@ -7,14 +7,14 @@ In: scores of edges as in :mod:`loopwise.kernels.eisner` (flat, head x modifier)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner import load_weights
 from loopwise.kernels.eisner_charts import INTO_LEFT, INTO_RIGHT, LEFT, OUT_RIGHT, RIGHT, SPLIT, WEIGHT, fill
 from loopwise.kernels.eisner_log import inside_log
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _most(charts, first, first_step, second, second_step, count):
     top = -np.inf
     for step in range(count):
@@ -22,7 +22,7 @@ def _most(charts, first, first_step, second, second_step, count):
     return top
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _inside_max(charts, n, single_root):
     """:func:`inside_log` with maxima for sums; the best score."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -50,7 +50,7 @@ def _inside_max(charts, n, single_root):
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _pick(terms, count, uniform):
     """The place of the largest term (``uniform`` negative; the first of several), or one drawn by exp(term)."""
     top, best = -np.inf, 0
@@ -71,12 +71,12 @@ def _pick(terms, count, uniform):
     return best  # rounding
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _push(stack, place, kind, i, j):
     stack[place, 0], stack[place, 1], stack[place, 2] = kind, i, j
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _descend(charts, n, single_root, uniforms, heads):
     """From the whole sentence down to its edges; every choice takes the next of ``uniforms`` (none: the best)."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -122,7 +122,7 @@ def _descend(charts, n, single_root, uniforms, heads):
         depth += 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def best_projective(scores, n, single_root, charts, heads):
     """The tree of largest total score by Eisner's algorithm; its score, or -inf if there is none. O(n^3)."""
     shift = load_weights(scores, n, charts)
@@ -135,7 +135,7 @@ def best_projective(scores, n, single_root, charts, heads):
     return shift + best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_projective(scores, n, single_root, uniforms, charts, heads):
     """Trees drawn from the distribution of ``scores``: ``heads[samples, n + 1]`` from ``uniforms[samples, 2 n + 1]``.
 

@@ -7,8 +7,8 @@ other matrices. Below the stages. Tangents here are relative: the derivative of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner_charts import (
     GRADIENT,
     INTO_LEFT,
@@ -30,14 +30,14 @@ NEGLIGIBLE = -45.0  # nats: a term of a sum that is below its rounding
 NOTHING = -745.0  # nats: an exponential that is 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def log_add(a, b):
     """log(exp a + exp b)."""
     high, low = (a, b) if a > b else (b, a)
     return high if not low - high > NEGLIGIBLE else high + np.log1p(np.exp(low - high))  # also if both are -inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _log_dot(charts, first, first_step, second, second_step, count):
     """log sum exp(x + y) of two strided runs of the charts."""
     one, one_step, two, two_step = np.uint64(first), np.uint64(first_step), np.uint64(second), np.uint64(second_step)
@@ -54,7 +54,7 @@ def _log_dot(charts, first, first_step, second, second_step, count):
     return top + np.log(total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _mean_dot(charts, tangents, first, first_step, second, second_step, count, total):
     """The derivative of :func:`_log_dot` (a part of what ``total`` is the log of): terms weighted by their share."""
     one, one_step, two, two_step = np.uint64(first), np.uint64(first_step), np.uint64(second), np.uint64(second_step)
@@ -68,7 +68,7 @@ def _mean_dot(charts, tangents, first, first_step, second, second_step, count, t
     return mean
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def inside_log(charts, n, single_root):
     """Fills the inside matrices, shortest spans first; log Z. O(n^3)."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -100,7 +100,7 @@ def inside_log(charts, n, single_root):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def outside_log(charts, n, single_root):
     """Fills the outside matrices and ``GRADIENT``, log dZ/dw, longest spans first."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -145,7 +145,7 @@ def outside_log(charts, n, single_root):
             charts[GRADIENT * size + r] = charts[LEFT * size + m + r] + charts[RIGHT * size + r * m + n]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def inside_log_tangent(charts, tangents, n, single_root):
     """Derivatives of the inside logs along ``tangents[WEIGHT]``, a direction in which log weights move."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -171,14 +171,14 @@ def inside_log_tangent(charts, tangents, n, single_root):
                 )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _share(charts, tangents, first, second, total):
     """One term of a mean: the share of exp(charts[first] + charts[second]) in exp(total) times its derivative."""
     value = charts[first] + charts[second]
     return np.exp(value - total) * (tangents[first] + tangents[second]) if value > -np.inf else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _complete_tangent(charts, tangents, n, single_root, i, j):
     """Derivatives of ``OUT_RIGHT`` and ``OUT_LEFT`` of one span."""
     m, size = n + 1, (n + 1) * (n + 1)
@@ -203,7 +203,7 @@ def _complete_tangent(charts, tangents, n, single_root, i, j):
         tangents[OUT_LEFT * size + at] = moved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def outside_log_tangent(charts, tangents, n, single_root):
     """Derivatives of the outside logs and of ``GRADIENT``, after :func:`inside_log_tangent`."""
     m, size = n + 1, (n + 1) * (n + 1)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from loopwise.compiled.decorators import fused_kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # k * high is exact for |k| < 2^20
@@ -37,7 +39,7 @@ def _number(context: Any, value: Any) -> Any:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@fused_kernel
 def exp_all(values):
     """exp in place: 2^k e^r with |r| <= log(2) / 2, e^r by its Taylor polynomial of degree 13."""
     for place in range(np.uint64(values.shape[0])):
@@ -65,7 +67,7 @@ def exp_all(values):
         values[place] = scaled * _number((power - half + 1023) << 52)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@fused_kernel
 def log_all(values):
     """log in place: k log 2 + log m with sqrt(1/2) <= m < sqrt(2), log m by the series of 2 artanh(f / (2 + f)), f =
     m - 1, with the minimax coefficients of the C library."""

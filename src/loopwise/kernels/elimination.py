@@ -6,13 +6,15 @@ variable had when it was eliminated, and the junction tree of the maximal clique
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.arrays import copied, copy_into, counted, fill, filled
+from loopwise.compiled.decorators import callee, kernel
 
 # What the next variable to eliminate should have least of.
 FILL, CLIQUE = 0, 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def adjacency(variables, scope_start, scope_variables):
     """Distinct neighbours of each variable: ``start [variables + 1]``, ``neighbours``."""
     factors_of = np.zeros(variables + 1, dtype=np.int64)
@@ -20,7 +22,7 @@ def adjacency(variables, scope_start, scope_variables):
         factors_of[variable + 1] += 1
     for variable in range(variables):
         factors_of[variable + 1] += factors_of[variable]
-    cursor = factors_of[:-1].copy()
+    cursor = copied(factors_of, variables)
     members = np.empty(len(scope_variables), dtype=np.int64)
     for factor in range(len(scope_start) - 1):
         for place in range(scope_start[factor], scope_start[factor + 1]):
@@ -28,11 +30,11 @@ def adjacency(variables, scope_start, scope_variables):
             members[cursor[variable]] = factor
             cursor[variable] += 1
     start = np.zeros(variables + 1, dtype=np.int64)
-    stamp = np.full(variables, -1, dtype=np.int64)
+    stamp = filled(variables, -1)
     neighbours = np.empty(0, dtype=np.int64)
-    for fill in range(2):  # first count, then write
+    for write in range(2):  # first count, then write
         position = 0
-        stamp[:] = -1
+        fill(stamp, -1)
         for variable in range(variables):
             stamp[variable] = variable
             for place in range(factors_of[variable], factors_of[variable + 1]):
@@ -41,16 +43,16 @@ def adjacency(variables, scope_start, scope_variables):
                     other = scope_variables[inner]
                     if stamp[other] != variable:
                         stamp[other] = variable
-                        if fill:
+                        if write:
                             neighbours[position] = other
                         position += 1
             start[variable + 1] = position
-        if not fill:
+        if not write:
             neighbours = np.empty(position, dtype=np.int64)
     return start, neighbours
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def initial_fill(start, neighbours, weight):
     """Weight of the pairs of neighbours of each variable that are not adjacent; O(edges^1.5)."""
     variables = len(start) - 1
@@ -62,7 +64,7 @@ def initial_fill(start, neighbours, weight):
             total += w
             squares += w * w
         fill[v] = (total * total - squares) / 2
-    stamp = np.full(variables, -1, dtype=np.int64)
+    stamp = filled(variables, -1)
     for v in range(variables):  # each triangle is found once, from its corner of least (degree, number)
         degree = start[v + 1] - start[v]
         for place in range(start[v], start[v + 1]):
@@ -83,7 +85,7 @@ def initial_fill(start, neighbours, weight):
     return fill
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _sift_down(heap, where, key, tie, place):
     """Moves the variable at ``place`` down the heap to where it belongs."""
     count = where[len(where) - 1]
@@ -108,7 +110,7 @@ def _sift_down(heap, where, key, tie, place):
     where[vertex] = place
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _sift(heap, where, key, tie, place):
     """Restores the heap order around ``place`` after its key changed."""
     vertex = heap[place]
@@ -126,14 +128,14 @@ def _sift(heap, where, key, tie, place):
     _sift_down(heap, where, key, tie, place)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _append(lists, first, size, room, free, vertex, value):
     """Adds ``value`` to the list of ``vertex``, moving the list to fresh room when it is full."""
     if size[vertex] == room[vertex]:
         wider = 2 * room[vertex] + 4
         if free + wider > len(lists):
             longer = np.empty(2 * len(lists) + wider, dtype=lists.dtype)
-            longer[: len(lists)] = lists
+            copy_into(longer, lists)
             lists = longer
         for place in range(size[vertex]):
             lists[free + place] = lists[first[vertex] + place]
@@ -145,7 +147,7 @@ def _append(lists, first, size, room, free, vertex, value):
     return lists, free
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _score(rule, noise, generator, fill, bulk, v):
     primary = fill[v] if rule == FILL else bulk[v]
     if noise > 0:
@@ -153,7 +155,7 @@ def _score(rule, noise, generator, fill, bulk, v):
     return primary
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _take_out(v, bucket, position, lists, first, size, fill, bulk, weight, log_size, stamp, marked, touched, touch):
     """Removes ``v`` from its neighbours' lists: pairs (v, x) that a neighbour was missing are missing no
     longer.
@@ -181,7 +183,7 @@ def _take_out(v, bucket, position, lists, first, size, fill, bulk, weight, log_s
     return count, marked, looked
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _join(bucket, position, lists, free, first, size, room, fill, bulk, weight, log_size, stamp, marked,
           touched, touch, count, looked):  # fmt: skip
     """Joins the variables of ``bucket`` pairwise.
@@ -224,7 +226,7 @@ def _join(bucket, position, lists, free, first, size, room, fill, bulk, weight, 
     return lists, free, count, marked, looked
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator, prefix, clique_limit, total_limit):
     """Greedy elimination (Kjaerulff 1990): repeatedly removes the variable of least score and joins its
     neighbours.
@@ -238,19 +240,19 @@ def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator,
     work. One step is one adjacency entry looked at: O(sum of squared clique sizes) and more where little fill
     is shared."""
     variables = len(start) - 1
-    first, size = start[:-1].copy(), np.empty(variables, dtype=np.int64)
+    first, size = copied(start, variables), np.empty(variables, dtype=np.int64)
     for v in range(variables):
         size[v] = start[v + 1] - start[v]
-    room, free = size.copy(), start[variables]
+    room, free = copied(size, variables), start[variables]
     lists = np.empty(2 * free + 16, dtype=np.int64)
-    lists[:free] = neighbours
-    fill = fill.copy()
-    bulk = log_size.copy()
+    copy_into(lists, neighbours)
+    fill = copied(fill, variables)
+    bulk = copied(log_size, variables)
     for v in range(variables):
         for place in range(start[v], start[v + 1]):
             bulk[v] += log_size[neighbours[place]]
     key, tie = np.empty(variables), np.empty(variables)
-    heap, where = np.arange(variables), np.arange(variables + 1)  # where[-1] is the heap's length
+    heap, where = counted(variables), counted(variables + 1)  # where[-1] is the heap's length
     for v in range(variables):
         key[v] = _score(rule, noise, generator, fill, bulk, v)
         tie[v] = (bulk[v] if rule == FILL else fill[v]) + 1e-6 * generator.random()
@@ -259,8 +261,8 @@ def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator,
     order = np.empty(variables, dtype=np.int64)
     bucket_start = np.zeros(variables + 1, dtype=np.int64)
     buckets = np.empty(len(neighbours) + 16, dtype=np.int64)
-    stamp, marked = np.full(variables, -1, dtype=np.int64), 0
-    touched, touch = np.empty(variables, dtype=np.int64), np.full(variables, -1, dtype=np.int64)
+    stamp, marked = filled(variables, -1), 0
+    touched, touch = np.empty(variables, dtype=np.int64), filled(variables, -1)
     total, work = 0.0, 0
     for position in range(variables):
         if position < len(prefix):
@@ -284,7 +286,7 @@ def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator,
         begin = bucket_start[position]
         if begin + degree > len(buckets):
             longer = np.empty(2 * len(buckets) + degree, dtype=np.int64)
-            longer[:begin] = buckets[:begin]
+            copy_into(longer, buckets[:begin])
             buckets = longer
         bucket_start[position + 1] = begin + degree
         for place in range(degree):
@@ -316,10 +318,10 @@ def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator,
             key[x] = _score(rule, noise, generator, fill, bulk, x)
             tie[x] = (bulk[x] if rule == FILL else fill[x]) + 1e-6 * generator.random()
             _sift(heap, where, key, tie, where[x])
-    return True, order, bucket_start, buckets[: bucket_start[variables]].copy(), total, work
+    return True, order, bucket_start, copied(buckets, bucket_start[variables]), total, work
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def maximal_cliques(order, bucket_start, buckets):
     """The junction tree of an elimination: cliques, children before parents, their axes in elimination order.
 
@@ -329,14 +331,14 @@ def maximal_cliques(order, bucket_start, buckets):
     position = np.empty(variables, dtype=np.int64)
     for place in range(variables):
         position[order[place]] = place
-    up = np.full(variables, -1, dtype=np.int64)  # by position: the neighbour eliminated next
+    up = filled(variables, -1)  # by position: the neighbour eliminated next
     for place in range(variables):
         nearest = variables
         for inner in range(bucket_start[place], bucket_start[place + 1]):
             nearest = min(nearest, position[buckets[inner]])
         if nearest < variables:
             up[place] = nearest
-    head = np.full(variables, -1, dtype=np.int64)  # by position: where its clique was begun
+    head = filled(variables, -1)  # by position: where its clique was begun
     final = np.empty(variables, dtype=np.int64)  # by position of the head: the last variable the clique eliminates
     for place in range(variables):
         if head[place] < 0:
@@ -347,14 +349,14 @@ def maximal_cliques(order, bucket_start, buckets):
             degree = bucket_start[place + 1] - bucket_start[place]
             if degree == bucket_start[above + 1] - bucket_start[above] + 1:
                 head[above] = head[place]  # the clique of `above` lies within this one
-    number = np.full(variables, -1, dtype=np.int64)  # by position of the head
+    number = filled(variables, -1)  # by position of the head
     cliques = 0
     for place in range(variables):
         if final[head[place]] == place:
             number[head[place]] = cliques
             cliques += 1
     clique_of = np.empty(variables, dtype=np.int64)
-    parent = np.full(cliques, -1, dtype=np.int64)
+    parent = filled(cliques, -1)
     clique_start = np.zeros(cliques + 1, dtype=np.int64)
     eliminated = np.zeros(cliques, dtype=np.int64)
     for place in range(variables):
@@ -368,7 +370,7 @@ def maximal_cliques(order, bucket_start, buckets):
     for clique in range(cliques):
         clique_start[clique + 1] += clique_start[clique] + eliminated[clique]
     members = np.empty(clique_start[cliques], dtype=np.int64)
-    cursor = clique_start[:-1].copy()
+    cursor = copied(clique_start, cliques)
     for place in range(variables):
         clique = number[head[place]]
         members[cursor[clique]] = order[place]

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee, kernel
 
 LANES = 16  # chains that one block advances together: the default number of chains, and four AVX2 registers
 
@@ -61,7 +62,7 @@ class Schedule(NamedTuple):
     thinning: int
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _mixed(word):
     """The output function of SplitMix64 (Steele, Lea and Flood 2014)."""
     word = (word ^ (word >> np.uint64(30))) * _MIX_1
@@ -69,7 +70,7 @@ def _mixed(word):
     return word ^ (word >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def seed_stream(generator, seed, stream):
     """Fills ``generator`` (uint64 [4]) for stream number ``stream`` of ``seed``."""
     state = _mixed(_mixed(np.uint64(seed) + _GOLDEN) + np.uint64(stream) * _GOLDEN)
@@ -78,7 +79,7 @@ def seed_stream(generator, seed, stream):
         generator[word] = _mixed(state)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_uniform(generator):
     """Next number in [0, 1) of xoshiro256+ (Blackman and Vigna 2021)."""
     word = generator[0] + generator[3]
@@ -95,7 +96,7 @@ def next_uniform(generator):
 # ------------------------------------------------------------------------------------------- any factor graph
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def random_start(arrays, example, values, generator):
     """Each variable uniform over the values that its unary potentials allow."""
     unary = arrays.unary[example if arrays.unary.shape[0] > 1 else 0]
@@ -114,7 +115,7 @@ def random_start(arrays, example, values, generator):
                 wanted -= 1
 
 
-@njit(cache=True, nogil=True)
+@callee
 def in_support(arrays, example, values):
     """Whether no factor of arity 2 or more forbids ``values`` (unary potentials never do)."""
     for factor in range(arrays.table_start.shape[0]):
@@ -126,7 +127,7 @@ def in_support(arrays, example, values):
     return True
 
 
-@njit(cache=True, nogil=True)
+@callee
 def first_cell(arrays, example, edge, values):
     """Cell of the edge's factor where the edge's variable has value 0 and the others have theirs."""
     factor = arrays.edge_factor[edge]
@@ -141,7 +142,7 @@ def first_cell(arrays, example, edge, values):
     return cell
 
 
-@njit(cache=True, nogil=True)
+@callee
 def score_values(arrays, example, variable, values, scores):
     """Log-score of each value given the rest; the highest of them."""
     start = arrays.state_start[variable]
@@ -161,7 +162,7 @@ def score_values(arrays, example, variable, values, scores):
     return top
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _score_violations(arrays, example, variable, values, scores):
     """Scores for a variable of which factors forbid every value: :data:`ESCAPE` less for each that does."""
     start = arrays.state_start[variable]
@@ -178,7 +179,7 @@ def _score_violations(arrays, example, variable, values, scores):
     return top
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def sweep_chain(arrays, example, values, generator, scores, totals, accumulate):
     """Visits every variable once, in order; adds the conditional probabilities to ``totals`` when asked."""
     for variable in range(values.shape[0]):
@@ -205,7 +206,7 @@ def sweep_chain(arrays, example, values, generator, scores, totals, accumulate):
                 totals[start + value] += scores[value] / total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _gap(schedule, sample):
     """Sweeps before sample number ``sample``; before number -1, burn-in."""
     if sample < 0:
@@ -213,7 +214,7 @@ def _gap(schedule, sample):
     return schedule.thinning if sample else schedule.first_gap
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _half(sample, samples):
     """0 in the first half of the samples, 1 in the second, -1 for the middle one of an odd number."""
     if sample < samples // 2:
@@ -221,7 +222,7 @@ def _half(sample, samples):
     return 1 if sample >= samples - samples // 2 else -1
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _record(state_start, values, half, sample, samples, counts):
     """Stores one sample of a chain and counts its values; either array may be empty."""
     for variable in range(values.shape[0]):
@@ -231,7 +232,7 @@ def _record(state_start, values, half, sample, samples, counts):
             samples[sample, variable] = values[variable]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _run_chain(arrays, example, generator, schedule, samples, totals, counts, work):
     """One chain; False if it was outside the support at the end of burn-in."""
     values, scores = work
@@ -249,7 +250,7 @@ def _run_chain(arrays, example, generator, schedule, samples, totals, counts, wo
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_chains(arrays, seed, schedule, first, step, possible, samples, totals, counts):
     """Runs chain ``c`` of example ``e``: every ``step``-th of all e, c, beginning with number ``first``.
 
@@ -284,7 +285,7 @@ def run_chains(arrays, seed, schedule, first, step, possible, samples, totals, c
 # ---------------------------------------------------------------------------------- binary pairwise, 16 lanes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _sweep_block(bias, coupling, neighbour, start, values, streams, odds, bits, uniform, totals, accumulate):
     """One sweep of LANES chains; ``values`` is [variables * LANES] of 0.0 and 1.0, lanes innermost."""
     for variable in range(start.shape[0] - 1):
@@ -306,7 +307,7 @@ def _sweep_block(bias, coupling, neighbour, start, values, streams, odds, bits, 
                 totals[here + lane] += odds[lane]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_bits(streams, bits):
     """xoshiro256+ in every lane; read as doubles the ``bits`` are in [1, 2), which saves a conversion."""
     for lane in range(LANES):
@@ -322,7 +323,7 @@ def _next_bits(streams, bits):
         streams[3, lane] = (d << np.uint64(45)) | (d >> np.uint64(19))
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _start_block(values, streams, seed, first_stream):
     generator = np.empty(4, dtype=np.uint64)
     for lane in range(LANES):
@@ -333,7 +334,7 @@ def _start_block(values, streams, seed, first_stream):
             streams[word, lane] = generator[word]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _run_block(arrays, seed, schedule, example, first_chain, samples, totals, counts, chains):
     variables = arrays.neighbour_start.shape[0] - 1
     bias = arrays.bias[example if arrays.bias.shape[0] > 1 else 0]
@@ -365,7 +366,7 @@ def _run_block(arrays, seed, schedule, example, first_chain, samples, totals, co
         _spread(schedule, example, first_chain, lanes, sums, hits, totals, counts)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _spread(schedule, example, first_chain, lanes, sums, hits, totals, counts):
     """From lanes innermost to one row a chain, value 0 beside value 1."""
     half_size = schedule.samples // 2
@@ -380,7 +381,7 @@ def _spread(schedule, example, first_chain, lanes, sums, hits, totals, counts):
                 counts[example, chain, half, 2 * variable + 1] = np.int64(hits[half, place])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_binary_chains(arrays, seed, schedule, first, step, possible, samples, totals, counts):
     """:func:`run_chains` for binary pairwise models without forbidden pairs: no look-up, 16 lanes, every ``step``-th
     block of them."""
@@ -395,7 +396,7 @@ def run_binary_chains(arrays, seed, schedule, first, step, possible, samples, to
 # --------------------------------------------------------------------------------------------------- counting
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_cells(samples, possible, scopes, strides, first, end, counts):
     """Adds to ``counts`` [examples, factors, cells] the samples of possible chains in each cell of the factors from
     ``first`` to ``end``."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner_log import log_add
 
 
@@ -27,7 +27,7 @@ class HypergraphArrays(NamedTuple):
     root: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _inside(arrays, weights, beta, maximise):
     for node in range(beta.shape[0]):
         beta[node] = 0.0 if arrays.axiom[node] else -np.inf
@@ -39,7 +39,7 @@ def _inside(arrays, weights, beta, maximise):
         beta[head] = max(beta[head], value) if maximise else log_add(beta[head], value)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _without(arrays, edge, place, beta):
     """Insides of all tails of a hyperedge but the one at ``place``, added up."""
     total = 0.0
@@ -49,7 +49,7 @@ def _without(arrays, edge, place, beta):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _outside(arrays, weights, beta, alpha, gradient):
     for node in range(alpha.shape[0]):
         alpha[node] = -np.inf
@@ -62,7 +62,7 @@ def _outside(arrays, weights, beta, alpha, gradient):
             alpha[tail] = log_add(alpha[tail], above + weights[edge] + _without(arrays, edge, place, beta))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hypergraph_forward(arrays, weights, log_partition, gradient):
     """Fills ``log_partition`` ``[examples]`` and ``gradient`` ``[examples, hyperedges]``."""
     nodes = arrays.axiom.shape[0]
@@ -73,7 +73,7 @@ def hypergraph_forward(arrays, weights, log_partition, gradient):
         log_partition[example] = beta[arrays.root]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _backward_one(arrays, weights, beta, alpha, total_adjoint, seeds, to_beta, to_alpha, adjoint):
     for node in range(beta.shape[0]):
         to_beta[node] = to_alpha[node] = 0.0
@@ -107,7 +107,7 @@ def _backward_one(arrays, weights, beta, alpha, total_adjoint, seeds, to_beta, t
             to_beta[arrays.tails[place]] += share
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hypergraph_backward(arrays, weights, total_adjoint, gradient_adjoint, adjoint):
     """Adjoints of the log weights from those of log Z ``[examples]`` and of log G ``[examples, hyperedges]``.
 
@@ -124,7 +124,7 @@ def hypergraph_backward(arrays, weights, total_adjoint, gradient_adjoint, adjoin
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def hypergraph_derive(arrays, weights, uniforms, used, scores):
     """Derivations of one example: ``used[samples, hyperedges]`` from ``uniforms[samples, nodes]``, or the best one.
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import callee, kernel
 
 
 class Sharing(NamedTuple):
@@ -29,7 +30,7 @@ class Sharing(NamedTuple):
     slot_start: np.ndarray  # int64 [edges]: first slot of each edge
 
 
-@njit(cache=True, nogil=True)
+@callee
 def collect(arrays, example, edge, values, lam, slot_start, axes, digits, out):
     """``out[x]``: the factor's largest cell (less the messages of its free variables) where the edge's variable is x.
 
@@ -72,14 +73,14 @@ def collect(arrays, example, edge, values, lam, slot_start, axes, digits, out):
             return
 
 
-@njit(cache=True, nogil=True)
+@callee
 def mark_dead(arrays, variable, value, lam, slot_start):
     """No assignment that counts has this value."""
     for place in range(arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]):
         lam[slot_start[arrays.variable_edges[place]] + value] = np.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_zeros(arrays, example, lam, slot_start):
     """States that the unary potentials rule out are dead."""
     row = example if arrays.unary.shape[0] > 1 else 0
@@ -89,7 +90,7 @@ def mark_zeros(arrays, example, lam, slot_start):
                 mark_dead(arrays, variable, value, lam, slot_start)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _visit(arrays, example, variable, share, free, lam, slot_start, axes, digits, out, total):
     """One variable of a sweep. False if it has no possible value."""
     start, row = arrays.state_start[variable], example if arrays.unary.shape[0] > 1 else 0
@@ -123,7 +124,7 @@ def _visit(arrays, example, variable, share, free, lam, slot_start, axes, digits
     return True
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _scratch(arrays):
     variables = arrays.state_start.shape[0] - 1
     largest, arity = 1, 1
@@ -137,7 +138,7 @@ def _scratch(arrays):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dual_sweeps(arrays, example, sharing, lam, count):
     """``count`` sweeps there and back. False if some variable has no possible value: then no assignment has."""
     free, axes, digits, out, total = _scratch(arrays)
@@ -155,7 +156,7 @@ def dual_sweeps(arrays, example, sharing, lam, count):
     return True
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _variable_totals(arrays, example, variable, lam, slot_start, total):
     """theta_i + sum of messages for each value, -inf for dead ones; the largest, and the largest sum of magnitudes."""
     start, row = arrays.state_start[variable], example if arrays.unary.shape[0] > 1 else 0
@@ -172,7 +173,7 @@ def _variable_totals(arrays, example, variable, lam, slot_start, total):
     return top, most
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dual_bound(arrays, example, lam, slot_start):
     """D at these messages, and an amount that its rounding errors cannot exceed; -inf if nothing is possible."""
     free, axes, digits, out, total = _scratch(arrays)
@@ -208,7 +209,7 @@ def dual_bound(arrays, example, lam, slot_start):
     return bound + lost, (longest + 3) * 2.0**-52 * magnitude
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def prune_states(arrays, example, lam, slot_start, bound, target):
     """Marks states dead with which no assignment scores ``target`` or more (reduced-cost fixing); how many it marked.
 
@@ -242,7 +243,7 @@ def prune_states(arrays, example, lam, slot_start, bound, target):
     return marked
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def round_in_order(arrays, example, order, lam, slot_start, values):
     """Fixes variables in ``order`` at the value that looks best given those fixed before (sequential rounding).
 

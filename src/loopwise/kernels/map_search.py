@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.gibbs import first_cell, next_uniform, random_start, score_values, seed_stream
 
 REPAIRS = 6  # trees at most after a kick
@@ -41,7 +41,7 @@ class Workspace(NamedTuple):
     before: np.ndarray  # int64 [log]: their values before
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def workspace(arrays):
     """A :class:`Workspace` for one model."""
     variables = arrays.state_start.shape[0] - 1
@@ -58,7 +58,7 @@ def workspace(arrays):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def total_score(arrays, example, values):
     """The score of an assignment: its cells in order, with the rounding errors carried along (Neumaier 1974)."""
     total, lost = 0.0, 0.0
@@ -84,13 +84,13 @@ def total_score(arrays, example, values):
 # ------------------------------------------------------------------------------------------------ one and two
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _better(new, old):
     """Better by more than rounding, so that no sequence of improvements can turn in a circle."""
     return new > old + 1e-12 * abs(old)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def climb(arrays, example, values, work):
     """ICM to a local optimum: no single variable can be improved."""
     variables = values.shape[0]
@@ -121,7 +121,7 @@ def climb(arrays, example, values, work):
                     filled += 1
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _apart(arrays, example, variable, other, values):
     """The score of ``variable``'s value over its factors without ``other``."""
     row = example if arrays.unary.shape[0] > 1 else 0
@@ -137,7 +137,7 @@ def _apart(arrays, example, variable, other, values):
     return total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _improve_pair(arrays, example, first, second, values, work):
     """The best joint values of two variables; whether they were better than before."""
     size = arrays.state_start[second + 1] - arrays.state_start[second]
@@ -156,7 +156,7 @@ def _improve_pair(arrays, example, first, second, values, work):
     return best_first != old_first or best_second != old_second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def climb_pairs(arrays, example, values, work):
     """ICM and pair moves in turn, until neither improves (or for :data:`PAIR_PASSES` passes); ends with ICM."""
     climb(arrays, example, values, work)
@@ -176,7 +176,7 @@ def climb_pairs(arrays, example, values, work):
 # ------------------------------------------------------------------------------------------------------ trees
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _joins(arrays, variable, work):
     """How many variables of the tree ``variable`` shares a factor with (2: or more), and the edges of the last."""
     links, mine, theirs = 0, -1, -1
@@ -191,7 +191,7 @@ def _joins(arrays, variable, work):
     return links, mine, theirs
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _grow(arrays, root, limit, generator, work):
     """A random tree of at most ``limit`` variables: each shares one factor with one that joined before, no other.
     Returns its size; ``queue`` holds all that were looked at, so that marks can be taken back."""
@@ -225,7 +225,7 @@ def _grow(arrays, root, limit, generator, work):
     return size
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _local_scores(arrays, example, variable, values, work):
     """Scores of a tree variable's values over the factors that no other variable of the tree is in."""
     start, row = arrays.state_start[variable], example if arrays.unary.shape[0] > 1 else 0
@@ -244,7 +244,7 @@ def _local_scores(arrays, example, variable, values, work):
     return size
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _assign(values, variable, value, work, logged):
     """Sets a variable and notes what it was; the new length of the log."""
     if values[variable] == value:
@@ -255,7 +255,7 @@ def _assign(values, variable, value, work, logged):
     return logged + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def improve_tree(arrays, example, root, limit, values, generator, work, logged):
     """The best values of a random tree around ``root`` given the rest, by dynamic programming; equally good values are
     chosen between at random. Returns what was gained (never negative but for rounding) and the length of the log."""
@@ -305,7 +305,7 @@ def improve_tree(arrays, example, root, limit, values, generator, work, logged):
 # ----------------------------------------------------------------------------------------------- from many starts
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _kick(arrays, example, root, count, values, generator, work):
     """Sets ``count`` variables along a walk from ``root`` to random values; what was gained, the length of the log."""
     gained, logged, variable = 0.0, 0, root
@@ -324,7 +324,7 @@ def _kick(arrays, example, root, count, values, generator, work):
     return gained, logged
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _kicked(arrays, example, values, generator, work):
     """One kick and its repair; what was gained, the length of the log."""
     variables = values.shape[0]
@@ -342,7 +342,7 @@ def _kicked(arrays, example, values, generator, work):
     return gained, logged
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def kick_and_repair(arrays, example, steps, tolerance, values, best, generator, work):
     """``steps`` kicks (iterated local search) from ``values``; the best assignment met goes into ``best``.
 
@@ -370,7 +370,7 @@ def kick_and_repair(arrays, example, steps, tolerance, values, best, generator, 
         best[:] = values
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def combine(arrays, example, values, other, work):
     """Takes over from ``other`` what is better there, part by part; returns what was gained.
 
@@ -409,7 +409,7 @@ def combine(arrays, example, values, other, work):
     return gained
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def random_restarts(hard, soft, example, first, count, seed, best, work):
     """ICM from ``count`` random starts (streams ``first`` and up of ``seed``); improves ``best`` and returns its
     softened score. ``hard`` has the zeros, of which starts keep to those of single variables."""
@@ -426,7 +426,7 @@ def random_restarts(hard, soft, example, first, count, seed, best, work):
     return top
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish_decodings(hard, soft, starts, restarts, seed, first, step, best):
     """Every ``step``-th example from ``first``: ICM and pairs from each of ``starts`` [starts, examples, variables],
     the best into ``best``; where that breaks a zero, as many random restarts and kicks as ``restarts``."""

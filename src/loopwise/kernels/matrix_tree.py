@@ -17,8 +17,8 @@ scores could make up for, so that trees of two roots weigh less than rounding.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner import load_weights
 from loopwise.kernels.eisner_log import log_add
 from loopwise.kernels.tree_columns import column_seeds, read_columns
@@ -26,7 +26,7 @@ from loopwise.kernels.tree_columns import column_seeds, read_columns
 SURE = 45.0  # nats by which trees of too many roots are outweighed: below rounding
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _penalty(weights, n, least):
     """What root edges pay; into ``least[m]`` the smallest log weight into m, so that their sum is the least log weight
     that a tree of one root can have."""
@@ -42,7 +42,7 @@ def _penalty(weights, n, least):
     return penalty
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _eliminate(weights, n, k, alive, records, divisors, tape, taped):
     """Takes token k out of the graph ``weights``; where its heads were goes to row k of ``records``.
 
@@ -72,7 +72,7 @@ def _eliminate(weights, n, k, alive, records, divisors, tape, taped):
     return taped
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _restore(adjoints, n, k, alive, records, record_adjoints, divisors, divisor_adjoints, tape, taped):
     """:func:`_eliminate` undone for the adjoints of log weights: those after it to those before it."""
     width = n + 1
@@ -99,7 +99,7 @@ def _restore(adjoints, n, k, alive, records, record_adjoints, divisors, divisor_
     return taped
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _read_last(n, last, order, records, divisors, penalty, gradient, reach):
     """Column ``last`` of log dZ/dw after all other tokens were eliminated in ``order``; the product of their D_k.
 
@@ -126,7 +126,7 @@ def _read_last(n, last, order, records, divisors, penalty, gradient, reach):
     return product
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _pull_last(n, last, order, records, divisors, reach, seeds, record_adjoints, divisor_adjoints, pulled):
     """:func:`_read_last` undone: adjoints of column ``last`` of log dZ/dw, which sum to 0, so that the product has
     none."""
@@ -147,7 +147,7 @@ def _pull_last(n, last, order, records, divisors, reach, seeds, record_adjoints,
                 pulled[head] += share
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _tape_size(n):
     """Weights changed on the way from all tokens down to one, the larger half kept each time."""
     size, tokens = 0, n
@@ -159,13 +159,13 @@ def _tape_size(n):
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _copy(source, target):
     for place in range(source.shape[0]):  # a slice assignment takes Numba longer to compile
         target[place] = source[place]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _every_last(weights, n, penalty, gradient, seeds, adjoint):
     """Fills ``gradient`` with log dZ/dw, or, if it is empty, ``adjoint`` with the pull-back of its adjoints ``seeds``;
     log Z.
@@ -227,7 +227,7 @@ def _every_last(weights, n, penalty, gradient, seeds, adjoint):
     return log_total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def spanning_outside(scores, n, single_root, weights, log_gradient):
     """log Z (-inf: no tree), the penalty of root edges, and into ``log_gradient`` log dZ/dw up to a constant a column.
 
@@ -257,7 +257,7 @@ def spanning_outside(scores, n, single_root, weights, log_gradient):
     return shift + total, penalty
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def spanning_pull_back(scores, n, weights, penalty, log_on, log_off, marginal_adjoint, logit_adjoint, adjoint):
     """Adjoints of the scores from those of the marginals and of logit p, as :func:`loopwise.kernels.eisner.pull_back`.
 
@@ -271,7 +271,7 @@ def spanning_pull_back(scores, n, weights, penalty, log_on, log_off, marginal_ad
         adjoint[at] = adjoint[at] + seeds[at] if np.isfinite(scores[at]) else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _one_last(weights, n, last, penalty, gradient):
     """Column ``last`` of log dZ/dw alone; log Z. O(n^3)."""
     width, nothing = n + 1, np.empty(0)
@@ -286,7 +286,7 @@ def _one_last(weights, n, last, penalty, gradient):
     return product + graph[last]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_spanning(scores, n, single_root, uniforms, heads):
     """Trees drawn from the distribution of ``scores``: ``heads[samples, n + 1]`` from ``uniforms[samples, n]``.
 
@@ -324,7 +324,7 @@ def draw_spanning(scores, n, single_root, uniforms, heads):
     return log_total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def spanning_forward_batch(
     scores, start, lengths, single_root, chunk, chunks, weights, log_partition, penalties, gradient, log_on, log_off,
     messages,
@@ -338,7 +338,7 @@ def spanning_forward_batch(
             read_columns(own, slope, n, log_on[first:end], log_off[first:end], messages[first:end])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def spanning_backward_batch(
     scores, start, lengths, chunk, chunks, weights, penalties, log_on, log_off, marginal_adjoint, logit_adjoint, adjoint
 ):

@@ -9,8 +9,8 @@ Zero times minus infinity is zero throughout: a forbidden cell counts only if it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.gibbs import in_support, next_uniform, random_start, seed_stream, sweep_chain
 
 PERTURBATION = 1e-2  # relative noise of the first, else uniform start: enough to leave a saddle point
@@ -19,7 +19,7 @@ WALK_SWEEPS = 200  # of the search for a possible configuration; one that needs 
 SOFT, FROM_CONFIGURATION, FAILED = 0, 1, 2  # where the start of an example's result came from
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _add_pair(arrays, table, edge, other, beliefs, scores):
     """Adds the expectation of a pair table over its other variable to the score of each value."""
     own_start, own_end = _states(arrays, edge)
@@ -32,13 +32,13 @@ def _add_pair(arrays, table, edge, other, beliefs, scores):
                 scores[value] += weight * arrays.tables[cell + value * arrays.edge_stride[edge]]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _states(arrays, edge):
     variable = arrays.edge_variable[edge]
     return arrays.state_start[variable], arrays.state_start[variable + 1]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def advance(arrays, first, end, digits):
     """Next cell in table order (last axis fastest); False after the last one."""
     for edge in range(end - 1, first - 1, -1):
@@ -50,7 +50,7 @@ def advance(arrays, first, end, digits):
     return False
 
 
-@njit(cache=True, nogil=True)
+@callee
 def weight_of(arrays, first, end, skip, beliefs, digits):
     """Probability of the current cell under the beliefs of all members but ``skip``."""
     weight = 1.0
@@ -60,7 +60,7 @@ def weight_of(arrays, first, end, skip, beliefs, digits):
     return weight
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _add_any(arrays, table, edge, first, end, beliefs, digits, scores):
     """:func:`_add_pair` for a factor of any arity."""
     cell = table  # digits are all zero, and are so again after the last cell
@@ -73,7 +73,7 @@ def _add_any(arrays, table, edge, first, end, beliefs, digits, scores):
             return
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def visit(arrays, example, variable, beliefs, scores, digits):
     """Sets the belief of ``variable`` to its optimum; the largest change, or -1 if no value is possible."""
     start = arrays.state_start[variable]
@@ -107,7 +107,7 @@ def visit(arrays, example, variable, beliefs, scores, digits):
     return change
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _ascend(arrays, example, beliefs, iterations, tolerance, scores, digits):
     """Sweeps until no change exceeds ``tolerance``; sweeps made (-1: no value possible), last change."""
     residual = np.inf
@@ -123,7 +123,7 @@ def _ascend(arrays, example, beliefs, iterations, tolerance, scores, digits):
     return iterations, residual
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _lower_bound(arrays, example, beliefs, digits):
     """Expected log-potential plus entropy; minus infinity where a forbidden cell has positive probability."""
     total = 0.0
@@ -144,7 +144,7 @@ def _lower_bound(arrays, example, beliefs, digits):
     return total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _soft_start(arrays, example, start, beliefs, generator):
     """Over the values that unaries allow: nearly uniform (start 0), uniform on the simplex (others)."""
     row = example if arrays.unary.shape[0] > 1 else 0
@@ -161,7 +161,7 @@ def _soft_start(arrays, example, start, beliefs, generator):
             beliefs[state] /= total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _configuration_start(arrays, example, beliefs, generator):
     """A point mass on a possible configuration, found by a Gibbs walk; False if the walk found none."""
     variables = arrays.state_start.shape[0] - 1
@@ -181,13 +181,13 @@ def _configuration_start(arrays, example, beliefs, generator):
     return True
 
 
-@njit(cache=True, nogil=True)
+@callee
 def copy_into(source, target):
     for place in range(source.shape[0]):  # a slice assignment would take Numba longer to compile than the rest
         target[place] = source[place]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _run_example(arrays, example, options, best, best_start, beliefs, first, generator, scores, digits):
     """Best of the starts in ``best``, where it began in ``best_start``; its bound, sweeps, residual and origin."""
     iterations, tolerance, restarts, seed = options
@@ -214,7 +214,7 @@ def _run_example(arrays, example, options, best, best_start, beliefs, first, gen
     return bound, sweeps, residual, origin
 
 
-@njit(cache=True, nogil=True)
+@callee
 def largest_arity(arrays):
     """Of all factors, at least 1."""
     arity = 1
@@ -223,7 +223,7 @@ def largest_arity(arrays):
     return arity
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_mean_field(arrays, options, chunk, chunks, beliefs, starts, bounds, sweeps, residuals, origins):
     """Fills ``beliefs`` and the ``starts`` they were reached from, both [examples, states], and, for each example,
     bound, sweeps, residual and origin.

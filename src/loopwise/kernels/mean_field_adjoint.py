@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.mean_field import advance, copy_into, largest_arity, visit, weight_of
 
 
@@ -45,7 +45,7 @@ class Scratch(NamedTuple):
     products: np.ndarray  # [arity + 1]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _new_scratch(arrays, states):
     arity = largest_arity(arrays)
     return Scratch(
@@ -58,7 +58,7 @@ def _new_scratch(arrays, states):
     )
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _score_adjoint(first, end, beliefs, belief_adjoints, score_adjoints):
     """Turns the belief adjoint of the variable of states ``first`` to ``end`` into that of its scores, and clears it;
     the largest of the latter."""
@@ -74,14 +74,14 @@ def _score_adjoint(first, end, beliefs, belief_adjoints, score_adjoints):
     return largest
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _axis(arrays, edge):
     """First state and end of the edge's variable, and the stride of its table axis."""
     variable = arrays.edge_variable[edge]
     return arrays.state_start[variable], arrays.state_start[variable + 1], arrays.edge_stride[edge]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _spread_pair(table, own, other, tables, score_adjoints, belief_adjoints):
     """Adds to the belief adjoint of the pair's other variable. ``own``, ``other``: first state, end, stride."""
     # Pair routines take no named tuples: a call that is not inlined hands over every field, which costs more than
@@ -94,7 +94,7 @@ def _spread_pair(table, own, other, tables, score_adjoints, belief_adjoints):
             belief_adjoints[neighbour] += adjoint * (value if value > -np.inf else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _spread_any(arrays, table, edge, first, end, scratch):
     """:func:`_spread_pair` for a factor of any arity: products without one member are prefix times suffix."""
     digits, products = scratch.digits, scratch.products
@@ -119,7 +119,7 @@ def _spread_any(arrays, table, edge, first, end, scratch):
         more = advance(arrays, first, end, digits)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _spread(arrays, example, variable, scratch):
     """Adds to the belief adjoints of all neighbours what the score adjoints of ``variable`` say of them."""
     for place in range(arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]):
@@ -134,7 +134,7 @@ def _spread(arrays, example, variable, scratch):
             _spread_any(arrays, table, edge, first, end, scratch)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _deposit_pair(table, own, other, beliefs, score_adjoints, table_adjoints):
     """Adds to the adjoint of a pair table, which begins at ``table``. ``own``, ``other``: first state, end, stride."""
     for neighbour in range(other[0], other[1]):
@@ -144,7 +144,7 @@ def _deposit_pair(table, own, other, beliefs, score_adjoints, table_adjoints):
             table_adjoints[cell + (state - own[0]) * own[2]] += score_adjoints[state] * belief
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _deposit_any(arrays, adjoints, cell, edge, first, end, scratch):
     """:func:`_deposit_pair` for a factor of any arity."""
     own_start = arrays.state_start[arrays.edge_variable[edge]]
@@ -157,7 +157,7 @@ def _deposit_any(arrays, adjoints, cell, edge, first, end, scratch):
         more = advance(arrays, first, end, scratch.digits)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _deposit(arrays, adjoints, chunk, example, variable, scratch):
     """Adds to the adjoints of all tables around ``variable`` what its score adjoints say of them."""
     row = example if arrays.unary.shape[0] > 1 else chunk
@@ -179,7 +179,7 @@ def _deposit(arrays, adjoints, chunk, example, variable, scratch):
 # ----------------------------------------------------------------------------------- the run that happened, undone
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _undo_sweep(arrays, adjoints, chunk, example, before, scratch):
     """Undoes one sweep, last variable first. Those already undone hold their value of ``before`` again, which is what
     an earlier variable saw of them."""
@@ -192,13 +192,13 @@ def _undo_sweep(arrays, adjoints, chunk, example, before, scratch):
             scratch.beliefs[state] = before[state]
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _sweep(arrays, example, beliefs, scratch):
     for variable in range(arrays.state_start.shape[0] - 1):
         visit(arrays, example, variable, beliefs, scratch.scores, scratch.digits)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _undo_run(arrays, adjoints, chunk, example, every, sweeps, marks, stretch, scratch):
     """Undoes all sweeps; ``marks[0]`` holds the start and ``scratch`` the end with its adjoint.
 
@@ -220,7 +220,7 @@ def _undo_run(arrays, adjoints, chunk, example, every, sweeps, marks, stretch, s
             _undo_sweep(arrays, adjoints, chunk, example, stretch[step], scratch)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def undo_mean_field(arrays, adjoints, chunk, chunks, every, starts, beliefs, sweeps, belief_adjoints):
     """Adds to ``adjoints`` those of the runs that led from ``starts`` to ``beliefs`` (both [examples, states]), of
     every ``chunks``-th example, beginning with number ``chunk``.
@@ -245,7 +245,7 @@ def undo_mean_field(arrays, adjoints, chunk, chunks, every, starts, beliefs, swe
 # ------------------------------------------------------------------------------------------------- a fixed point
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _solve_example(arrays, example, limits, totals, scratch):
     """Adjoint sweeps at unchanging beliefs, their score adjoints added up in ``totals``; sweeps made, last addition.
 
@@ -272,7 +272,7 @@ def _solve_example(arrays, example, limits, totals, scratch):
     return iterations, change / scale
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_mean_field(arrays, adjoints, chunk, chunks, limits, beliefs, belief_adjoints, sweeps, residuals):
     """Adds to ``adjoints`` those of the fixed points ``beliefs``; fills ``sweeps`` and ``residuals`` for each example
     (of every ``chunks``-th one, beginning with number ``chunk``).

@@ -13,8 +13,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, kernel, leaf
 from loopwise.kernels.gibbs import next_uniform, seed_stream
 from loopwise.kernels.walk_codes import (
     ACCEPTED,
@@ -63,7 +63,7 @@ class LabelMemory(NamedTuple):
     input: np.ndarray  # float64 [2]: squared length and number of non-zero entries of the input
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _cell(pair, label, value, other, other_value):
     """The weight of a pair's cell, whichever of the two comes first."""
     return pair[label, other] + (2 * value + other_value if label < other else value + 2 * other_value)
@@ -72,7 +72,7 @@ def _cell(pair, label, value, other, other_value):
 # ------------------------------------------------------------------------------------------ into and out of a visit
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _enter(rows, memory, weights, document, kind):
     """Start state, scores of the input, no shifts."""
     state, gold = memory.states[document], rows.gold[document]
@@ -99,7 +99,7 @@ def _enter(rows, memory, weights, document, kind):
             state[label] = np.int64(next_uniform(memory.generator) * 2)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _leave(rows, memory, learning, document):
     """Adds what was learnt along the input to the weights."""
     first, end = rows.start[document], rows.start[document + 1]
@@ -119,7 +119,7 @@ def _leave(rows, memory, learning, document):
 # -------------------------------------------------------------------------------------------------------- updates
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _eta(rule, time, shortfall, size):
     if rule.step == UNIT:
         return rule.rate
@@ -128,7 +128,7 @@ def _eta(rule, time, shortfall, size):
     return min(rule.cap, shortfall / size)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _shift_label(memory, label, value, change, lag):
     """The weights of ``value`` go ``change`` along the input, those of the other value back."""
     signed = change if value == 1 else -change
@@ -138,7 +138,7 @@ def _shift_label(memory, label, value, change, lag):
     memory.single[label, 0] -= signed * memory.input[0]
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _shift_pair(learning, better, worse, change, lag):
     learning.weights[better] += change
     learning.sums[better] += lag * change
@@ -146,7 +146,7 @@ def _shift_pair(learning, better, worse, change, lag):
     learning.sums[worse] -= lag * change
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _rank(rows, memory, rule, learning, state, label, old, new, gain, score, tally):
     """The atomic update for one label's change from ``old`` to ``new``; the score of the change after it."""
     if abs(gain) <= rule.tolerance:
@@ -173,7 +173,7 @@ def _rank(rows, memory, rule, learning, state, label, old, new, gain, score, tal
     return score + change * size
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _towards_truth(rows, memory, weights, state, gold):
     """Of the features of the truth less those of the state: score, squared length, number that are not 0; and how
     many labels are wrong."""
@@ -192,7 +192,7 @@ def _towards_truth(rows, memory, weights, state, gold):
     return score, size, 2 * (wrong * np.int64(memory.input[1]) + pairs), wrong
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _learn_from_truth(rows, memory, rule, learning, document, tally):
     """An update towards the truth, where its margin is not met or always."""
     state, gold = memory.states[document], rows.gold[document]
@@ -226,12 +226,12 @@ def _learn_from_truth(rows, memory, rule, learning, document, tally):
 # ------------------------------------------------------------------------------------------------------- the walk
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _gain(gold, weight, old, new):
     return 0.0 if gold < 0 else ((new == gold) * 1.0 - (old == gold) * 1.0) / weight
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _condition(rows, memory, weights, state, label):
     """The scores of both values of a label given the rest."""
     low, high = memory.single[label, 0], memory.single[label, 1]
@@ -242,7 +242,7 @@ def _condition(rows, memory, weights, state, label):
     memory.scores[0], memory.scores[1] = low, high
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _draw(low, high, temperature, generator):
     """0 or 1 by probability."""
     top = max(low, high)
@@ -252,7 +252,7 @@ def _draw(low, high, temperature, generator):
     return 0 if share > 0.0 and (left - share < 0.0 or total == share) else 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _step(rows, memory, rule, learning, document, step, tally):
     """Proposal, atomic update, acceptance; what the signal would gain, and whether the label changed."""
     state, generator, scores = memory.states[document], memory.generator, memory.scores
@@ -291,7 +291,7 @@ def _step(rows, memory, rule, learning, document, step, tally):
     return gain, True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def walk_label_sets(rows, memory, rule, learning, documents, steps, starts, streams, seed, tally, trace):
     """Walks and learns. ``tally`` int64 [visits, TALLY]; ``trace`` int64 [steps, 4], of the first steps."""
     traced = 0
@@ -318,7 +318,7 @@ def walk_label_sets(rows, memory, rule, learning, documents, steps, starts, stre
 # ------------------------------------------------------------------------------------ the best set of each example
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def best_sets(fields, couplings, kept, best):
     """The best of all 2^K sets under ``fields . y + y . couplings . y / 2``, one example after another.
 
@@ -346,7 +346,7 @@ def best_sets(fields, couplings, kept, best):
             best[example, label] = (top_code >> label) & 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@kernel(_nrt=False)
 def cool_sets(fields, couplings, sweeps, first, last, seed, generator, kept, state, best):
     """As :func:`best_sets`, by Gibbs sweeps that cool from temperature ``first`` to ``last``; the best set met.
 

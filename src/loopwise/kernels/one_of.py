@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel
+from loopwise.kernels.arithmetic import callee, kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
 LEAST = 1e-250  # of a sum over the others
 
 
-@kernel
+@callee
 def _read(automata, factor, none, incoming, x, after):
     """x of each variable over the largest of all and of ``none``; sums from the right, ``none`` included. The log of
     what x was divided by, NaN if some value is ruled out."""

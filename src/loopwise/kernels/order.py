@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_start, edge_variable):
     """Variables in breadth-first order, component after component, each from its lowest-numbered variable."""
     variables = variable_edge_start.shape[0] - 1
@@ -38,7 +39,7 @@ def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def longest_path(order, variable_edge_start, variable_edges, edge_factor, factor_edge_start):
     """Factors on the longest path of a forest whose variables are visited in ``order``, parents before children.
 
@@ -66,7 +67,7 @@ def longest_path(order, variable_edge_start, variable_edges, edge_factor, factor
     return longest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_in_order(
     order, state_start, variable_edge_start, variable_edges, edge_variable, edge_group, groups, cell_values, tables,
     marginals,

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.arrays import copied, filled
+from loopwise.compiled.decorators import kernel
 
 
 class Ports(NamedTuple):
@@ -31,7 +33,7 @@ class Ports(NamedTuple):
     separator_start: Any  # [cliques + 1]: where each separator's cells begin
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def connect(members, clique_start, eliminated, parent, clique_of, position, cardinalities, state_start,
             factor_start, factor_variables, factor_offset):  # fmt: skip
     """Assigns each factor to the clique that eliminates its first variable and lists all :class:`Ports`."""
@@ -52,15 +54,15 @@ def connect(members, clique_start, eliminated, parent, clique_of, position, card
     port_start = np.zeros(cliques + 1, dtype=np.int64)
     separator_start = np.zeros(cliques + 1, dtype=np.int64)
     for clique in range(cliques):
-        port_start[clique + 1] = port_start[clique] + count[clique].sum() + 1 + eliminated[clique]
+        port_start[clique + 1] = port_start[clique] + count[clique, 0] + count[clique, 1] + 1 + eliminated[clique]
         cells = 1
         for axis in range(clique_start[clique] + eliminated[clique], clique_start[clique + 1]):
             cells *= cardinalities[members[axis]]
         separator_start[clique + 1] = separator_start[clique] + cells
     ports = port_start[cliques]
-    child, offset = np.full(ports, -1, dtype=np.int64), np.empty(ports, dtype=np.int64)
-    source = np.full(ports, -1, dtype=np.int64)
-    cursor = port_start[:-1].copy()
+    child, offset = filled(ports, -1), np.empty(ports, dtype=np.int64)
+    source = filled(ports, -1)
+    cursor = copied(port_start, cliques)
     for factor in range(factors):
         source[cursor[home[factor]]] = factor
         offset[cursor[home[factor]]] = factor_offset[factor]
@@ -76,7 +78,7 @@ def connect(members, clique_start, eliminated, parent, clique_of, position, card
         for port in range(port_start[clique], port_start[clique + 1]):
             stride_start[port + 1] = stride_start[port] + clique_start[clique + 1] - clique_start[clique]
     stride = np.zeros(stride_start[ports], dtype=np.int64)
-    axis_of = np.full(len(cardinalities), -1, dtype=np.int64)
+    axis_of = filled(len(cardinalities), -1)
     size = np.empty(len(members), dtype=np.int64)
     for clique in range(cliques):
         begin = clique_start[clique]
@@ -105,5 +107,5 @@ def connect(members, clique_start, eliminated, parent, clique_of, position, card
             child[port] = members[begin + index]
             offset[port] = state_start[members[begin + index]]
             stride[stride_start[port] + index] = 1
-    return Ports(size, clique_start, eliminated, port_start, count[:, 0].copy(), offset, child, stride_start,
+    return Ports(size, clique_start, eliminated, port_start, copied(count[:, 0], cliques), offset, child, stride_start,
                  stride, separator_start)  # fmt: skip

@@ -6,10 +6,11 @@ In: the factors' scopes and which of their cells are possible. Out: possible val
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def possible_values(factor_start, factor_variables, cardinalities, state_start, possible, sweeps):
     """Generalised arc consistency: a value stays while every factor has a possible cell of possible values
     with it.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, scalar
+from loopwise.kernels.arithmetic import U, callee, scalar
 
 FAN = 16  # children of a node
 
@@ -37,42 +37,48 @@ def new_queue(keys):
     bits = padded.view(np.int64)
     for level in range(len(starts) - 2):
         for node in range((starts[level + 1] - starts[level]) // FAN):
-            bits[starts[level + 1] + node] = _largest(bits, starts[level] + node * FAN)
+            bits[starts[level + 1] + node] = _largest(bits, U(starts[level] + node * FAN))
     return Queue(padded, bits, np.array(starts))
 
 
 @scalar
 def _largest(bits, first):
     best = bits[first]
-    for child in range(first + 1, first + FAN):
-        best = max(best, bits[child])
+    for child in range(U(1), U(FAN)):
+        best = max(best, bits[first + child])
     return best
 
 
 @scalar
 def set_key(keys, bits, starts, item, key):
     """Gives ``item`` of a queue another key. Takes the arrays of the queue: taking them out in a loop would count
-    references."""
-    keys[item] = key
-    node = item
-    for level in range(starts.shape[0] - 2):
-        node = node >> 4
-        best = _largest(bits, starts[level] + node * FAN)
-        above = starts[level + 1] + node
-        if bits[above] == best:
+    references. All keys of a node are looked at only if its largest was this one and fell."""
+    node = U(item)
+    old = bits[node]
+    keys[node] = key
+    new = bits[node]
+    for level in range(U(starts.shape[0] - 2)):
+        node = node >> U(4)
+        above = U(starts[level + U(1)]) + node
+        largest, best = bits[above], new
+        if new < largest:
+            if old != largest:
+                break
+            best = _largest(bits, U(starts[level]) + node * U(FAN))
+        if best == largest:
             break
+        old, new = largest, best
         bits[above] = best
 
 
 @scalar
 def first_item(bits, starts):
     """The item with the largest key."""
-    node = 0
-    for back in range(starts.shape[0] - 1):
-        first = starts[starts.shape[0] - 2 - back] + node * FAN
-        best = _largest(bits, first)
-        place = 0
-        while bits[first + place] != best:
-            place += 1
-        node = node * FAN + place
-    return node
+    levels, node = U(starts.shape[0] - 1), U(0)
+    best = _largest(bits, U(starts[levels - U(1)]))
+    for back in range(levels):
+        first, place = U(starts[levels - U(1) - back]) + node * U(FAN), U(FAN - 1)
+        for before in range(U(1), U(FAN)):  # from the last to the first, without branches
+            place = U(FAN - 1) - before if bits[first + (U(FAN - 1) - before)] == best else place
+        node = node * U(FAN) + place
+    return np.int64(node)

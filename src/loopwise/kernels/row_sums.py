@@ -7,12 +7,11 @@ four of them at a time: two to three times as fast where all values are 1.
 
 from __future__ import annotations
 
-from numba import njit
-
+from loopwise.compiled.decorators import fused_kernel
 from loopwise.kernels.arithmetic import U
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@fused_kernel
 def sum_rows(table, width, start, index, value, first, last, out):
     """``out[r] = sum_k value[k] table[index[k]]`` for rows ``first`` to ``last - 1``; empty ``value``: all 1."""
     weighted = len(value) > 0

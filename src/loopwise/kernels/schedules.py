@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from loopwise.compiled.arrays import fill, largest
 from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
 from loopwise.kernels.barrier import meet
 from loopwise.kernels.convergence import (
@@ -83,17 +84,17 @@ def flood_graph(
                 flow.m, base + row * lanes, rows - row, before, row * lanes, rule, factor_scratch.change, laned,
                 semiring,
             )  # fmt: skip
-            change[1, part] = factor_scratch.change.max()
+            change[1, part] = largest(factor_scratch.change)
         meet(barrier, parts)
-        sweeps, moved = sweep, change[0].max()
-        residual = sweep_residual(moved, previous, judged, change[1].max(), rule)
+        sweeps, moved = sweep, largest(change[0])
+        residual = sweep_residual(moved, previous, judged, largest(change[1]), rule)
         if change_is_known(sweep, first_sweep, rule):
             expected, previous = expected_change(moved, previous), moved
         if sweep > 0 and rule.tolerance > 0 and residual < rule.tolerance:
             break
     if residual == np.inf and judged:  # the same in every thread: messages of the last sweep have not come to rest
         message_change(flow.m, base, size // lanes, before, U(0), factor_scratch.change, laned, semiring)
-        residual = max(moved, factor_scratch.change.max() * rule.reach)
+        residual = max(moved, largest(factor_scratch.change) * rule.reach)
     lowest = variable_scratch.lowest[0]
     for lane in range(factor_scratch.lowest.shape[0]):
         lowest = min(lowest, factor_scratch.lowest[lane])
@@ -154,7 +155,7 @@ def run_blocks(
                 judged = judged or (running[lane] and is_near(expected[lane], rule))
             if judged:
                 copy_messages(flow.m, base, slots * lanes, before, U(0))
-            scratch.change[:] = 0
+            fill(scratch.change, 0)
             if flooding is not None:
                 if sweep > 0:
                     factor_step(

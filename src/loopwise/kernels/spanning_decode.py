@@ -7,12 +7,12 @@ the stages.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner import load_weights
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _contract(scores, edge, enter, alive, above, members, count, new):
     """Puts the cycle ``members`` into one node ``new``: entering it costs the edge that is given up."""
     width = scores.shape[0]
@@ -32,7 +32,7 @@ def _contract(scores, edge, enter, alive, above, members, count, new):
                 scores[new, other], edge[new, other] = scores[member, other], edge[member, other]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _grow(scores, edge, n, enter, alive, above):
     """Follows best heads from token to token, contracting cycles, until all lead to the root; False if one cannot."""
     width = scores.shape[0]
@@ -74,7 +74,7 @@ def _grow(scores, edge, n, enter, alive, above):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def best_spanning(scores, n, single_root, heads):
     """The tree of largest total score (``heads[n + 1]``, ``heads[0]`` = -1); its score, or -inf if there is none.
 

@@ -9,12 +9,13 @@ precision whatever the weights are kept in.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import kernel
 
 _FIBONACCI = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd: spreads neighbouring keys (Knuth, vol. 3, 6.4)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_sum(weights, start, index, value, columns, out):
     """``out[r, cell] = sum_k value[k] weights[index[k], columns[cell]]``; O(features of the row) a row."""
     width, weighted = weights.shape[1], len(value) > 0
@@ -30,7 +31,7 @@ def gather_sum(weights, start, index, value, columns, out):
             out[row, cell] = total[columns[cell]] if columns[cell] >= 0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distinct(index):
     """The distinct numbers of ``index`` in order of appearance, and where each entry's number stands among them.
 
@@ -56,7 +57,7 @@ def distinct(index):
     return found[:count].copy(), position
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scatter_sum(adjoint, start, position, value, columns, sums):
     """The transpose of :func:`gather_sum`: adds ``value[k] adjoint[r, cell]`` to ``sums[position[k], columns[cell]]``.
 

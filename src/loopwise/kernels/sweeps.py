@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel
+from loopwise.kernels.arithmetic import callee, kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
 
@@ -178,7 +178,7 @@ def exponentials(rows, n, first, last, q):
         exp_all(part)
 
 
-@kernel
+@callee
 def _in_range(n, q, at, width, least):
     """Whether probabilities are large enough to be multiplied, or 0 because a value is ruled out."""
     fine = True
@@ -187,7 +187,7 @@ def _in_range(n, q, at, width, least):
     return fine
 
 
-@kernel
+@callee
 def _products(tables, weight, q, at, fresh):
     """Unnormalised messages of one factor into ``fresh``, from probabilities."""
     arity, cell_slots = tables.shape.shape[0], tables.cell_slots
@@ -214,7 +214,7 @@ def _products(tables, weight, q, at, fresh):
     return
 
 
-@kernel
+@callee
 def _log_products(tables, theta, n, at, tops, fresh):
     """Unnormalised messages of one factor, in logs, into ``fresh``."""
     arity, cell_slots = tables.shape.shape[0], tables.cell_slots
@@ -290,7 +290,7 @@ def tables_send(rows, tables, weights, n, q, m):
                 first = last
 
 
-@kernel
+@callee
 def normalise_log(values, first, last):
     """Makes the exponentials of some logs add up to 1, if any is not -inf; returns the log of what they added up to."""
     top, mass = -np.inf, 0.0

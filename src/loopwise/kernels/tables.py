@@ -11,8 +11,9 @@ polynomial so that it vectorises).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.arrays import copy_into, fill, largest, total
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.blocks import (
     FAST,
     advance,
@@ -30,7 +31,7 @@ from loopwise.kernels.blocks import (
 from loopwise.kernels.elementary import exp_all
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@callee(fastmath=FAST)
 def _row_tops(cells, tops, kept, gone, wide):
     """Largest cell for each separator cell of the block, and of ``tops`` before."""
     if wide:
@@ -46,7 +47,7 @@ def _row_tops(cells, tops, kept, gone, wide):
             tops[index] = top
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@callee(fastmath=FAST)
 def _row_sums(cells, work, tops, sums, kept, gone, wide):
     """Adds exp(cell - top) for each separator cell of the block."""
     if wide:
@@ -74,7 +75,7 @@ def _row_sums(cells, work, tops, sums, kept, gone, wide):
             sums[index] += total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _collect_clique(ports, work, clique, theta, up, maximise):
     """Message of one clique to its parent, not yet shifted."""
     first = ports.port_start[clique]
@@ -84,12 +85,12 @@ def _collect_clique(ports, work, clique, theta, up, maximise):
     block, cells = kept * gone, work.cells
     tops, sums, older = work.tops, work.sums, work.tangents
     target = ports.separator_start[clique]
-    work.fixed[:block] = 0.0
+    fill(work.fixed[:block], 0.0)
     read_fixed(theta, work, first, first, factors, block)
     read_fixed(up, work, first, factors, last, block)
     for _ in range(outer_kept):
-        tops[:kept] = -np.inf
-        sums[:kept] = 0.0
+        fill(tops[:kept], -np.inf)
+        fill(sums[:kept], 0.0)
         for repeat in range(outer_gone):
             level = read_outer(theta, work, first, first, factors) + read_outer(up, work, first, factors, last)
             for index in range(block):
@@ -97,7 +98,7 @@ def _collect_clique(ports, work, clique, theta, up, maximise):
             read_mixed(cells, theta, work, first, first, factors, block)
             read_mixed(cells, up, work, first, factors, last, block)
             if repeat and not maximise:
-                older[:kept] = tops[:kept]
+                copy_into(older, tops[:kept])
             _row_tops(cells, tops, kept, gone, wide)
             if not maximise:
                 for index in range(kept):
@@ -109,14 +110,14 @@ def _collect_clique(ports, work, clique, theta, up, maximise):
                 _row_sums(cells, work, tops, sums, kept, gone, wide)
             advance(ports, work, clique, first, last, rest)
         if maximise:
-            up[target : target + kept] = tops[:kept]
+            copy_into(up[target:], tops[:kept])
         else:
             for index in range(kept):
                 up[target + index] = tops[index] + np.log(sums[index]) if sums[index] > 0 else -np.inf
         target += kept
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _collect_example(ports, work, theta, up, shift, maximise):
     r"""Messages towards the roots; returns the log-partition function (or the largest log score).
 
@@ -126,10 +127,11 @@ def _collect_example(ports, work, theta, up, shift, maximise):
     for clique in range(len(ports.eliminated)):
         _collect_clique(ports, work, clique, theta, up, maximise)
         message = up[ports.separator_start[clique] : ports.separator_start[clique + 1]]
-        top = message.max()
+        top = largest(message)
         if top == -np.inf:
             return -np.inf
-        message -= top
+        for cell in range(len(message)):
+            message[cell] -= top
         shift[clique] = top
         piece = top - correction
         larger = total + piece
@@ -138,16 +140,16 @@ def _collect_example(ports, work, theta, up, shift, maximise):
     return total
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _begin_belief(work, block, first, factors, own, theta, up, down, shift):
-    work.fixed[:block] = -shift
-    work.whole[:block] = 0.0
+    fill(work.fixed[:block], -shift)
+    fill(work.whole[:block], 0.0)
     read_fixed(theta, work, first, first, factors, block)
     read_fixed(up, work, first, factors, own, block)
     read_fixed(down, work, first, own, own + 1, block)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _belief(work, cells, block, first, factors, own, theta, up, down):
     """Marginal probabilities of one block of a clique's cells."""
     level = read_outer(theta, work, first, first, factors) + read_outer(up, work, first, factors, own)
@@ -160,7 +162,7 @@ def _belief(work, cells, block, first, factors, own, theta, up, down):
     exp_all(cells[:block])
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _outgoing(up, down):
     """Turns separator marginals into messages away from the root: log marginal less what came up."""
     total = 0.0
@@ -171,11 +173,11 @@ def _outgoing(up, down):
         down[cell] = np.log(down[cell] / total) - up[cell] if down[cell] > 0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _distribute_example(ports, work, theta, up, shift, down, states):
     """Messages away from the roots (Jensen, Lauritzen and Olesen 1990) and the marginals of all variables."""
-    down[:] = 0.0
-    states[:] = 0.0
+    fill(down, 0.0)
+    fill(states, 0.0)
     for clique in range(len(ports.eliminated) - 1, -1, -1):
         first, last = ports.port_start[clique], ports.port_start[clique + 1]
         factors, own = first + ports.factors[clique], last - ports.eliminated[clique] - 1
@@ -184,9 +186,9 @@ def _distribute_example(ports, work, theta, up, shift, down, states):
         _begin_belief(work, block, first, factors, own, theta, up, down, shift[clique])
         for _ in range(outer_kept * outer_gone):
             _belief(work, work.cells, block, first, factors, own, theta, up, down)
-            total = tally(work.cells, work, block)
-            write_block(work.cells, down, total, work, first, factors, own, block)
-            write_block(work.cells, states, total, work, first, own + 1, last, block)
+            mass = tally(work.cells, work, block)
+            write_block(work.cells, down, mass, work, first, factors, own, block)
+            write_block(work.cells, states, mass, work, first, own + 1, last, block)
             advance(ports, work, clique, first, last, rest)
         write_whole(down, work, first, factors, own, block)
         write_whole(states, work, first, own + 1, last, block)
@@ -199,13 +201,15 @@ def _distribute_example(ports, work, theta, up, shift, down, states):
         for axis in range(ports.eliminated[clique]):
             begin = ports.offset[own + 1 + axis]
             marginal = states[begin : begin + ports.size[ports.clique_start[clique] + axis]]
-            marginal /= marginal.sum()
+            mass = total(marginal)
+            for value in range(len(marginal)):
+                marginal[value] /= mass
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _factor_marginals_example(ports, work, theta, up, shift, down, marginals):
     """Marginals of all factors, laid out like ``theta``, from both kinds of messages."""
-    marginals[:] = 0.0
+    fill(marginals, 0.0)
     for clique in range(len(ports.eliminated)):
         first, last = ports.port_start[clique], ports.port_start[clique + 1] - ports.eliminated[clique]
         factors, own = first + ports.factors[clique], last - 1
@@ -222,7 +226,7 @@ def _factor_marginals_example(ports, work, theta, up, shift, down, marginals):
         write_whole(marginals, work, first, first, factors, block)
 
 
-@njit(cache=True, nogil=True)
+@callee
 def _tangent_example(ports, work, theta, up, shift, down, seed_theta, seed_states, out):
     r"""Change of the factor marginals as ``theta`` moves along ``seed_theta`` and unary terms along
     ``seed_states``.
@@ -230,9 +234,11 @@ def _tangent_example(ports, work, theta, up, shift, down, seed_theta, seed_state
     Dual numbers through both passes: with conditional expectations, :math:`\dot m_c(s) = E[\sum_f
     \dot\theta_f + \sum_d \dot m_d \mid s]`. By symmetry of the covariance this is also the product of the
     marginals' Jacobian with adjoints."""
-    opposite = np.where(up == -np.inf, 0.0, -up)
-    rising, falling = np.zeros(len(up)), np.zeros(len(up))
-    out[:] = 0.0
+    rising, falling, opposite = np.zeros(len(up)), np.zeros(len(up)), np.zeros(len(up))
+    for cell in range(len(up)):
+        if up[cell] > -np.inf:
+            opposite[cell] = -up[cell]
+    fill(out, 0.0)
     cells, tangents = work.cells, work.tangents
     for sweep in range(2):
         for number in range(len(ports.eliminated)):
@@ -245,7 +251,7 @@ def _tangent_example(ports, work, theta, up, shift, down, seed_theta, seed_state
             _begin_belief(work, block, first, factors, own, theta, up, given, shift[clique])
             for _ in range(outer_kept * outer_gone):
                 _belief(work, cells, block, first, factors, own, theta, up, given)
-                tangents[:block] = 0.0
+                fill(tangents[:block], 0.0)
                 for port in range(first, factors):
                     read(tangents, seed_theta, work, port - first, block)
                 for port in range(factors, own):
@@ -279,7 +285,7 @@ def _tangent_example(ports, work, theta, up, shift, down, seed_theta, seed_state
 # What the stages call: all examples, one after another, on one workspace. Arrays have the examples in front.
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect(ports, sizes, theta, up, shift, maximise, log_partition):
     """Messages towards the roots and log-partition functions ``[examples]``; -inf: nothing is possible."""
     work = workspace(sizes)
@@ -287,7 +293,7 @@ def collect(ports, sizes, theta, up, shift, maximise, log_partition):
         log_partition[example] = _collect_example(ports, work, theta[example], up[example], shift[example], maximise)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distribute(ports, sizes, theta, up, shift, down, states):
     """Messages away from the roots, and the marginals of all variables ``[examples, states]``."""
     work = workspace(sizes)
@@ -295,7 +301,7 @@ def distribute(ports, sizes, theta, up, shift, down, states):
         _distribute_example(ports, work, theta[example], up[example], shift[example], down[example], states[example])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def factor_marginals(ports, sizes, theta, up, shift, down, marginals):
     """Marginals of all factors, laid out like ``theta``."""
     work = workspace(sizes)
@@ -305,7 +311,7 @@ def factor_marginals(ports, sizes, theta, up, shift, down, marginals):
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tangent(ports, sizes, theta, up, shift, down, seed_theta, seed_states, out):
     """Covariances of the factors' indicators with a direction, laid out like ``theta``."""
     work = workspace(sizes)

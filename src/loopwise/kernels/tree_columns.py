@@ -11,15 +11,15 @@ parser, section 3).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
 LEAST_ON, LEAST_OFF = -600.0, -500.0  # nats: adjoints of log-odds beyond are 0; their weights would leave float64
 SMALLEST = 1e-262  # below exp(LEAST_ON)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _sum_of_others(scores, log_gradient, column, width, left_out):
     """log sum exp(a + log G) over the column without one head."""
     top = -np.inf
@@ -35,14 +35,14 @@ def _sum_of_others(scores, log_gradient, column, width, left_out):
     return top + np.log(total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def leave_out(values, width, value):
     """Sets the cells that are no edge: into 0, and from a token to itself."""
     for head in range(width):
         values[head * width] = values[head * width + head] = value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def find_tops(values, width, best, top):
     """The first head of the largest value of each column, and that value."""
     for column in range(width):
@@ -54,7 +54,7 @@ def find_tops(values, width, best, top):
                 best[column], top[column] = head, value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def read_columns(scores, log_gradient, n, log_on, log_off, messages):
     """log p, log(1 - p) and the log-odds that the tree sends each edge, log G - log sum over other heads of w G.
 
@@ -103,7 +103,7 @@ def read_columns(scores, log_gradient, n, log_on, log_off, messages):
     leave_out(messages, width, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _read_column(scores, log_gradient, column, width, best, top, log_on, log_off, messages):
     """A column whose best head must be there, or leaves the others little or nothing in units of its own weight."""
     forced = top == np.inf
@@ -118,7 +118,7 @@ def _read_column(scores, log_gradient, column, width, best, top, log_on, log_off
             log_on[at], log_off[at] = scores[at] + log_gradient[at] - top, min(others - top, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, least_on, least_off, p, seeds):
     """Adjoints of a + log G, the inputs of each column's softmax; each column of them sums to 0.
 
@@ -151,7 +151,7 @@ def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, le
     leave_out(seeds, width, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds):
     given, odds, ratio = np.empty(width * width), np.empty(width * width), np.empty(width * width)
     others, first, off = np.zeros(width), np.empty(width), np.empty(width)
@@ -184,14 +184,14 @@ def _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, le
             seeds[at] += seed - p[at] * around if np.isfinite(scores[at]) else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def finish_adjoint(scores, p, seeds, moved, n, adjoint):
     """Adjoints of the scores: s_f + p_f d log G_f, where ``moved`` is d log G along s / p; 0 for hard edges."""
     for at in range((n + 1) * (n + 1)):
         adjoint[at] = seeds[at] + p[at] * moved[at] if np.isfinite(scores[at]) else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@callee
 def relative_direction(seeds, p, n, direction):
     """s / p, the direction in log weights along which d log G gives the pull-back (P(e, f) is symmetric)."""
     for at in range((n + 1) * (n + 1)):

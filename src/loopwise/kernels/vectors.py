@@ -6,14 +6,13 @@ their own, which wait at the processor's expense: beside threads that do other w
 
 from __future__ import annotations
 
-from numba import njit
-
+from loopwise.compiled.decorators import fused_kernel, kernel
 from loopwise.kernels.arithmetic import U
 
 STRETCH = 8192  # entries that stay in a cache while all rows are gone through
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def inner_products(vectors, vector, first, last, out):
     """Adds the products of entries ``first`` to ``last - 1`` of each row with those of ``vector`` to ``out``."""
     for begin in range(first, last, STRETCH):
@@ -25,7 +24,7 @@ def inner_products(vectors, vector, first, last, out):
             out[row] += total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@fused_kernel
 def weighted_sum(weights, vectors, first, last, out):
     """Adds ``weights`` times the rows to entries ``first`` to ``last - 1`` of ``out``."""
     for begin in range(first, last, STRETCH):

@@ -7,14 +7,14 @@ Below the stages. A move costs what its two entities cost.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
 from loopwise.kernels.walk_clusters import sum_predicates
 from loopwise.kernels.walk_codes import B_CUBED, PAIR_ACCURACY, PAIR_F, RANDOM, SINGLETONS, TRUTH
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _unlink(world, mention, entity):
     other = world.lists[world.first + entity]
     if other == mention:
@@ -26,7 +26,7 @@ def _unlink(world, mention, entity):
     world.lists[world.size + entity] -= 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _link(world, mention, entity):
     other = world.lists[world.first + entity]
     if other < 0 or other > mention:
@@ -40,7 +40,7 @@ def _link(world, mention, entity):
     world.lists[world.size + entity] += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _count_near(model, world, document, mention, old, new):
     """Of the old entity (the mention left out) and of the new one: members, and those of the mention's truth."""
     start = model.table[model.mention_start + document]
@@ -62,7 +62,7 @@ def _count_near(model, world, document, mention, old, new):
         other = world.lists[world.following + other]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _purity_change(world, old, new):
     """Change of the B-cubed precision, summed over mentions, from the counts in ``world.near``."""
     change = -world.lists[world.purity + old] / np.float64(world.lists[world.near] + 1)
@@ -77,18 +77,18 @@ def _purity_change(world, old, new):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _b_cubed(precision, recall, mentions):
     precision, recall = precision / mentions, recall / mentions
     return 2.0 * precision * recall / (precision + recall)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _pair_f(right, found, gold):
     return 1.0 if found + gold == 0 else 2.0 * right / (found + gold)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def mention_gain(model, world, document, mention, old, new):
     """How much the signal rises by the move."""
     if new == old:
@@ -117,7 +117,7 @@ def mention_gain(model, world, document, mention, old, new):
     return _b_cubed(precision, recall, mentions) - _b_cubed(world.sums[0], world.sums[1], mentions)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _shift_signal(model, world, document, mention, old, new):
     _count_near(model, world, document, mention, old, new)
     world.lists[world.pairs + 1] += world.lists[world.near + 3] - world.lists[world.near + 1]
@@ -134,7 +134,7 @@ def _shift_signal(model, world, document, mention, old, new):
         world.lists[world.purity + new] += 2 * world.lists[world.near + 3] + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _shift_sums(model, world, document, mention, old, new):
     sum_predicates(model, world, document, mention, old, world.leaving)
     sum_predicates(model, world, document, mention, new, world.joining)
@@ -149,7 +149,7 @@ def _shift_sums(model, world, document, mention, old, new):
             world.lists[world.values + new * world.kinds + model.table[model.value_start + attribute] + value] += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def apply_mention(model, world, document, move):
     """Makes the move; ``move[3]`` remembers where an entity stood that it emptied, else -1."""
     mention, old, new = move[0], move[1], move[2]
@@ -175,7 +175,7 @@ def apply_mention(model, world, document, move):
     world.states[model.table[model.mention_start + document] + mention] = new
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def undo_mention(model, world, document, move):
     """Takes the last move back, to the very same lists."""
     mention, old, new, place = move[0], move[1], move[2], move[3]
@@ -199,7 +199,7 @@ def undo_mention(model, world, document, move):
     world.states[model.table[model.mention_start + document] + mention] = old
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def cluster_gap(model, world, document):
     """The signal of the truth less that of the state."""
     if model.metric == PAIR_ACCURACY:
@@ -212,7 +212,7 @@ def cluster_gap(model, world, document):
     return 0.0 if mentions == 0 else 1.0 - _b_cubed(world.sums[0], world.sums[1], np.float64(mentions))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _relabel(entity, world, mentions):
     """Numbers entities from 0 in order of appearance; how many there are."""
     for label in range(mentions):
@@ -226,7 +226,7 @@ def _relabel(entity, world, mentions):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def begin_clusters(model, world, document, kind, generator):
     """Sets the start state of a document and its lists and sums; O(mentions), and O(pairs) within its entities."""
     start, end = model.table[model.mention_start + document], model.table[model.mention_start + document + 1]
@@ -280,7 +280,7 @@ def begin_clusters(model, world, document, kind, generator):
     _count_agreement(model, world, start, mentions)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _count_agreement(model, world, start, mentions):
     """Pairs together in both clusterings, and the sums of B-cubed; each mention looks at its own entity."""
     for mention in range(mentions):

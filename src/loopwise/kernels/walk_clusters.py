@@ -14,8 +14,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
 from loopwise.kernels.walk_codes import (
     ALL,
@@ -92,14 +92,14 @@ class ClusterWorld(NamedTuple):
     kinds: int  # values of all attributes
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _pair(model, document, one, other):
     mentions = model.table[model.mention_start + document + 1] - model.table[model.mention_start + document]
     low, high = min(one, other), max(one, other)
     return model.table[model.pair_start + document] + low * (2 * mentions - low - 1) // 2 + high - low - 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _emit_pair(model, document, one, other, offset, sign, delta):
     row = model.small[model.pair_row + _pair(model, document, one, other)]
     weighted = len(model.value) > 0
@@ -107,7 +107,7 @@ def _emit_pair(model, document, one, other, offset, sign, delta):
         add(delta, offset + np.int64(model.small[model.index + place]), sign * model.value[place] if weighted else sign)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _emit_pairs(model, world, document, mention, entity, offset, sign, delta):
     """The features of the pairs of ``mention`` with the members of ``entity``."""
     other = world.lists[world.first + entity]
@@ -117,7 +117,7 @@ def _emit_pairs(model, world, document, mention, entity, offset, sign, delta):
         other = world.lists[world.following + other]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def sum_predicates(model, world, document, mention, entity, sums):
     for predicate in range(model.predicates):
         world.lists[sums + predicate] = 0
@@ -133,7 +133,7 @@ def sum_predicates(model, world, document, mention, entity, sums):
 # ------------------------------------------------------------------------------------- features of entities
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def size_bin(size):
     """1, 2, 3, 4, 5 to 8, 9 to 16, more."""
     if size <= 4:
@@ -141,7 +141,7 @@ def size_bin(size):
     return 4 if size <= 8 else 5 if size <= 16 else 6
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def count_bin(count):
     """0, 1, 2, 3 to 5, more."""
     if count <= 2:
@@ -149,7 +149,7 @@ def count_bin(count):
     return 3 if count <= 5 else 4
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _emit_predicate(key, total, most, sign, delta):
     if total == most:
         add(delta, key + ALL, sign)
@@ -164,7 +164,7 @@ def _emit_predicate(key, total, most, sign, delta):
             add(delta, key + MEAN + level, sign)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _emit_entity(model, world, document, entity, mention, shift, sums, sign, delta):
     """The features of an entity: as it is (``shift`` 0), with ``mention`` added (1) or taken away (-1)."""
     size = world.lists[world.size + entity] + shift
@@ -197,7 +197,7 @@ def _emit_entity(model, world, document, entity, mention, shift, sums, sign, del
             add(delta, model.distinct_base + attribute, sign)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def emit_mention_move(model, world, document, mention, old, new, delta):
     """Features after the move less those before; the state is left as it is."""
     apart = model.features
@@ -218,7 +218,7 @@ def emit_mention_move(model, world, document, mention, old, new, delta):
         _emit_entity(model, world, document, new, mention, 1, world.joining, 1.0, delta)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def emit_clustering(model, world, document, sign, delta):
     """Adds ``sign`` times the features of the whole document; O(pairs)."""
     start, end = model.table[model.mention_start + document], model.table[model.mention_start + document + 1]
@@ -236,7 +236,7 @@ def emit_clustering(model, world, document, sign, delta):
 # ------------------------------------------------------------------------------------------------ proposal
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def propose_mention(model, world, document, generator, move):
     """A mention and one of the entities, its own one standing for a new entity (move: mention, old, new, 0).
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from loopwise.compiled.decorators import inlined, leaf
 
 KEYS = 2  # places of `keys` before the first key: the number of entries, and of marked keys
 
@@ -32,7 +33,7 @@ def empty_delta(weights: int) -> Delta:
     return Delta(np.full(weights, -1, dtype=np.int32), np.zeros(KEYS + 2 * weights, dtype=np.int64), np.zeros(weights))
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def clear(delta):
     """Removes all entries; O(entries)."""
     first = KEYS + len(delta.slot)
@@ -42,7 +43,7 @@ def clear(delta):
     delta.keys[1] = 0
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def add(delta, key, value):
     """Adds ``value`` at ``key``."""
     place = delta.slot[key]
@@ -58,7 +59,7 @@ def add(delta, key, value):
     delta.keys[1] = marked + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def append(delta, key, value):
     """:func:`add` for a key that is known not to come twice, which saves a look at the slots."""
     place = delta.keys[0]
@@ -67,7 +68,7 @@ def append(delta, key, value):
     delta.keys[0] = place + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def dot(delta, weights):
     """The product with ``weights``, in the order of the entries."""
     total = 0.0
@@ -76,7 +77,7 @@ def dot(delta, weights):
     return total
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def squared_norm(delta):
     """The sum of squares, in the order of the entries."""
     total = 0.0
@@ -85,7 +86,7 @@ def squared_norm(delta):
     return total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def accumulate(delta, other, sign):
     """Adds ``sign`` times ``other`` to ``delta``."""
     for place in range(other.keys[0]):

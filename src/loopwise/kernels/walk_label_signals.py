@@ -7,30 +7,30 @@ Below the stages. A change costs O(1), for entities what the tokens around it co
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
 from loopwise.kernels.walk_codes import ENTITY, HAMMING, KEEP, RANDOM
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _f_measure(agreed, decided, gold, beta):
     size = beta * beta * gold + decided
     return 1.0 if size <= 0.0 else (1.0 + beta * beta) * agreed / size
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _label(model, variable, value):
     label = model.table[model.label_of + value]
     return label + variable * model.label_step if label >= 0 else -1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _tag(values, start, place, variable, value):
     return value if place == variable else values[start + place]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _entities(model, values, offset, start, begin, end, variable, value):
     """Entities within [begin, end) that are right, and all of them, were the variable's tag ``value``.
 
@@ -59,7 +59,7 @@ def _entities(model, values, offset, start, begin, end, variable, value):
     return right, found
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _window(model, values, document, variable):
     """The stretch of tokens whose entities can change with the tag of ``variable``."""
     start, end = model.table[model.document_start + document], model.table[model.document_start + document + 1]
@@ -79,7 +79,7 @@ def _window(model, values, document, variable):
     return begin, stop
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _entity_change(model, world, document, variable, old, new):
     """By how much the numbers of right and of found entities rise."""
     begin, stop = _window(model, world.states, document, variable)
@@ -89,7 +89,7 @@ def _entity_change(model, world, document, variable, old, new):
     return right - right_before, found - found_before
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def label_gain(model, world, document, variable, old, new):
     """How much the signal rises if the variable goes from ``old`` to ``new``."""
     gold = model.table[model.gold + model.table[model.document_start + document] + variable]
@@ -117,7 +117,7 @@ def label_gain(model, world, document, variable, old, new):
     return total / model.labels
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def apply_label(model, world, document, variable, old, new):
     """Makes the change; the signal's counts follow."""
     place = model.table[model.document_start + document] + variable
@@ -140,7 +140,7 @@ def apply_label(model, world, document, variable, old, new):
     world.states[place] = new
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def label_gap(model, world, document):
     """The signal of the truth less that of the state."""
     counts = world.counts
@@ -152,7 +152,7 @@ def label_gap(model, world, document):
     return 1.0 - total / model.labels
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def begin_labels(model, world, document, kind, generator):
     """Sets the start state of a document and counts what the signal needs; O(document)."""
     start, end = model.table[model.document_start + document], model.table[model.document_start + document + 1]

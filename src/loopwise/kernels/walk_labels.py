@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
 from loopwise.kernels.walk_codes import ALL_VALUES, FORCED, UNIFORM
 from loopwise.kernels.walk_delta import add, append
@@ -78,7 +78,7 @@ class LabelWorld(NamedTuple):
 # --------------------------------------------------------------------------------------------- features
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _base_cell(model, values, start, incidence):
     """Cell of the factor where the incidence's variable has value 0 and the others theirs."""
     cell = 0
@@ -87,7 +87,7 @@ def _base_cell(model, values, start, incidence):
     return cell
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _row(model, document, incidence):
     group = model.table[model.incidence_group + incidence]
     return (
@@ -97,13 +97,13 @@ def _row(model, document, incidence):
     )
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _column(model, group, cell):
     first = model.table[model.group_column + group]
     return cell if first < 0 else model.table[model.column + first + cell]
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _emit_cell(model, document, incidence, cell, sign, delta):
     group = model.table[model.incidence_group + incidence]
     column = _column(model, group, cell)
@@ -126,7 +126,7 @@ def _emit_cell(model, document, incidence, cell, sign, delta):
             add(delta, first_key + np.int64(model.index[place]) * width, scale)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def emit_value(model, world, document, variable, value, sign, delta):
     """Adds ``sign`` times the features of the variable's factors, were its value ``value``."""
     start = model.table[model.document_start + document]
@@ -138,7 +138,7 @@ def emit_value(model, world, document, variable, value, sign, delta):
         _emit_cell(model, document, incidence, cell, sign, delta)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def emit_labelling(model, values, document, sign, delta):
     """Adds ``sign`` times the features of a whole document; each key through its slot."""
     start, end = model.table[model.document_start + document], model.table[model.document_start + document + 1]
@@ -167,7 +167,7 @@ def emit_labelling(model, values, document, sign, delta):
                 add(delta, key, sign * model.value[place] if weighted else sign)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def score_values(model, world, document, variable, weights):
     """Writes the score of each value of the variable given the rest into ``world.scores``; how many there are."""
     start = model.table[model.document_start + document]
@@ -206,7 +206,7 @@ def score_values(model, world, document, variable, weights):
 # -------------------------------------------------------------------------------------------- proposals
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def _draw(scores, size, temperature, generator):
     """A value with probability proportional to exp(score / temperature)."""
     top = -np.inf
@@ -227,7 +227,7 @@ def _draw(scores, size, temperature, generator):
     return chosen
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _draw_other(scores, size, old, temperature, generator):
     """A value other than ``old`` by its probability among those, and the log ratio of the proposal."""
     kept = scores[old]
@@ -246,7 +246,7 @@ def _draw_other(scores, size, old, temperature, generator):
     return new, (scores[old] - scores[new]) / temperature + math.log(leave) - math.log(back)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def propose_label(model, world, document, weights, temperature, step, generator, move, pair):
     """Fills ``move`` (variable, old, new, 0): whether it changes anything, its log ratio (inf: always accept).
 
@@ -289,7 +289,7 @@ def propose_label(model, world, document, weights, temperature, step, generator,
     return new != old, ratio
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _rank_values(model, world, document, variable, old, size, pair):
     """The best value by the model against the best by the signal, or against the best of lower signal."""
     gains, scores = world.gains, world.scores

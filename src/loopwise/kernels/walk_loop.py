@@ -8,8 +8,8 @@ number for number.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, kernel, leaf
 from loopwise.kernels.gibbs import seed_stream
 from loopwise.kernels.walk_codes import ACCEPTED, KEEP, MOVED, NO_TRUTH, STEPS, TRUTH
 from loopwise.kernels.walk_delta import accumulate, clear, dot
@@ -29,7 +29,7 @@ from loopwise.kernels.walk_models import (
 from loopwise.kernels.walk_rules import learn_from_truth, rank_pair
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _begin_visit(model, world, rule, work, document, kind):
     """Start state, and with a rule about the truth the difference to it."""
     generator = work.generator
@@ -51,7 +51,7 @@ def _begin_visit(model, world, rule, work, document, kind):
         _rebuild(model, world, work, document)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _rebuild(model, world, work, document):
     """The difference to the truth, from scratch."""
     clear(work.truth)
@@ -59,7 +59,7 @@ def _rebuild(model, world, work, document):
     emit_state(model, world, document, -1.0, work.truth)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _learn_step(model, world, rule, learning, work, document, step, tally):
     """Proposal, atomic update, acceptance; what the signal would gain, and whether the move was made."""
     weights, delta, move, pair = learning.weights, work.delta, work.move, work.pair
@@ -94,7 +94,7 @@ def _learn_step(model, world, rule, learning, work, document, step, tally):
     return gain, accepted
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _truth_step(model, world, rule, learning, work, document, step, gain, accepted, depth, tally):
     """The update towards the truth that is due after a step, and the way back there; the moves still to undo."""
     if accepted and rule.reset:
@@ -114,7 +114,7 @@ def _truth_step(model, world, rule, learning, work, document, step, gain, accept
     return depth
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def run_walk(model, world, rule, learning, visits, work, tally, trace):
     """Walks and learns; -1, or the number of the visit in which the signal was not a number.
 

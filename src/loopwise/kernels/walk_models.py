@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
+from loopwise.compiled.decorators import inlined
 from loopwise.kernels import walk_cluster_state as cluster_state
 from loopwise.kernels import walk_clusters as clusters
 from loopwise.kernels import walk_label_signals as label_signals
@@ -52,7 +52,7 @@ class Work(NamedTuple):
     items: np.ndarray  # int64 [largest document]: a state to go back to, or the items changed since the best state
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def accepts(score, ratio, temperature, generator):
     """Metropolis and Hastings: always where the ratio is infinite (Gibbs)."""
     if ratio == np.inf:

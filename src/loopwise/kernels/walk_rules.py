@@ -10,8 +10,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.walk_codes import (
     ACTIVE,
     ADAGRAD,
@@ -54,7 +54,7 @@ class Learning(NamedTuple):
     clock: np.ndarray  # int64 [2]: steps so far, steps before averaging begins
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def take_step(rule, learning, delta, sign, shortfall, norm, tally):
     """Adds the step along ``sign * delta`` to the weights; the factor eta, or NaN where it differs by weight."""
     time = learning.clock[0]
@@ -85,7 +85,7 @@ def take_step(rule, learning, delta, sign, shortfall, norm, tally):
     return eta
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@inlined
 def rank_pair(rule, learning, delta, gain, tally):
     """The atomic update; the score of ``delta`` before and after it."""
     score = dot(delta, learning.weights)
@@ -106,7 +106,7 @@ def rank_pair(rule, learning, delta, gain, tally):
     return score, score + sign * eta * norm
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def learn_from_truth(rule, learning, truth, gap, tally):
     """An update towards the truth along ``truth``, features of the truth minus those of the state."""
     norm = squared_norm(truth)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from numba import njit
-
+from loopwise.compiled.decorators import inlined, kernel, leaf
 from loopwise.kernels.gibbs import seed_stream
 from loopwise.kernels.walk_codes import ACCEPTED, KEEP, MOVED, STEPS
 from loopwise.kernels.walk_delta import clear, dot
@@ -38,7 +37,7 @@ class Search(NamedTuple):
     samples: int
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _full_score(model, world, document, weights, delta):
     clear(delta)
     emit_state(model, world, document, 1.0, delta)
@@ -47,7 +46,7 @@ def _full_score(model, world, document, weights, delta):
     return score
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _keep_best(model, world, start, work, changed, best):
     """Brings ``best`` up to the state: the items of the journal, or everything where it ran over."""
     states = world.states
@@ -60,7 +59,7 @@ def _keep_best(model, world, start, work, changed, best):
         best[item] = states[start + item]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
+@inlined
 def _search_step(model, world, weights, temperature, work, document, step, tally):
     """One step without learning; the rise of the score, and whether a move was made."""
     moved, ratio = propose(model, world, document, weights, temperature, step, work.generator, work.move, work.pair)
@@ -78,7 +77,7 @@ def _search_step(model, world, weights, temperature, work, document, step, tally
     return rise, True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@leaf
 def _sample_number(search, step):
     """Number of the sample that is due after a step, or -1."""
     past = step + 1 - search.burn_in
@@ -88,7 +87,7 @@ def _sample_number(search, step):
     return number if number < search.samples else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@leaf
 def _search_visit(model, world, weights, visits, visit, search, work, best, counts, tally):
     """One search; ``best`` is filled with the best state met."""
     document, steps = visits.document[visit], visits.steps[visit]
@@ -120,7 +119,7 @@ def _search_visit(model, world, weights, visits, visit, search, work, best, coun
             record(model, world, document, counts[0 if number < search.samples // 2 else 1])
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel(_nrt=False)
 def run_search(model, world, weights, visits, search, work, best, best_start, scores, counts, tally):
     """Walks without learning, cooling geometrically; each visit's best state is where its document is left.
 

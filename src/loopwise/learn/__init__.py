@@ -1,24 +1,32 @@
 """Learning: examples and roles, systems, their training, their evaluation and their files."""
 
 from loopwise.learn.batching import TotalSize
+from loopwise.learn.callbacks import CSVLog, TensorBoardLog
 from loopwise.learn.evaluate import evaluate, risk, score_examples
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.history import Epoch, History
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.objective import Objective
 from loopwise.learn.sampling import sample_examples, thirds
 from loopwise.learn.stages import Stage, hybrid, staged
 from loopwise.learn.sweep import sweep
 from loopwise.learn.system import System
 from loopwise.learn.template_examples import TemplateExamples
-from loopwise.learn.training import TrainingError
+from loopwise.learn.trainer import Limits, TrainingError, train
 
 __all__ = [
+    "CSVLog",
     "Epoch",
     "Examples",
     "History",
+    "Ledger",
+    "Limits",
+    "Objective",
     "Stage",
     "System",
     "TemplateExamples",
+    "TensorBoardLog",
     "TotalSize",
     "TrainingError",
     "evaluate",
@@ -30,4 +38,5 @@ __all__ = [
     "staged",
     "sweep",
     "thirds",
+    "train",
 ]

@@ -23,7 +23,7 @@ class TotalSize:
 
     >>> import loopwise as lw
     >>> examples = lw.Examples.of(lw.chain(3), [[0, 1, 1]] * 5, [lw.Role.OUTPUT] * 3)  # 6 values, 8 of messages
-    >>> [len(part) for part in examples.batches(lw.TotalSize(30))]
+    >>> [len(part) for part in examples.batches(lw.learn.TotalSize(30))]
     [2, 2, 1]
     """
 

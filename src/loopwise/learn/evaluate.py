@@ -107,7 +107,8 @@ def _number(goal: Goal, rows: Tensor, count: int) -> float:
     value = rows.sum() / count if isinstance(goal, Objective) else goal.combine(rows)
     if value.ndim:
         raise ValueError(
-            f"{type(goal).__name__} with reduction=Each() is a number for each example: call lw.score_examples instead"
+            f"{type(goal).__name__} with reduction=Each() is a number for each example: call lw.learn.score_examples "
+            "instead"
         )
     return float(value)
 

@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from loopwise.decode.base import Decoder
+from loopwise.formats.coding import BINS
+from loopwise.formats.frames import read_frame
 from loopwise.formats.quoting import quoted
-from loopwise.formats.table import DataTable
+from loopwise.formats.table import DataTable, Vocabulary
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.beliefs import Beliefs
@@ -104,22 +106,43 @@ class Examples:
                     f"{graph.cardinalities[place]} values in the graph; "
                     "both must be the same"
                 )
+        return Examples.of(graph, table.values, _roles_by_name(vocabulary, outputs, hidden), **inputs)
+
+    @staticmethod
+    def from_frame(
+        frame: Any,
+        *,
+        outputs: Iterable[str],
+        hidden: Iterable[str] = (),
+        graph: FactorGraph | None = None,
+        bins: int = BINS,
+        **inputs: Any,
+    ) -> Examples:
+        """The rows of a data frame of pandas, polars or another library that narwhals knows; a column is a variable.
+
+        All columns but ``outputs`` and ``hidden``, given by name, are inputs; a hidden variable without a column has
+        two values. NaN and None are missing values. Numbers with more than ``bins`` different values are cut into
+        intervals and rare labels pooled, but not those of outputs. ``graph``: one whose vocabulary names the columns;
+        without one, each column gets a factor, and so does each pair of columns of which not both are inputs.
+
+        Raises
+        ------
+        ValueError
+            If a column has no value at all, an output is not there, or the columns do not fit the graph.
+
+        >>> import pandas, loopwise as lw                                        # doctest: +SKIP
+        >>> frame = pandas.DataFrame({"smoker": ["yes", "no"], "flu": ["no", "yes"]})    # doctest: +SKIP
+        >>> lw.Examples.from_frame(frame, outputs=["flu"])                       # doctest: +SKIP
+        Examples(2 over FactorGraph(2 variables, 3 factors: 2 2, 2x2 1); variables an example: 1 input, 1 output)
+        """
         predicted, unseen = list(outputs), list(hidden)
-        for what, names in (("outputs", predicted), ("hidden", unseen)):
-            if len(set(names)) < len(names):
-                twice = next(name for place, name in enumerate(names) if name in names[:place])
-                raise ValueError(f"{what} lists {quoted(twice)} twice; name it once")
-        for name in predicted:
-            if name in unseen:
-                raise ValueError(
-                    f"{quoted(name)} is listed both as an output and as hidden; it can be only one of them"
-                )
-        if not predicted:
-            raise ValueError("no output is named, so there is nothing to predict; name at least one variable")
-        roles = np.full(graph.variables, Role.INPUT, dtype=np.int64)
-        roles[[vocabulary.variable(name) for name in predicted]] = Role.OUTPUT
-        roles[[vocabulary.variable(name) for name in unseen]] = Role.HIDDEN
-        return Examples.of(graph, table.values, roles, **inputs)
+        known = None if graph is None else graph.vocabulary
+        if graph is not None and known is None:
+            raise ValueError("the graph does not say what its variables are called; give it a vocabulary, or no graph")
+        table = read_frame(frame, vocabulary=known, bins=bins, whole=predicted, may_be_empty=unseen)
+        if graph is None:
+            graph = _joined(table.vocabulary, _roles_by_name(table.vocabulary, predicted, unseen))
+        return Examples.from_table(graph, table, outputs=predicted, hidden=unseen, **inputs)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -267,6 +290,33 @@ class Examples:
         if self.given_targets is not None:
             return self.given_targets
         return Targets.from_evidence(self.graph, self.evidence)
+
+
+def _roles_by_name(vocabulary: Vocabulary, outputs: Iterable[str], hidden: Iterable[str]) -> Integers:
+    """Roles of outputs and hidden variables, given by name; all others are inputs."""
+    predicted, unseen = list(outputs), list(hidden)
+    for what, names in (("outputs", predicted), ("hidden", unseen)):
+        if len(set(names)) < len(names):
+            twice = next(name for place, name in enumerate(names) if name in names[:place])
+            raise ValueError(f"{what} lists {quoted(twice)} twice; name it once")
+    for name in predicted:
+        if name in unseen:
+            raise ValueError(f"{quoted(name)} is listed both as an output and as hidden; it can be only one of them")
+    if not predicted:
+        raise ValueError("no output is named, so there is nothing to predict; name at least one variable")
+    roles = np.full(len(vocabulary.names), Role.INPUT, dtype=np.int64)
+    roles[[vocabulary.variable(name) for name in predicted]] = Role.OUTPUT
+    roles[[vocabulary.variable(name) for name in unseen]] = Role.HIDDEN
+    return roles
+
+
+def _joined(vocabulary: Vocabulary, roles: Integers) -> FactorGraph:
+    """A factor for each variable and for each pair of which not both are inputs."""
+    first, second = np.triu_indices(len(roles), 1)
+    kept = (roles[first] != Role.INPUT) | (roles[second] != Role.INPUT)
+    pairs = np.stack([first[kept], second[kept]], axis=1).tolist()
+    scopes = [*([place] for place in range(len(roles))), *pairs]
+    return FactorGraph.from_scopes(vocabulary.cardinalities, scopes).named(vocabulary)
 
 
 def _checked_values(graph: FactorGraph, values: Tensor | ArrayLike) -> Integers:

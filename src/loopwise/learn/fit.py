@@ -1,26 +1,29 @@
 """Training a system for its goal: the one call, and what it promises.
 
 In: a system, examples, a goal. Out: changed weights, a :class:`History`. Stage: learning. What is done in an epoch is
-in :mod:`loopwise.learn.training`, what comes next in :mod:`loopwise.learn.course`.
+in :mod:`loopwise.learn.training`, what comes around it in :mod:`loopwise.learn.trainer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 
 from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.batching import BatchSize
+from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.history import Epoch, History
-from loopwise.learn.optim.smd import SMD
+from loopwise.learn.history import History
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.objective import Callback
 from loopwise.learn.plan import MakeOptimizer, MakeSchedule, Plan
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.stages import Goals
 from loopwise.learn.system import Given, System
-from loopwise.learn.training import Training
+from loopwise.learn.trainer import Limits, train
+from loopwise.learn.training import SystemObjective
 from loopwise.potentials.priors import Prior
 
 
@@ -29,7 +32,7 @@ def fit(
     examples: Given,
     goal: Goals,
     *,
-    optimizer: MakeOptimizer | torch.optim.Optimizer = SMD,
+    optimizer: MakeOptimizer | torch.optim.Optimizer | None = None,
     epochs: int = 25,
     batch: BatchSize | None = None,
     dev: Given = None,
@@ -42,7 +45,7 @@ def fit(
     restarts: int = 1,
     start: float | None = None,
     checkpoint: PathLike | None = None,
-    callback: Callable[[Epoch], bool | None] | None = None,
+    callback: Callback | Sequence[Callback] | None = None,
     progress: bool = True,
     by_pattern: bool | None = None,
 ) -> History:
@@ -62,7 +65,9 @@ def fit(
         :func:`~loopwise.learn.hybrid`, or :class:`~loopwise.learn.Stage` objects of your own.
     optimizer:
         A class, a function of the parameters that makes an optimiser (``lambda params: lw.optim.SMD(params, gain=1)``),
-        or an optimiser over the system's parameters. Full-batch ones (L-BFGS) get all examples in each step.
+        or an optimiser over the system's parameters. Full-batch ones (L-BFGS) get all examples in each step. None:
+        Adam, which needs first derivatives only, as every inference that has a gradient gives. Its rate is probed on
+        eight batches before each stage and falls to zero over the stage by a cosine, unless a schedule is given.
     epochs:
         Passes over the examples at most, those of all stages together.
     batch:
@@ -80,7 +85,8 @@ def fit(
         A penalty on the weights of the potentials, on the scale of the mean loss of an example;
         :class:`~loopwise.optim.AdaGradCOMID` takes it in closed form.
     schedule:
-        Of the learning rate, such as :func:`~loopwise.optim.inverse_square_root`, advanced after each epoch.
+        Of the learning rate, such as :func:`~loopwise.optim.inverse_square_root`, advanced after each epoch; by
+        default the rate stays, or with the default optimiser falls to zero.
     restarts, start:
         So many runs from normal random weights of standard deviation ``start``; the one with the least training
         objective at its end (with ``dev``: the best measure) is kept. Without ``start`` a run begins at the weights
@@ -89,7 +95,8 @@ def fit(
         A file, written after each epoch, from which the same call goes on if the process was stopped; the final weights
         are then the same, bit for bit at the same number of threads. A finished run is not repeated.
     callback:
-        Called after each epoch (and its checkpoint); True ends training.
+        Called with each :class:`Epoch` after it (and its checkpoint); True ends training. Several may be given, such as
+        :class:`~loopwise.learn.callbacks.CSVLog` and :class:`~loopwise.learn.callbacks.TensorBoardLog`.
     progress:
         A bar, on terminals.
     by_pattern:
@@ -101,21 +108,13 @@ def fit(
     weights, and the checkpoint, are then those of the last whole epoch. Warnings that inference did not converge are
     not shown: its budget is part of what is trained.
 
-    Cost: an epoch is one gradient an example; about four with SMD.
+    Cost: an epoch is one gradient an example, about four with SMD; the probe of the rate is some 60 of a batch.
     """
     plan = Plan.of(
         goal, optimizer, epochs, batch, dev, measure, patience, seed, clip, prior, schedule, restarts, start, by_pattern
     )
-    training = Training(system, examples, plan)
-    total = epochs * restarts
-    with ignored_convergence(), training.prepared(), progress_bar(progress, total) as tell:
-        if checkpoint is not None:
-            training.resume(checkpoint)
-        while not training.over:
-            epoch = training.epoch(tell)
-            if checkpoint is not None:
-                training.save(checkpoint)
-            if callback is not None and callback(epoch):
-                training.history.ended = f"ended by the callback after epoch {epoch.number}"
-                break
-        return training.finish()
+    objective = SystemObjective(system, examples, plan)
+    limits = Limits(plan.stages, epochs, restarts, patience, reopens=True)
+    with ignored_convergence(), objective.prepared(), progress_bar(progress, epochs * restarts) as tell:
+        ledger = Ledger.open(checkpoint, objective.identity())
+        return train(objective, limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)

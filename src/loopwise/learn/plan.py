@@ -29,7 +29,7 @@ class Plan:
     """The options of :func:`~loopwise.fit`, checked."""
 
     stages: tuple[Stage, ...]
-    optimizer: MakeOptimizer | torch.optim.Optimizer
+    optimizer: MakeOptimizer | torch.optim.Optimizer | None  # None: Adam, its rate probed
     epochs: int
     batch: BatchSize | None  # None: as is usual for the examples
     dev: Given
@@ -46,7 +46,7 @@ class Plan:
     @staticmethod
     def of(
         goal: Goals,
-        optimizer: MakeOptimizer | torch.optim.Optimizer,
+        optimizer: MakeOptimizer | torch.optim.Optimizer | None,
         epochs: int,
         batch: BatchSize | None,
         dev: Given,
@@ -80,10 +80,21 @@ class Plan:
                 raise ValueError(f"{name} must be a positive number or None, not {number}")
         if self.prior is not None and not isinstance(self.prior, Prior):
             raise ValueError(f"prior must be a penalty such as lw.prior.L2(0.01), not {self.prior!r}")
-        if isinstance(self.optimizer, torch.optim.Optimizer) and self.restarts > 1:
+        made = isinstance(self.optimizer, torch.optim.Optimizer)
+        if self.optimizer is not None and not made and not callable(self.optimizer):
+            raise ValueError(
+                f"optimizer must be a class such as torch.optim.Adam or lw.optim.SMD, or a function of the parameters "
+                f"that makes an optimiser, not {self.optimizer!r}; leave it out for Adam at a rate that is found"
+            )
+        if made and self.restarts > 1:
             raise ValueError(
                 "restarts need an optimiser each: give its class, or a function of the parameters that makes it"
             )
+
+    @property
+    def finds_rate(self) -> bool:
+        """Whether the rate is probed, since no optimiser is named."""
+        return self.optimizer is None
 
     @property
     def sign(self) -> float:

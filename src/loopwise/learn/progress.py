@@ -12,11 +12,15 @@ from contextlib import contextmanager
 Tell = Callable[[float, str], None]  # how many steps are done, and what to write beside the bar
 
 
+def silent(done: float, text: str) -> None:
+    """Shows nothing."""
+
+
 @contextmanager
 def progress_bar(wanted: bool, total: int) -> Iterator[Tell]:
     """A bar on standard error, if that is a terminal and the bar is ``wanted``."""
     if not (wanted and sys.stderr.isatty()):
-        yield lambda done, text: None
+        yield silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

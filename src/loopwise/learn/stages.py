@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loopwise.learn.course import epochs_of as epochs_of
 from loopwise.learn.evaluate import Goal
 from loopwise.loss.base import Loss, Measure
 from loopwise.loss.interpolated import Interpolated
@@ -124,16 +125,6 @@ def check_budget(stages: Sequence[Stage], epochs: int) -> None:
             f"{epochs} epochs do not suffice: the stages before the last take {needed - 1}, and one more is needed; "
             "give more epochs"
         )
-
-
-def epochs_of(stages: Sequence[Stage], number: int, left: int) -> int:
-    """How many epochs stage ``number`` may have when ``left`` of all are left at its start."""
-    stage, later = stages[number], stages[number + 1 :]
-    if stage.epochs is not None:
-        return min(stage.epochs, left)
-    promised = sum(other.epochs or 0 for other in later)
-    sharing = 1 + sum(other.epochs is None for other in later)
-    return min(left, max(1, -(-(left - promised) // sharing)))
 
 
 def has_converged(scores: Sequence[float], tolerance: float) -> bool:

@@ -11,16 +11,18 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from loopwise.learn.checkpoint import identify
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.optim.adam import START, DenseAdam, cosine
 from loopwise.learn.optim.lbfgs import LBFGS
 from loopwise.learn.optim.smd import SMD
-from loopwise.learn.plan import MakeSchedule, Plan
+from loopwise.learn.plan import MakeOptimizer, MakeSchedule, Plan
 from loopwise.learn.system import System
 from loopwise.potentials.priors import Prior
 
 
 def make_optimizer(plan: Plan, system: System, params: list[Tensor]) -> torch.optim.Optimizer:
     """The optimiser of the plan over ``params``, with the plan's clipping and prior where it takes them itself."""
-    made = plan.optimizer if isinstance(plan.optimizer, torch.optim.Optimizer) else plan.optimizer(params)
+    make: MakeOptimizer | torch.optim.Optimizer = _adam if plan.optimizer is None else plan.optimizer
+    made = make if isinstance(make, torch.optim.Optimizer) else make(params)
     if not isinstance(made, torch.optim.Optimizer):
         raise ValueError(f"the optimizer must be a torch optimiser, or a function that makes one, not {made!r}")
     mine = {id(param) for param in params}
@@ -45,6 +47,18 @@ def make_schedule(make: MakeSchedule | None, optimizer: torch.optim.Optimizer) -
             f"{type(optimizer).__name__} has no learning rate that a schedule could change; leave the schedule out"
         )
     return make(optimizer)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The rate from which a stage starts."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["initial_lr"] = rate
+
+
+def lower_rate(optimizer: torch.optim.Optimizer, done: int, allowed: int) -> None:
+    """The rate of a stage after ``done`` of ``allowed`` epochs: on a cosine from the first one to zero."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["initial_lr"] * cosine(done, allowed)
 
 
 def is_full_batch(optimizer: torch.optim.Optimizer) -> bool:
@@ -80,6 +94,10 @@ def describe_optimizer(optimizer: torch.optim.Optimizer) -> str:
         if isinstance(value, bool | int | float) and not name.startswith("_")
     }
     return f"{type(optimizer).__name__} {identify({**options, **own})}"
+
+
+def _adam(params: list[Tensor]) -> torch.optim.Optimizer:
+    return DenseAdam(params, lr=START)  # until a rate is found
 
 
 def _give_prior(optimizer: AdaGradCOMID, prior: Prior | None) -> None:

@@ -15,11 +15,15 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from loopwise.decode.base import Decoder
+from loopwise.decode.configurations import Configurations, draw, k_best
 from loopwise.decode.pointwise import Identity
+from loopwise.formats.by_extension import write_model
 from loopwise.formats.files import PathLike
+from loopwise.formats.frames import is_frame, make_frame, read_frame
+from loopwise.formats.model import TableModel
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE, Evidence, EvidenceLike, Role, clamped_values
-from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
@@ -44,7 +48,8 @@ class System(nn.Module):
     a :class:`~loopwise.Template`, whose examples each have a graph of their own.
     ``inference``: how beliefs are computed, with its budget. ``decoder``: how they become decisions, by default the
     beliefs themselves. Parameters in the options of the last two (``lw.BP(damping=torch.nn.Parameter(...))``, a trained
-    temperature) are parameters of the system. ``vocabulary``: what variables and values are called, if they have names.
+    temperature) are parameters of the system. ``vocabulary``: what variables and values are called, if they have names
+    (by default those of the graph): evidence is then ``{"smoker": "yes"}`` too, and data frames are taken.
     ``roles``: what each variable is, ``[variables]``, where evidence without roles is given (by default all that is not
     observed is an output); both are saved with the system.
 
@@ -78,12 +83,13 @@ class System(nn.Module):
             _check_no_graph(potentials, graph=graph, vocabulary=vocabulary, roles=roles)
             self._graph = None
         else:
-            self._graph = graph_of(potentials) if graph is None else graph
+            plain = graph_of(potentials) if graph is None else graph
+            self._graph = plain if vocabulary is None else plain.named(vocabulary)
         self.potentials = potentials
         self.inference = inference
         self.decoder = Identity() if decoder is None else decoder
         _check_kind("decoder", self.decoder, Decoder, "a decoder, such as lw.decode.Max()")
-        self.vocabulary = None if vocabulary is None else _checked_vocabulary(vocabulary, self.graph)
+        self.vocabulary = None if self._graph is None else self._graph.vocabulary
         self.roles = None if roles is None else checked_roles(self.graph, roles)
         options: dict[str, object] = {"inference": inference}
         if not isinstance(self.decoder, nn.Module):  # a decoder that is a module has brought its parameters itself
@@ -108,7 +114,10 @@ class System(nn.Module):
         """``given`` as training and evaluation take it: :class:`Examples`, or :class:`TemplateExamples` of a list."""
         part = self._corpus(given)
         if part is None:
-            raise ValueError(f"examples are wanted, not {type(given).__name__}; make them by lw.Examples.of")
+            raise ValueError(
+                f"examples are wanted, not {type(given).__name__}: lw.Examples.of(system.graph, values, roles) says "
+                "which variables are inputs and which are to be predicted"
+            )
         return part
 
     def tables(self, given: Given = None, *, inputs: Inputs | None = None) -> dict[str, Tensor]:
@@ -125,7 +134,8 @@ class System(nn.Module):
         if part is None:
             return self.inference(self.graph, self.tables(given, inputs=inputs), given)  # type: ignore[arg-type]
         with naming_the_example(part, self.beliefs):
-            return self.inference(part.graph, self.tables(part), part.evidence)
+            graph = part.graph if self._graph is None else self._graph  # which has the names
+            return self.inference(graph, self.tables(part), part.evidence)
 
     def forward(self, given: Given = None, *, inputs: Inputs | None = None, step: int | None = None) -> Decision:
         """The soft decision, for training; ``step`` is where schedules of temperatures stand."""
@@ -150,6 +160,9 @@ class System(nn.Module):
     @overload
     def predict(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
 
+    @overload
+    def predict(self, given: Any, *, batch: BatchSize | None = ..., by_pattern: bool = ...) -> Any: ...
+
     def predict(
         self,
         given: Given = None,
@@ -157,9 +170,9 @@ class System(nn.Module):
         inputs: Inputs | None = None,
         batch: BatchSize | None = None,
         by_pattern: bool = True,
-    ) -> Tensor | list[Tensor]:
+    ) -> Any:
         """Decided values, int64 ``[*batch, variables]``; observed variables keep theirs. Of examples of a template a
-        list, ``[variables]`` each.
+        list, ``[variables]`` each. Of a data frame a data frame with a column of labels for each output.
 
         Goes ``batch`` examples (or a :class:`~loopwise.TotalSize` of them) at a time; ``by_pattern`` as for
         :meth:`Examples.batches`: an example's answer then does not depend on which others are asked for.
@@ -167,7 +180,7 @@ class System(nn.Module):
         found: Tensor | list[Tensor] = self._in_chunks(
             given, inputs, batch, by_pattern, lambda part: part.assignment(self.decide(part))
         )
-        return found
+        return self._answer_frame(given, found) if is_frame(given) and isinstance(found, Tensor) else found
 
     @overload
     def predict_marginals(
@@ -197,6 +210,26 @@ class System(nn.Module):
         )
         return found
 
+    def k_best(self, count: int, evidence: EvidenceLike = None, *, inputs: Inputs | None = None) -> Configurations:
+        """The ``count`` most probable configurations of one example with their probabilities, by exact inference
+        whatever the system's own is; see :func:`loopwise.decode.k_best`.
+
+        >>> import loopwise as lw
+        >>> names = lw.formats.Vocabulary(("smoker", "flu"), (("no", "yes"), ("well", "ill")))
+        >>> tables = lw.TablePotentials.random(lw.chain(2), seed=0)
+        >>> System(tables, lw.BP(), vocabulary=names).k_best(2, {"smoker": "yes"}).named()
+        [{'smoker': 'yes', 'flu': 'ill'}, {'smoker': 'yes', 'flu': 'well'}]
+        """
+        with answering(self):
+            return k_best(self.graph, self.tables(inputs=inputs), count, evidence)
+
+    def draw(
+        self, count: int, evidence: EvidenceLike = None, *, inputs: Inputs | None = None, seed: int = 0
+    ) -> Configurations:
+        """Samples of the joint distribution of one example, likewise; see :func:`loopwise.decode.draw`."""
+        with answering(self):
+            return draw(self.graph, self.tables(inputs=inputs), count, evidence, seed=seed)
+
     def refresh(self, examples: Given, *, batch: BatchSize | None = None, by_pattern: bool = True) -> None:
         """Shows the decoder a corpus, once an epoch, if it needs to see one (a corpus threshold)."""
         if not self.decoder.needs_refresh:
@@ -219,6 +252,46 @@ class System(nn.Module):
         from loopwise.learn.saving import load
 
         return load(path, template=template)
+
+    def to_model(self, *, inputs: Inputs | None = None) -> TableModel:
+        """The tables of the system as model files hold them: potentials, not logarithms, with the system's names.
+
+        ``inputs``: the potentials' arguments by name, of one example, if they take any.
+
+        Raises
+        ------
+        ValueError
+            For a template, structured factors, or a batch of examples, which such files cannot hold; and where a
+            potential is too large for a number.
+        """
+        graph = self.graph
+        if graph.structured:
+            raise ValueError(
+                f"model files hold tables, and {graph.structured[0].kinds()} is none; save the system by save()"
+            )
+        with answering(self):
+            tables = {name: table.double().cpu().numpy() for name, table in self.tables(inputs=inputs).items()}
+        whole = {group.name: _potentials(group, tables) for group in graph.groups}
+        places = [graph.locate(number) for number in range(graph.factors)]
+        factors = [(graph.group(name).scopes[row].tolist(), whole[name][row]) for name, row in places]
+        names = self.vocabulary if self.vocabulary is not None and self._fully_named else None
+        return TableModel.of(graph.cardinalities, factors, vocabulary=names)
+
+    def export(self, path: PathLike, *, inputs: Inputs | None = None) -> None:
+        """Writes the tables as ``.uai`` or ``.fg`` (with ``.gz`` if asked), for other programs; see :meth:`to_model`.
+
+        >>> import tempfile, pathlib, loopwise as lw
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "chain.uai"
+        >>> System(lw.TablePotentials.random(lw.chain(3), seed=0), lw.BP()).export(path)
+        >>> lw.formats.read_model(path)
+        TableModel(MARKOV, 3 variables, 5 factors)
+        """
+        write_model(path, self.to_model(inputs=inputs))
+
+    @property
+    def _fully_named(self) -> bool:
+        known = self.vocabulary
+        return known is not None and list(known.cardinalities) == self.graph.cardinalities.tolist()
 
     def _in_chunks(
         self,
@@ -261,7 +334,32 @@ class System(nn.Module):
                 f"the examples are of the template {type(given.template).__name__}, and the system has none; give "
                 "lw.Examples over its graph"
             )
+        if is_frame(given):
+            return self._from_frame(given)
         return self._checked(given) if isinstance(given, Examples) else None
+
+    def _from_frame(self, frame: Any) -> Examples:
+        """The rows of a data frame. Without roles, what a row does not say is predicted."""
+        if self.vocabulary is None:
+            raise ValueError(
+                "the system does not say what its variables are called, so a data frame means nothing to it; give it a "
+                "vocabulary, or make it of lw.Examples.from_frame(...).graph"
+            )
+        predicted = [] if self.roles is None else np.flatnonzero(self.roles == Role.OUTPUT).tolist()
+        whole = [self.vocabulary.names[place] for place in predicted]
+        values = read_frame(frame, vocabulary=self.vocabulary, whole=whole).values
+        roles = np.where(values == FREE, Role.OUTPUT, Role.INPUT) if self.roles is None else self.roles
+        return Examples.of(self.graph, values, roles)
+
+    def _answer_frame(self, frame: Any, values: Tensor) -> Any:
+        """Decided values as a data frame like the one asked about: of outputs by role, else of what was not given."""
+        assert self.vocabulary is not None
+        asked = (self._from_frame(frame).roles == Role.OUTPUT).any(axis=0)
+        columns = {}
+        for place in np.flatnonzero(asked).tolist():
+            labels = self.vocabulary.labels[place]
+            columns[self.vocabulary.names[place]] = [labels[value] for value in values[:, place].tolist()]
+        return make_frame(columns, like=frame)
 
     def _outputs(self, given: Given) -> Tensor | Evidence | None:
         """Which variables are predicted, as decoders take it."""
@@ -277,6 +375,24 @@ class System(nn.Module):
                 f"the examples are over {examples.graph!r}, the system is over {self.graph!r}; make both for one graph"
             )
         return examples
+
+
+def _potentials(group: Group, tables: Mapping[str, Any]) -> Any:
+    """Potentials of a group, a table for each factor."""
+    table = tables[group.name]
+    shape = (group.count, *group.shape)
+    if table.ndim > len(shape) and table.shape[: -len(shape)] != (1,) * (table.ndim - len(shape)):
+        raise ValueError(
+            f"the tables of group {group.name!r} are of {table.shape[0]} examples; give the inputs of one example"
+        )
+    with np.errstate(over="ignore"):
+        found = np.exp(np.broadcast_to(table.reshape(table.shape[-len(shape) :]), shape))
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"group {group.name!r} has a log-potential of {float(table.max()):.6g}, whose exponential no file can "
+            "hold; train with a prior, or scale the weights down"
+        )
+    return found
 
 
 def graph_of(potentials: nn.Module) -> FactorGraph:
@@ -363,18 +479,3 @@ def answering(system: nn.Module) -> Iterator[None]:
 def _check_kind(name: str, part: object, kind: type, wanted: str) -> None:
     if not isinstance(part, kind):
         raise ValueError(f"the {name} of a system must be {wanted}, not {type(part).__name__}")
-
-
-def _checked_vocabulary(vocabulary: Vocabulary, graph: FactorGraph) -> Vocabulary:
-    if len(vocabulary.names) != graph.variables:
-        raise ValueError(
-            f"a vocabulary of {len(vocabulary.names)} variables does not fit {graph.variables} variables; "
-            "name each variable"
-        )
-    for name, size, values in zip(vocabulary.names, vocabulary.cardinalities, graph.cardinalities, strict=True):
-        if size > values:
-            raise ValueError(
-                f"variable {name!r} has {size} labels, but {values} values in the graph; "
-                "give the variable as many values in the graph"
-            )
-    return vocabulary

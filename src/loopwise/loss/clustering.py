@@ -52,7 +52,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _OfClusters(Metric):
+class ClusterMetric(Metric):
     """A metric of the overlap of two clusterings."""
 
     higher_is_better: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class _OfClusters(Metric):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PairwiseAccuracy(_OfClusters):
+class PairwiseAccuracy(ClusterMetric):
     r"""The share of pairs of mentions that are rightly together or rightly apart (the Rand index).
 
     .. math:: (TP + TN) / \binom{M}{2}
@@ -105,7 +105,7 @@ class PairwiseAccuracy(_OfClusters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PairwiseF1(_OfClusters):
+class PairwiseF1(ClusterMetric):
     """F1 of the pairs of mentions that are together; 1 where no pair is, neither here nor in the truth."""
 
     @property
@@ -126,7 +126,7 @@ class PairwiseF1(_OfClusters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BCubed(_OfClusters):
+class BCubed(ClusterMetric):
     r"""F1 of B-cubed precision and recall (Bagga and Baldwin 1998).
 
     .. math:: P = \frac1M \sum_m |C(m) \cap G(m)| / |C(m)|, \quad R = \frac1M \sum_m |C(m) \cap G(m)| / |G(m)|

@@ -20,6 +20,7 @@ from loopwise.inference.decision import Distributions
 from loopwise.loss.answers import Answers, Metric
 from loopwise.loss.calibration import Reliability, reliability
 from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
+from loopwise.loss.coreference import BLANC, MUC, CEAFEntities, CEAFMentions, CoNLL
 from loopwise.loss.entity import EntityF1
 from loopwise.loss.f_measure import check_f, f_measure
 from loopwise.loss.incremental import CountTracker, HammingTracker, Tracker
@@ -28,11 +29,16 @@ from loopwise.loss.targets import TargetsLike
 from loopwise.loss.univariate import L1, MSE
 
 __all__ = [
+    "BLANC",
     "F1",
     "L1",
     "MSE",
+    "MUC",
     "Accuracy",
     "BCubed",
+    "CEAFEntities",
+    "CEAFMentions",
+    "CoNLL",
     "Correct",
     "EntityF1",
     "FBeta",

@@ -42,8 +42,8 @@ class Targets:
     def of(graph: FactorGraph, given: TargetsLike) -> Targets:
         """Targets from whatever says them.
 
-        Integers ``[*batch, variables]`` (:data:`~loopwise.FREE`: not scored), a bool mask ``[*batch, states]``, an
-        :class:`~loopwise.Evidence` (its outputs), or what :meth:`from_sets` takes.
+        Integers ``[*batch, variables]`` (:data:`~loopwise.graph.FREE`: not scored), a bool mask ``[*batch, states]``,
+        an :class:`~loopwise.Evidence` (its outputs), or what :meth:`from_sets` takes.
         """
         if isinstance(given, Targets):
             _check_same(graph, given)
@@ -57,7 +57,7 @@ class Targets:
 
     @staticmethod
     def from_values(graph: FactorGraph, values: Tensor | ArrayLike) -> Targets:
-        """One right value a variable, integers ``[*batch, variables]``, :data:`~loopwise.FREE` where not scored."""
+        """One right value a variable, integers ``[*batch, variables]``; :data:`~loopwise.graph.FREE`: not scored."""
         array = _as_tensor(values)
         if array.is_floating_point() or array.is_complex() or array.dtype == torch.bool:
             raise ValueError(f"targets must be integers, -1 where a variable is not scored, not {array.dtype}")

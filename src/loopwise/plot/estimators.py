@@ -32,7 +32,7 @@ class Measured(Protocol):
 def gradients(rows: Iterable[Measured], *, axes: Axes | None = None) -> Axes:
     """Relative error against time in forward passes; estimators that are not valid are named above the axes.
 
-    ``rows``: those of :func:`~loopwise.compare_gradients`.
+    ``rows``: those of :func:`~loopwise.compare.compare_gradients`.
     """
     rows = list(rows)
     axes = new_axes() if axes is None else axes

@@ -56,7 +56,7 @@ def grid_shape(graph: FactorGraph) -> tuple[int, int] | None:
     """Rows and columns if the pairs of the graph are those of :func:`~loopwise.grid` (a chain is one row), else None.
 
     >>> import loopwise as lw
-    >>> grid_shape(lw.grid(3, 4)), grid_shape(lw.chain(5)), grid_shape(lw.complete(5))
+    >>> grid_shape(lw.grid(3, 4)), grid_shape(lw.chain(5)), grid_shape(lw.graph.complete(5))
     ((3, 4), (1, 5), None)
     """
     scopes = [group.scopes for group in graph.groups if group.arity == 2 and group.count]

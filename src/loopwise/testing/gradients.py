@@ -74,7 +74,7 @@ def check_gradient(
     >>> import loopwise as lw
     >>> from loopwise.testing import check_gradient
     >>> graph = lw.grid(3, 3, states=3)
-    >>> method = lw.BP(iterations=4, tolerance=0, engine=lw.Reference())
+    >>> method = lw.BP(iterations=4, tolerance=0, engine=lw.inference.Reference())
     >>> check_gradient(method, graph, lw.TablePotentials.random(graph, seed=0)).error < 1e-7
     True
     """

@@ -12,7 +12,7 @@ from loopwise.walk.learners import CD, PCD, Hybrid, SampleRank, SampleRankSVM, S
 from loopwise.walk.marginals import Marginals
 from loopwise.walk.margins import ConstantMargin, Margin, OmegaMargin, ScaledMargin
 from loopwise.walk.model import Model
-from loopwise.walk.mover import MentionMover, Mixture, SplitMerge
+from loopwise.walk.mover import BalancedMover, MentionMover, Mixture, SplitMerge
 from loopwise.walk.pairs import Pair
 from loopwise.walk.perceptron import AnnealedDecoder, AveragedPerceptron, ExactDecoder
 from loopwise.walk.plan import Sweeps
@@ -37,6 +37,7 @@ __all__ = [
     "AnnealedDecoder",
     "AveragedPerceptron",
     "Averaging",
+    "BalancedMover",
     "ClusterModel",
     "Clustering",
     "Compiled",

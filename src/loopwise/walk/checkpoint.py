@@ -1,7 +1,7 @@
 """Checkpoints of learning in walks: from one, the same call goes on to the same weights, bit for bit.
 
-In: a learner between two epochs. Out: a file (:mod:`loopwise.learn.checkpoint`), and back. Stage: walking. The walks of
-an epoch depend on seed, epoch and documents alone, so weights and counts say nearly all.
+In: a learner between two epochs. Out: its state as a checkpoint holds it, and back; what tells a run from others.
+Stage: walking.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from loopwise.formats.files import PathLike
-from loopwise.learn.checkpoint import Run, checksum, identify, read_checkpoint, restoring, write_checkpoint
+from loopwise.learn.checkpoint import Run, checksum, identify
 from loopwise.walk.updates import Weights
 
 if TYPE_CHECKING:
@@ -24,45 +23,24 @@ if TYPE_CHECKING:
 States = Sequence[list[int] | None]  # where the last walk over each document ended
 
 
-class Checkpoint:
-    """The file of one call of ``fit``. ``run`` tells the call from others."""
-
-    def __init__(self, path: PathLike, run: Run) -> None:
-        self.path, self.run = path, run
-
-    @staticmethod
-    def of(path: PathLike, learner: Learner, plan: Plan, shards: int) -> Checkpoint:
-        """For a learner as it is before the call."""
-        state = learner.state
-        run = {
-            "learner": type(learner).__name__,
-            "model": f"{type(learner.model).__name__} of {learner.model.size} weights",
-            "proposal": identify(learner.proposal),
-            "metric": identify(learner.metric),
-            "rule": identify(learner.rule),
-            "averaging": identify(learner.averaging),
-            "documents": described_all(plan.documents),
-            "steps": identify(plan.steps),
-            "start": identify(plan.start),
-            "seed": str(plan.seed),
-            "shuffle": str(plan.shuffle),
-            "shards": str(shards),
-            "beginning": f"epoch {learner.epochs} (checksum {checksum(state.values, state.sums, state.squares)})",
-        }
-        return Checkpoint(path, run)
-
-    def resume(self, learner: Learner) -> int:
-        """Brings the learner to where the file was written; how many epochs of the call are done, 0 without a file."""
-        state = read_checkpoint(self.path, self.run)
-        if state is None:
-            return 0
-        with restoring(self.path):
-            learner.load_state_dict(state["learner"])
-            return int(state["done"])
-
-    def save(self, learner: Learner, done: int) -> None:
-        """Writes the file after ``done`` epochs of the call."""
-        write_checkpoint(self.path, self.run, {"done": done, "learner": learner.state_dict()})
+def described_run(learner: Learner, plan: Plan, shards: int) -> Run:
+    """What tells a call of ``fit`` from others, for a learner as it is before the call."""
+    state = learner.state
+    return {
+        "learner": type(learner).__name__,
+        "model": f"{type(learner.model).__name__} of {learner.model.size} weights",
+        "proposal": identify(learner.proposal),
+        "metric": identify(learner.metric),
+        "rule": identify(learner.rule),
+        "averaging": identify(learner.averaging),
+        "documents": described_all(plan.documents),
+        "steps": identify(plan.steps),
+        "start": identify(plan.start),
+        "seed": str(plan.seed),
+        "shuffle": str(plan.shuffle),
+        "shards": str(shards),
+        "beginning": f"epoch {learner.epochs} (checksum {checksum(state.values, state.sums, state.squares)})",
+    }
 
 
 def described_all(documents: Sequence[Any]) -> str:

@@ -13,15 +13,20 @@ import numpy as np
 import torch
 
 from loopwise.formats.files import PathLike
+from loopwise.learn import history as learning
+from loopwise.learn.course import Rounds
+from loopwise.learn.ledger import Ledger
 from loopwise.learn.progress import progress_bar
+from loopwise.learn.trainer import Limits, train
 from loopwise.loss.answers import Metric
 from loopwise.walk.averaging import Averaging
-from loopwise.walk.checkpoint import Checkpoint, States, pack_states, pack_weights, unpack_states, unpack_weights
+from loopwise.walk.checkpoint import States, described_run, pack_states, pack_weights, unpack_states, unpack_weights
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.engines import Engine, Fastest
 from loopwise.walk.marginals import Marginals, estimate
 from loopwise.walk.mixing import learn_parts
 from loopwise.walk.model import Model
+from loopwise.walk.objective import WalkObjective
 from loopwise.walk.pairs import Pair
 from loopwise.walk.plan import Plan, Steps, Sweeps, check_start, steps_of
 from loopwise.walk.proposal import Proposal
@@ -87,7 +92,7 @@ class Learner:
         self.state.since = self.averaging.burn_in
         self.epochs = 0
         self.tally = Tally()
-        self._ends: list[States] = []  # of a walk that goes on: where each shard's last walks ended
+        self.ends: list[States] = []  # of a walk that goes on: where each shard's last walks ended
 
     # ----------------------------------------------------------------------------------------------- weights
 
@@ -110,7 +115,7 @@ class Learner:
             )
         self.state = Weights.zeros(self.model.size, self.rule)
         self.state.values, self.state.since = values, self.averaging.burn_in
-        self.epochs, self.tally, self._ends = 0, Tally(), []
+        self.epochs, self.tally, self.ends = 0, Tally(), []
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that later epochs depend on, as tensors, numbers and lists of these."""
@@ -118,14 +123,14 @@ class Learner:
             "weights": pack_weights(self.state),
             "epochs": self.epochs,
             "tally": list(self.tally.numbers),
-            "ends": [pack_states(states) for states in self._ends],
+            "ends": [pack_states(states) for states in self.ends],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes to where :meth:`state_dict` was asked; the same ``fit`` then gives the same weights, bit for bit."""
         self.state = unpack_weights(state["weights"], self.model.size)
         self.epochs, self.tally = int(state["epochs"]), Tally(*state["tally"])
-        self._ends = [unpack_states(states) for states in state["ends"]]
+        self.ends = [unpack_states(states) for states in state["ends"]]
 
     # -------------------------------------------------------------------------------------------------- fit
 
@@ -151,32 +156,45 @@ class Learner:
         the process was stopped; the final weights are then the same, bit for bit. Time: epochs x documents x steps x
         factors touched.
         """
+        if epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {epochs}")
+        objective = self.objective(documents, steps=steps, start=start, shuffle=shuffle, shards=shards, jobs=jobs)
+
+        def told(epoch: learning.Epoch) -> None:
+            if after_epoch is not None:
+                after_epoch(Epoch(self.epochs, objective.tally, self))
+
+        run = {} if checkpoint is None else described_run(self, objective.plan, shards)
+        limits = Limits((Rounds(),), epochs, reopens=True)
+        with progress_bar(progress, epochs) as tell:
+            train(objective, limits, ledger=Ledger.open(checkpoint, run), callbacks=[told], tell=tell)
+        self.ends = []  # another call may have other documents
+        return self
+
+    def objective(
+        self,
+        documents: Iterable[Any],
+        *,
+        steps: Steps,
+        start: Start | None = None,
+        shuffle: bool = True,
+        shards: int = 1,
+        jobs: int = 1,
+    ) -> WalkObjective:
+        """What :meth:`fit` trains: for :func:`loopwise.learn.trainer.train`, with limits and files of your own."""
         known = list(documents)
-        if epochs < 1 or shards < 1 or jobs < 1:
-            raise ValueError(f"epochs, shards and jobs must be at least 1, not {epochs}, {shards} and {jobs}")
+        if shards < 1 or jobs < 1:
+            raise ValueError(f"shards and jobs must be at least 1, not {shards} and {jobs}")
         self._check(known)
         plan = Plan(self.model, known, steps, start or self.start, self.seed, shuffle)
         sessions = [
             self.engine.open(self.model, known[shard::shards], self.proposal, self.metric)
             for shard in range(min(shards, len(known)))
         ]
-        kept = None if checkpoint is None else Checkpoint.of(checkpoint, self, plan, shards)
-        first = 0 if kept is None else kept.resume(self)
-        if plan.start is Start.PREVIOUS and len(self._ends) == len(sessions):
-            for session, states in zip(sessions, self._ends, strict=True):
-                session.set_states(states)
-        with progress_bar(progress, epochs) as tell:
-            for done in range(first, epochs):
-                told = self._epoch(plan, sessions, jobs)
-                tell(done + 1, f"epoch {done + 1}: {told.violated_share:.1%} of {told.ranked:,} pairs badly ranked")
-                if kept is not None:
-                    kept.save(self, done + 1)
-                if after_epoch is not None:
-                    after_epoch(Epoch(self.epochs, told, self))
-        self._ends = []  # another call may have other documents
-        return self
+        return WalkObjective(self, plan, sessions, jobs)
 
-    def _epoch(self, plan: Plan, sessions: Sequence[Session], jobs: int) -> Tally:
+    def epoch(self, plan: Plan, sessions: Sequence[Session], jobs: int = 1) -> Tally:
+        """One walk over every document of the plan; what happened."""
         if self.averaging.last_epoch:
             self.state.sums, self.state.since = np.zeros(self.model.size), self.state.time
         visits = plan.visits(self.epochs)
@@ -193,7 +211,7 @@ class Learner:
             )
         self.epochs += 1
         self.tally = self.tally + tally
-        self._ends = [list(session.states()) for session in sessions] if plan.start is Start.PREVIOUS else []
+        self.ends = [list(session.states()) for session in sessions] if plan.start is Start.PREVIOUS else []
         return tally
 
     def _check(self, documents: Sequence[Any]) -> None:

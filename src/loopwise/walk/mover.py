@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from loopwise.walk.clustering import Clustering
+from loopwise.walk.model import dot
 from loopwise.walk.proposal import Proposal, Proposed, Walker
 from loopwise.walk.world import Move
 
@@ -93,3 +94,36 @@ def clustering_of(walker: Walker) -> Clustering:
             f"the proposal moves mentions of a Clustering; the model's worlds are {type(walker.world).__name__}"
         )
     return walker.world
+
+
+@dataclass(frozen=True)
+class BalancedMover(Proposal):
+    r"""A mention, all alike, goes where the model would have it: a locally balanced proposal (Zanella 2020).
+
+    Of all places e of the mention (each entity that has other mentions, and one of its own) but the present one, it is
+    drawn with :math:`q(e) \propto \sqrt{\pi(y_e) / \pi(y)} = e^{\Delta_e / 2T}`, so that the ratio of the two ways
+    depends on their normalisers alone:
+
+    .. math:: \rho = -\frac{\Delta_e}{T} + \log\sum_{f \ne \text{old}} e^{\Delta_f / 2T}
+              - \log\sum_{f \ne e} e^{(\Delta_f - \Delta_e) / 2T}
+
+    A step costs as much as K steps of :class:`MentionMover`, and wanders K times less. Plain walks only.
+    """
+
+    def propose(self, walker: Walker) -> Proposed:
+        world = clustering_of(walker)
+        if world.mentions < 2:
+            return Proposed(None)
+        mention = walker.random.below(world.mentions)
+        old = world.entity[mention]
+        alone = len(world.members[old]) == 1
+        places = [entity for entity in world.active if entity != old] + ([] if alone else [world.new_entity])
+        moves = [Move([(mention, old, place)]) for place in places]
+        half = 2.0 * walker.temperature
+        rises = [dot(walker.model.difference(world, move), walker.weights) / half for move in moves]
+        top = max(0.0, *rises)
+        shares = [math.exp(rise - top) for rise in rises]
+        chosen = walker.random.choose(shares)
+        others = math.fsum(share for place, share in enumerate(shares) if place != chosen)
+        there, back = others + shares[chosen], others + math.exp(-top)
+        return Proposed(moves[chosen], math.log(there) - math.log(back) - rises[chosen])

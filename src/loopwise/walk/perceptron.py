@@ -5,7 +5,7 @@ In: a model, documents, a decoder. Out: weights. Stage: walking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,12 @@ import numpy as np
 from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
 from loopwise.inference.exact import Exact
-from loopwise.learn.checkpoint import checksum, identify, read_checkpoint, restoring, write_checkpoint
+from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.course import Rounds
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.progress import Tell
+from loopwise.learn.trainer import Limits, train
+from loopwise.learn.vector import VectorObjective
 from loopwise.walk.averaging import Averaging
 from loopwise.walk.checkpoint import described_all, pack_weights, unpack_weights
 from loopwise.walk.cooling import Cooling
@@ -111,21 +116,8 @@ class AveragedPerceptron:
         known = list(documents)
         if not known:
             raise ValueError("there are no documents to learn from; give at least one")
-        run = {} if checkpoint is None else self._run(known)
-        first = 0 if checkpoint is None else self._resume(checkpoint, run)
-        learning = PlainLearning.of(self.rule, self.state)
-        for done in range(first, epochs):
-            if self.averaging.last_epoch:
-                learning.sums, learning.since = [0.0] * self.model.size, learning.time
-            wrong = 0
-            for number in np.random.default_rng([self.seed, self.epochs]).permutation(len(known)).tolist():
-                wrong += self._step(learning, known[number])
-            self.mistakes.append(wrong)
-            self.epochs += 1
-            self.state = learning.result()
-            if checkpoint is not None:
-                state = {"weights": pack_weights(self.state), "epochs": self.epochs, "mistakes": self.mistakes}
-                write_checkpoint(checkpoint, run, {"done": done + 1, **state})
+        ledger = Ledger.open(checkpoint, {} if checkpoint is None else self._run(known))
+        train(_Passes(self, known), Limits((Rounds(),), epochs, reopens=True), ledger=ledger)
         return self
 
     def _run(self, documents: Sequence[Any]) -> dict[str, str]:
@@ -141,21 +133,11 @@ class AveragedPerceptron:
             "beginning": f"epoch {self.epochs} (checksum {checksum(self.state.values, self.state.sums)})",
         }
 
-    def _resume(self, path: PathLike, run: dict[str, str]) -> int:
-        """How many epochs of the call are done."""
-        state = read_checkpoint(path, run)
-        if state is None:
-            return 0
-        with restoring(path):
-            self.state = unpack_weights(state["weights"], self.model.size)
-            self.epochs, self.mistakes = int(state["epochs"]), list(state["mistakes"])
-            return int(state["done"])
-
     def decode(self, document: Any, decoder: Decoder | None = None) -> Any:
         """The decoder's answer under the averaged weights."""
         return self.model.answer(document, (decoder or self.decoder)(self.model, document, self.weights))
 
-    def _step(self, learning: PlainLearning, document: Any) -> bool:
+    def step(self, learning: PlainLearning, document: Any) -> bool:
         """One document; whether it was decoded wrongly."""
         learning.time += 1
         truth = self.model.world(document, Start.TRUTH, Stream(self.seed))
@@ -167,3 +149,35 @@ class AveragedPerceptron:
             delta[key] = delta.get(key, 0.0) - value
         learning.step(delta)
         return True
+
+
+class _Passes(VectorObjective):
+    """One call of :meth:`AveragedPerceptron.fit` in progress: a round is a pass over the documents."""
+
+    def __init__(self, perceptron: AveragedPerceptron, documents: Sequence[Any]) -> None:
+        self.perceptron, self.documents = perceptron, documents
+        self.learning = PlainLearning.of(perceptron.rule, perceptron.state)
+
+    def round(self, tell: Tell) -> float:
+        mine, learning = self.perceptron, self.learning
+        if mine.averaging.last_epoch:
+            learning.sums, learning.since = [0.0] * mine.model.size, learning.time
+        order = np.random.default_rng([mine.seed, mine.epochs]).permutation(len(self.documents)).tolist()
+        wrong = sum(mine.step(learning, self.documents[number]) for number in order)
+        mine.mistakes.append(wrong)
+        mine.epochs += 1
+        mine.state = learning.result()
+        return wrong / len(self.documents)
+
+    def now(self) -> Floats:
+        return self.perceptron.weights
+
+    def state(self) -> dict[str, Any]:
+        mine = self.perceptron
+        return {"weights": pack_weights(mine.state), "epochs": mine.epochs, "mistakes": mine.mistakes}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        mine = self.perceptron
+        mine.state = unpack_weights(state["weights"], mine.model.size)
+        mine.epochs, mine.mistakes = int(state["epochs"]), list(state["mistakes"])
+        self.learning = PlainLearning.of(mine.rule, mine.state)

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from label_cases import make_data
 
 from interruptions import StoppedError, always_written, stop_at
+from label_cases import make_data
 from loopwise import walk
-from loopwise.apps.multilabel import CD, Likelihood, MultiLabel, Pegasos, Perceptron, SampleRank, SampleRankSVM
-from loopwise.apps.multilabel.learners.base import Learner
+from loopwise.apps.multilabel import (
+    CD,
+    ERM,
+    Learner,
+    Likelihood,
+    MultiLabel,
+    Pegasos,
+    Perceptron,
+    SampleRank,
+    SampleRankSVM,
+)
 from loopwise.formats.errors import FormatError
 
 LEARNERS: dict[str, Learner] = {
@@ -20,6 +29,8 @@ LEARNERS: dict[str, Learner] = {
     "cd": CD(epochs=4, sweeps=3),
     "perceptron": Perceptron(4),
     "pegasos": Pegasos(0.1, 4),
+    "likelihood": Likelihood(iterations=6),
+    "erm": ERM(iterations=3, begin=Likelihood(iterations=3)),
 }
 
 
@@ -42,17 +53,9 @@ def test_a_stopped_training_ends_with_the_same_weights(
     assert np.array_equal(again.weights_.vector, whole.weights_.vector)
     assert again.history_.losses == whole.history_.losses and again.history_.dev == whole.history_.dev
     with monkeypatch.context() as patched:
-        patched.setattr(type(LEARNERS[name]), "learn", None)  # what is finished is not done again
+        stop_at(1, patched)  # what is finished is not done again
         finished = MultiLabel(LEARNERS[name], seed=2).fit(*data, dev=dev, progress=False, checkpoint=path)
     assert np.array_equal(finished.weights_.vector, whole.weights_.vector)
-
-
-def test_likelihood_is_kept_when_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, way = make_data(30), Likelihood(iterations=5)
-    first = MultiLabel(way).fit(*data, progress=False, checkpoint=tmp_path / "run")
-    monkeypatch.setattr(Likelihood, "learn", None)
-    again = MultiLabel(way).fit(*data, progress=False, checkpoint=tmp_path / "run")
-    assert np.array_equal(first.weights_.vector, again.weights_.vector)
 
 
 @pytest.mark.parametrize("changed", ["learner", "training data", "seed", "development data"])

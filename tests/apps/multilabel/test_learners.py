@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from label_cases import make_problem
 
 import loopwise as lw
+from label_cases import make_problem
 from loopwise import walk
 from loopwise.apps.multilabel import (
     CD,
@@ -25,10 +25,12 @@ from loopwise.apps.multilabel import (
     SampleRankSVM,
     SampleRankSVM1,
 )
-from loopwise.apps.multilabel.decoding import all_sets
-from loopwise.apps.multilabel.learners import Watch
-from loopwise.apps.multilabel.problem import Problem
-from loopwise.apps.multilabel.weights import LabelWeights
+from loopwise.learn.history import History
+from loopwise.learn.label_sets.maximise import all_sets
+from loopwise.learn.label_sets.problem import LabelProblem
+from loopwise.learn.label_sets.weights import LabelWeights
+from loopwise.learn.trainer import train as run
+from loopwise.walk.label_sets import label_documents, label_model
 
 LEARNERS: dict[str, Any] = {
     "samplerank": SampleRank(epochs=3, sweeps=5),
@@ -49,24 +51,29 @@ LEARNERS: dict[str, Any] = {
 }
 
 
-def learn(learner: Any, problem: Problem, seed: int = 0) -> LabelWeights:
-    found: LabelWeights = learner.learn(problem, problem.start(), Watch(), seed)
-    return found
+def learnt(learner: Any, problem: LabelProblem, seed: int = 0) -> tuple[LabelWeights, History]:
+    start = problem.start()
+    objective = learner.objective(problem, start, seed)
+    history = run(objective, learner.limits)
+    return start.like(objective.answer), history
 
 
-def error(weights: LabelWeights, problem: Problem) -> float:
+def learn(learner: Any, problem: LabelProblem, seed: int = 0) -> LabelWeights:
+    return learnt(learner, problem, seed)[0]
+
+
+def error(weights: LabelWeights, problem: LabelProblem) -> float:
     return float((Enumeration().decide(weights, problem.inputs) != problem.gold).mean())
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_each_learns(name: str) -> None:
     train, test = make_problem(150, labels=4, seed=1), make_problem(200, labels=4, seed=2)
-    watch = Watch()
-    weights = LEARNERS[name].learn(train, train.start(), watch, 0)
+    weights, history = learnt(LEARNERS[name], train)
     most = min(test.gold.mean(), 1 - test.gold.mean())
     assert error(weights, test) < 0.5 * most
-    assert watch.history.losses and len(watch.history) <= LEARNERS[name].rounds
-    again = LEARNERS[name].learn(train, train.start(), Watch(), 0)
+    assert history.losses and len(history) <= LEARNERS[name].limits.epochs
+    again = learn(LEARNERS[name], train)
     np.testing.assert_array_equal(weights.vector, again.vector)
 
 
@@ -80,7 +87,7 @@ def test_a_single_label_has_no_pairs(name: str) -> None:
 @pytest.mark.parametrize("name", ["svm", "pegasos", "perceptron", "likelihood"])
 def test_sparse_inputs_give_what_dense_ones_do(name: str) -> None:
     scant = make_problem(40, labels=4, scant=True)
-    dense = Problem(np.ascontiguousarray(scant.inputs.toarray()), scant.gold)
+    dense = LabelProblem(np.ascontiguousarray(scant.inputs.toarray()), scant.gold)
     one, other = (learn(LEARNERS[name], problem).vector for problem in (scant, dense))
     np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
@@ -94,12 +101,12 @@ def test_the_perceptron_is_that_of_walks() -> None:
         best: list[int] = Enumeration().decide(problem.start().like(weights), inputs)[0].tolist()
         return best
 
-    documents = problem.documents()
-    plain = walk.AveragedPerceptron(problem.walk_model(), decoder, seed=5).fit(documents, epochs=3)
+    documents = label_documents(problem)
+    plain = walk.AveragedPerceptron(label_model(problem), decoder, seed=5).fit(documents, epochs=3)
     np.testing.assert_allclose(learn(Perceptron(epochs=3), problem, seed=5).vector, plain.weights, atol=1e-12)
 
 
-def features(problem: Problem, number: int, chosen: Any) -> Any:
+def features(problem: LabelProblem, number: int, chosen: Any) -> Any:
     """All features of a set, from the definition."""
     made = problem.start()
     for label, share in enumerate(chosen):
@@ -132,7 +139,7 @@ def test_pegasos_is_its_definition() -> None:
     np.testing.assert_allclose(last.vector, theta, rtol=1e-9, atol=1e-9)
 
 
-def objective(weights: LabelWeights, problem: Problem, strength: float) -> float:
+def objective(weights: LabelWeights, problem: LabelProblem, strength: float) -> float:
     """The structured SVM's, by enumeration."""
     total = 0.5 * strength * float(weights.vector @ weights.vector)
     sets = all_sets(problem.labels).astype(np.int64)
@@ -181,7 +188,7 @@ def test_likelihood_is_the_enumerated_one() -> None:
 
 def test_bad_options() -> None:
     for make in (lambda: SampleRank(epochs=0), lambda: Pegasos(0.0), lambda: Perceptron(0), lambda: Likelihood(-1.0)):
-        with pytest.raises(ValueError, match=r"positive|negative"):
+        with pytest.raises(ValueError, match=r"positive|at least 0"):
             make()
     with pytest.raises(ValueError, match="20 labels, not 21"):
         learn(Perceptron(), make_problem(3, labels=21))

@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from loopwise.apps.parser.features.parts import scratch
+from loopwise.apps.parser.features.templates import PAIR_FEATURES, RICH_PAIR_FEATURES, arc_features, pair_features
 from loopwise.apps.parser.options import Templates
 from loopwise.apps.parser.vocabulary import Vocabulary, encode
 from loopwise.formats.conllu import Sentence, make_sentence
-from loopwise.kernels.parser_features import PAIR_FEATURES, RICH_PAIR_FEATURES, arc_features, pair_features
-from loopwise.kernels.parser_parts import scratch
 
 SENTENCES = [
     make_sentence(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -18,23 +21,15 @@ from apps.parser.tree_oracle import (
     reference_pairs,
     tree_matrix,
 )
-from loopwise.kernels.parser_bp import propagate
-from loopwise.kernels.parser_model0 import item_scores, model0
-from loopwise.kernels.parser_parse import sentence_beliefs
-from loopwise.kernels.parser_parts import list_pairs
-from loopwise.kernels.parser_step import (
-    EXACT,
-    LIKELIHOOD,
-    PERTURBED,
-    RISK,
-    SQUARED,
-    UNROLLED,
-    exact_step,
-    perturbed_step,
-    unrolled_step,
-)
+from loopwise.apps.parser.features.parts import list_pairs
+from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk, Gold, Objective
+from loopwise.apps.parser.options import Run, Structure, Templates
+from loopwise.apps.parser.tasks import TreeTask
+from loopwise.inference.tree_models import Propagated, TreeModels
 
 PAIRS = GRANDPARENTS | SIBLINGS
+HALF = AnnealedRisk(0.5, 0.5, math.inf)
+EXACT = Run(1, exact=True)
 KINDS = [PROJECTIVE | SINGLE_ROOT, PROJECTIVE, SINGLE_ROOT, 0]
 
 
@@ -67,29 +62,36 @@ class Case:
     def pairs(self) -> list[tuple[int, int]]:
         return list(zip(self.first.tolist(), self.second.tolist(), strict=True))
 
-    def step(
-        self, objective: int, iterations: int, method: int = UNROLLED, temperature: float = 0.5, **changed: NDArray
-    ) -> tuple[float, NDArray, NDArray]:
-        unary, scores = changed.get("unary", self.unary), changed.get("scores", self.scores)
-        of_unary, of_scores = np.empty(len(unary)), np.empty(len(scores))
-        given = (
-            objective, temperature, self.n, self.heads, self.mods, unary, self.first, self.second, scores, self.gold, 0,
+    @property
+    def models(self) -> TreeModels:
+        """The sentence between two others, a single word and none."""
+        lengths, arcs, pairs = np.array([1, self.n, 0]), len(self.heads), len(self.first)
+        return TreeModels.of(
+            lengths, np.array([0, 1, arcs + 1, arcs + 1]), np.append(0, self.heads), np.append(1, self.mods),
+            np.array([0, 0, pairs, pairs]), self.first, self.second, projective=bool(self.structure & PROJECTIVE),
+            single_root=bool(self.structure & SINGLE_ROOT),
         )  # fmt: skip
-        if method == EXACT:
-            loss = exact_step(*given, self.structure, of_unary, of_scores)
-        else:
-            step = perturbed_step if method == PERTURBED else unrolled_step
-            loss = step(*given, iterations, 0.0, self.structure, of_unary, of_scores)
-        return loss, of_unary, of_scores
 
-    def beliefs(self, iterations: int, method: int = UNROLLED) -> NDArray:
-        belief, odds = np.empty(len(self.arcs)), np.empty(len(self.arcs))
-        assert sentence_beliefs(
-            self.n, self.heads, self.mods, self.unary, self.first, self.second, self.scores, method, iterations, 0.0,
-            self.structure, belief, odds,
-        )  # fmt: skip
-        np.testing.assert_allclose(1 / (1 + np.exp(-odds)), belief, atol=1e-12)
-        return belief
+    def step(
+        self, objective: Objective, run: Run, share: float = 0.0, **changed: NDArray
+    ) -> tuple[float, NDArray, NDArray]:
+        unary, scores = np.append(0.3, changed.get("unary", self.unary)), changed.get("scores", self.scores)
+        task = TreeTask(None, None, None, 0, Templates(), Structure(), run, objective)  # type: ignore[arg-type]
+        models = self.models
+        right = np.append(1.0, self.gold)
+        gold = Gold(right, models.arrays.lengths - models.sums(right))
+        losses, of_unary, of_scores = task.gradient(models, unary, scores, gold, share)
+        assert abs(losses[0]) < 1e-12 and losses[2] == 0 and abs(of_unary[0]) < 1e-9
+        return losses[1], of_unary[1:], of_scores
+
+    def propagate(self, iterations: int, tolerance: float = 0.0) -> Propagated:
+        return self.models.propagate(np.append(0.0, self.unary), self.scores, iterations, tolerance)
+
+    def beliefs(self, run: Run) -> NDArray:
+        found = run(self.models, np.append(0.0, self.unary), self.scores)
+        assert found.possible.all()
+        np.testing.assert_allclose(1 / (1 + np.exp(-found.log_odds)), found.beliefs, atol=1e-12)
+        return found.beliefs[1:]
 
 
 @pytest.mark.parametrize("structure", KINDS)
@@ -110,7 +112,7 @@ def test_losses_and_gradients_equal_those_of_torch(structure: int, n: int, kind:
         scores = torch.tensor(case.scores, requires_grad=True)
         belief, _ = reference_beliefs(case.trees, unary, case.pairs, scores, iterations)
         loss = reference_loss(kind, case.trees, belief, torch.tensor(case.gold, dtype=torch.float64), 0.5)
-        ours, of_unary, of_scores = case.step(SQUARED if kind == "l2" else RISK, iterations)
+        ours, of_unary, of_scores = case.step(L2() if kind == "l2" else HALF, Run(iterations))
         assert ours == pytest.approx(float(loss.detach()), abs=1e-11)
         if n > 1:  # of a single word everything is certain
             expected = torch.autograd.grad(loss, [unary, scores], allow_unused=True)
@@ -128,11 +130,11 @@ def test_gradients_of_a_longer_sentence_equal_differences() -> None:
     case.first, case.second, _ = list_pairs(n, case.heads, case.mods, case.structure)
     case.unary, case.scores = rng.normal(size=len(case.arcs)), rng.normal(size=len(case.first))
     case.gold = (case.heads == case.mods - 1).astype(np.int64)
-    for objective in (SQUARED, RISK):
-        _, of_unary, of_scores = case.step(objective, 3)
+    for objective in (L2(), HALF):
+        _, of_unary, of_scores = case.step(objective, Run(3))
         ahead, along = rng.normal(size=len(case.unary)), rng.normal(size=len(case.scores))
         up, down = (
-            case.step(objective, 3, unary=case.unary + step * ahead, scores=case.scores + step * along)[0]
+            case.step(objective, Run(3), unary=case.unary + step * ahead, scores=case.scores + step * along)[0]
             for step in (1e-5, -1e-5)
         )
         assert (up - down) / 2e-5 == pytest.approx(of_unary @ ahead + of_scores @ along, rel=1e-6)
@@ -142,7 +144,7 @@ def test_gradients_of_a_longer_sentence_equal_differences() -> None:
 def test_beliefs_of_each_word_sum_to_one(structure: int) -> None:
     case = Case(4, structure | PAIRS, seed=3)
     for iterations in range(1, 6):
-        sums = np.bincount(case.mods, case.beliefs(iterations))
+        sums = np.bincount(case.mods, case.beliefs(Run(iterations)))
         np.testing.assert_allclose(sums[1:], 1.0, atol=1e-12)
 
 
@@ -150,11 +152,11 @@ def test_beliefs_of_each_word_sum_to_one(structure: int) -> None:
 def test_without_pairs_one_iteration_is_exact(structure: int) -> None:
     case = Case(4, structure, seed=4)
     exact = torch.softmax(case.trees @ torch.tensor(case.unary), 0) @ case.trees
-    np.testing.assert_allclose(case.beliefs(1), exact.numpy(), atol=1e-12)
-    np.testing.assert_allclose(case.beliefs(3), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(case.beliefs(Run(1)), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(case.beliefs(Run(3)), exact.numpy(), atol=1e-12)
     second = Case(4, structure | PAIRS, seed=4)
     second.unary, second.scores = case.unary, np.zeros_like(second.scores)
-    np.testing.assert_allclose(second.beliefs(2), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(second.beliefs(Run(2)), exact.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("structure", KINDS)
@@ -162,14 +164,14 @@ def test_likelihood_is_exact_without_pairs_and_belief_weighted_with_them(structu
     case = Case(4, structure, seed=6)
     unary = torch.tensor(case.unary, requires_grad=True)
     nll = torch.logsumexp(case.trees @ unary, 0) - (unary * torch.tensor(case.gold)).sum()
-    loss, of_unary, _ = case.step(LIKELIHOOD, 1)
+    loss, of_unary, _ = case.step(CLL(), Run(1))
     assert loss == pytest.approx(float(nll.detach()), abs=1e-11)
     np.testing.assert_allclose(of_unary, torch.autograd.grad(nll, unary)[0].numpy(), atol=1e-11)
     loopy = Case(4, structure | PAIRS, seed=6)
     belief, joint = reference_beliefs(
         loopy.trees, torch.tensor(loopy.unary), loopy.pairs, torch.tensor(loopy.scores), 3
     )
-    _, of_unary, of_scores = loopy.step(LIKELIHOOD, 3)
+    _, of_unary, of_scores = loopy.step(CLL(), Run(3))
     gold = loopy.gold
     np.testing.assert_allclose(of_unary, belief.numpy() - gold, atol=1e-11)
     np.testing.assert_allclose(of_scores, joint.numpy() - gold[loopy.first] * gold[loopy.second], atol=1e-11)
@@ -182,7 +184,7 @@ def test_bethe_value_is_close_to_the_truth_and_approximate() -> None:
     truth = torch.logsumexp(trees @ torch.tensor(case.unary) + both @ torch.tensor(case.scores), 0)
     gold = case.gold
     score = gold @ case.unary + (gold[case.first] * gold[case.second]) @ case.scores
-    ours = case.step(LIKELIHOOD, 50)[0] + score
+    ours = case.step(CLL(), Run(50))[0] + score
     assert 1e-6 < abs(ours - float(truth)) < 0.1 * abs(float(truth))
 
 
@@ -196,17 +198,16 @@ def test_exact_grandparents_equal_enumeration(structure: int) -> None:
         both = trees[:, case.first] * trees[:, case.second]
         weight = trees @ unary + both @ scores
         share = torch.softmax(weight, 0)
-        sigma = item_scores(case.n, case.heads, case.mods, case.unary, case.first, case.second, case.scores)
-        log_partition, _, _ = model0(case.n, case.heads, case.mods, sigma, np.zeros_like(sigma), case.structure)
-        assert log_partition == pytest.approx(float(torch.logsumexp(weight, 0).detach()), abs=1e-11)
-        np.testing.assert_allclose(case.beliefs(1, EXACT), (share @ trees).detach().numpy(), atol=1e-11)
+        found = case.models.exact(np.append(0.0, case.unary), case.scores)
+        assert found.log_partition[1] == pytest.approx(float(torch.logsumexp(weight, 0).detach()), abs=1e-11)
+        np.testing.assert_allclose(case.beliefs(EXACT), (share @ trees).detach().numpy(), atol=1e-11)
         gold = torch.tensor(case.gold, dtype=torch.float64)
         for objective, loss in (
-            (SQUARED, reference_loss("l2", trees, share @ trees, gold, 0.5)),
-            (RISK, reference_loss("ar", trees, share @ trees, gold, 0.5)),
-            (LIKELIHOOD, torch.logsumexp(weight, 0) - gold @ unary - (gold[case.first] * gold[case.second]) @ scores),
+            (L2(), reference_loss("l2", trees, share @ trees, gold, 0.5)),
+            (HALF, reference_loss("ar", trees, share @ trees, gold, 0.5)),
+            (CLL(), torch.logsumexp(weight, 0) - gold @ unary - (gold[case.first] * gold[case.second]) @ scores),
         ):
-            ours, of_unary, of_scores = case.step(objective, 1, EXACT)
+            ours, of_unary, of_scores = case.step(objective, EXACT)
             expected = torch.autograd.grad(loss, [unary, scores], retain_graph=True)
             assert ours == pytest.approx(float(loss.detach()), abs=1e-10)
             np.testing.assert_allclose(of_unary, expected[0].numpy(), atol=1e-9)
@@ -215,73 +216,52 @@ def test_exact_grandparents_equal_enumeration(structure: int) -> None:
 
 def test_perturbation_agrees_where_it_is_valid_and_refuses_elsewhere() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT, seed=2)
-    unrolled, perturbed = case.step(SQUARED, 1), case.step(SQUARED, 1, PERTURBED)
+    unrolled, perturbed = case.step(L2(), Run(1)), case.step(L2(), Run(1, perturbed=True))
     assert perturbed[0] == pytest.approx(unrolled[0])
     np.testing.assert_allclose(perturbed[1], unrolled[1], atol=1e-7)
     loopy = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=2, scale=0.3)
-    assert np.isinf(loopy.step(SQUARED, 1, PERTURBED)[0]) and np.isinf(loopy.step(SQUARED, 2, PERTURBED)[0])
-    settled = loopy.step(SQUARED, 200, PERTURBED)
-    np.testing.assert_allclose(settled[1], loopy.step(SQUARED, 200)[1], atol=1e-5)
-    np.testing.assert_allclose(settled[2], loopy.step(SQUARED, 200)[2], atol=1e-5)
+    assert all(np.isinf(loopy.step(L2(), Run(count, perturbed=True))[0]) for count in (1, 2))
+    settled = loopy.step(L2(), Run(200, perturbed=True))
+    np.testing.assert_allclose(settled[1], loopy.step(L2(), Run(200))[1], atol=1e-5)
+    np.testing.assert_allclose(settled[2], loopy.step(L2(), Run(200))[2], atol=1e-5)
 
 
 def test_risk_becomes_the_errors_of_the_decoded_tree() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=12)
-    belief = torch.tensor(case.beliefs(2))
+    belief = torch.tensor(case.beliefs(Run(2)))
     best = case.trees[int(torch.argmax(case.trees @ belief))]
     errors = case.n - int((best * torch.tensor(case.gold)).sum())
-    assert case.step(RISK, 2, temperature=1e-4)[0] == pytest.approx(errors, abs=1e-6)
+    assert case.step(AnnealedRisk(1e-4, 1e-4), Run(2))[0] == pytest.approx(errors, abs=1e-6)
     uniform = case.trees.mean(0) @ torch.tensor(case.gold, dtype=torch.float64)
-    assert case.step(RISK, 2, temperature=1e8)[0] == pytest.approx(case.n - float(uniform), abs=1e-6)
+    assert case.step(AnnealedRisk(1e8, 1e8), Run(2))[0] == pytest.approx(case.n - float(uniform), abs=1e-6)
 
 
 def test_forced_arcs_and_extreme_scores_stay_finite() -> None:
     """A word with one head left is certain: its log-odds are capped, and nothing flows through them."""
     case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=1, pruned=0.9, scale=40.0)
-    for objective in (SQUARED, RISK, LIKELIHOOD):
-        loss, of_unary, of_scores = case.step(objective, 4)
+    for objective in (L2(), HALF, CLL()):
+        loss, of_unary, of_scores = case.step(objective, Run(4))
         assert np.isfinite(loss) and np.isfinite(of_unary).all() and np.isfinite(of_scores).all()
-    np.testing.assert_allclose(np.bincount(case.mods, case.beliefs(4))[1:], 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.bincount(case.mods, case.beliefs(Run(4)))[1:], 1.0, atol=1e-12)
 
 
 def test_early_stop_is_where_beliefs_settle() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=9, scale=0.5)
-    arguments = (case.n, case.heads, case.mods, case.unary, case.first, case.second, case.scores)
-    used, _, tape = propagate(*arguments, 100, 1e-6, case.structure)
-    assert 2 < used < 100
-    on = np.exp(tape[1][:used])  # nothing was written beyond
-    moves = [np.abs(on[k] - on[k - 1]).max() for k in range(1, used)]
+    found = case.propagate(100, 1e-6)
+    used = int(found.used[1])
+    assert 2 < used < 100 and found.used[0] == 2 and found.used[2] == 0  # a single word shows it in its second sweep
+    runs = [case.propagate(count).beliefs for count in range(1, used + 1)]
+    moves = [np.abs(after - before).max() for before, after in itertools.pairwise(runs)]
     assert moves[-1] <= 1e-6 and all(move > 1e-6 for move in moves[:-1])
+    np.testing.assert_array_equal(found.beliefs, runs[-1])
+    assert found.moved[1] == moves[-1]
 
 
 def test_arcs_without_a_tree_are_said_to_be() -> None:
+    """Also by perturbation, which tells them from runs that have not settled."""
     case = Case(3, PROJECTIVE | SINGLE_ROOT, seed=0)
     case.heads, case.mods = np.array([2, 1, 1], np.int32), np.array([1, 2, 3], np.int32)
     case.unary, case.gold = np.zeros(3), np.zeros(3, np.int64)
-    assert np.isnan(case.step(SQUARED, 1)[0])
-
-
-def test_perturbation_tells_arcs_without_a_tree_from_runs_that_have_not_settled() -> None:
-    from loopwise.kernels.parser_step import SQUARED, perturbed_step
-
-    heads, mods, nothing = np.array([2, 1], np.int32), np.array([1, 2], np.int32), np.empty(0)  # a cycle
-    none, gold = np.empty(0, np.int64), np.ones(2, np.int64)
-    loss = perturbed_step(
-        SQUARED,
-        1.0,
-        2,
-        heads,
-        mods,
-        np.zeros(2),
-        none,
-        none,
-        nothing,
-        gold,
-        0,
-        3,
-        0.0,
-        PROJECTIVE,
-        np.zeros(2),
-        nothing,
-    )
-    assert np.isnan(loss)
+    assert np.isnan(case.step(L2(), Run(1))[0])
+    assert np.isnan(case.step(L2(), Run(3, perturbed=True))[0])
+    assert case.propagate(1).possible.tolist() == [True, False, True]

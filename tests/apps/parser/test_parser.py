@@ -12,14 +12,16 @@ from apps.parser.toy import toy_sentences
 from loopwise.apps import Parser
 from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
 from loopwise.apps.parser.options import Pruning, Templates
-from loopwise.apps.parser.table import Table
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, make_sentence, read_conllu, write_conllu
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.inference.exact import Exact
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP
+from loopwise.learn import evaluate, fit
 from loopwise.learn.container import read_container, write_container
+from loopwise.learn.optim import AdaGradCOMID
+from loopwise.loss import MSE
 from loopwise.notices import DataWarning, LoopwiseWarning
 
 SMALL = Templates(size=50_000, cutoff=1)
@@ -200,7 +202,7 @@ def test_several_roots_are_allowed_if_asked_for() -> None:
 
 
 def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.apps.parser import phases
+    from loopwise.learn import ledger
 
     def run(checkpoint: Path | None) -> Parser:
         parser = small(("sibling",), BP(iterations=1))
@@ -209,7 +211,7 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
 
     whole = run(None)
     path = tmp_path / "run.checkpoint"
-    written = phases.write_checkpoint
+    written = ledger.write_checkpoint
     for stop in (1, 3, 5, 8):  # in the pruning model, between phases, among the trees, among the relations
 
         def interrupted(*arguments: object, left: list[int] = [stop]) -> None:  # noqa: B006
@@ -218,10 +220,10 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
             if not left[0]:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(phases, "write_checkpoint", interrupted)
+        monkeypatch.setattr(ledger, "write_checkpoint", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(path)
-        monkeypatch.setattr(phases, "write_checkpoint", written)
+        monkeypatch.setattr(ledger, "write_checkpoint", written)
         resumed = run(path)
         assert np.array_equal(resumed.model.weights, whole.model.weights)
         assert np.array_equal(resumed.labeller.weights, whole.labeller.weights)
@@ -234,7 +236,7 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
 
 
 def test_prepared_data_are_shared_and_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.apps.parser import phases
+    from loopwise.learn.hashed import HashedObjective
 
     options = {"epochs": 2, "rate": 0.1, "labels": False, "seed": 3}
     path = tmp_path / "pruning.checkpoint"
@@ -245,7 +247,7 @@ def test_prepared_data_are_shared_and_change_nothing(tmp_path: Path, monkeypatch
         assert shared.fit(data, **options).dev == history.dev
         assert np.array_equal(alone.model.weights, shared.model.weights)
         assert np.array_equal(alone.pruner.weights, shared.pruner.weights)
-    monkeypatch.setattr(phases, "train_table", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(HashedObjective, "round", lambda *_, **__: pytest.fail("trained again"))
     again = small(()).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
     assert np.array_equal(again.arcs.heads, data.arcs.heads) and np.array_equal(again.dev_arcs.mods, data.dev_arcs.mods)
     for other, words in [
@@ -291,20 +293,10 @@ def test_a_prior_is_gentle_to_the_weights_training_starts_from() -> None:
     np.testing.assert_allclose(after[before != 0], before[before != 0], atol=1e-4)
 
 
-def test_looking_for_a_rate_does_not_undo_that() -> None:
-    """Each trial begins with a fresh optimiser, at the same weights."""
-    table, weights = Table(5), np.array([0, 1, -2, 0, 3], np.float32)
-    table.start_from(weights, regularised=True)
-    table.squares[:] = 7.0
-    table.forget()
-    assert table.squares[:, 0].tolist() == [0, 1, 1, 0, 1]
-    np.testing.assert_array_equal(table.copy_weights(), weights)
-
-
 def test_patience_means_nothing_without_development_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.apps.parser import phases
+    from loopwise.learn import ledger
 
-    written, left = phases.write_checkpoint, [4]  # two of the pruning model, two of the trees
+    written, left = ledger.write_checkpoint, [4]  # two of the pruning model, two of the trees
 
     def interrupted(*arguments: object) -> None:
         written(*arguments)  # type: ignore[arg-type]
@@ -313,10 +305,30 @@ def test_patience_means_nothing_without_development_data(tmp_path: Path, monkeyp
             raise KeyboardInterrupt
 
     options = {"epochs": 5, "patience": 1, "rate": 0.1, "labels": False, "checkpoint": tmp_path / "run.checkpoint"}
-    monkeypatch.setattr(phases, "write_checkpoint", interrupted)
+    monkeypatch.setattr(ledger, "write_checkpoint", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small(()).fit(TRAIN[:10], **options)
     assert len(small(()).fit(TRAIN[:10], **options)) == 5
+
+
+@pytest.mark.parametrize("projective", [True, False])
+def test_the_system_of_a_parser_has_its_beliefs(projective: bool) -> None:
+    """Through the template, a union of sentences and `lw.BP`; and its losses have a gradient for the hashed weights."""
+    parser = small(inference=BP(iterations=3, tolerance=0), projective=projective, single_root=projective)
+    parser.fit(TRAIN[:30], epochs=1, rate=0.1, labels=False)
+    system, examples = parser.system(), parser.examples(DEV)
+    for example, found, tree in zip(examples, system.predict_marginals(examples), parser.parse(DEV), strict=True):
+        expected = tree.marginals[example.arcs.heads, example.arcs.mods]
+        np.testing.assert_allclose(found[:, 1].numpy(), expected, atol=1e-10)
+    gold = system.examples(examples).targets.values
+    assert int((gold == 1).sum()) == sum(map(len, DEV))
+    before = evaluate(system, examples, MSE())
+    fit(system, examples, MSE(), optimizer=lambda p: AdaGradCOMID(p, rate=0.01), epochs=2, progress=False)
+    assert evaluate(system, examples, MSE()) < before
+    exact = small(("grandparent",), Exact())
+    exact.fit(TRAIN[:5], epochs=1, rate=0.1, labels=False)
+    with pytest.raises(ValueError, match="no method of graphs"):
+        exact.system()
 
 
 def test_tags_of_another_kind_are_told(trained: Parser) -> None:
@@ -372,3 +384,9 @@ def test_paths_are_read(trained: Parser, tmp_path: Path) -> None:
     write_conllu(tmp_path / "dev.conllu", DEV)
     assert trained.evaluate(tmp_path / "dev.conllu") == trained.evaluate(DEV)
     assert trained.evaluate(str(tmp_path / "dev.conllu")) == trained.evaluate(DEV)
+
+
+def test_words_without_parts_of_speech(trained: Parser) -> None:
+    for given in ([["The", "dog"]], ["The dog"], [None]):
+        with pytest.raises(ValueError, match=r"sentence 0 is .*words with their parts of speech: give a CoNLL-U file"):
+            trained.parse(given)  # type: ignore[arg-type]

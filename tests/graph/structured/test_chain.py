@@ -86,7 +86,7 @@ def test_in_a_graph_beside_tables() -> None:
     unary = incoming.reshape(6, 3)
     graph = lw.FactorGraph(np.full(6, 3), {"unary": np.arange(6)[:, None]}, {"chain": (Chain(6, 3), range(6))})
     beliefs = lw.BP(iterations=2, tolerance=0)(graph, {"unary": unary, "chain": steps})
-    exact = lw.BP(iterations=7, tolerance=0, engine=lw.Reference())(
+    exact = lw.BP(iterations=7, tolerance=0, engine=lw.inference.Reference())(
         lw.chain(6, states=3), {"unary": unary, "pair": steps}
     )
     torch.testing.assert_close(beliefs.states, exact.states)
@@ -121,7 +121,7 @@ def test_gradients_with_values_ruled_out() -> None:
 def test_the_same_chain_in_pairs() -> None:
     factor = Chain(6, 3)
     incoming, steps = problem(6, 3, (), 3)
-    exact = lw.BP(iterations=7, tolerance=0, engine=lw.Reference())  # on a tree
+    exact = lw.BP(iterations=7, tolerance=0, engine=lw.inference.Reference())  # on a tree
     beliefs = exact(lw.chain(6, states=3), {"unary": incoming.reshape(6, 3), "pair": steps})
     torch.testing.assert_close(factor.log_partition(incoming, steps), beliefs.log_partition)
     torch.testing.assert_close(factor.marginals(incoming, steps), beliefs.states)

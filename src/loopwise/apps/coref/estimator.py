@@ -9,18 +9,28 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.report import Report
+from loopwise.apps.coref.set_templates import PREDICATES
+from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.coref.ways import Way
+from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike, check_apart
+from loopwise.learn.fields import LARGEST, FieldError, Record
 from loopwise.learn.progress import progress_bar
 from loopwise.walk import Cooling, Learner, MentionDocument, Start, Sweeps, Tally
 from loopwise.walk.plan import Steps
+
+MOST_RESTARTS = 1000
+MOST_STEPS = 100_000_000  # of a search: about a minute
 
 Documents = Sequence[CorefDocument] | PathLike
 Integers = NDArray[np.int64]
@@ -39,7 +49,7 @@ class Training:
     tally: Tally
 
 
-class Coref:
+class Coref(SavedEstimator):
     r"""Finds which mentions of a document speak of the same entity. Mentions are given.
 
     .. math:: \pi(y\mid x)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f_{ij}+\sum_{e}\theta'\cdot g_e\Big)
@@ -206,19 +216,65 @@ class Coref:
 
     # --- Files -------------------------------------------------------------------------------------------------------
 
-    def save(self, path: PathLike) -> None:
-        """Writes the fitted model to one file, which appears whole or not at all."""
-        from loopwise.apps.coref.saving import save
-
-        self._fitted()
-        save(self, path)
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        featuriser = self._fitted()
+        described = {
+            "types": list(featuriser.types),
+            "setwise": featuriser.setwise,
+            "documents": featuriser.frequencies.documents,
+            "templates": [template.name for template in featuriser.templates],
+            "predicates": [predicate.name for predicate in PREDICATES],
+            "decode_steps": _steps_json(self.decode_steps),
+            "cooling": [self.cooling.first, self.cooling.last],
+            "restarts": self.restarts,
+            "seed": self.seed,
+            "trained": self.way.name,
+        }
+        _steps(Record(_steps_json(self.decode_steps), path="decode_steps"))  # as loading will
+        Record(described).whole("restarts", 1, MOST_RESTARTS)
+        tensors = {
+            "weights": torch.from_numpy(np.ascontiguousarray(self.weights_)),
+            "frequencies": torch.from_numpy(featuriser.frequencies.counts),
+        }
+        return described, tensors
 
     @classmethod
-    def load(cls, path: PathLike) -> Coref:
-        """What :meth:`save` wrote. Nothing in the file is run."""
-        from loopwise.apps.coref.saving import load
+    def _rebuilt(cls, told: Record) -> Coref:
+        counts, documents = told.weights("frequencies", (TABLE,)), told.whole("documents", 1, LARGEST)
+        if counts.min() < 0 or counts.max() > documents:
+            raise ValueError(
+                f"the tensor 'frequencies' counts {counts.min()} to {counts.max()} of {documents} documents"
+            )
+        types = told.texts("types", distinct=True)
+        featuriser = Featuriser(types, Frequencies(counts, documents), told.flag("setwise"))
+        for name, own in (
+            ("templates", [template.name for template in featuriser.templates]),
+            ("predicates", [predicate.name for predicate in PREDICATES]),
+        ):
+            if told.texts(name) != tuple(own):
+                raise FieldError(name, f"lists other {name} than this version has; train it again")
+        weights = told.weights("weights", (featuriser.model().size,))
+        temperatures = told.items("cooling", Record.positive)
+        if len(temperatures) != 2:
+            raise FieldError("cooling", f"must be a first and a last temperature, not {len(temperatures)} numbers")
+        coref = cls(
+            decode_steps=_steps(told.record("decode_steps")),
+            cooling=Cooling(*temperatures),
+            restarts=told.whole("restarts", 1, MOST_RESTARTS),
+            setwise=featuriser.setwise,
+            types=bool(types),
+            seed=told.whole("seed", 0, LARGEST),
+        )
+        coref.featuriser_, coref.weights_ = featuriser, weights
+        return coref
 
-        return load(cls, path)
+
+def _steps_json(steps: Steps) -> dict[str, int]:
+    return {"sweeps": steps.count} if isinstance(steps, Sweeps) else {"steps": int(steps)}
+
+
+def _steps(told: Record) -> Steps:
+    return Sweeps(told.whole("sweeps", 1)) if "sweeps" in told else told.whole("steps", 1, MOST_STEPS)
 
 
 def documents_of(documents: Documents) -> Sequence[CorefDocument]:

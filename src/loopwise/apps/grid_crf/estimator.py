@@ -15,22 +15,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from loopwise.apps.class_weights import class_weights, weighted
-from loopwise.apps.estimator import Estimator, not_fitted
+from loopwise.apps.estimator import not_fitted
 from loopwise.apps.grid_crf.lattice import check_neighbours
-from loopwise.apps.grid_crf.pair import TiedPair
+from loopwise.apps.grid_crf.pair import ContrastPair, TiedPair
 from loopwise.apps.grid_crf.pictures import Block, as_images, as_labels, by_size, parts
 from loopwise.apps.grid_crf.potentials import GridPotentials
 from loopwise.apps.grid_crf.risk import Piece, check_goal, combined, statistics
-from loopwise.apps.grid_crf.training import Callback, Options, published_chain, train
-from loopwise.apps.grid_crf.unary import AffineUnary
+from loopwise.apps.grid_crf.training import GridObjective, Options, fit_grid, published_chain
+from loopwise.apps.grid_crf.unary import AffineUnary, ConvUnary
+from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.files import PathLike
 from loopwise.gradient.perturbation import Perturbation
+from loopwise.graph.builders import grid
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.message_passing import TRW
 from loopwise.inference.schedules import Sequential
+from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.describe import Builder, Describer
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.fields import FieldError, Record, check_options, check_shapes, check_weights, shown
 from loopwise.learn.history import History
+from loopwise.learn.objective import Callback
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import answering
@@ -43,7 +49,7 @@ from loopwise.potentials.priors import Prior
 SWEEPS = 1000  # of inference at most, where the user names none: strong couplings need hundreds
 
 
-class GridCRF(Estimator):
+class GridCRF(SavedEstimator):
     r"""A conditional random field on the pixels of images, trained for a loss on its marginals (Domke 2010, eq. 27).
 
     .. math:: p(y \mid x) \propto \exp\Big(\sum_i \theta(y_i; x) + \sum_{i \sim j} \theta(y_i, y_j; x)\Big)
@@ -144,7 +150,8 @@ class GridCRF(Estimator):
         *,
         masks: Any = None,
         loss: Goal | Sequence[Goal] | None = None,
-        callback: Callback | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
+        checkpoint: PathLike | None = None,
         progress: bool = True,
     ) -> GridCRF:
         """Trains on ``images`` and ``labels`` (integers in the sizes of the images, -1 where there is none).
@@ -153,7 +160,9 @@ class GridCRF(Estimator):
         likelihood. Under L-BFGS one that is not convex starts from where the published chain of losses leads
         (:func:`published_chain`); a list of losses is trained as it stands, one after another. Losses are means over
         the pixels of an image, then over images. ``callback``: called with an :class:`~loopwise.learn.Epoch` after each
-        iteration; True ends training. ``progress``: a bar, on terminals.
+        iteration; True ends training. ``checkpoint``: a file from which the same call goes on if the process was
+        stopped, to the same weights, bit for bit; written after iterations, as often as takes a tenth of the time at
+        most. ``progress``: a bar, on terminals.
 
         Cost: an evaluation of a loss is one inference call and one backward an image; L-BFGS takes a little more than
         one an iteration.
@@ -173,7 +182,8 @@ class GridCRF(Estimator):
             self.begin(pictures[0].shape[2])
             self.potentials_.prepare(block.images for block in blocks)
         with progress_bar(progress, len(goals) * self.iterations) as tell:
-            self.history_ = train(self.potentials_, self.inference_, goals, blocks, options, tell, callback)
+            objective = GridObjective(self.potentials_, self.inference_, goals, blocks, options)
+            self.history_ = fit_grid(objective, tell, as_callbacks(callback), checkpoint)
         return self
 
     def begin(self, channels: int) -> GridPotentials:
@@ -281,23 +291,43 @@ class GridCRF(Estimator):
 
     # --- Files and scikit-learn --------------------------------------------------------------------------------------
 
-    def save(self, path: PathLike, notes: dict[str, Any] | None = None) -> None:
-        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it."""
-        from loopwise.apps.grid_crf.saving import save
-
-        save(self._fitted(), path, notes)
-
-    @classmethod
-    def load(cls, path: PathLike) -> GridCRF:
-        """The model that :meth:`save` wrote. Nothing in the file is run."""
-        return cls.load_with_notes(path)[0]
-
     @classmethod
     def load_with_notes(cls, path: PathLike) -> tuple[GridCRF, dict[str, Any]]:
         """The model, and what was kept with it."""
-        from loopwise.apps.grid_crf.saving import load
+        return cls._load_with_notes(path)
 
-        return load(cls, path)
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "potentials_")
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        potentials = self.potentials_
+        state = dict(potentials.state_dict())
+        describer = Describer(grid(1, 1), {id(tensor): name for name, tensor in state.items()})
+        described = {
+            "states": self.states,
+            "neighbours": self.neighbours,
+            "channels": self.channels_,
+            "unary": _describe_module("unary", potentials.unary),
+            "pair": _describe_module("pair", potentials.pair),
+            "inference": describer.describe(self.inference_, "inference"),
+            "notes": {},
+        }
+        return described, {**describer.tensors, **state}
+
+    @classmethod
+    def _rebuilt(cls, told: Record) -> GridCRF:
+        states, neighbours = told.whole("states", 2), told.whole("neighbours", 4, 8)
+        channels = told.whole("channels", 1)
+        unary, pair = (_build_module(told.record(name), name, states, channels) for name in ("unary", "pair"))
+        check_weights({name: told.tensors[name] for name in told.tensors if name.startswith(("unary.", "pair."))})
+        inference = Builder(grid(1, 1), told.tensors).build(told.raw("inference"), "inference")
+        if not isinstance(inference, Inference):
+            raise FieldError("inference", f"must describe an inference method, not {shown(inference)}")
+        model = cls(states=states, neighbours=neighbours, unary=unary, pair=pair, inference=inference)
+        potentials = model.begin(channels)
+        potentials.load_state_dict({name: told.tensors[name] for name in potentials.state_dict()})
+        return model
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "potentials_")
@@ -326,3 +356,40 @@ def default_inference(neighbours: int) -> Inference:
         gradient=Perturbation(),
         judge_messages=False,
     )
+
+
+# The modules that files may name, each with the attributes that make it again under the names of its arguments.
+_MODULES: dict[str, tuple[Callable[..., nn.Module], dict[str, str]]] = {
+    "AffineUnary": (AffineUnary, {"states": "states", "channels": "channels", "powers": "powers"}),
+    "ConvUnary": (
+        ConvUnary,
+        {"states": "states", "channels": "channels", "hidden": "hidden", "kernel": "kernel", "seed": "seed"},
+    ),
+    "TiedPair": (TiedPair, {"states": "states", "directions": "directions"}),
+    "ContrastPair": (ContrastPair, {"states": "states", "directions": "directions", "scale": "given_scale"}),
+}
+
+
+def _describe_module(part: str, module: nn.Module) -> dict[str, Any]:
+    name = type(module).__name__
+    if name not in _MODULES or type(module) is not _MODULES[name][0]:
+        raise ValueError(
+            f"a model whose {part} part is of class {name} cannot be saved, since loading would have to run code that "
+            "is not loopwise's: save potentials_.state_dict() instead, and load it into a model that you build"
+        )
+    return {"class": name, "options": {key: getattr(module, own) for key, own in _MODULES[name][1].items()}}
+
+
+def _build_module(told: Record, part: str, states: int, channels: int) -> nn.Module:
+    """The module, untrained; that its weights are in the file was seen on one without memory first."""
+    given = told.record("options")
+    make = _MODULES[told.choice("class", _MODULES)][0]
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in given.values.items()}
+    check_options(make, options, given.path)
+    for name, wanted in (("states", states), ("channels", channels)):
+        if options.get(name, wanted) != wanted:
+            raise FieldError(given.name(name), f"is {options[name]}, but the model has {wanted} {name}")
+    with torch.device("meta"):
+        outline = make(**options).state_dict()
+    check_shapes({f"{part}.{name}": tensor.shape for name, tensor in outline.items()}, told.tensors)
+    return make(**options)

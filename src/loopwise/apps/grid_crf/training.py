@@ -1,43 +1,50 @@
 """Training a grid model: one loss after another, by L-BFGS over all images or by any stochastic optimiser.
 
-In: potentials, inference, goals, images with labels. Out: changed weights, a :class:`History`. Stage: use. L-BFGS with
-the chain of starting points of Domke (2010, section 4) is what the paper did.
+In: potentials, inference, goals, images with labels. Out: :class:`GridObjective`; a :class:`History`. Stage: use; the
+rounds are run by :func:`loopwise.learn.trainer.train`. L-BFGS with the chain of starting points of Domke (2010,
+section 4) is what the paper did.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from loopwise.apps.grid_crf.pictures import Block, images_at_once, parts, take
 from loopwise.apps.grid_crf.potentials import GridPotentials
 from loopwise.apps.grid_crf.risk import Piece, Risk
+from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
+from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.history import Epoch, History
-from loopwise.learn.optim.lbfgs import LBFGS, Vector, measured_curvature
+from loopwise.learn.history import History
+from loopwise.learn.ledger import SPARING, Ledger
+from loopwise.learn.objective import Callback, Objective, RoundError
+from loopwise.learn.optim.lbfgs import FlatLoss, Vector, measured_curvature
+from loopwise.learn.optim.lbfgs_run import LBFGSRun
 from loopwise.learn.optim.steps import finish, take_step
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.progress import Tell
-from loopwise.learn.training import TrainingError
+from loopwise.learn.trainer import Limits, TrainingError, train
 from loopwise.loss.clique import CliqueLikelihood, SmoothCliqueError
-from loopwise.loss.likelihood import Objective, SurrogateLikelihood
+from loopwise.loss.likelihood import Objective as Likelihoods
+from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.univariate import SmoothError, UnivariateLikelihood
 from loopwise.notices import GradientWarning, callers_level
 from loopwise.potentials.priors import Prior
 
 logger = logging.getLogger(__name__)
 
-Callback = Callable[[Epoch], "bool | None"]
-
 FLAT = 1e-12  # gradients and changes that are rounding
+MEMORY = 10  # pairs of differences that L-BFGS keeps
 SOME = 0.1  # the share of doubtful steps that is worth a word
 
 
@@ -47,7 +54,7 @@ def published_chain(goal: Goal) -> tuple[Goal, ...]:
     The surrogate likelihood, which is convex, comes first; smooth errors, which are flat far from their optimum, start
     from the likelihood of the same marginals.
     """
-    if isinstance(goal, Objective):
+    if isinstance(goal, Likelihoods):
         return (goal,)
     if isinstance(goal, SmoothError):
         return SurrogateLikelihood(), UnivariateLikelihood(), goal
@@ -81,163 +88,203 @@ class Options:
             raise ValueError(f"tolerance must be at least 0 and below 1, not {self.tolerance}")
 
 
-def train(
-    potentials: GridPotentials,
-    inference: Inference,
-    goals: Sequence[Goal],
-    blocks: Sequence[Block],
-    options: Options,
-    tell: Tell,
-    callback: Callback | None,
+def fit_grid(
+    objective: GridObjective, tell: Tell, callbacks: Sequence[Callback], checkpoint: PathLike | None = None
 ) -> History:
-    """Minimises each of ``goals`` in turn, from where the one before ended."""
-    run = _Run(potentials, inference, blocks, options, tell, callback, History())
-    for stage, goal in enumerate(goals):
-        run.begin(stage, goal)
-        if options.optimizer is None:
-            run.minimise()
-        else:
-            run.descend(options.optimizer)
-        run.warn()
-        if run.stopped:
-            break
-    return run.history
+    """Minimises each goal in turn, from where the one before ended."""
+    ledger = Ledger.open(checkpoint, {} if checkpoint is None else objective.identity(), SPARING)
+    limits = Limits.rounds(*[objective.options.iterations] * len(objective.goals))
+    objective.potentials.train(objective.options.optimizer is not None)
+    try:
+        with torch.random.fork_rng(devices=[]):  # whatever the potentials draw (dropout)
+            history = train(objective, limits, ledger=ledger, callbacks=callbacks, tell=tell)
+    finally:
+        objective.potentials.eval()
+    objective.warn()
+    return history
 
 
-class _Run:
-    """One call of :func:`train` in progress."""
+class GridObjective(Objective):
+    """Goals of a grid model on images, a stage each: a round is an iteration of L-BFGS, or an epoch."""
 
     def __init__(
         self,
         potentials: GridPotentials,
         inference: Inference,
+        goals: Sequence[Goal],
         blocks: Sequence[Block],
         options: Options,
-        tell: Tell,
-        callback: Callback | None,
-        history: History,
     ) -> None:
-        self.potentials, self.inference, self.blocks = potentials, inference, blocks
-        self.options, self.tell, self.callback, self.history = options, tell, callback, history
+        self.potentials, self.inference, self.goals = potentials, inference, goals
+        self.blocks, self.options = blocks, options
         self.pieces = [self._piece(part) for part in parts(blocks, options.batch)]
-        self.stopped = False
-        self.risk: Risk
-        self.stage = self.steps = 0
-        self.doubts: list[tuple[int, str]] = []  # at which step of the stage, and what
-        self.since = time.perf_counter()
+        self._doubts: list[tuple[int, str]] = []  # at which step of the stage, and what
+        self._stage = self._steps = 0
 
-    def begin(self, stage: int, goal: Goal) -> None:
-        self.stage = stage
+    def begin(self, restart: int, stage: int) -> None:
+        self.warn()
+        self._open(stage)
+        if self.options.optimizer is None:
+            function = FlatLoss(self._risk.weights, self._risk, self._curvature() if self.options.curvature else None)
+            self._descend(function, function.start(), None)
+
+    def _open(self, stage: int) -> None:
+        goal = self.goals[stage]
         logger.info("stage %d: %s", stage + 1, type(goal).__name__)
-        self.risk = Risk(self.potentials, self.inference, goal, self.pieces, self.options.prior)
-        self.steps, self.doubts = 0, []
-        self.since = time.perf_counter()
+        self._stage = stage
+        self._risk = Risk(self.potentials, self.inference, goal, self.pieces, self.options.prior)
+        self._steps, self._losses, self._doubts = 0, list[float](), []
+        if self.options.optimizer is not None:
+            self._optimizer = self.options.optimizer(self._risk.weights)
+            self._generator = np.random.default_rng([self.options.seed, stage])
+            torch.manual_seed(int(self._generator.integers(2**31)))
 
-    def stepped(self) -> None:
-        """Counts a step, and what inference warned of at it."""
-        self.steps += 1
-        if self.risk.doubts:
-            self.doubts.append((self.steps, self.risk.doubts[0]))
+    def _descend(self, function: FlatLoss, start: Vector, state: Mapping[str, Any] | None) -> None:
+        def is_flat(gradient: Vector) -> bool:
+            return bool(np.abs(function.gradient_of(gradient)).max(initial=0.0) <= FLAT)
 
-    def minimise(self) -> None:
+        self._function = function
+        self._run = LBFGSRun(function, start, memory=MEMORY, tolerance=FLAT, is_flat=is_flat, state=state)
+        if state is None and self._run.ended:  # no iteration: what inference warned of at the start
+            self._stepped()
+
+    def round(self, tell: Tell) -> float | None:
+        loss = self._iteration() if self.options.optimizer is None else self._epoch(tell)
+        if loss is not None:
+            self._losses.append(loss)
+        return loss
+
+    def _iteration(self) -> float | None:
         """All images at once, by L-BFGS."""
-        optimizer = LBFGS(
-            self.risk.weights,
-            self.options.iterations,
-            gradient_tolerance=FLAT,
-            loss_tolerance=FLAT,
-            curvature=self._curvature() if self.options.curvature else None,
-            callback=self._after_iteration,
-        )
-        optimizer.step(self.risk)
-        if self.steps == 0:  # no iteration: what inference warned of at the start
-            self.stepped()
-        assert optimizer.report is not None
-        report = optimizer.report
-        if self.stopped:
-            reason = "ended by the callback"
-        else:
-            reason = "converged" if report.converged or self._settled() else report.message.lower()
-        self.history.ended = f"{reason} after {report.iterations} iterations of {type(self.risk.goal).__name__}"
+        value = None
+        try:
+            value = self._run.step()
+        finally:  # the last trial may have been another point
+            self._function.write(self._run.point)
+        if value is not None or not self._steps:
+            self._stepped()
+        return value
 
-    def _after_iteration(self, iteration: int, loss: float) -> bool:
-        self.stepped()
-        return self._note(iteration, loss) or self._settled()
+    @property
+    def ended(self) -> str:
+        if self.options.optimizer is not None:
+            return ""
+        run, over = self._run, self._run.iteration >= self.options.iterations
+        if run.converged or self._settled():
+            reason = "converged"
+        else:
+            reason = run.ended or ("the iterations are used up" if over else "")
+        return reason and f"{reason} after {run.iteration} iterations of {type(self._risk.goal).__name__}"
+
+    def _settled(self) -> bool:
+        """Whether the last two iterations of this stage changed the loss by less than the tolerance, relatively.
+
+        The rule of L-BFGS is absolute for losses below 1, as those of pixels are.
+        """
+        losses = self._losses[-3:]
+        if len(losses) < 3:
+            return False
+        small = self.options.tolerance * abs(losses[-1])
+        return losses[0] - losses[1] <= small and losses[1] - losses[2] <= small
 
     def _curvature(self) -> Vector:
         """Of the present loss, on the first images."""
-        risk, few = self.risk, list(parts(take(self.blocks, self.options.curvature), self.options.batch))
+        risk, few = self._risk, list(parts(take(self.blocks, self.options.curvature), self.options.batch))
         risk = Risk(self.potentials, self.inference, risk.goal, [self._piece(part) for part in few], risk.prior)
         try:
             return measured_curvature(risk.weights, risk)
         except ValueError as problem:
             raise TrainingError(f"{problem}; do without it (curvature=0), or start at other weights") from None
 
-    def _settled(self) -> bool:
-        """Whether the last two iterations of this stage changed the loss by less than the tolerance, relatively.
-
-        SciPy's own rule is absolute for losses below 1, as those of pixels are.
-        """
-        losses = [epoch.loss for epoch in self.history.epochs if epoch.stage == self.stage][-3:]
-        if len(losses) < 3:
-            return False
-        small = self.options.tolerance * abs(losses[-1])
-        return losses[0] - losses[1] <= small and losses[1] - losses[2] <= small
-
-    def descend(self, make: MakeOptimizer) -> None:
-        """Some images of one size a step, in random order."""
-        optimizer = make(self.risk.weights)
-        generator = np.random.default_rng([self.options.seed, self.stage])
-        self.potentials.train()
-        try:
-            with torch.random.fork_rng(devices=[]):  # whatever the potentials draw (dropout)
-                torch.manual_seed(int(generator.integers(2**31)))
-                for epoch in range(self.options.iterations):
-                    loss = self._epoch(optimizer, generator)
-                    finish(optimizer)
-                    if self._note(epoch + 1, loss):
-                        break
-        finally:
-            self.potentials.eval()
-        self.history.ended = f"{self.history.epochs[-1].number} epochs"
-
-    def warn(self) -> None:
-        """One warning for all that inference warned of in this stage, points that a line search has left apart."""
-        if self.doubts and (self.doubts[-1][0] == self.steps or len(self.doubts) > SOME * self.steps):
-            warnings.warn(
-                f"in {len(self.doubts)} of {self.steps} steps for {type(self.risk.goal).__name__} inference gave a "
-                f"doubtful answer (more sweeps or damping may help), first: {self.doubts[0][1]}",
-                GradientWarning,
-                stacklevel=callers_level(),
-            )
-
-    def _epoch(self, optimizer: torch.optim.Optimizer, generator: np.random.Generator) -> float:
-        """One pass; the mean loss of an image."""
+    def _epoch(self, tell: Tell) -> float:
+        """Some images of one size a step, in random order; the mean loss of an image."""
+        good = self.weights()
         pieces = []
         for block in self.blocks:
             size = images_at_once(*block.size) if self.options.batch is None else self.options.batch
-            order = generator.permutation(len(block))
+            order = self._generator.permutation(len(block))
             pieces += [block.take(order[start : start + size]) for start in range(0, len(block), size)]
         total = 0.0
-        for place in generator.permutation(len(pieces)).tolist():
+        for number, place in enumerate(self._generator.permutation(len(pieces)).tolist()):
             piece = self._piece(pieces[place])
-            value = float(take_step(optimizer, lambda piece=piece: self.risk.step(piece)))  # type: ignore[misc]
-            self.stepped()
+            value = float(take_step(self._optimizer, lambda piece=piece: self._risk.step(piece)))  # type: ignore[misc]
+            self._stepped()
             if not math.isfinite(value):
-                raise TrainingError(f"the loss became {value}; try a lower rate, or damp inference")
+                finish(self._optimizer)
+                self.set_weights(good)
+                raise RoundError(f"the loss became {value}", "; try a lower rate, or damp inference")
             total += value * len(piece.block)
+            tell((number + 1) / len(pieces), f"{type(self._risk.goal).__name__}, loss {value:.5g}")
+        finish(self._optimizer)
         return total / sum(map(len, pieces))
 
-    def _note(self, iteration: int, loss: float) -> bool:
-        now = time.perf_counter()
-        epoch = Epoch(len(self.history.epochs) + 1, loss, now - self.since, self.stage)
-        self.since = now
-        self.history.epochs.append(epoch)
-        done = self.stage * self.options.iterations + iteration
-        logger.debug("iteration %d: loss %.6g", iteration, loss)
-        self.tell(done, f"{type(self.risk.goal).__name__}, iteration {iteration}, loss {loss:.5g}")
-        self.stopped = bool(self.callback is not None and self.callback(epoch))
-        return self.stopped
+    def identity(self) -> dict[str, str]:
+        """What tells a training from others."""
+        arrays = [array for block in self.blocks for array in (block.images.numpy(), self._piece(block).labels.numpy())]
+        start = [tensor.numpy() for tensor in self.weights().values()]
+        return {
+            "training data": f"{sum(map(len, self.blocks))} images (checksum {checksum(*arrays)})",
+            "model": f"{len(start)} tensors (checksum {checksum(*start)})",
+            "inference": identify(self.inference),
+            "goals": identify(list(self.goals)),
+            "options": identify(self.options),
+        }
+
+    # --- State -------------------------------------------------------------------------------------------------------
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.potentials.state_dict().items()}
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        self.potentials.load_state_dict(dict(weights))
+
+    def state(self) -> dict[str, Any]:
+        own: dict[str, Any]
+        if self.options.optimizer is None:
+            own = {"function": self._function.state(), "run": self._run.state()}
+        else:
+            own = {
+                "optimizer": self._optimizer.state_dict(),
+                "generator": self._generator.bit_generator.state,
+                "draws": torch.get_rng_state(),
+            }
+        place = {"stage": self._stage, "steps": self._steps, "losses": self._losses, "doubts": self._doubts}
+        return {**place, "weights": self.weights(), **own}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.set_weights(state["weights"])
+        self._open(state["stage"])
+        self._steps, self._losses, self._doubts = state["steps"], list(state["losses"]), list(state["doubts"])
+        if self.options.optimizer is None:
+            function = FlatLoss(self._risk.weights, self._risk).at(state["function"])
+            self._risk.begun = True
+            self._descend(function, state["run"]["point"].numpy(), state["run"])
+        else:
+            self._optimizer.load_state_dict(state["optimizer"])
+            self._generator.bit_generator.state = state["generator"]
+            torch.set_rng_state(state["draws"])
+
+    # --- Doubts ------------------------------------------------------------------------------------------------------
+
+    def _stepped(self) -> None:
+        """Counts a step, and what inference warned of at it."""
+        self._steps += 1
+        if self._risk.doubts:
+            self._doubts.append((self._steps, self._risk.doubts[0]))
+
+    def warn(self) -> None:
+        """One warning for all that inference warned of in this stage, points that a line search has left apart."""
+        if (
+            self._stage >= 0
+            and self._doubts
+            and (self._doubts[-1][0] == self._steps or len(self._doubts) > SOME * self._steps)
+        ):
+            warnings.warn(
+                f"in {len(self._doubts)} of {self._steps} steps for {type(self._risk.goal).__name__} inference gave a "
+                f"doubtful answer (more sweeps or damping may help), first: {self._doubts[0][1]}",
+                GradientWarning,
+                stacklevel=callers_level(),
+            )
 
     def _piece(self, block: Block) -> Piece:
         return Piece(block, self.potentials.lattice(*block.size).graph)

@@ -1,17 +1,14 @@
 """Sets of labels: a fully connected Markov random field over labels, given an input."""
 
 from loopwise.apps.multilabel.data import LabelledData, read_labelled
-from loopwise.apps.multilabel.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
 from loopwise.apps.multilabel.estimator import MultiLabel
-from loopwise.apps.multilabel.learners import (
+from loopwise.apps.multilabel.model import (
     CD,
     ERM,
     PCD,
-    Exactly,
     Hybrid,
     Learner,
     Likelihood,
-    LinearProgram,
     Pegasos,
     Perceptron,
     SampleRank,
@@ -19,6 +16,8 @@ from loopwise.apps.multilabel.learners import (
     SampleRankSVM1,
 )
 from loopwise.apps.multilabel.report import Report
+from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
+from loopwise.learn.label_sets.maximise import Exactly, LinearProgram
 
 __all__ = [
     "CD",

@@ -5,28 +5,39 @@ In: inputs, labels. Out: :class:`MultiLabel`. Stage: use.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from loopwise.apps.estimator import Estimator, column_names, not_fitted
-from loopwise.apps.multilabel.arrays import Classes, as_inputs
-from loopwise.apps.multilabel.decoding import Decoder
-from loopwise.apps.multilabel.learners.base import Learner, Watch
-from loopwise.apps.multilabel.learners.walks import SampleRankSVM
-from loopwise.apps.multilabel.problem import Problem
+from loopwise.apps.estimator import column_names, not_fitted
+from loopwise.apps.inputs import Scaling, as_inputs
+from loopwise.apps.multilabel.features import Classes
+from loopwise.apps.multilabel.model import Learner, SampleRankSVM
 from loopwise.apps.multilabel.report import Report, compare
-from loopwise.apps.multilabel.scaling import Scaling
-from loopwise.apps.multilabel.weights import Floats, Integers, LabelWeights
+from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
+from loopwise.graph.builders import complete
+from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.describe import Builder, Describer
+from loopwise.learn.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
 from loopwise.learn.history import History
+from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
+from loopwise.learn.label_sets.problem import LabelProblem
+from loopwise.learn.label_sets.weights import Floats, Integers, LabelWeights, pair_count
+from loopwise.learn.ledger import SPARING, Ledger
+from loopwise.learn.objective import Callback
 from loopwise.learn.progress import progress_bar
+from loopwise.learn.trainer import train
+from loopwise.walk.objective import WalkObjective
 from loopwise.walk.updates import Tally
 
 
-class MultiLabel(Estimator):
+class MultiLabel(SavedEstimator):
     r"""A fully connected Markov random field over binary labels, given an input (Finley & Joachims 2008).
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_i\theta_{i,y_i}\cdot x+\sum_{i<j}\theta_{ij}(y_i,y_j)\Big)
@@ -46,7 +57,8 @@ class MultiLabel(Estimator):
         How to answer: :class:`Enumeration` (exact, up to 20 labels), :class:`Annealed`, :class:`ByBeliefs`; by default
         what suits the learner and the number of labels.
     standardize:
-        Whether features are brought to mean 0 and variance 1 (sparse ones to mean square 1).
+        Whether dense features are brought to mean 0 and variance 1 (in sparse matrices to mean square 1). Indicators
+        and features that most rows do not have are left as they are; ``scaling_.scaled`` says which were not.
     warm_start:
         Whether :meth:`fit` goes on from the weights of the last fit.
     seed:
@@ -92,13 +104,14 @@ class MultiLabel(Estimator):
         dev: tuple[Any, Any] | None = None,
         progress: bool = True,
         checkpoint: PathLike | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
     ) -> MultiLabel:
         """Trains on inputs ``X`` and labels ``y``.
 
         ``dev``: inputs and labels of development data; of learners that go in epochs the best one's weights are kept.
         ``checkpoint``: a file from which the same call goes on if the process was stopped, to the same weights, bit
-        for bit. Learners that go in epochs write it after them, as often as takes a tenth of the time at most. A
-        finished training is not repeated.
+        for bit. It is written after rounds of the learner, as often as takes a tenth of the time at most. A finished
+        training is not repeated. ``callback``: as for :func:`loopwise.fit`.
         """
         inputs = as_inputs(X)
         goes_on = self.warm_start and hasattr(self, "weights_")
@@ -116,18 +129,20 @@ class MultiLabel(Estimator):
             raise ValueError("labels cannot be learnt from 1 sample; give at least 2")
         if not goes_on:
             self._begin(X, y, inputs, gold.shape[1])
-        problem = Problem(self._prepared(inputs), gold)
+        problem = LabelProblem(self._prepared(inputs), gold)
         learner = self._learner
         start = self.weights_ if goes_on else problem.start()
-        with progress_bar(progress, learner.rounds) as tell:
-            watch = Watch(tell, None if dev is None else self._error_on(*dev))
-            if checkpoint is not None:
-                watch.open(checkpoint, self._run(problem, start, dev), start)
-            self.weights_ = watch.train(lambda: learner.learn(problem, start, watch, self.seed), start)
-        self.history_, self.tally_ = watch.history, watch.tally
+        run = {} if checkpoint is None else self._run(problem, start, dev)
+        objective = learner.objective(problem, start, self.seed)
+        objective.score, objective.larger = None if dev is None else self._error_on(*dev, start), False
+        with progress_bar(progress, learner.limits.epochs) as tell:
+            ledger = Ledger.open(checkpoint, run, SPARING)
+            self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
+        self.weights_ = start.like(objective.answer)
+        self.tally_ = objective.learner.tally if isinstance(objective, WalkObjective) else None
         return self
 
-    def _run(self, problem: Problem, start: LabelWeights, dev: tuple[Any, Any] | None) -> dict[str, str]:
+    def _run(self, problem: LabelProblem, start: LabelWeights, dev: tuple[Any, Any] | None) -> dict[str, str]:
         """What tells a training from others."""
         run = {
             "learner": identify(self._learner),
@@ -136,7 +151,7 @@ class MultiLabel(Estimator):
             "seed": str(self.seed),
         }
         if dev is not None:
-            run["development data"] = _described(Problem(*self._held_out(*dev)))
+            run["development data"] = _described(LabelProblem(*self._held_out(*dev)))
             run["decoder"] = identify(self.decoder_)
         return run
 
@@ -158,9 +173,9 @@ class MultiLabel(Estimator):
         """The decoder that answers."""
         return self._learner.decoder if self.decoder is None else self.decoder
 
-    def _error_on(self, X: Any, y: Any) -> Any:
+    def _error_on(self, X: Any, y: Any, like: LabelWeights) -> Callable[[Floats], float]:
         inputs, gold = self._held_out(X, y)
-        return lambda weights: float((self.decoder_.decide(weights, inputs) != gold).mean())
+        return lambda vector: float((self.decoder_.decide(like.like(vector), inputs) != gold).mean())
 
     def _held_out(self, X: Any, y: Any) -> tuple[Any, Any]:
         return self._ready_inputs(X), self._classes.encode(y)
@@ -216,25 +231,45 @@ class MultiLabel(Estimator):
 
     # --- Files and scikit-learn --------------------------------------------------------------------------------------
 
-    def save(self, path: PathLike, notes: dict[str, Any] | None = None) -> None:
-        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it."""
-        from loopwise.apps.multilabel.saving import save
-
-        if not hasattr(self, "weights_"):
-            raise not_fitted("this MultiLabel is not fitted yet: there is nothing to save")
-        save(self, path, notes)
-
-    @classmethod
-    def load(cls, path: PathLike) -> MultiLabel:
-        """The model that :meth:`save` wrote. Nothing in the file is run."""
-        return cls.load_with_notes(path)[0]
-
     @classmethod
     def load_with_notes(cls, path: PathLike) -> tuple[MultiLabel, dict[str, Any]]:
         """The model, and what was kept with it."""
-        from loopwise.apps.multilabel.saving import load
+        return cls._load_with_notes(path)
 
-        return load(cls, path)
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        describer = Describer(complete(self.weights_.labels), {})
+        described = {
+            "labels": list(self.label_names_),
+            "classes": [pair.tolist() for pair in self._classes.pairs],
+            "flat": self._classes.flat,
+            "features": self.n_features_in_,
+            "standardize": bool(self.standardize),
+            "decoder": _describe(self.decoder_, describer),
+            "trained": written(self._learner),
+            "notes": {},
+        }
+        return described, {**self.weights_.tensors(), **self.scaling_.tensors(), **describer.tensors}
+
+    @classmethod
+    def _rebuilt(cls, told: Record) -> MultiLabel:
+        names, features = told.texts("labels"), told.whole("features", 0, LARGEST)
+        pairs = told.items("classes", _read_classes)
+        if len(pairs) != len(names) or not names:
+            raise FieldError("classes", f"lists the classes of {len(pairs)} labels, of which {len(names)} have names")
+        unary = told.weights("unary", (len(names), features + 1, 2))
+        pair = told.weights("pair", (pair_count(len(names)), 2, 2))  # before anything is made for each pair of labels
+        scaling, flat = Scaling.read(told, features), told.flag("flat")
+        if flat and len(names) > 1:
+            raise FieldError("flat", f"says that there is one label, but there are {len(names)}")
+        decoder = _read_decoder(told.record("decoder"), Builder(complete(len(names)), told.tensors))
+        model = cls(decoder=decoder, standardize=told.flag("standardize"))
+        vector = np.concatenate([unary.reshape(-1), pair.reshape(-1)])
+        model.weights_ = LabelWeights.of_vector(vector, len(names), features + 1)
+        model.scaling_ = scaling
+        model._classes = Classes(pairs, flat)
+        model.classes_ = pairs[0] if model._classes.flat else list(pairs)
+        model.label_names_, model.n_features_in_ = names, features
+        return model
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -250,6 +285,53 @@ class MultiLabel(Estimator):
         )
 
 
-def _described(problem: Problem) -> str:
+def _described(problem: LabelProblem) -> str:
     rows = problem.rows
     return f"{len(problem)} examples (checksum {checksum(rows.indptr, rows.indices, rows.data, problem.gold)})"
+
+
+_DECODERS = {kind.__name__: kind for kind in (Enumeration, Annealed, ByBeliefs, Automatic)}
+
+
+def _read_classes(told: Record, name: str) -> NDArray[Any]:
+    """What 0 and 1 of a label stand for: one or two numbers, truth values or texts."""
+    found = told.raw(name)
+    kinds = {type(item) for item in found} if isinstance(found, list) else set()
+    if len(kinds) != 1 or not kinds <= {bool, int, float, str} or not 1 <= len(set(found)) == len(found) <= 2:
+        raise FieldError(told.name(name), f"must be one or two classes of one type, not {shown(found)}")
+    made = np.array(found)
+    if made.dtype.kind not in "biufU":
+        raise FieldError(told.name(name), f"has a class that is too large a number, {shown(found)}")
+    return made
+
+
+def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
+    name = type(decoder).__name__
+    if type(decoder) is not _DECODERS.get(name):
+        raise ValueError(
+            f"a model with a decoder of class {name} cannot be saved, since loading would have to run code that is not "
+            f"loopwise's; set decoder to one of {', '.join(_DECODERS)}"
+        )
+    options: dict[str, Any] = {}
+    for field in dataclasses.fields(decoder):
+        value = getattr(decoder, field.name)
+        if isinstance(value, ByBeliefs):
+            options[field.name] = _describe(value, describer)
+        elif field.name == "inference":
+            options[field.name] = describer.describe(value, "inference")
+        else:
+            options[field.name] = value
+    check_counts(type(decoder), options, "decoder")
+    return {"class": name, "options": options}
+
+
+def _read_decoder(told: Record, builder: Builder) -> Decoder:
+    kind, given = _DECODERS[told.choice("class", _DECODERS)], told.record("options")
+    options = dict(given.values)
+    if "beliefs" in options:
+        options["beliefs"] = _read_decoder(given.record("beliefs"), builder)
+    if "inference" in options:
+        options["inference"] = builder.build(options["inference"], given.name("inference"))
+    check_options(kind, options, given.path)
+    made: Decoder = kind(**options)
+    return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loopwise.apps.multilabel.weights import Floats, Integers
+from loopwise.learn.label_sets.weights import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.parser.options import Pruning, Structure, Templates
-from loopwise.apps.parser.table import Floats
 from loopwise.apps.parser.vocabulary import RESERVED, Corpus, Integers, Vocabulary
 from loopwise.kernels.threads import in_threads
+from loopwise.learn.hashed import split_by_cost
+from loopwise.learn.optim.hashed import Floats, Small
 
-Small = NDArray[np.int32]
 UNBOUNDED = np.iinfo(np.int32).max
-CHANGED_AT_ONCE = 256  # sentences whose n^2 arcs are held at a time
+AT_ONCE = 1 << 14  # n^2 of the sentences whose arcs are held at a time
+NO_PAIRS = np.zeros(0)
+NO_ARCS = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
 BASIC = Templates(full=False, coarse=False, rich=False)  # words and tags of head and modifier: what pruning looks at
 
 
@@ -67,7 +69,7 @@ class Pruner:
 
     def candidates(self, corpus: Corpus, given: Small | None = None) -> Arcs:
         """Arcs within the longest lengths; ``given`` heads ``[columns]`` are -1 where none is."""
-        from loopwise.kernels.parser_arcs import list_candidates
+        from loopwise.apps.parser.features.candidates import list_candidates
 
         heads = np.full(len(corpus.heads), -1, np.int32) if given is None else given
         return Arcs(*list_candidates(corpus.tokens, corpus.start, np.arange(len(corpus)), self.longest, heads))
@@ -78,18 +80,34 @@ class Pruner:
         """Arcs that are left of each sentence; none of a sentence whose given heads allow no tree."""
         if self.weights is None or self.options is None:
             return self.candidates(corpus, given)
-        from loopwise.kernels.parser_arcs import prune_chunk
-
         heads = np.full(len(corpus.heads), -1, np.int32) if given is None else given
-        options, weights = self.options, self.weights
 
-        def prune(chosen: Integers) -> Any:
-            return prune_chunk(
-                corpus.tokens, corpus.start, chosen, self.longest, heads, weights, BASIC.flags, tags,
-                options.threshold, options.heads, structure.tree_bits,
-            )  # fmt: skip
+        def prune(chosen: Integers) -> list[tuple[Integers, Small, Small]]:
+            return [self._prune(corpus, piece, heads, structure, tags) for piece in pieces_of(corpus, chosen)]
 
-        return joined(in_chunks(corpus, threads, prune))
+        return joined([piece for pieces in in_chunks(corpus, threads, prune) for piece in pieces])
+
+    def _prune(
+        self, corpus: Corpus, chosen: Integers, given: Small, structure: Structure, tags: int
+    ) -> tuple[Integers, Small, Small]:
+        """What the first-order model leaves of some sentences: arcs, each of them in some tree; none where there is no
+        tree."""
+        from loopwise.apps.parser.features.candidates import choose_arcs, list_candidates
+        from loopwise.apps.parser.features.parts import score_arcs
+
+        assert self.options is not None
+        lengths = corpus.lengths[chosen]
+        start, heads, mods = list_candidates(corpus.tokens, corpus.start, chosen, self.longest, given)
+        unary = score_arcs(corpus.tokens, corpus.start, chosen, start, heads, mods, BASIC.flags, self.weights, tags)
+        models = structure.models(lengths, start, heads, mods)
+        beliefs = models.propagate(unary, NO_PAIRS).beliefs
+        parse, possible = models.best(beliefs)
+        keep = choose_arcs(
+            start, heads, mods, beliefs, lengths, parse, possible, self.options.threshold, self.options.heads
+        )
+        start, heads, mods = kept_arcs(keep, start, heads, mods)
+        rest = structure.models(lengths, start, heads, mods).propagate(np.zeros(len(heads)), NO_PAIRS)
+        return kept_arcs(rest.log_beliefs > -np.inf, start, heads, mods)
 
 
 def learn_pruner(corpus: Corpus, vocabulary: Vocabulary, options: Pruning | None) -> Pruner:
@@ -97,7 +115,7 @@ def learn_pruner(corpus: Corpus, vocabulary: Vocabulary, options: Pruning | None
     size = RESERVED + len(vocabulary.coarse)
     longest = np.full((size, size, 2), UNBOUNDED, np.int32)
     if options is not None and options.lengths:
-        from loopwise.kernels.parser_arcs import learn_lengths
+        from loopwise.apps.parser.features.candidates import learn_lengths
 
         # What was never seen with known tags is cut; unknown tags, numbered below those, cut nothing.
         longest[RESERVED:, RESERVED:] = 0
@@ -111,17 +129,14 @@ def nearest_heads(corpus: Corpus, structure: Structure) -> Small:
 
     A gold tree of the right kind is its own nearest. O(n^3) for each other.
     """
-    from loopwise.kernels.parser_arcs import lifted_arcs, wrong_kind
-    from loopwise.kernels.parser_parse import best_trees
+    from loopwise.apps.parser.features.candidates import lifted_arcs, wrong_kind
 
-    nearest = corpus.heads.astype(np.int64)
+    nearest = corpus.heads.copy()
     chosen = np.flatnonzero(wrong_kind(corpus.start, corpus.heads, structure.projective, structure.single_root))
-    for begin in range(0, len(chosen), CHANGED_AT_ONCE):
-        some = chosen[begin : begin + CHANGED_AT_ONCE]
+    for some in pieces_of(corpus, chosen):
         start, heads, mods, scores = lifted_arcs(corpus.start, some, corpus.heads)
-        failed = np.zeros(len(some), np.bool_)
-        best_trees(corpus.start, some, start, heads, mods, scores, structure.tree_bits, nearest, failed)
-    return nearest.astype(np.int32)
+        nearest[corpus.columns_of(some)] = structure.models(corpus.lengths[some], start, heads, mods).best(scores)[0]
+    return nearest
 
 
 def oracle(corpus: Corpus, arcs: Arcs, structure: Structure) -> dict[str, float]:
@@ -129,35 +144,41 @@ def oracle(corpus: Corpus, arcs: Arcs, structure: Structure) -> dict[str, float]
 
     ``recall``, ``oracle`` (the accuracy of a parser that makes no mistakes of its own), ``arcs_per_word``.
     """
-    from loopwise.kernels.parser_parse import best_trees
-
     found = arcs.holds(corpus, corpus.heads)
     columns = arcs._columns(corpus)
     scores = (corpus.heads[columns] == arcs.heads).astype(np.float64)
-    parsed, failed = np.full(len(corpus.heads), -1, np.int64), np.zeros(len(corpus), np.bool_)
-    chosen = np.arange(len(corpus))
-    best_trees(corpus.start, chosen, arcs.start, arcs.heads, arcs.mods, scores, structure.tree_bits, parsed, failed)
+    parsed, _ = structure.models(corpus.lengths, arcs.start, arcs.heads, arcs.mods).best(scores)
     words = corpus.word_columns
     return {
         "recall": float(found[words].mean()),
-        "oracle": float((parsed[words] == corpus.heads[words]).mean()),
+        "oracle": float((parsed == corpus.heads[words]).mean()),
         "arcs_per_word": len(arcs.heads) / max(1, len(words)),
     }
 
 
 def in_chunks(corpus: Corpus, threads: int, function: Callable[[Integers], Any]) -> list[Any]:
     """``function`` of sentences in a row, a thread each; long sentences weigh more."""
-    chunks = split_by_cost(np.arange(len(corpus)), corpus.lengths.astype(np.float64) ** 2.5, threads)
+    everything = np.arange(len(corpus))
+    if threads == 1 or len(corpus) < 2:
+        return [function(everything)]
+    chunks = split_by_cost(everything, corpus.lengths.astype(np.float64) ** 2.5, threads)
     return in_threads(len(chunks), lambda place: function(chunks[place]))
 
 
-def split_by_cost(chosen: Integers, costs: NDArray[np.float64], parts: int) -> list[Integers]:
-    """``chosen`` in at most ``parts`` runs of about equal cost, in order."""
-    if parts <= 1 or len(chosen) < 2:
-        return [chosen]
-    total = np.cumsum(costs)
-    cuts = np.unique(np.searchsorted(total, total[-1] * np.arange(1, parts) / parts, side="right"))
-    return [piece for piece in np.split(chosen, cuts) if len(piece)]
+def pieces_of(corpus: Corpus, chosen: Integers) -> list[Integers]:
+    """``chosen`` in runs of sentences that fit a cache, in order."""
+    if len(chosen) < 2:
+        return [chosen] if len(chosen) else []
+    sizes = np.cumsum((corpus.lengths[chosen] + 1) ** 2)
+    return np.split(chosen, np.flatnonzero(np.diff(sizes // AT_ONCE)) + 1)
+
+
+def kept_arcs(keep: NDArray[np.bool_], start: Integers, heads: Small, mods: Small) -> tuple[Integers, Small, Small]:
+    """Those to ``keep``."""
+    places = np.flatnonzero(keep)
+    if len(places) == len(keep):
+        return start, heads, mods
+    return np.searchsorted(places, start), heads[places], mods[places]
 
 
 def interleaved(folds: list[Arcs]) -> Arcs:
@@ -177,6 +198,8 @@ def interleaved(folds: list[Arcs]) -> Arcs:
 
 def joined(pieces: list[tuple[Integers, Small, Small]]) -> Arcs:
     """Arcs of sentences in a row from those of chunks."""
+    if len(pieces) < 2:
+        return Arcs(*(pieces[0] if pieces else NO_ARCS))
     counts = np.concatenate([np.diff(start) for start, _, _ in pieces])
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Arcs(start, np.concatenate([h for _, h, _ in pieces]), np.concatenate([m for _, _, m in pieces]))

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from loopwise.apps.parser.arcs import Arcs, Pruner, nearest_heads
 from loopwise.apps.parser.labels import Labeller, has_relations
+from loopwise.apps.parser.model import Model
 from loopwise.apps.parser.objectives import Objective
 from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
-from loopwise.apps.parser.parsing import Model
-from loopwise.apps.parser.phases import Counted, Record, run_phase
-from loopwise.apps.parser.preparing import Data, Prepared, epochs_of, prepare_data
-from loopwise.apps.parser.table import Floats
-from loopwise.apps.parser.tasks import Task, TreeTask
-from loopwise.apps.parser.training import Settings
+from loopwise.apps.parser.preparing import Counted, Data, Prepared, epochs_of, prepare_data, run_phase
+from loopwise.apps.parser.tasks import TreeTask
 from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.optim.hashed import Floats
 from loopwise.learn.progress import Tell
 
 LABEL_EPOCHS = 4
@@ -45,7 +46,7 @@ class Plan:
     templates: Templates
     pruning: Pruning | None
     objectives: tuple[Objective, ...]
-    settings: Settings
+    settings: OnlineSettings
     probe: bool = False
     labels: bool = True
     prepared: Prepared | None = None
@@ -74,36 +75,32 @@ class Plan:
         }
 
 
-def fit_pieces(plan: Plan, record: Record, tell: Tell) -> Pieces:
-    """Runs all phases, or those that the record does not have yet."""
+def fit_pieces(plan: Plan, ledger: Ledger, tell: Tell) -> Pieces:
+    """Runs all phases, or those that the ledger does not have yet."""
     counted = Counted(tell)
     ready = plan.prepared
     if ready is None:
-        ready = prepare_data(plan.data, plan.structure, plan.pruning, plan.settings, record, counted)
-    weights, history = _fit_trees(plan, record, counted, ready)
-    labeller = _fit_labels(plan, record, counted)
+        ready = prepare_data(plan.data, plan.structure, plan.pruning, plan.settings, ledger, counted)
+    weights, history = _fit_trees(plan, ledger, counted, ready)
+    labeller = _fit_labels(plan, ledger, counted)
     return Pieces(ready.pruner, Model(weights, plan.templates, plan.structure, plan.run), labeller, history)
 
 
-def _fit_trees(plan: Plan, record: Record, counted: Counted, ready: Prepared) -> tuple[Floats, History]:
+def _fit_trees(plan: Plan, ledger: Ledger, counted: Counted, ready: Prepared) -> tuple[Floats, History]:
     history, weights = History(), plan.start
     for stage, objective in enumerate(plan.objectives):
-        task = _tree_task(plan, objective, ready.arcs)
-        weights, progress = run_phase(
-            f"trees ({objective.name})", _always(task), plan.templates.size, plan.settings, record, counted,
-            stage=stage, start=weights, evaluate=_measure(plan, ready.dev_arcs, counted), probe=plan.probe,
+        weights, found = run_phase(
+            f"trees ({objective.name}) {stage}", partial(_tree_task, plan, objective, ready.arcs),
+            plan.templates.size, plan.settings, ledger, counted, start=weights,
+            evaluate=_measure(plan, ready.dev_arcs, counted), probe=plan.probe,
         )  # fmt: skip
         before = len(history.epochs)
-        history.epochs += [replace(epoch, number=before + epoch.number) for epoch in progress.epochs]
-        if progress.best != 0 or not stage:  # else the best is still one of an earlier stage
-            history.best = None if progress.best is None else before + progress.best
-        history.ended = progress.ended
+        history.epochs += [replace(epoch, number=before + epoch.number, stage=stage) for epoch in found.epochs]
+        if found.best != 0 or not stage:  # else the best is still one of an earlier stage
+            history.best = None if found.best is None else before + found.best
+        history.ended = found.ended
     assert weights is not None
     return weights, history
-
-
-def _always(task: Task) -> Callable[[], Task]:
-    return lambda: task
 
 
 def _tree_task(plan: Plan, objective: Objective, arcs: Arcs) -> TreeTask:
@@ -133,13 +130,13 @@ def _measure(plan: Plan, arcs: Arcs | None, counted: Counted) -> Callable[[Float
     return uas
 
 
-def _fit_labels(plan: Plan, record: Record, counted: Counted) -> Labeller | None:
+def _fit_labels(plan: Plan, ledger: Ledger, counted: Counted) -> Labeller | None:
     train, vocabulary = plan.data.train, plan.data.vocabulary
     if not plan.labels or not has_relations(train, vocabulary):
         return None
     labeller = Labeller.learn(train, vocabulary, plan.templates)
     settings = replace(plan.settings, epochs=LABEL_EPOCHS, patience=None)
     weights, _ = run_phase(
-        "relations", lambda: labeller.task(train, vocabulary), labeller.templates.size, settings, record, counted
+        "relations", lambda: labeller.task(train, vocabulary), labeller.templates.size, settings, ledger, counted
     )
     return replace(labeller, weights=weights)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.parser.arcs import Small, in_chunks
+from loopwise.apps.parser.arcs import in_chunks
 from loopwise.apps.parser.options import Templates
-from loopwise.apps.parser.table import Floats
 from loopwise.apps.parser.tasks import LabelTask
 from loopwise.apps.parser.vocabulary import ROOT, Corpus, Integers, Vocabulary
+from loopwise.learn.optim.hashed import Floats, Small
 
 LABEL_WEIGHTS = 8_000_000
 
@@ -59,7 +59,7 @@ class Labeller:
 
     def relations(self, corpus: Corpus, heads: Any, vocabulary: Vocabulary, threads: int = 1) -> Small:
         """The relation ``[columns]`` of each word to its head in ``heads[columns]``; -1 where there is none."""
-        from loopwise.kernels.parser_labels import best_labels
+        from loopwise.apps.parser.features.relations import best_labels
 
         labels = np.full(len(heads), -1, np.int32)
 

@@ -1,8 +1,8 @@
 """What a parser is trained for.
 
-In: nothing. Out: small objects that the training loop reads. Stage: use. All but the likelihood are taken through the
-truncated inference and see the original gold trees; the likelihood needs gold trees that the model can produce, so it
-is given the nearest ones, and gold arcs that pruning cut.
+In: models of sentences, beliefs of their arcs, gold trees. Out: the loss of each sentence, and adjoints. Stage: use.
+All but the likelihood are taken through the truncated inference and see the original gold trees; the likelihood needs
+gold trees that the model can produce, so it is given the nearest ones, and gold arcs that pruning cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.inference.tree_models import Floats, TreeModels, TreeRun
 from loopwise.loss import MSE, SurrogateLikelihood, UnivariateQuadratic
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Gold trees: which arcs are theirs, and how many of a sentence's were pruned."""
+
+    arcs: NDArray[np.float64]  # [arcs], 0 or 1
+    missing: Floats  # [sentences]
 
 
 @dataclass(frozen=True)
@@ -26,15 +38,16 @@ class CLL:
     possible_gold: ClassVar[bool] = True
     clip: ClassVar[float] = math.inf
 
-    @property
-    def kind(self) -> int:
-        from loopwise.kernels.parser_step import LIKELIHOOD
-
-        return LIKELIHOOD
-
-    def temperature(self, share: float) -> float:
-        """Not used."""
-        return 1.0
+    def of_scores(
+        self, models: TreeModels, run: TreeRun, unary: Floats, scores: Floats, gold: Gold
+    ) -> tuple[Floats, Floats, Floats]:
+        """The loss of each sentence, adjoints of the scores of arcs and of pairs."""
+        values, joint = run.partition()
+        arrays, right = models.arrays, gold.arcs
+        shift = np.repeat(arrays.edge_start[:-1], np.diff(arrays.pair_start))
+        both = right[arrays.first + shift] * right[arrays.second + shift]
+        score = models.sums(right * unary) + models.pair_sums(both * scores)
+        return values - score, run.beliefs - right, joint - both
 
 
 @dataclass(frozen=True)
@@ -45,15 +58,10 @@ class L2:
     possible_gold: ClassVar[bool] = False
     clip: ClassVar[float] = math.inf
 
-    @property
-    def kind(self) -> int:
-        from loopwise.kernels.parser_step import SQUARED
-
-        return SQUARED
-
-    def temperature(self, share: float) -> float:
-        """Not used."""
-        return 1.0
+    def of_beliefs(self, models: TreeModels, beliefs: Floats, gold: Gold, share: float) -> tuple[Floats, Floats]:
+        """The loss of each sentence (gold arcs that were pruned have b = 0 and add a constant), adjoints of beliefs."""
+        apart = beliefs - gold.arcs
+        return 2.0 * (models.sums(apart * apart) + gold.missing), 4.0 * apart
 
 
 @dataclass(frozen=True)
@@ -76,15 +84,13 @@ class AnnealedRisk:
         if not self.clip > 0:
             raise ValueError(f"clip must be positive, not {self.clip}")
 
-    @property
-    def kind(self) -> int:
-        from loopwise.kernels.parser_step import RISK
-
-        return RISK
-
-    def temperature(self, share: float) -> float:
-        """That of an update, from the share of the run that is over."""
-        return self.start + (self.end - self.start) * share
+    def of_beliefs(self, models: TreeModels, beliefs: Floats, gold: Gold, share: float) -> tuple[Floats, Floats]:
+        """The loss of each sentence, n less the marginals of its gold arcs, and adjoints of beliefs. ``share`` of the
+        run is over."""
+        temperature = self.start + (self.end - self.start) * share
+        soft = models.first_order().propagate(beliefs / temperature, np.zeros(0), taped=True)
+        losses = models.arrays.lengths - models.sums(gold.arcs * soft.beliefs)
+        return losses, soft.pull_back(-gold.arcs)[0] / temperature
 
 
 Objective = CLL | L2 | AnnealedRisk

@@ -5,6 +5,7 @@ In: CoNLL-U or CoNLL-X files, or their sentences. Out: trees with relations and 
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,27 +14,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.parser.arcs import Arcs, Pruner, Small, oracle
+from loopwise.apps.parser.arcs import Arcs, Pruner, oracle
 from loopwise.apps.parser.evaluation import Scores, score
 from loopwise.apps.parser.fitting import Pieces, Plan, fit_pieces
 from loopwise.apps.parser.labels import Labeller
+from loopwise.apps.parser.model import Example, Model, Parses, system_of
 from loopwise.apps.parser.objectives import L2, Goal, objectives_of
-from loopwise.apps.parser.options import FACTORS, Pruning, Run, Structure, Templates
-from loopwise.apps.parser.parsing import Model, Parses
-from loopwise.apps.parser.phases import Counted, Record
-from loopwise.apps.parser.preparing import Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
-from loopwise.apps.parser.table import Floats
-from loopwise.apps.parser.training import RATE, Settings
+from loopwise.apps.parser.options import FACTORS, RATE, Pruning, Run, Structure, Templates
+from loopwise.apps.parser.preparing import Counted, Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
 from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, check_apart
+from loopwise.formats.quoting import shortened
 from loopwise.inference.base import Inference
 from loopwise.inference.message_passing import BP
 from loopwise.kernels.threads import available_threads
 from loopwise.learn.checkpoint import identify
+from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.optim.hashed import Floats, Small
 from loopwise.learn.progress import progress_bar
+from loopwise.learn.system import System
 from loopwise.notices import DataWarning, callers_level
 
 Given = PathLike | Sequence[Sentence]
@@ -99,7 +102,7 @@ class Parser:
         as in :meth:`fit`; from a ``checkpoint`` that is finished nothing is trained again.
         """
         data = self._data(train, dev, skip_bad)
-        settings = Settings(batch=batch, seed=seed, threads=_threads(threads))
+        settings = OnlineSettings(batch=batch, seed=seed, threads=_threads(threads))
         run = {
             **data.identity(),
             "trees": identify(replace(self.structure, factors=())),
@@ -107,9 +110,9 @@ class Parser:
             "pruning": identify(self.pruning),
             "settings": identify(replace(settings, threads=1)),
         }
-        record = Record.open(checkpoint, run)
+        ledger = Ledger.open(checkpoint, run)
         with progress_bar(progress, epochs_of(self.pruning)) as tell:
-            return prepare_data(data, self.structure, self.pruning, settings, record, Counted(tell))
+            return prepare_data(data, self.structure, self.pruning, settings, ledger, Counted(tell))
 
     def fit(
         self,
@@ -147,7 +150,7 @@ class Parser:
             data = train.data
         else:
             data = self._data(train, dev, skip_bad)
-        settings = Settings(
+        settings = OnlineSettings(
             epochs,
             batch,
             RATE if rate is None else rate,
@@ -161,9 +164,9 @@ class Parser:
             data, self.structure, self._run, templates, self.pruning, objectives_of(loss), settings,
             probe=rate is None, labels=labels, prepared=prepared, start=_start_weights(start, data, templates),
         )  # fmt: skip
-        record = Record.open(checkpoint, plan.identity())
+        ledger = Ledger.open(checkpoint, plan.identity())
         with progress_bar(progress, plan.epochs) as tell:
-            pieces = fit_pieces(plan, record, tell)
+            pieces = fit_pieces(plan, ledger, tell)
         self._vocabulary, self._pieces = data.vocabulary, pieces
         return pieces.history
 
@@ -204,6 +207,16 @@ class Parser:
         other._vocabulary = self._vocabulary
         other._pieces = replace(pieces, model=replace(pieces.model, run=other._run))
         return other
+
+    def system(self) -> System:
+        """The trained model as a :class:`~loopwise.System` of examples that :meth:`examples` gives: for other inference
+        methods and losses, or to look inside. A copy: what is trained there does not change the parser."""
+        return system_of(self.model, self.vocabulary.tags)
+
+    def examples(self, sentences: Given, *, threads: int | None = None) -> list[Example]:
+        """Sentences as :meth:`system` takes them: pruned, those without words left out."""
+        corpora = [encode([sentence], self.vocabulary) for sentence in self._read(sentences) if len(sentence)]
+        return [Example(corpus, self._arcs(corpus, None, _threads(threads))) for corpus in corpora]
 
     def parse(
         self, sentences: Given, *, partial: bool = False, by_odds: bool = False, threads: int | None = None
@@ -320,11 +333,11 @@ class Parser:
     def _check_tags(self, corpus: Corpus) -> None:
         """A warning where most tags are not those of training: the parser then hardly sees anything."""
         for row, kind, column in ((2, "fine", "XPOS"), (3, "coarse", "UPOS")):
-            unknown = corpus.tokens[row, corpus.word_columns] == UNKNOWN
-            if unknown.size and unknown.mean() > MOSTLY:
+            share = np.count_nonzero(corpus.tokens[row] == UNKNOWN) / max(1, corpus.words)
+            if share > MOSTLY:
                 warnings.warn(
                     DataWarning(
-                        f"{unknown.mean():.0%} of the {kind} tags ({column}) do not occur in the training data; give "
+                        f"{share:.0%} of the {kind} tags ({column}) do not occur in the training data; give "
                         "tags of the same kind, or train on tags like these"
                     ),
                     stacklevel=callers_level(),
@@ -343,7 +356,16 @@ class Parser:
         return encode_data(self._read(train), held_out, self.templates.cutoff, self.structure.single_root, skip_bad)
 
     def _read(self, given: Given) -> list[Sentence]:
-        return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else read_conllu(given)
+        if isinstance(given, str | os.PathLike):
+            return read_conllu(given)
+        sentences = list(given)
+        for number, sentence in enumerate(sentences):
+            if not isinstance(sentence, Sentence):
+                raise ValueError(
+                    f"sentence {number} is {shortened(repr(sentence))}; a parser takes words with their parts of "
+                    "speech: give a CoNLL-U file, or lw.formats.conllu.make_sentence(words, tags)"
+                )
+        return sentences
 
     def _trained(self) -> Pieces:
         if self._pieces is None:

@@ -7,7 +7,7 @@ share. Stage: use.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,15 +15,19 @@ import numpy as np
 from loopwise.apps.parser.arcs import BASIC, Arcs, Pruner, interleaved, learn_pruner, nearest_heads
 from loopwise.apps.parser.objectives import CLL
 from loopwise.apps.parser.options import Pruning, Run, Structure
-from loopwise.apps.parser.phases import Counted, Record, run_phase
-from loopwise.apps.parser.table import Floats
-from loopwise.apps.parser.tasks import Task, TreeTask
-from loopwise.apps.parser.training import Settings
+from loopwise.apps.parser.tasks import TreeTask
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
 from loopwise.formats.conllu import Sentence, check_tree
 from loopwise.formats.errors import FormatError
 from loopwise.inference.message_passing import BP
 from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.course import Rounds
+from loopwise.learn.hashed import HashedModel, HashedObjective, OnlineSettings
+from loopwise.learn.history import History
+from loopwise.learn.ledger import Ledger
+from loopwise.learn.optim.hashed import Floats
+from loopwise.learn.progress import Tell
+from loopwise.learn.trainer import Limits, train
 from loopwise.notices import DataWarning
 
 
@@ -106,10 +110,15 @@ def with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool)
 
 
 def prepare_data(
-    data: Data, structure: Structure, pruning: Pruning | None, settings: Settings, record: Record, counted: Counted
+    data: Data,
+    structure: Structure,
+    pruning: Pruning | None,
+    settings: OnlineSettings,
+    ledger: Ledger,
+    counted: Counted,
 ) -> Prepared:
-    """Trains the pruning models, those that the record does not have yet, and prunes."""
-    work = _Work(data, replace(structure, factors=()), pruning, settings, record, counted)
+    """Trains the pruning models, those that the ledger does not have yet, and prunes."""
+    work = _Work(data, replace(structure, factors=()), pruning, settings, ledger, counted)
     pruner = learn_pruner(data.train, data.vocabulary, pruning)
     if pruning is not None:
         pruner = replace(pruner, weights=work.weights(pruner, data.train, "pruning"))
@@ -123,13 +132,49 @@ def epochs_of(pruning: Pruning | None) -> int:
     return 0 if pruning is None else (pruning.folds + (pruning.folds > 1)) * pruning.epochs
 
 
+@dataclass
+class Counted:
+    """A progress bar over several trainings: epochs of earlier ones are added."""
+
+    tell: Tell
+    before: float = 0.0
+    note: str = ""
+
+    def phase(self, name: str) -> Tell:
+        before = self.before
+        return lambda done, text: self.tell(before + done, f"{name}: {text}{self.note}")
+
+
+def run_phase(
+    name: str,
+    make: Callable[[], HashedModel],
+    size: int,
+    settings: OnlineSettings,
+    ledger: Ledger,
+    counted: Counted,
+    *,
+    start: Floats | None = None,
+    evaluate: Callable[[Floats], float] | None = None,
+    probe: bool = False,
+) -> tuple[Floats, History]:
+    """Trains one table, unless the ledger has it: its weights ``[size]``, and how it went.
+
+    ``start``: weights to begin with instead of 0; they are kept where no epoch is better on the development data.
+    """
+    objective = HashedObjective(make, size, settings, start=start, evaluate=evaluate, probe=probe)
+    limits = Limits((Rounds(),), settings.epochs, patience=settings.patience, from_start=start is not None)
+    history = train(objective, limits, ledger=ledger, name=name, tell=counted.phase(name))
+    counted.before += settings.epochs
+    return objective.result, history
+
+
 @dataclass(frozen=True, eq=False)
 class _Work:
     data: Data
     structure: Structure
     pruning: Pruning | None
-    settings: Settings
-    record: Record
+    settings: OnlineSettings
+    ledger: Ledger
     counted: Counted
 
     def prune(self, pruner: Pruner, corpus: Corpus) -> Arcs:
@@ -154,14 +199,14 @@ class _Work:
         templates = replace(BASIC, size=self.pruning.size)
         run = Run.of(BP(iterations=1), self.structure)
 
-        def make() -> Task:
+        def make() -> TreeTask:
             targets = nearest_heads(corpus, self.structure)
             arcs = pruner.candidates(corpus).with_heads(corpus, targets)
             tags = self.data.vocabulary.tags
             return TreeTask(corpus, arcs, targets, tags, templates, self.structure, run, CLL())
 
         settings = replace(self.settings, epochs=self.pruning.epochs, rate=self.pruning.rate, patience=None)
-        return run_phase(name, make, self.pruning.size, settings, self.record, self.counted)[0]
+        return run_phase(name, make, self.pruning.size, settings, self.ledger, self.counted)[0]
 
 
 def _describe(corpus: Corpus | None) -> str:

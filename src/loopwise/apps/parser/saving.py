@@ -15,10 +15,9 @@ from torch import Tensor
 from loopwise.apps.parser.arcs import Pruner
 from loopwise.apps.parser.fitting import Pieces
 from loopwise.apps.parser.labels import Labeller
+from loopwise.apps.parser.model import Model
 from loopwise.apps.parser.options import LARGEST_TABLE, Pruning, Structure, Templates
 from loopwise.apps.parser.parser import Parser
-from loopwise.apps.parser.parsing import Model
-from loopwise.apps.parser.table import Floats, pack, unpack
 from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Vocabulary
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
@@ -28,6 +27,7 @@ from loopwise.inference.message_passing import BP
 from loopwise.learn.container import read_container, refuse_kind, write_container
 from loopwise.learn.fields import DAMAGE, FieldError, Record, check_counts, check_options, damaged, shown
 from loopwise.learn.history import History
+from loopwise.learn.optim.hashed import Floats, pack, unpack
 
 KIND = "parser"
 T = TypeVar("T", Pruning, Templates)

@@ -6,6 +6,7 @@ arrays that kernels read. Stage: use.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ Integers = NDArray[np.int64]
 BORDER, ROOT, UNKNOWN = 0, 1, 2  # numbers every vocabulary has
 RESERVED = 3
 PREFIX_LETTERS = 5
-WORD_LIMIT, TAG_LIMIT = 1 << 18, 1 << 14  # what a feature's fields can hold (kernels/parser_features.py)
+WORD_LIMIT, TAG_LIMIT = 1 << 18, 1 << 14  # what a feature's fields can hold (features/templates.py)
 
 
 def normalise(form: str) -> str:
@@ -118,10 +119,10 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> Integers:
         """Words of each sentence."""
-        lengths: Integers = np.diff(self.start) - 3
+        lengths: Integers = self.start[1:] - self.start[:-1] - 3
         return lengths
 
     @property
@@ -137,6 +138,15 @@ class Corpus:
         columns: Integers = np.flatnonzero(inside)
         return columns
 
+    def columns_of(self, chosen: Integers) -> Integers:
+        """The columns that hold the words of some sentences in order, sentence after sentence."""
+        if len(chosen) == len(self):  # all, in order
+            return self.word_columns
+        lengths = self.lengths[chosen]
+        before = np.cumsum(lengths) - lengths
+        columns: Integers = np.arange(int(lengths.sum())) + np.repeat(self.start[chosen] + 2 - before, lengths)
+        return columns
+
     def select(self, chosen: Integers) -> Corpus:
         """Some of the sentences, as a corpus of their own."""
         counts = np.diff(self.start)[chosen]
@@ -146,7 +156,8 @@ class Corpus:
 
     def split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of columns ``[columns]`` as one array a sentence, its words alone."""
-        return [flat[first + 2 : end - 1] for first, end in zip(self.start[:-1], self.start[1:], strict=True)]
+        start = self.start.tolist()
+        return [flat[first + 2 : end - 1] for first, end in itertools.pairwise(start)]
 
 
 def encode(sentences: Sequence[Sentence], vocabulary: Vocabulary) -> Corpus:

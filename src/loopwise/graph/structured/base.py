@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -96,6 +97,31 @@ class StructuredFactor(ABC):
         raise NotImplementedError(
             f"{type(self).__name__} draws no samples; define it in the class, or sample a dense table"
         )
+
+    def k_best(self, incoming: Tensor, potentials: Tensor | None = None, *, count: int) -> tuple[Tensor, Tensor]:
+        """The ``count`` assignments of largest score, best first, exactly.
+
+        Returns
+        -------
+        values, scores:
+            int64 ``[count, *batch, variables]`` and ``[count, *batch]``, the incoming messages included. Where there
+            are fewer assignments, values are -1 and scores -inf. No gradient.
+
+        This default asks :meth:`argmax` once for each variable and assignment (Lawler 1972).
+
+        >>> from loopwise.graph.structured import ProjectiveTree
+        >>> tree = ProjectiveTree(2)  # edges 0 -> 1, 0 -> 2, 1 -> 2, 2 -> 1
+        >>> values, scores = tree.k_best(torch.tensor([0.0, 1.0, 0.0, 1.0, 0.0, 0.5, 0.0, 0.0]), count=2)
+        >>> tree.heads(values).tolist(), scores.tolist()
+        ([[0, 0], [0, 1]], [2.0, 1.5])
+        """
+        from loopwise.graph.structured.k_best import k_best_by_branching
+
+        return k_best_by_branching(self, incoming, potentials, count)
+
+    def branching(self, values: Tensor) -> Sequence[int]:
+        """Variables of which every other assignment than ``values`` ``[variables]`` differs in one: by default all."""
+        return range(self.arity)
 
     # What follows from these is the same for all factors.
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.chain_messages import ChainMessages
+from loopwise.graph.structured.k_best import NONE, check_count
 from loopwise.graph.structured.one_of import log_sum
 
 Floats = NDArray[np.float64]
@@ -89,6 +90,31 @@ class Chain(StructuredFactor):
         self.refuse(torch.from_numpy(~(score > -np.inf)).reshape(incoming.shape[:-1]))
         return torch.from_numpy(path).reshape(*incoming.shape[:-1], self.length).to(incoming.device)
 
+    def k_best(self, incoming: Tensor, potentials: Tensor | None = None, *, count: int) -> tuple[Tensor, Tensor]:
+        """By keeping the best ``count`` paths to each value of each variable, O(length x states^2 x count)."""
+        check_count(count)
+        nodes, steps = self._apart(incoming.detach(), None if potentials is None else potentials.detach())
+        batch, states = incoming.shape[:-1], self.states
+        best, back = nodes[0][..., None], []  # [*batch, states, paths]
+        for node, step in zip(nodes[1:], steps, strict=True):
+            longer = best[..., :, None, :] + step[..., :, :, None]  # [*batch, from, to, paths]
+            longer = longer.transpose(-3, -2).flatten(-2)  # [*batch, to, from x paths]
+            kept = min(count, longer.shape[-1])
+            top, chosen = longer.expand(*batch, states, longer.shape[-1]).topk(kept, -1)
+            back.append((chosen // best.shape[-1], chosen % best.shape[-1]))
+            best = top + node[..., None]
+        paths = best.shape[-1]
+        scores, chosen = best.flatten(-2).topk(min(count, states * paths), -1)
+        self.refuse(torch.isneginf(scores[..., 0]))
+        state, rank = chosen // paths, chosen % paths  # [*batch, found]
+        values = [state]
+        for before, ranked in reversed(back):
+            flat = state * before.shape[-1] + rank
+            state, rank = (table.flatten(-2).gather(-1, flat) for table in (before, ranked))
+            values.append(state)
+        found = torch.stack(values[::-1], -1).masked_fill(torch.isneginf(scores)[..., None], NONE)
+        return _padded(found, NONE, count, -2).movedim(-2, 0), _padded(scores, -torch.inf, count, -1).movedim(-1, 0)
+
     def sample(
         self, incoming: Tensor, potentials: Tensor | None = None, *, count: int, generator: np.random.Generator
     ) -> Tensor:
@@ -125,6 +151,13 @@ class Chain(StructuredFactor):
         unary = incoming.detach().to("cpu", torch.float64).reshape(-1, self.states).contiguous().numpy()
         pair = padded.detach().to("cpu", torch.float64).reshape(-1, self.states, self.states).contiguous().numpy()
         return unary, pair, np.arange(len(unary) // self.length + 1) * self.length
+
+
+def _padded(values: Tensor, filler: float, count: int, axis: int) -> Tensor:
+    """As many as were asked for, where there are not so many."""
+    shape = list(values.shape)
+    shape[axis] = count - values.shape[axis]
+    return torch.cat([values, values.new_full(shape, filler)], axis)
 
 
 def _centred(message: Tensor) -> Tensor:

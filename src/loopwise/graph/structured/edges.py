@@ -7,7 +7,7 @@ in the kernels they call (:class:`EdgeRun`, :meth:`EdgeFactor.best_heads`, :meth
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -104,6 +104,11 @@ class EdgeFactor(StructuredFactor):
         total, heads = self.drawn_heads(scores, count, generator)
         self.refuse(torch.from_numpy(np.isneginf(total)).reshape(batch))
         return self.values(torch.from_numpy(heads).reshape(count, *batch, self.tokens).to(incoming.device))
+
+    def branching(self, values: Tensor) -> Sequence[int]:
+        """The edges that are ON: another tree has as many, so it lacks one of them."""
+        found: list[int] = values.nonzero()[:, 0].tolist()
+        return found
 
     def values(self, heads: Tensor) -> Tensor:
         """Edge variables ``[*batch, variables]`` of the heads of tokens 1 to n ``[*batch, tokens]``."""

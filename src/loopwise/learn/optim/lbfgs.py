@@ -1,12 +1,13 @@
-"""L-BFGS through SciPy: smooth losses on full batches, minimised to convergence.
+"""L-BFGS for torch: smooth losses on full batches, minimised to convergence.
 
-In: parameters, a closure that gives the loss. Out: changed parameters, a report. Stage: learning.
+In: parameters, a closure that gives the loss. Out: changed parameters, a report. Stage: learning. The iterations are
+those of :class:`~loopwise.learn.optim.lbfgs_run.LBFGSRun`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.gradient.hvp import check_scalar
+from loopwise.learn.optim.lbfgs_run import LBFGSRun, check_start
 
 Vector = NDArray[np.float64]
 
-# What a point without a finite loss is given: this many times the size of the last finite loss above it. Large enough
-# for any line search to turn back, small enough that its interpolation keeps its digits.
-_WALL = 1e3
 # Curvatures below this share of the largest are noise, or of directions that change nothing.
 _FLOOR = 1e-4
 
@@ -38,7 +37,7 @@ class Report:
 
 
 class LBFGS(torch.optim.Optimizer):
-    """Limited-memory BFGS with SciPy's line search (Liu & Nocedal 1989; Byrd, Lu, Nocedal & Zhu 1995).
+    """Limited-memory BFGS with a line search for Wolfe's strong conditions (Liu & Nocedal 1989).
 
     One ``step(closure)`` is a whole minimisation of at most ``iterations`` iterations, in double precision whatever the
     parameters are kept in; ``report`` says how it ended. The closure returns the loss and need not call backward: if it
@@ -103,31 +102,30 @@ class LBFGS(torch.optim.Optimizer):
     @torch.no_grad()
     def step_on(self, loss: Callable[[], Tensor]) -> Tensor:
         """The same as ``step(loss)``."""
-        from scipy.optimize import minimize
-
         params = [param for param in self.param_groups[0]["params"] if param.requires_grad]
-        origin = _flat(params)
-        stretch = None if self.curvature is None else _stretch(self.curvature, len(origin))
-        walk = _Walk(params, loss, self.callback, origin, stretch, self.gradient_tolerance)
-        options = {
-            "maxiter": self.iterations,
-            "maxcor": self.memory,
-            "maxfun": 20 * self.iterations,
-            "gtol": self.gradient_tolerance if stretch is None else 0.0,  # the walk itself looks at the parameters
-            "ftol": self.loss_tolerance,
-        }
-        start, first = walk.start()
+        function = FlatLoss(params, loss, self.curvature)
+        run: LBFGSRun | None = None
+        message = ""
+
+        def is_flat(gradient: Vector) -> bool:
+            return bool(np.abs(function.gradient_of(gradient)).max(initial=0.0) <= self.gradient_tolerance)
+
         try:
-            found = minimize(walk, start, jac=True, method="L-BFGS-B", callback=walk.after_iteration, options=options)
-        except BaseException:
-            _write(params, walk.place(walk.best))  # an interrupted run keeps what it has found
-            raise
-        _write(params, walk.place(walk.best))
-        _write_gradient(params, walk.best_gradient)
-        # A callback that stops is no failure to converge, but no convergence either.
-        converged = bool(found.success) or walk.flat
-        message = "the gradient is within its tolerance" if walk.flat else str(found.message)
-        self.report = Report(walk.best_loss, int(found.nit), walk.evaluations, converged, message)
+            run = LBFGSRun(
+                function, function.start(), memory=self.memory, tolerance=self.loss_tolerance, is_flat=is_flat
+            )
+            first = run.value
+            while not (run.ended or message):
+                value = run.step()
+                if value is not None and self.callback is not None and self.callback(run.iteration, value):
+                    message = "ended by the callback"  # no failure to converge, but no convergence either
+                elif run.iteration >= self.iterations:
+                    message = "the iterations are used up"
+        finally:  # an interrupted run keeps what it has found
+            function.write(None if run is None else run.point)
+        function.write_gradient(run.gradient)
+        message = run.ended or message
+        self.report = Report(run.value, run.iteration, function.evaluations, run.converged, message)
         return torch.tensor(first, dtype=torch.float64)
 
 
@@ -138,23 +136,24 @@ def measured_curvature(params: Iterable[Tensor], loss: Callable[[], Tensor], ste
     ``step``: how far each weight is moved, times its size where that is above 1. The parameters are left as they were.
     """
     moved = [param for param in params if param.requires_grad]
-    origin = _flat(moved)
-    walk = _Walk(moved, loss)
+    function = FlatLoss(moved, loss)
+    origin = function.start()
     rows = []
     try:
-        walk.start()
+        value, here = function(origin)
+        check_start(value, here)
         for place, size in enumerate(step * np.maximum(1.0, np.abs(origin))):
             for moved_by in (size, -size):  # forward, or back where the loss is not finite there
                 point = origin.copy()
                 point[place] += moved_by
-                value, gradient = walk.evaluate(point)
+                value, gradient = function(point)
                 if math.isfinite(value) and np.isfinite(gradient).all():
-                    rows.append((gradient - walk.best_gradient) / moved_by)
+                    rows.append((gradient - here) / moved_by)
                     break
             else:
                 raise ValueError("the curvature cannot be measured where the loss is not finite on either side")
     finally:
-        _write(moved, origin)
+        function.write(None)
         for param in moved:
             param.grad = None
     return np.array(rows)
@@ -171,83 +170,74 @@ def _stretch(curvature: Vector, count: int) -> Vector:
     return np.asarray(vectors / np.sqrt(np.maximum(sizes, _FLOOR * sizes.max())))
 
 
-class _Walk:
-    """The loss as a function of one flat vector; remembers the best point.
+class FlatLoss:
+    """The loss as a function of one flat vector, with its gradient.
 
-    With a ``stretch`` the vector says how far to go from ``origin`` along each of its columns, and iterations end once
-    the gradient of the parameters is within ``tolerance``.
+    With a ``curvature`` the vector says how far to go from where the parameters are along directions in which the loss
+    bends alike.
     """
 
-    def __init__(
-        self,
-        params: list[Tensor],
-        loss: Callable[[], Tensor],
-        callback: Callable[[int, float], bool | None] | None = None,
-        origin: Vector | None = None,
-        stretch: Vector | None = None,
-        tolerance: float = 0.0,
-    ) -> None:
-        self.params, self.loss, self.callback = params, loss, callback
-        self.origin, self.stretch = _flat(params) if origin is None else origin, stretch
-        self.tolerance, self.flat = tolerance, False
-        self.evaluations = self.iterations = 0
-        self.best_loss = math.inf
-        self.best: Vector = np.zeros(0)
-        self.best_gradient: Vector = np.zeros(0)
-        self._known: tuple[float, Vector] | None = None  # the start, evaluated before SciPy asks for it
+    def __init__(self, params: list[Tensor], loss: Callable[[], Tensor], curvature: Vector | None = None) -> None:
+        self.params, self.loss, self.evaluations = params, loss, 0
+        self._origin = _flat(params)
+        self._stretch = None if curvature is None else _stretch(curvature, len(self._origin))
+        self._known: tuple[float, Vector] | None = None
 
-    def start(self) -> tuple[Vector, float]:
-        """Where to begin, and the loss there."""
-        start = self.origin if self.stretch is None else np.zeros_like(self.origin)
-        loss, gradient = self.evaluate(start)
-        if not (math.isfinite(loss) and np.isfinite(gradient).all()):
-            raise ValueError(
-                f"L-BFGS cannot start where the loss is {loss} or its gradient is not finite; "
-                "start at other weights, such as 0"
-            )
-        self.best_loss, self.best, self.best_gradient = loss, start.copy(), gradient
-        if self.stretch is not None and (size := np.linalg.norm(self.stretch.T @ gradient)) > 0:
-            self.stretch = self.stretch * size  # SciPy's first step has length 1: this makes it Newton's
-        self._known = (loss, gradient)
-        return start, loss
+    def start(self) -> Vector:
+        """Where to begin. Of the first step, which has length 1, directions of equal curvature make Newton's."""
+        if self._stretch is None:
+            return self._origin.copy()
+        value, gradient = self._evaluate(self._origin)
+        check_start(value, gradient)
+        size = np.linalg.norm(self._stretch.T @ gradient)
+        if size > 0:
+            self._stretch = self._stretch * size
+        self._known = value, gradient
+        return np.zeros_like(self._origin)
 
-    def place(self, point: Vector) -> Vector:
-        """The parameters that a point means."""
-        return point if self.stretch is None else self.origin + self.stretch @ point
+    def state(self) -> dict[str, Tensor | None]:
+        """What a vector means: for :meth:`at`."""
+        stretch = None if self._stretch is None else torch.from_numpy(self._stretch)
+        return {"origin": torch.from_numpy(self._origin), "stretch": stretch}
 
-    def _along(self, gradient: Vector) -> Vector:
-        return gradient.copy() if self.stretch is None else self.stretch.T @ gradient
+    def at(self, state: Mapping[str, Any]) -> FlatLoss:
+        """Takes vectors to mean what they did where :meth:`state` was asked."""
+        self._origin = state["origin"].numpy().copy()
+        self._stretch = None if state["stretch"] is None else state["stretch"].numpy().copy()
+        return self
 
     def __call__(self, point: Vector) -> tuple[float, Vector]:
-        if self._known is not None and np.array_equal(point, self.best):
-            (loss, gradient), self._known = self._known, None
-            return loss, self._along(gradient)
-        loss, gradient = self.evaluate(point)
-        if not (math.isfinite(loss) and np.isfinite(gradient).all()):
-            return self.best_loss + _WALL * (1.0 + abs(self.best_loss)), np.zeros_like(point)
-        if loss < self.best_loss:
-            self.best_loss, self.best, self.best_gradient = loss, point.copy(), gradient
-        return loss, self._along(gradient)
+        known, self._known = self._known, None  # the start, which is asked for first
+        value, gradient = self._evaluate(self._place(point)) if known is None else known
+        return value, gradient if self._stretch is None else self._stretch.T @ gradient
 
-    def after_iteration(self, intermediate_result: Any) -> None:
-        self.iterations += 1
-        if self.callback is not None and self.callback(self.iterations, float(intermediate_result.fun)):
-            raise StopIteration
-        self.flat = self.stretch is not None and bool(np.abs(self.best_gradient).max() <= self.tolerance)
-        if self.flat:
-            raise StopIteration
+    def gradient_of(self, gradient: Vector) -> Vector:
+        """In the parameters, from that in the vector."""
+        if self._stretch is None:
+            return gradient
+        return np.asarray(np.linalg.solve(self._stretch.T, gradient), dtype=np.float64)
 
-    def evaluate(self, point: Vector) -> tuple[float, Vector]:
-        """The loss at a point, its gradient in the parameters."""
+    def write(self, point: Vector | None) -> None:
+        """Sets the parameters to what a point means; None: to where they were."""
+        _write(self.params, self._origin if point is None else self._place(point))
+
+    def write_gradient(self, gradient: Vector) -> None:
+        for param, piece in zip(self.params, _pieces(self.params, self.gradient_of(gradient)), strict=True):
+            param.grad = piece
+
+    def _place(self, point: Vector) -> Vector:
+        return point if self._stretch is None else self._origin + self._stretch @ point
+
+    def _evaluate(self, vector: Vector) -> tuple[float, Vector]:
         self.evaluations += 1
-        _write(self.params, self.place(point))
+        _write(self.params, vector)
         for param in self.params:
             param.grad = None
         with torch.enable_grad():
             loss = check_scalar(self.loss())
             value = float(loss.detach())
             if not math.isfinite(value):
-                return value, np.zeros_like(point)
+                return value, np.zeros_like(vector)
             if all(param.grad is None for param in self.params) and loss.requires_grad:
                 found = torch.autograd.grad(loss, self.params, allow_unused=True)
             else:  # the closure called backward itself
@@ -274,8 +264,3 @@ def _write(params: list[Tensor], vector: Vector) -> None:
     with torch.no_grad():
         for param, piece in zip(params, _pieces(params, vector), strict=True):
             param.copy_(piece)
-
-
-def _write_gradient(params: list[Tensor], vector: Vector) -> None:
-    for param, piece in zip(params, _pieces(params, vector), strict=True):
-        param.grad = piece

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from loopwise.learn.optim.steps import Loss, finish, take_step
+from loopwise.notices import GradientWarning
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +55,16 @@ def probe(
     ``batches`` (functions that give a batch's loss and call no backward), ``passes`` times over, and is judged by
     ``evaluate()``, by default the mean loss of the batches. Rates are ``start``, ``start * factor``, ... until one
     is worse than no training, then ``start / factor``, ``start / factor**2``, ... until ``trials`` are used. The best
-    rate is multiplied by ``safety`` (the parser takes a half). Parameters are put back, whatever happens. Cost:
-    ``trials`` times the training and judging of the sample.
+    rate is multiplied by ``safety`` (the parser takes a half). A rate that leads where the loss or its gradient
+    cannot be had, such as from a fixed point that is not stable or to a damping above 1, is as bad as one that
+    diverges. Parameters are put back, whatever happens.
+    Cost: ``trials`` times the training and judging of the sample.
+
+    Raises
+    ------
+    ValueError
+        Where the loss is not finite to begin with, or after each trial; what the last one raised where no trial
+        has a loss or a gradient.
 
     >>> theta = torch.tensor([4.0], dtype=torch.float64, requires_grad=True)
     >>> found = probe([theta], lambda params, rate: torch.optim.SGD(params, lr=rate), [lambda: theta.square().sum()])
@@ -66,6 +76,7 @@ def probe(
     judge = evaluate if evaluate is not None else lambda: _mean(batches)
     kept = [param.detach().clone() for param in params]
     tried: list[tuple[float, float]] = []
+    refused: ValueError | None = None
     try:
         before = _value(judge)
         if not math.isfinite(before):
@@ -75,7 +86,10 @@ def probe(
             )
         rate, upwards = start, True
         while len(tried) < trials:
-            loss = _trial(params, optimizer, batches, judge, rate, passes)
+            try:
+                loss = _trial(params, optimizer, batches, judge, rate, passes)
+            except ValueError as problem:  # where the steps led; all was well at the start
+                loss, refused = math.inf, problem
             tried.append((rate, loss))
             logger.info("rate %g: loss %.6g, %.6g before", rate, loss, before)
             _restore(params, kept)
@@ -86,6 +100,8 @@ def probe(
         _restore(params, kept)
     best, loss = min(tried, key=lambda pair: pair[1])
     if not math.isfinite(loss):
+        if refused is not None:
+            raise refused
         lowest = min(rate for rate, _ in tried)
         raise ValueError(f"training diverged at every rate from {start:g} down to {lowest:g}; start lower")
     return Probe(best * safety, tuple(tried), before)
@@ -103,7 +119,9 @@ def _trial(
     stepper = optimizer(params, rate)
     for _ in range(passes):
         for batch in batches:
-            loss = take_step(stepper, batch)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GradientWarning)  # of points to which no one will go
+                loss = take_step(stepper, batch)
             if not (bool(torch.isfinite(loss)) and all(bool(torch.isfinite(param).all()) for param in params)):
                 return math.inf
     finish(stepper)

@@ -1,0 +1,1 @@
+"""What chains look at: words through templates, sequences of feature vectors."""

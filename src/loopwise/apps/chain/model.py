@@ -1,0 +1,308 @@
+r"""What a chain is trained for, and by which learner: each an objective of the library.
+
+In: a :class:`~loopwise.learn.chain.problem.ChainProblem`, the linear-chain model of a text's or a sequence's features.
+Out: an objective for :func:`loopwise.learn.trainer.train`. Stage: use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.class_weights import weighted
+from loopwise.apps.goals import checked_goal
+from loopwise.decode.chains import Decoder, Posterior, Viterbi
+from loopwise.inference.base import Inference
+from loopwise.learn.chain.condensing import Condensed
+from loopwise.learn.chain.likelihood import NegativeLogLikelihood, seen_places
+from loopwise.learn.chain.online import OnlineChain
+from loopwise.learn.chain.problem import ChainFunction, ChainProblem, ChainWeights
+from loopwise.learn.chain.risk import ExactRisk, RiskUnder
+from loopwise.learn.descent import MEMORY, Descent, Smooth, check_descent
+from loopwise.learn.fields import Record
+from loopwise.learn.trainer import Limits
+from loopwise.learn.vector import VectorObjective
+from loopwise.loss.base import Loss, Measure
+from loopwise.loss.chains import EntityF1, OfElements, SoftLoss, SoftmaxMargin, WeightedLikelihood
+from loopwise.loss.f_measure import FBeta
+from loopwise.loss.labels import Correct
+from loopwise.loss.likelihood import Objective as Likelihoods
+from loopwise.loss.likelihood import SurrogateLikelihood
+from loopwise.potentials.linear import Floats, MatrixDesign
+from loopwise.walk.margins import Margin, OmegaMargin
+from loopwise.walk.plan import Sweeps
+from loopwise.walk.proposal import Proposal
+from loopwise.walk.single_site import AllValues
+from loopwise.walk.steps import MIRA, Step
+from loopwise.walk.world import Start
+
+
+class Learner(Protocol):
+    """A strategy for choosing weights: a frozen dataclass of options with these."""
+
+    @property
+    def limits(self) -> Limits:
+        """How many rounds it takes at most."""
+        ...
+
+    def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> VectorObjective:
+        """What is trained for the gold tags of ``problem``; ``start`` is not changed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    r"""Minimises :math:`-\sum_i\log p(y_i\mid x_i)+\frac{\lambda}{2}|w|^2`, convex, by L-BFGS (Lafferty et al. 2001).
+
+    ``l2``: :math:`\lambda` (twice what crfsuite calls ``c2``). ``tolerance``: stop when an iteration changes the value
+    by less than this share. ``memory``: pairs of differences that L-BFGS keeps. ``seen_only``: features and steps have
+    weights only with tags they occur with in training (what crfsuite does by default); the others stay zero, so nothing
+    is learnt from what is never seen together. An iteration costs one forward-backward pass,
+    O(tokens x (features + K) x K).
+    """
+
+    l2: float = 1.0
+    iterations: int = 200
+    tolerance: float = 1e-6
+    memory: int = MEMORY
+    seen_only: bool = False
+
+    def __post_init__(self) -> None:
+        check_descent(self.l2, self.iterations)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.iterations)
+
+    def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> Descent:
+        small = Condensed.of(problem)
+        return _descent([self.smooth(small.problem)], small, start)
+
+    def smooth(self, problem: ChainProblem) -> Smooth:
+        """The function that is minimised, over a problem with fewer weights."""
+        free = seen_places(problem) if self.seen_only else None
+        goal = problem.of_vector(NegativeLogLikelihood(problem))
+        return Smooth(goal, self.l2, self.iterations, self.tolerance, self.memory, free)
+
+
+@dataclass(frozen=True)
+class ERM:
+    r"""Minimises :math:`n\,\ell(\mu(w),y)+\frac{\lambda}{2}|w|^2` by L-BFGS (Stoyanov, Ropson & Eisner 2011).
+
+    :math:`\ell` is ``loss`` of the text, :math:`\mu(w)` its marginals, ``n`` the number of tokens, so that ``l2`` has
+    the weight against a wrong token that it has for :class:`Likelihood` (and less against an entity, in F1: there are
+    more tokens). The problem is not convex: it starts from the weights that ``begin`` finds (None: from those given,
+    where zero is a poor choice). ``inference``: None for exact marginals, whose adjoint is a covariance (O(K^2) a
+    token); or a method such as ``lw.BP(iterations=3)``.
+    """
+
+    loss: SoftLoss = field(default_factory=EntityF1)
+    l2: float = 1.0
+    iterations: int = 50
+    tolerance: float = 1e-6
+    memory: int = MEMORY
+    begin: Likelihood | None = field(default_factory=Likelihood)
+    inference: Inference | None = None
+
+    def __post_init__(self) -> None:
+        check_descent(self.l2, self.iterations)
+
+    @property
+    def limits(self) -> Limits:
+        first = () if self.begin is None else (self.begin.iterations,)
+        return Limits.rounds(*first, self.iterations)
+
+    def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> Descent:
+        small = Condensed.of(problem)
+        first = [] if self.begin is None else [self.begin.smooth(small.problem)]
+        goal = small.problem.of_vector(self._risk(small.problem))
+        return _descent([*first, Smooth(goal, self.l2, self.iterations, self.tolerance, self.memory)], small, start)
+
+    def _risk(self, problem: ChainProblem) -> ChainFunction:
+        if self.inference is None:
+            return ExactRisk(problem, self.loss)
+        return RiskUnder(problem, self.loss, self.inference)
+
+
+def _descent(stages: Sequence[Smooth], small: Condensed, start: ChainWeights) -> Descent:
+    shape = small.problem.start()
+    return Descent(
+        stages,
+        start.vector,
+        threads=small.problem.chains.threads,
+        narrow=lambda vector: small.narrow(start.like(vector)).vector,
+        widen=lambda vector: small.widen(shape.like(vector)).vector,
+    )
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    r"""At each sentence :math:`w\leftarrow w+\phi(y)-\phi(\hat y)`, :math:`\hat y` the best path; gives the mean.
+
+    (Collins 2002.) The mean is over all steps, also those without a change. The history shows the share of wrong
+    tokens.
+    """
+
+    epochs: int = 10
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> OnlineChain:
+        return OnlineChain(problem, start, seed)
+
+
+@dataclass(frozen=True)
+class SVM:
+    r"""Minimises :math:`\frac12|w|^2+C\sum_i\max_y[\Delta(y,y_i)+\theta\cdot(\phi(y)-\phi(y_i))]`.
+
+    :math:`\Delta` is ``cost`` for each wrong token; the inner maximum is a best path with these costs added
+    (Tsochantaridis et al. 2005). ``c``: :math:`C`, sensible from about 0.0001 (a nearly constant model) to 10 (nearly a
+    perceptron with margin). Steps are those of Pegasos (Shalev-Shwartz et al. 2011) with strength :math:`1/(Cn)`; the
+    answer is the mean over all epochs but the first. The history shows the objective, divided by :math:`Cn`, of weights
+    as they change.
+    """
+
+    c: float = 0.1
+    epochs: int = 10
+    cost: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in {"c": self.c, "cost": self.cost}.items():
+            if not 0.0 < value < np.inf:
+                raise ValueError(f"{name} must be a positive number, not {value}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> OnlineChain:
+        strength = 1.0 / (self.c * max(problem.sentences, 1))
+        skip = 1 if self.epochs > 1 else 0
+        return OnlineChain(problem, start, seed, cost=self.cost, strength=strength, skip=skip)
+
+
+@dataclass(frozen=True)
+class SampleRank:
+    r"""Ranks the tags of a sentence before and after each change of one tag, as the signal has them.
+
+    (Wick et al. 2011, section 5.3.) ``sweeps`` over each sentence an epoch, token after token, from ``start``.
+    ``proposal``: Gibbs draws; the value that the model likes best is ranked against the right one (``AllValues``, which
+    learns more from a step), or the old one against the drawn one (``Gibbs``, as published). The signal is ``metric``,
+    by default the number of right tags, so that margins are 1. ``step``: by default the smallest that meets the margin.
+    The answer is the mean of the weights after every step; the history shows the share of pairs that were badly ranked.
+    A step costs O(K x features of the token) and no dynamic program.
+    """
+
+    epochs: int = 10
+    sweeps: int = 1
+    step: Step = field(default_factory=MIRA)
+    margin: Margin = field(default_factory=OmegaMargin)
+    proposal: Proposal = field(default_factory=lambda: AllValues(scan=True))
+    metric: Measure = field(default_factory=Correct)
+    start: Start = Start.TRUTH
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.sweeps < 1:
+            raise ValueError(f"epochs and sweeps must be at least 1, not {self.epochs} and {self.sweeps}")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> VectorObjective:
+        from loopwise.walk.chains import chain_documents, chain_model
+        from loopwise.walk.learners import SampleRank as Walk
+
+        walk = Walk(
+            chain_model(start),
+            self.proposal,
+            metric=self.metric,
+            step=self.step,
+            margin=self.margin,
+            start=self.start,
+            seed=seed,
+        )
+        if start.vector.any():
+            walk.set_weights(start.vector)
+        return walk.objective(chain_documents(problem), steps=Sweeps(self.sweeps))
+
+
+# --- Losses that a chain of feature vectors is trained for -----------------------------------------------------------
+
+
+def objective_of(
+    loss: Any, problem: ChainProblem, classes: NDArray[Any], positive: Any, weights: Floats | None
+) -> tuple[ChainFunction, ChainFunction | None]:
+    """What to minimise, and what to minimise first (None: nothing), since losses of marginals are not convex.
+
+    All are sums over the elements, so that a penalty weighs alike.
+    """
+    if positive is not None and not isinstance(loss, FBeta):
+        raise ValueError(f"positive is about F measures; loss {loss!r} has no positive class, so leave it out")
+    if isinstance(loss, SoftmaxMargin):
+        return NegativeLogLikelihood(_augmented(problem, loss.cost, weights)), None
+    likelihood = NegativeLogLikelihood(problem)
+    if loss is None or (isinstance(loss, SurrogateLikelihood) and not loss.joint):
+        return (likelihood, None) if weights is None else (ExactRisk(problem, WeightedLikelihood(weights)), likelihood)
+    return ExactRisk(problem, _soft(loss, classes, positive, weights)), likelihood
+
+
+def _soft(loss: Any, classes: NDArray[Any], positive: Any, weights: Floats | None) -> SoftLoss:
+    """A loss as a function of marginals."""
+    if isinstance(loss, Loss):
+        goal = checked_goal(loss, [classes], positive)
+        chosen = goal if weights is None else weighted(goal, weights)
+        assert isinstance(chosen, Loss)
+        return OfElements(chosen)
+    if isinstance(loss, Likelihoods) or not callable(loss):
+        raise ValueError(
+            f"a chain is not trained for {loss!r}: give None for the likelihood, a loss such as lw.loss.F1(), or "
+            "SoftmaxMargin()"
+        )
+    if weights is not None:
+        raise ValueError(f"class_weight means nothing to {type(loss).__name__}; leave it out, or choose another loss")
+    soft: SoftLoss = loss
+    return soft
+
+
+def _augmented(problem: ChainProblem, cost: float, weights: Floats | None) -> ChainProblem:
+    """The problem with costs added to the scores of wrong labels: constants, so slopes stay what they are."""
+    assert isinstance(problem.unary, MatrixDesign)
+    element = np.arange(problem.tokens)
+    own = np.ones(problem.states) if weights is None else weights
+    costs = np.repeat((cost * own[problem.gold])[:, None], problem.states, axis=1)
+    costs[element, problem.gold] = 0.0
+    return replace(problem, unary=MatrixDesign(problem.unary.matrix, costs))
+
+
+# --- Decoders in files -----------------------------------------------------------------------------------------------
+
+_DECODERS: dict[str, type[Viterbi] | type[Posterior]] = {"Viterbi": Viterbi, "Posterior": Posterior}
+
+
+def describe_decoder(decoder: Decoder) -> dict[str, Any]:
+    """JSON for a decoder of chains, if it is one of ours."""
+    name = type(decoder).__name__
+    if type(decoder) is not _DECODERS.get(name):
+        raise ValueError(
+            f"a model with a decoder of class {name} cannot be saved, since loading would have to run code that is not "
+            "loopwise's; set decoder to Viterbi() or Posterior() before saving"
+        )
+    return {"class": name, "valid": decoder.valid}
+
+
+def read_decoder(told: Record) -> Decoder:
+    """What :func:`describe_decoder` described."""
+    return _DECODERS[told.choice("class", _DECODERS)](valid=told.flag("valid"))

@@ -1,0 +1,141 @@
+"""Inputs as learners see them: scaled, missing values filled in, a constant feature at the end.
+
+In: arrays, dense or sparse, of anything numeric. Out: float64 matrices. Stage: use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.apps.estimator import as_array
+from loopwise.learn.fields import Record
+from loopwise.potentials.linear import is_sparse as is_sparse
+
+Floats = NDArray[np.float64]
+
+
+LEAST_SPREAD = 1e-200  # quotients by less might overflow
+DENSE = 0.1  # a feature that fewer rows have is sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """``(x - centre) / spread``, of each feature; missing values (NaN) become ``centre``, so 0.
+
+    Sparse inputs (CSR) are not centred, so that they stay sparse: their ``centre`` is 0 and ``spread`` the root mean
+    square. Indicators (0 and 1) and features that are 0 in nine rows of ten are not spread: that would make much of
+    rare words, of which little is known.
+    """
+
+    centre: Floats
+    spread: Floats
+
+    @staticmethod
+    def of(inputs: Any, wanted: bool) -> Scaling:
+        """Means, and standard deviations of dense features, of training inputs; with ``wanted`` false only means, for
+        missing values."""
+        features = inputs.shape[1]
+        if is_sparse(inputs):
+            squares = np.bincount(inputs.indices, np.nan_to_num(inputs.data) ** 2, minlength=features)
+            spread = np.sqrt(squares / inputs.shape[0])
+            fixed = _sparse_features(inputs)
+            return Scaling(np.zeros(features), np.where(fixed, 1.0, _usable(spread)) if wanted else np.ones(features))
+        seen = np.isfinite(inputs)
+        counts = np.maximum(seen.sum(axis=0), 1)
+        centre = np.where(seen, inputs, 0.0).sum(axis=0) / counts
+        if not wanted:
+            return Scaling(centre, np.ones(features))
+        spread = np.sqrt((np.where(seen, inputs - centre, 0.0) ** 2).sum(axis=0) / counts)
+        return Scaling(centre, np.where(_sparse_features(inputs), 1.0, _usable(spread)))
+
+    @property
+    def scaled(self) -> NDArray[np.bool_]:
+        """Which features are divided by their spread, ``[features]``."""
+        return np.asarray(self.spread != 1.0)
+
+    def __str__(self) -> str:
+        return f"{int(self.scaled.sum())} of {len(self.spread)} features scaled to variance 1"
+
+    @staticmethod
+    def read(told: Record, features: int) -> Scaling:
+        """Of a saved model: the tensors ``centre`` and ``spread``."""
+        centre, spread = told.weights("centre", (features,)), told.weights("spread", (features,))
+        if not (spread >= LEAST_SPREAD).all():
+            raise ValueError(f"the tensor 'spread' holds {spread.min()}; spreads must be at least {LEAST_SPREAD:g}")
+        return Scaling(centre, spread)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As files have them."""
+        return {"centre": torch.from_numpy(self.centre), "spread": torch.from_numpy(self.spread)}
+
+    def __call__(self, inputs: Any, centred: bool) -> Any:
+        """Scaled inputs with a last column of ones. ``centred`` False: only missing values look at the centre."""
+        from scipy import sparse
+
+        if is_sparse(inputs):
+            scaled = sparse.csr_array(inputs, copy=True)
+            scaled.data = np.nan_to_num(scaled.data) / self.spread[scaled.indices]
+            return sparse.csr_array(sparse.hstack([scaled, sparse.csr_array(np.ones((scaled.shape[0], 1)))]))
+        filled = np.where(np.isnan(inputs), self.centre, inputs)
+        scaled = (filled - self.centre) / self.spread if centred else filled
+        return np.ascontiguousarray(np.column_stack([scaled, np.ones(len(scaled))]))
+
+
+def _sparse_features(inputs: Any) -> NDArray[np.bool_]:
+    """Which features are indicators, or are other than 0 in few rows, ``[features]``."""
+    rows, features = inputs.shape
+    if is_sparse(inputs):
+        present = inputs.data != 0
+        filled = np.bincount(inputs.indices[present], minlength=features)
+        odd = np.bincount(inputs.indices[present & (inputs.data != 1)], minlength=features)
+    else:
+        filled = (inputs != 0).sum(axis=0)  # what is missing is none of 0 and 1, and is there
+        odd = ((inputs != 0) & (inputs != 1) & ~np.isnan(inputs)).sum(axis=0)
+    return np.asarray((odd == 0) | (filled < DENSE * rows))
+
+
+def _usable(spread: Floats) -> Floats:
+    """Features that never vary are left as they are."""
+    return np.where(spread > max(1e-12 * float(spread.max(initial=0.0)), LEAST_SPREAD), spread, 1.0)
+
+
+def as_inputs(given: Any) -> Any:
+    """Inputs as float64 ``[examples, features]``, dense (NaN: missing) or CSR."""
+    from scipy import sparse
+
+    if is_sparse(given):
+        matrix = sparse.csr_array(given)
+        if np.iscomplexobj(matrix.data):
+            raise ValueError("Complex data not supported: inputs must be real numbers")
+        made: Any = matrix.astype(np.float64)
+        _check_size(made.shape)
+        if np.isinf(made.data).any():
+            raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+        return made
+    array = as_array(given)
+    if np.iscomplexobj(array):
+        raise ValueError("Complex data not supported: inputs must be real numbers")
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead; Reshape your data to [examples, features]"
+        )
+    dense: NDArray[np.float64] = array.astype(np.float64)
+    _check_size(dense.shape)
+    if np.isinf(dense).any():
+        raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+    return dense
+
+
+def _check_size(shape: Sequence[int]) -> None:
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count < 1:
+            raise ValueError(
+                f"Found array with {count} {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required."
+            )

@@ -1,0 +1,4 @@
+"""Classifiers of tables by the path that they had before it was named after what they are for."""
+
+from loopwise.apps.table import *  # noqa: F403
+from loopwise.apps.table import __all__ as __all__

@@ -1,0 +1,373 @@
+r"""A model of label sets as a system, and ways to train it: each an objective of the library.
+
+In: a :class:`~loopwise.learn.label_sets.problem.LabelProblem`. Out: :class:`LabelPotentials`; objectives for
+:func:`loopwise.learn.trainer.train`. Stage: use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from loopwise import walk
+from loopwise.apps.inputs import is_sparse
+from loopwise.decode.base import Decoder as Rule
+from loopwise.decode.pointwise import Identity
+from loopwise.graph.builders import complete
+from loopwise.graph.evidence import Role
+from loopwise.inference.base import Inference
+from loopwise.inference.message_passing import BP
+from loopwise.learn.descent import Descent, Smooth, check_descent
+from loopwise.learn.evaluate import Goal
+from loopwise.learn.examples import Examples
+from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, Decoder
+from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
+from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
+from loopwise.learn.label_sets.problem import LabelProblem
+from loopwise.learn.label_sets.weights import LabelWeights
+from loopwise.learn.system import System
+from loopwise.learn.system_loss import SystemLoss
+from loopwise.learn.trainer import Limits
+from loopwise.learn.vector import VectorObjective
+from loopwise.loss.base import Measure
+from loopwise.loss.labels import Correct
+from loopwise.loss.likelihood import SurrogateLikelihood
+from loopwise.loss.univariate import Hamming
+from loopwise.potentials.features import Features
+from loopwise.potentials.sparse import feature_scores
+from loopwise.walk.label_sets import LabelSets, label_documents, label_model
+from loopwise.walk.objective import WalkObjective
+
+MEMORY = 10  # pairs of differences that L-BFGS keeps
+FLAT, STILL = 1e-6, 1e-12  # gradients, and changes of the objective, at which it ends
+
+
+class Learner(Protocol):
+    """A strategy for choosing weights: a frozen dataclass of options."""
+
+    @property
+    def limits(self) -> Limits:
+        """How many rounds it takes at most."""
+        ...
+
+    @property
+    def decoder(self) -> Decoder:
+        """How a model that it trained decides, unless the user says."""
+        ...
+
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> VectorObjective:
+        """What is trained for the right labels of ``problem``; ``start`` is not changed."""
+        ...
+
+
+# --- Likelihood and risk: a system -----------------------------------------------------------------------------------
+
+
+class LabelPotentials(nn.Module):
+    """Tables from inputs: groups ``unary`` ``[examples, labels, 2]`` and ``pair`` ``[pairs, 2, 2]``."""
+
+    def __init__(self, weights: LabelWeights) -> None:
+        super().__init__()
+        self.graph = complete(weights.labels)
+        self.unary = nn.Parameter(torch.from_numpy(weights.unary.copy()))
+        self.pair = nn.Parameter(torch.from_numpy(weights.pair.copy()))
+
+    def forward(self, inputs: Tensor | Features) -> dict[str, Tensor]:
+        labels, features, _ = self.unary.shape
+        table = self.unary.transpose(0, 1).reshape(features, 2 * labels)
+        if isinstance(inputs, Features):
+            scores = feature_scores(table, inputs, np.arange(2 * labels), torch.float64, False)
+        else:
+            scores = inputs @ table
+        return {"unary": scores.reshape(-1, labels, 2), "pair": self.pair}
+
+
+def examples_of(problem: LabelProblem) -> Examples:
+    """All labels outputs; inputs dense, or as sparse features."""
+    inputs: Any = torch.from_numpy(problem.inputs) if not is_sparse(problem.inputs) else None
+    if inputs is None:
+        rows = problem.rows
+        inputs = Features.of(rows.indptr, rows.indices, rows.data, batch=(len(problem),))
+    graph = complete(problem.labels)
+    return Examples.of(graph, problem.gold, np.full(problem.labels, Role.OUTPUT), inputs=inputs)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    r"""Maximum likelihood with an L2 penalty, :math:`\sum\log p(y\mid x)-\frac{\lambda}{2}|\theta|^2`, by L-BFGS.
+
+    Under ``inference``: the surrogate likelihood of BP by default; ``lw.Exact()`` for the likelihood itself.
+    """
+
+    l2: float = 10.0
+    iterations: int = 100
+    inference: Inference = field(default_factory=lambda: BP(iterations=20))
+
+    def __post_init__(self) -> None:
+        check_descent(self.l2, self.iterations)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.iterations)
+
+    @property
+    def decoder(self) -> Decoder:
+        return ByBeliefs(self.inference)
+
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Descent:
+        return Descent([self.smooth(problem, start)], start.vector, selects=True)
+
+    def smooth(self, problem: LabelProblem, start: LabelWeights) -> Smooth:
+        """What is minimised: the mean of the likelihood plus ``l2 / 2n`` times the squares of the weights."""
+        return _smooth(self, problem, start, SurrogateLikelihood(), Identity())
+
+
+@dataclass(frozen=True)
+class ERM:
+    r"""Minimises the loss of the decisions made from the beliefs of ``inference``, however few its sweeps
+    (Stoyanov, Ropson & Eisner 2011).
+
+    ``loss``: the expected number of wrong labels by default; ``lw.loss.F1()`` and any other of ``lw.loss`` will do.
+    ``rule``: a decoder of ``lw.decode``, soft in training; the beliefs themselves by default. The problem is not
+    convex: it starts from the weights that ``begin`` finds (None: from those given, where 0 is a poor choice).
+    """
+
+    loss: Goal = field(default_factory=Hamming)
+    l2: float = 1.0
+    iterations: int = 100
+    inference: Inference = field(default_factory=lambda: BP(iterations=5))
+    rule: Rule = field(default_factory=Identity)
+    begin: Likelihood | None = field(default_factory=Likelihood)
+
+    def __post_init__(self) -> None:
+        check_descent(self.l2, self.iterations)
+
+    @property
+    def limits(self) -> Limits:
+        first = () if self.begin is None else (self.begin.iterations,)
+        return Limits.rounds(*first, self.iterations)
+
+    @property
+    def decoder(self) -> Decoder:
+        return ByBeliefs(self.inference)
+
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Descent:
+        first: Sequence[Smooth] = [] if self.begin is None else [self.begin.smooth(problem, start)]
+        goal = _smooth(self, problem, start, self.loss, self.rule)
+        return Descent([*first, goal], start.vector, selects=True)
+
+
+def _smooth(how: Likelihood | ERM, problem: LabelProblem, start: LabelWeights, goal: Goal, rule: Rule) -> Smooth:
+    system = System(LabelPotentials(start), how.inference, rule)
+    return Smooth(
+        SystemLoss(system, examples_of(problem), goal),
+        how.l2 / len(problem),
+        how.iterations,
+        STILL,
+        MEMORY,
+        gradient_tolerance=FLAT,
+    )
+
+
+# --- Example by example ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    r"""Adds :math:`\phi(y^*)-\phi(\hat y)` where the best set is wrong (Collins 2002); averaged over all examples seen.
+
+    The best set is found by enumeration, so there are at most 20 labels. O(2^K K + features) an example.
+    """
+
+    epochs: int = 10
+
+    def __post_init__(self) -> None:
+        check_positive(epochs=self.epochs)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    @property
+    def decoder(self) -> Decoder:
+        return Automatic()
+
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPerceptron:
+        return LabelPerceptron(problem, start, seed)
+
+
+@dataclass(frozen=True)
+class Pegasos:
+    r"""Minimises :math:`\frac\lambda2|\theta|^2+\frac1n\sum\max_y[\Delta(y^*,y)+\theta\cdot(\phi(y)-\phi(y^*))]`.
+
+    :math:`\Delta` is the number of wrong labels, ``strength`` :math:`\lambda`. Steps along subgradients of ``batch``
+    random examples (:class:`~loopwise.learn.label_sets.online.LabelPegasos`); the answer is the mean of the weights of
+    the last epoch, unless ``average`` is false. ``maximiser``: :class:`LinearProgram`, some milliseconds an example, or
+    :class:`Exactly`. It starts at 0 whatever weights there are. An epoch is as many draws as there are examples.
+    """
+
+    strength: float = 1e-3  # lambda
+    epochs: int = 5
+    batch: int = 1
+    maximiser: Maximiser = field(default_factory=LinearProgram)
+    average: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive(strength=self.strength, epochs=self.epochs, batch=self.batch)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    @property
+    def decoder(self) -> Decoder:
+        return Automatic()
+
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPegasos:
+        return LabelPegasos(
+            problem, seed, self.maximiser, strength=self.strength, batch=self.batch, average=self.average
+        )
+
+
+# --- Walks (Wick et al. 2011, sections 3 and 5.2) --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkLearner:
+    """What walks share: ``sweeps`` over the labels of each example, ``epochs`` times, from ``start``.
+
+    ``proposal``: how the next state is found. ``metric``: the signal, by default the number of right labels, so that
+    margins are whole numbers. The answer is the mean of the weights after every step; the history shows the share of
+    steps that changed the weights.
+    """
+
+    epochs: int = 10
+    sweeps: int = 50
+    proposal: walk.Proposal = field(default_factory=walk.Gibbs)
+    metric: Measure = field(default_factory=Correct)
+    start: walk.Start = walk.Start.TRUTH
+    temperature: float = 1.0
+    averaging: walk.Averaging = field(default_factory=walk.Averaging)
+
+    def __post_init__(self) -> None:
+        check_positive(epochs=self.epochs, sweeps=self.sweeps, temperature=self.temperature)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    @property
+    def decoder(self) -> Decoder:
+        return Automatic()
+
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> WalkObjective:
+        learner = self.make(label_model(problem), seed)
+        if start.vector.any():
+            learner.set_weights(start.vector)
+        objective = learner.objective(label_documents(problem), steps=walk.Sweeps(self.sweeps))
+        objective.shown = _changed
+        return objective
+
+    def make(self, model: walk.Model, seed: int) -> walk.Learner:
+        """The learner of :mod:`loopwise.walk`; its ``tally`` says what happened."""
+        raise NotImplementedError
+
+    def _shared(self, step: walk.Step, seed: int) -> dict[str, Any]:
+        engine: walk.Engine = walk.Fastest() if isinstance(step, walk.AdaGrad) else LabelSets()
+        return {
+            "metric": self.metric,
+            "step": step,
+            "temperature": self.temperature,
+            "averaging": self.averaging,
+            "engine": engine,
+            "seed": seed,
+        }
+
+
+def _changed(tally: walk.Tally) -> float:
+    return tally.updates / max(tally.steps, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginLearner(WalkLearner):
+    """Walks whose updates ask for a margin; ``kind``: the learner of :mod:`loopwise.walk`."""
+
+    step: walk.Step = field(default_factory=lambda: walk.MIRA(1e-3))
+    margin: walk.Margin = field(default_factory=walk.OmegaMargin)
+    kind: ClassVar[Callable[..., walk.Learner]]
+
+    def make(self, model: walk.Model, seed: int) -> walk.Learner:
+        options = {"margin": self.margin, "start": self.start, **self._shared(self.step, seed), **self._own()}
+        return type(self).kind(model, self.proposal, **options)
+
+    def _own(self) -> dict[str, Any]:
+        """Options that no other learner has."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRank(MarginLearner):
+    """Ranks each state of a walk against the proposed one: the atomic update touches one label's weights."""
+
+    kind = walk.SampleRank
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRankSVM(MarginLearner):
+    """Compares each state of the walk with the truth, where the margin is not met (section 3.5)."""
+
+    kind = walk.SampleRankSVM
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRankSVM1(MarginLearner):
+    """:class:`SampleRankSVM` with the walk back at the truth after every step."""
+
+    kind = walk.SampleRankSVM1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybrid(MarginLearner):
+    """Both constraints, local and towards the truth, as section 5.2 suggests; ``on_ties``: the second only where the
+    first says nothing."""
+
+    on_ties: bool = False
+    kind = walk.Hybrid
+
+    def _own(self) -> dict[str, Any]:
+        return {"on_ties": self.on_ties}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CD(WalkLearner):
+    """Contrastive divergence: towards the truth, ``steps_away`` steps from it, always."""
+
+    step: walk.Step = field(default_factory=lambda: walk.Decaying(0.01))
+    steps_away: int = 1
+
+    def make(self, model: walk.Model, seed: int) -> walk.Learner:
+        if self.start is not walk.Start.TRUTH:
+            raise ValueError(f"contrastive divergence begins at the truth, not at {self.start.name}; leave start out")
+        return walk.CD(model, self.proposal, steps_away=self.steps_away, **self._shared(self.step, seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCD(WalkLearner):
+    """Persistent contrastive divergence: towards the truth at every step of a walk that goes on."""
+
+    step: walk.Step = field(default_factory=lambda: walk.Decaying(0.01))
+
+    def make(self, model: walk.Model, seed: int) -> walk.Learner:
+        return walk.PCD(model, self.proposal, start=self.start, **self._shared(self.step, seed))
+
+
+def check_positive(**numbers: float) -> None:
+    """Refuses options that must be above 0."""
+    for name, value in numbers.items():
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{name} must be positive, not {value}")

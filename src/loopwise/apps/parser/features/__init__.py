@@ -1,0 +1,1 @@
+"""Features of arcs, pairs of arcs and relations, hashed and scored by compiled loops."""

@@ -1,0 +1,4 @@
+"""The tagger by the path that it had before it shared a folder with chains of feature vectors."""
+
+from loopwise.apps.chain import *  # noqa: F403
+from loopwise.apps.chain import __all__ as __all__

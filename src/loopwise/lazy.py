@@ -1,0 +1,26 @@
+"""Names that are imported when first used, so that the command line and ``import loopwise`` start at once.
+
+In: where names live. Out: the thing that a name stands for. Stage: below all others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+Home = Mapping[str, tuple[str | tuple[str, str], ...]]  # names by module; a pair where the name is another one there
+
+
+def value_of(package: str, home: Home, name: str) -> Any:
+    """What ``package`` calls ``name``; AttributeError if it does not know the name.
+
+    >>> value_of("loopwise", {"math": ("pi", ("root", "sqrt"))}, "root")(9.0)
+    3.0
+    """
+    for module, entries in home.items():
+        for entry in entries:
+            known, there = (entry, entry) if isinstance(entry, str) else entry
+            if known == name:
+                return getattr(importlib.import_module(module), there)
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -1,0 +1,133 @@
+"""Sequences as a chain model sees them: features, gold tags, and how weights become scores and slopes weights.
+
+In: designs of tags and of steps, gold tags. Out: :class:`ChainProblem`, which objectives are over, and
+:class:`ChainWeights`. Stage: learning. Scores are linear in the weights, so every way to learn is a way to choose
+slopes in the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.inference.chains import Chains
+from loopwise.learn.optim.lbfgs_run import Function
+from loopwise.potentials.features import Features
+from loopwise.potentials.linear import Design, Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class ChainWeights:
+    """``unary[f, k]``: of feature f with tag k. ``pair[f, j * K + k]``: of step feature f with tags j, k.
+
+    Both are views of one ``vector``. Step feature 0 is always there: its row is the plain table of steps.
+    """
+
+    unary: Floats
+    pair: Floats
+    vector: Floats
+
+    @staticmethod
+    def of_vector(vector: Floats, features: int, step_features: int, states: int) -> ChainWeights:
+        """Views of a vector, unary weights first."""
+        cut = features * states
+        unary, pair = vector[:cut].reshape(features, states), vector[cut:].reshape(step_features, states * states)
+        return ChainWeights(unary, pair, vector)
+
+    @staticmethod
+    def zeros(features: int, step_features: int, states: int) -> ChainWeights:
+        size = features * states + step_features * states * states
+        return ChainWeights.of_vector(np.zeros(size), features, step_features, states)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As files have them."""
+        return {"unary": torch.from_numpy(self.unary), "pair": torch.from_numpy(self.pair)}
+
+    def like(self, vector: Floats) -> ChainWeights:
+        """The same shapes over another vector."""
+        return ChainWeights.of_vector(vector, len(self.unary), len(self.pair), self.states)
+
+    @property
+    def states(self) -> int:
+        return int(self.unary.shape[1])
+
+
+ChainFunction = Callable[[ChainWeights], tuple[float, Floats]]  # value and gradient
+
+
+@dataclass(frozen=True, eq=False)
+class ChainProblem:
+    """Features of a text; ``steps`` None: the only step feature is the constant one, and one table serves all steps.
+
+    ``gold`` ``[tokens]`` is empty where nothing is known. ``labels`` name the tags.
+    """
+
+    unary: Design
+    steps: Design | None
+    chains: Chains
+    labels: tuple[str, ...]
+    gold: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def states(self) -> int:
+        return len(self.labels)
+
+    @property
+    def tokens(self) -> int:
+        return int(self.chains.start[-1])
+
+    @property
+    def sentences(self) -> int:
+        return len(self.chains.start) - 1
+
+    def start(self) -> ChainWeights:
+        """ChainWeights of the right shape, all zero."""
+        return ChainWeights.zeros(self.unary.features, 1 if self.steps is None else self.steps.features, self.states)
+
+    def scores(self, weights: ChainWeights) -> tuple[Floats, Floats]:
+        """Of tags ``[tokens, K]`` and of steps ``[1 or tokens, K, K]``."""
+        threads, square = self.chains.threads, (-1, self.states, self.states)
+        unary = self.unary.scores(weights.unary, threads)
+        pair = weights.pair if self.steps is None else self.steps.scores(weights.pair, threads)
+        return unary, pair.reshape(square)
+
+    def gradient(self, unary: Floats, pair: Floats) -> Floats:
+        """Slopes in the weights, as one vector, from slopes in the scores, shaped like these."""
+        threads, found = self.chains.threads, self.start()
+        self.unary.transposed_scores(unary, threads, found.unary)
+        if self.steps is None:
+            found.pair[...] = pair.reshape(1, -1)
+        else:
+            self.steps.transposed_scores(pair.reshape(len(pair), -1), threads, found.pair)
+        return found.vector
+
+    def of_vector(self, function: ChainFunction) -> Function:
+        """``function`` of weights as one of their vector."""
+        shape = self.start()
+        return lambda vector: function(shape.like(vector))
+
+    def log_likelihoods(self, weights: ChainWeights, tags: Integers) -> Floats:
+        """The log-probability of ``tags`` ``[tokens]``, chain by chain."""
+        unary, pair = self.scores(weights)
+        own, start = np.append(self.chains.path_scores(unary, pair, tags), 0.0), self.chains.start
+        sums: Floats = np.add.reduceat(own, start[:-1]) * (np.diff(start) > 0)
+        return sums - self.chains.marginals(unary, pair).log_z
+
+    def gold_counts(self) -> Floats:
+        """How often each step occurs in the gold tags, shaped like the scores of steps."""
+        follows = np.flatnonzero(self.chains.follows)
+        before, after = self.gold[follows - 1], self.gold[follows]
+        counts = np.zeros((1 if self.steps is None else self.tokens, self.states, self.states))
+        table = np.zeros_like(follows) if self.steps is None else follows
+        np.add.at(counts, (table, before, after), 1.0)
+        return counts
+
+    def step_features(self) -> Features:
+        """The step features of each token, one after another."""
+        if self.steps is not None:
+            return self.steps.flat
+        return Features(np.arange(self.tokens + 1), np.zeros(self.tokens, dtype=np.int32))

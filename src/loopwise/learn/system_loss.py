@@ -1,0 +1,55 @@
+"""The training objective of a system on all its examples at once, as a function of one vector.
+
+In: a system, examples, a goal. Out: :func:`whole_risk`; :class:`SystemLoss`, which
+:class:`~loopwise.learn.descent.Descent` minimises. Stage: learning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.graph.factor_graph import Integers
+from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.evaluate import Goal, risk
+from loopwise.learn.optim.lbfgs import FlatLoss, Vector
+from loopwise.learn.system import Given, System
+from loopwise.learn.template_examples import Corpus
+from loopwise.loss.base import Measure
+
+
+def whole_risk(system: System, examples: Corpus, goal: Goal, parts: Sequence[Integers], step: int = 0) -> Tensor:
+    """The loss of all examples, a part at a time; it pools statistics as the measure says. Memory grows with them."""
+    if isinstance(goal, Measure):
+        chosen = [examples[rows] for rows in parts]
+        decided = [part.by_example(system(part, step=step)) for part in chosen]
+        found = [goal.statistics(rows, part.targets) for rows, part in zip(decided, chosen, strict=True)]
+        return goal.combine(torch.cat(found))
+    pieces = [len(part) * risk(system, examples[part], goal) for part in parts]
+    return torch.stack(pieces).sum() / len(examples)
+
+
+class SystemLoss:
+    """``goal`` of ``examples`` and its gradient in the parameters of ``system``, all in a row.
+
+    The parameters are those of the last vector asked for. Warnings that inference did not converge are not shown.
+    """
+
+    def __init__(self, system: System, examples: Given, goal: Goal) -> None:
+        corpus = system.examples(examples)
+        system.train()
+        system.refresh(corpus)
+        params: list[Tensor] = [param for param in system.parameters() if param.requires_grad]
+        rows = [np.arange(len(corpus))]
+        self._flat = FlatLoss(params, lambda: whole_risk(system, corpus, goal, rows))
+
+    def start(self) -> Vector:
+        """The parameters as they were."""
+        return self._flat.start()
+
+    def __call__(self, vector: Vector) -> tuple[float, Vector]:
+        with ignored_convergence():
+            return self._flat(vector)

@@ -1,0 +1,130 @@
+"""The kernel cache: one entry for each state of the sources a kernel is made of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwise.compiled import cache
+from loopwise.kernels import gibbs, schedules
+
+CALLEE = """
+from loopwise.compiled.decorators import callee
+
+@callee
+def step(value):
+    return value + {increment}
+"""
+
+MIDDLE = """
+from made_package.callees import step
+from loopwise.compiled.decorators import callee
+
+@callee
+def two_steps(value):
+    return step(step(value))
+"""
+
+KERNEL = """
+from loopwise.compiled.decorators import kernel
+from made_package.middle import two_steps
+
+@kernel
+def walk(value):
+    return two_steps(value)
+"""
+
+# Prints the kernel's answer, and whether it came from the cache.
+RUN = """
+from made_package.kernels import walk
+answer = walk(1)
+print(answer, sum(walk.stats.cache_hits.values()), sum(walk.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "made_package"
+    folder.mkdir()
+    for name, text in {
+        "__init__": "",
+        "callees": CALLEE.format(increment=10),
+        "middle": MIDDLE,
+        "kernels": KERNEL,
+    }.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def run(package: Path) -> list[int]:
+    """Answer, cache hits and cache misses of a process of its own."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(package.parent), *sys.path]),
+        "NUMBA_CACHE_DIR": str(package.parent / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=environment, check=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_an_upgrade_of_a_callee_compiles_its_kernels_again(package: Path) -> None:
+    assert run(package) == [21, 0, 1]
+    assert run(package) == [21, 1, 0]
+    callees = package / "callees.py"
+    before = callees.stat()
+    callees.write_text(CALLEE.format(increment=70))  # as long as before, and as old: only the text tells
+    os.utime(callees, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert run(package) == [141, 0, 1]
+    assert run(package) == [141, 1, 0]
+
+
+def test_digests_follow_imports_of_the_own_package_only() -> None:
+    source = (
+        "import numpy\nfrom loopwise.kernels import pairs\nfrom loopwise.kernels.views import (\n    at,\n    put,\n)\n"
+    )
+    found = list(cache.imported(source, "loopwise"))
+    assert found == [
+        "loopwise.kernels",
+        "loopwise.kernels.pairs",
+        "loopwise.kernels.views",
+        "loopwise.kernels.views.at",
+        "loopwise.kernels.views.put",
+    ]
+
+
+def test_every_kernel_module_has_a_digest_of_its_own_sources() -> None:
+
+    one, other = (cache.digest_of_sources(module.__name__) for module in (schedules, gibbs))
+    assert one != other
+    assert len(one) == 32
+
+
+def test_those_who_wait_are_told_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    cache._say_compiling.cache_clear()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    cache._say_compiling()
+    cache._say_compiling()
+    assert capsys.readouterr().err == "loopwise: compiling kernels, once on this machine\n"
+    cache._say_compiling.cache_clear()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    cache._say_compiling()
+    assert capsys.readouterr().err == ""
+
+
+def test_no_folder_for_the_cache_means_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(self: object, function: object) -> None:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    class Dispatcher:
+        pass
+
+    monkeypatch.setattr(cache.FunctionCache, "__init__", nowhere)
+    dispatcher = Dispatcher()
+    cache.SourceCache.attach(dispatcher, test_no_folder_for_the_cache_means_no_cache)
+    assert not hasattr(dispatcher, "_cache")
