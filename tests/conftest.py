@@ -13,7 +13,7 @@ from loopwise.inference import storage
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))  # so that every folder can say: from oracle import enumerate_model
+    sys.path.insert(0, str(HERE))  # so that every folder can say: from oracles.enumeration import enumerate_model
 
 # Compiling a kernel takes seconds, once: no deadline. The same examples every time: red runs can be repeated.
 settings.register_profile("loopwise", deadline=None, derandomize=True, max_examples=30)

@@ -20,7 +20,7 @@ from loopwise.compare.losses import (
 from loopwise.compare.memory import peak_rise
 from loopwise.gradient.solvers import Minres
 from loopwise.inference.base import Inference, Problem
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 REFERENCE = lw.inference.Reference()
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import loopwise as lw
-from template_cases import enumerated, likelihood
+from oracles.template_cases import enumerated, likelihood
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 

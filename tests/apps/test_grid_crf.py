@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from interruptions import always_written
 from loopwise.apps.grid_crf import AffineUnary, ContrastPair, ConvUnary, GridCRF, Lattice, TiedPair, published_chain
 from loopwise.apps.grid_crf.pictures import as_images, as_labels, by_size, parts
 from loopwise.apps.grid_crf.risk import Piece, Risk
 from loopwise.formats.errors import FormatError
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
+from oracles.interruptions import always_written
 
 TIGHT = lw.TRW(rho=0.5, tolerance=1e-11, iterations=2000, gradient=lw.FixedPoint(tolerance=1e-11))
 PLAIN = replace(TIGHT, engine=lw.inference.Reference(), gradient=lw.Unroll())  # nothing to compile for three states

@@ -19,7 +19,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.learn import System
 from loopwise.learn.container import read_container
 from loopwise.learn.fields import MOST_ITERATIONS
-from saved_models import KINDS, Saved
+from oracles.saved_models import KINDS, Saved
 
 VALUES = ("x", -1, 10**9, True, None, [], float("nan"), 1e300)
 REMOVED = object()

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import uai2014
 import uai2014_page
 from common import DEFAULT_DATA, Instance, markdown_table
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 LIBDAI = Path(os.environ.get("LOOPWISE_DATA", DEFAULT_DATA)) / "uai" / "libdai"
 MIXED = np.array([0, 0, 1, 1, 1, 2])  # the variable of each state: 2, 3 and 1 values

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.apps.coref import made_documents
 from loopwise.cli.coref import LearnerName
 from loopwise.cli.coref import coref as app
 from loopwise.formats.coref import read_coref, write_coref
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 

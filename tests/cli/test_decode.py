@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apps.decoder.codes import toric
-from commands import assert_one_sentence, command
 from loopwise.apps.decoder import Flips
 from loopwise.cli.main import app
 from loopwise.formats.shots import read_bits, write_bits
+from oracles.codes import toric
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 

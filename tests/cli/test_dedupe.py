@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.apps.dedupe import made_records
 from loopwise.cli.main import app
 from loopwise.formats.table import csv_line
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 

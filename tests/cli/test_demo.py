@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from browser import Browser, find_browser, running_browser
 from loopwise.cli.main import app
+from oracles.browser import Browser, find_browser, running_browser
 
 runner = CliRunner()
 VOID = {"meta", "img", "source", "br"}  # tags that do not close

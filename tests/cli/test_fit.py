@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from commands import assert_one_sentence, command
 from loopwise.apps.table import MRFClassifier
 from loopwise.cli.main import app
 from loopwise.formats import TableModel, write_uai
 from loopwise.learn import System
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from loopwise.cli.main import app
 from loopwise.formats import TableModel, read_map, read_mar, read_pr, write_evidence, write_fg, write_uai
 from loopwise.graph import FactorGraph
-from oracle import Enumeration, enumerate_model
+from oracles.enumeration import Enumeration, enumerate_model
 
 runner = CliRunner()
 

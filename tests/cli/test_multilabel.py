@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import assert_one_sentence, command
-from label_cases import make_data
 from loopwise.cli.multilabel import multilabel as app
+from oracles.commands import assert_one_sentence, command
+from oracles.label_cases import make_data
 
 invoke, succeed = command(app)
 NAMES = ("sun", "sea", "snow")

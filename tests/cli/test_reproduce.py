@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.cli.main import app
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 

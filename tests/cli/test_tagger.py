@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.cli.tagger import tagger as app
 from loopwise.formats.columns import read_tagged, write_tagged
-from tagger_text import names
+from oracles.commands import assert_one_sentence, command
+from oracles.tagger_text import names
 
 invoke, succeed = command(app)
 TEMPLATES = "w[0] w[-1]|w[0] lower[-1] is_title[0] bias"

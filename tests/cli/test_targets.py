@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from commands import assert_one_sentence, command
 from loopwise.apps.grid_crf import GridCRF
 from loopwise.cli.main import app
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 

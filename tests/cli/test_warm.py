@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.cli import warm
 from loopwise.cli.main import app
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 

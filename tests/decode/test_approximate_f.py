@@ -14,7 +14,7 @@ import loopwise as lw
 from loopwise import decode
 from loopwise.graph import FactorGraph
 from loopwise.inference.beliefs import Beliefs
-from made_beliefs import beliefs_of, by_hand, on_simplex, random_beliefs, random_logits
+from oracles.made_beliefs import beliefs_of, by_hand, on_simplex, random_beliefs, random_logits
 
 
 def binary(ones: object) -> Beliefs:

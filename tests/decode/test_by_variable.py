@@ -16,8 +16,8 @@ from loopwise.inference.by_variable import (
     spread,
     state_values,
 )
-from made_beliefs import random_logits, random_values, softmax_by_variable, split
-from strategies import graphs
+from oracles.made_beliefs import random_logits, random_values, softmax_by_variable, split
+from oracles.strategies import graphs
 
 BATCHES = st.sampled_from([(), (3,), (2, 3), (0,)])
 

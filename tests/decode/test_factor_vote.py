@@ -8,7 +8,7 @@ import torch
 import loopwise as lw
 from loopwise import decode
 from loopwise.graph import FactorGraph
-from made_beliefs import beliefs_of, random_beliefs
+from oracles.made_beliefs import beliefs_of, random_beliefs
 
 
 def test_votes_of_pairs() -> None:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 import loopwise as lw
 from loopwise import decode
-from made_beliefs import random_beliefs
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
+from oracles.made_beliefs import random_beliefs
 
 
 def hamming(predictions: Tensor, truths: Tensor) -> Tensor:

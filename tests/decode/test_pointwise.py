@@ -12,7 +12,8 @@ import loopwise as lw
 from loopwise import decode
 from loopwise.decode.pointwise import soft_maximum
 from loopwise.graph import FactorGraph
-from made_beliefs import (
+from oracles.enumeration import enumerate_model
+from oracles.made_beliefs import (
     beliefs_of,
     by_hand,
     on_simplex,
@@ -21,8 +22,7 @@ from made_beliefs import (
     softmax_by_variable,
     split,
 )
-from oracle import enumerate_model
-from strategies import graphs
+from oracles.strategies import graphs
 
 MIXED = FactorGraph([2, 3, 1, 2], {"pair": [[0, 1]], "triple": [[1, 3, 0]], "alone": [[2]]})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import loopwise as lw
 from loopwise import decode
-from made_beliefs import random_beliefs
+from oracles.made_beliefs import random_beliefs
 
 
 @given(st.floats(0.1, 2), st.floats(0.01, 0.1), st.integers(2, 20))

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.cli.main import app
 from loopwise.formats import FormatError, Limits, current_limits, limits, read_bytes, read_text, read_uai
 from loopwise.formats.arff import read_label_names
 from loopwise.formats.images import read_pictures
 from loopwise.formats.limits import parse_size
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 UAI = "MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"

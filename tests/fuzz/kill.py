@@ -67,11 +67,11 @@ def make_data(folder: Path) -> None:
     """Small files to train on."""
     from PIL import Image
 
-    from apps.parser.toy import toy_sentences
     from loopwise.apps.coref import made_documents
     from loopwise.formats.columns import write_tagged
     from loopwise.formats.conllu import write_conllu
     from loopwise.formats.coref import write_coref
+    from oracles.toy_language import toy_sentences
 
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)

@@ -276,13 +276,13 @@ def resume_walk(path: Path) -> Any:
 
 
 def _walker() -> walk.Learner:
-    from walk_cases import chain_model
+    from oracles.walk_cases import chain_model
 
     return walk.SampleRank(chain_model(), walk.Gibbs(), metric=lw.metric.Accuracy(), step=walk.AdaGrad())
 
 
 def _walk_documents() -> list[Any]:
-    from walk_cases import chain_documents
+    from oracles.walk_cases import chain_documents
 
     return chain_documents((3, 2))
 

@@ -13,7 +13,7 @@ import loopwise as lw
 from fuzz import oracle
 from fuzz.campaign import Budget, Tally
 from fuzz.truth import SHAPES, Shape, Truth
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 SEED = 19
 FEW = ("chain of 2", "mixed tree", "complete of 2", "tangle")  # graphs whose kernels other tests compile too

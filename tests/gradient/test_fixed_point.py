@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import loopwise as lw
-from gradient_cases import (
+from loopwise.testing import check_gradient
+from oracles.gradient_cases import (
     ENGINES,
     SCHEDULES,
     everything,
@@ -19,7 +20,6 @@ from gradient_cases import (
     pair_graph,
     tables_of,
 )
-from loopwise.testing import check_gradient
 
 # Converged so far that the unrolled run, whose gradient lags behind its beliefs, has arrived as well.
 TIGHT = {"iterations": 3000, "tolerance": 1e-14}

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import loopwise as lw
-from gradient_cases import ENGINES, SCHEDULES, everything, gap, mixed_graph, normal, tables_of
 from loopwise.decode import SoftArgmax
 from loopwise.gradient.hvp import gradient_and_hvp
 from loopwise.loss import MSE
 from loopwise.testing import check_hvp
+from oracles.gradient_cases import ENGINES, SCHEDULES, everything, gap, mixed_graph, normal, tables_of
 
 SHARED = ("binary", "triple", "oblong")
 

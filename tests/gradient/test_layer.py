@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from gradient_cases import ENGINES, gap, gradients, marginals_only, normal, tables_of
+from oracles.gradient_cases import ENGINES, gap, gradients, marginals_only, normal, tables_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

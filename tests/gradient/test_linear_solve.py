@@ -8,7 +8,10 @@ import torch
 from hypothesis import given, settings
 
 import loopwise as lw
-from implicit_oracle import (
+from loopwise.gradient.constraints import Constraints
+from loopwise.gradient.linear_solve import LinearSolve, Saddle, Schur
+from loopwise.gradient.solvers import Direct, Minres
+from oracles.implicit import (
     by_inference,
     difference_gradient,
     gap,
@@ -17,10 +20,7 @@ from implicit_oracle import (
     random_loss,
     random_tables,
 )
-from loopwise.gradient.constraints import Constraints
-from loopwise.gradient.linear_solve import LinearSolve, Saddle, Schur
-from loopwise.gradient.solvers import Direct, Minres
-from strategies import graphs
+from oracles.strategies import graphs
 
 TIGHT = {"tolerance": 1e-13, "iterations": 2000}
 

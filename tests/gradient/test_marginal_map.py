@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loopwise as lw
-from implicit_oracle import (
+from loopwise.gradient.base import Gradient
+from loopwise.gradient.linear_solve import LinearSolve, Saddle, Schur
+from loopwise.gradient.perturbation import CubeRoot, Perturbation, ToTolerance
+from loopwise.gradient.solvers import Direct, Minres
+from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.implicit import implicit_beliefs, marginal_map
+from oracles.implicit import (
     by_enumeration,
     by_inference,
     difference_gradient,
@@ -23,13 +29,7 @@ from implicit_oracle import (
     random_loss,
     random_tables,
 )
-from loopwise.gradient.base import Gradient
-from loopwise.gradient.linear_solve import LinearSolve, Saddle, Schur
-from loopwise.gradient.perturbation import CubeRoot, Perturbation, ToTolerance
-from loopwise.gradient.solvers import Direct, Minres
-from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.implicit import implicit_beliefs, marginal_map
-from strategies import models
+from oracles.strategies import models
 
 TIGHT = {"tolerance": 1e-13, "iterations": 2000}
 ESTIMATORS = {

@@ -22,7 +22,7 @@ from loopwise.inference.mean_field import MeanField
 from loopwise.inference.mean_field_reference import lower_bound, replay, sweep
 from loopwise.notices import ConvergenceWarning, GradientError, GradientWarning
 from loopwise.potentials.checks import checked_tables
-from strategies import evidence_for, models
+from oracles.strategies import evidence_for, models
 
 STEP = 1e-5  # of central differences: their own error is then about 1e-10
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import loopwise as lw
-from gradient_cases import ENGINES, SCHEDULES, everything, gap, normal, pair_graph, tables_of
 from loopwise.gradient.differences import derivative
 from loopwise.gradient.unroll import Fitting
+from oracles.gradient_cases import ENGINES, SCHEDULES, everything, gap, normal, pair_graph, tables_of
 
 TAPES = [lw.gradient.Store(), lw.gradient.Recompute(), lw.gradient.Checkpoints(2), Fitting()]
 

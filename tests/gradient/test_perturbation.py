@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 import loopwise as lw
-from implicit_oracle import gap, gradient_of, mixed_graph, random_loss, random_tables
 from loopwise.gradient.marginals import Natural
 from loopwise.gradient.perturbation import CubeRoot, Perturbation, SquareRoot, ToTolerance, symmetry_gap
 from loopwise.inference.implicit import marginal_map
+from oracles.implicit import gap, gradient_of, mixed_graph, random_loss, random_tables
 
 TIGHT = {"tolerance": 1e-13, "iterations": 2000}
 

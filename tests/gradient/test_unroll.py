@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loopwise as lw
-from gradient_cases import (
+from loopwise.gradient.unroll import Fitting
+from loopwise.testing import check_gradient
+from oracles.gradient_cases import (
     ENGINES,
     SCHEDULES,
     beside,
@@ -25,9 +27,7 @@ from gradient_cases import (
     pair_graph,
     tables_of,
 )
-from loopwise.gradient.unroll import Fitting
-from loopwise.testing import check_gradient
-from strategies import models
+from oracles.strategies import models
 
 AGREE = 1e-10
 SHARED = ("binary", "triple", "oblong")

@@ -11,7 +11,7 @@ from loopwise.formats import TableModel
 from loopwise.graph import FactorGraph
 from loopwise.graph.evidence import clamped_values
 from loopwise.graph.factor_graph import shape_name
-from strategies import graphs
+from oracles.strategies import graphs
 
 
 def test_groups_hold_what_was_given() -> None:

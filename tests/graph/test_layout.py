@@ -9,7 +9,7 @@ from hypothesis import example, given
 
 from loopwise.graph import FactorGraph, chain, grid
 from loopwise.graph.layout import Layout
-from strategies import graphs
+from oracles.strategies import graphs
 
 
 def listed_edges(graph: FactorGraph) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopwise.graph import FactorGraph, Union, chain, union
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
-from strategies import Model, models
+from oracles.strategies import Model, models
 
 parts_strategy = st.lists(models(variables=(0, 4), most_factors=4), min_size=1, max_size=4)
 

@@ -13,7 +13,7 @@ from loopwise.inference.message_passing import BP
 from loopwise.inference.schedules import Sequential
 from loopwise.notices import ConvergenceWarning, ImpossibleError
 from loopwise.potentials import TablePotentials
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 TINY = 1000.0  # bytes: too little for anything but a handful of variables
 

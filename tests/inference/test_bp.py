@@ -14,7 +14,7 @@ from loopwise.inference.message_passing import BP
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.notices import ConvergenceWarning
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 ENGINES = [Reference(), Compiled()]
 SCHEDULES = [Flooding(), Sequential(), Residual()]

@@ -16,7 +16,7 @@ from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP
 from loopwise.notices import ImpossibleError
 from loopwise.potentials import TablePotentials
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 INF = torch.inf
 

@@ -17,7 +17,7 @@ from loopwise.inference.compiled import Compiled
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.reference import Reference
 from loopwise.notices import ConvergenceWarning
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 SCHEDULES = {"flooding": lw.inference.Flooding(), "sequential": lw.Sequential(), "residual": lw.inference.Residual()}
 

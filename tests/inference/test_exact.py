@@ -18,7 +18,7 @@ from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.notices import ImpossibleError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 Model = tuple[FactorGraph, dict[str, np.ndarray]]
 

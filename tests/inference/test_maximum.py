@@ -21,8 +21,8 @@ from loopwise.inference.gibbs import factor_arrays
 from loopwise.inference.map_search import Progress
 from loopwise.inference.maximum import CLOSED, Dual, finish, relative_gap, softened, upper_bound
 from loopwise.kernels.map_search import climb, workspace
-from oracle import enumerate_model
-from strategies import Model, models
+from oracles.enumeration import enumerate_model
+from oracles.strategies import Model, models
 
 ROUNDING = 1e-9
 

@@ -29,7 +29,7 @@ from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Residual, Sequential
 from loopwise.inference.structured import dense_table
 from loopwise.notices import GradientError, ImpossibleError
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 Tables = dict[str, torch.Tensor]
 FACTORS = [ProjectiveTree(3), Tree(3, single_root=True), ExactlyOne(5), AtMostOne(4)]

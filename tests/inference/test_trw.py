@@ -22,7 +22,7 @@ from loopwise.inference.counting import (
 )
 from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.schedules import Flooding, Sequential
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 
 def normal_tables(graph: FactorGraph, seed: int, scale: float = 1.0) -> dict[str, torch.Tensor]:

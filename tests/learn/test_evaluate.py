@@ -8,7 +8,7 @@ import torch
 
 import loopwise as lw
 from loopwise.learn import Examples, System, evaluate, score_examples
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 

@@ -14,7 +14,7 @@ import loopwise as lw
 from loopwise.formats.table import read_table
 from loopwise.learn import Examples, sample_examples, thirds
 from loopwise.potentials.features import Features
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 

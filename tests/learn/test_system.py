@@ -17,7 +17,7 @@ from loopwise.learn import Examples, System, risk
 from loopwise.potentials.features import Features
 from loopwise.potentials.neural import NeuralPotentials
 from loopwise.potentials.sparse import SparsePotentials
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 FEW = lw.BP(iterations=3, tolerance=0)

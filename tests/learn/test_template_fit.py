@@ -17,7 +17,7 @@ from loopwise.formats import FormatError
 from loopwise.learn import hybrid, staged
 from loopwise.learn.container import read_container, write_container
 from loopwise.learn.start import generator
-from template_cases import CASES, HIDDEN, OUTPUT, SENTENCES, TREES, Arcs, SkipChain
+from oracles.template_cases import CASES, HIDDEN, OUTPUT, SENTENCES, TREES, Arcs, SkipChain
 
 FEW = lw.BP(iterations=3, tolerance=0)
 

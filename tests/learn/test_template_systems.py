@@ -11,7 +11,7 @@ import torch
 
 import loopwise as lw
 from loopwise.loss.reduction import Each, Pooled
-from template_cases import (
+from oracles.template_cases import (
     CASES,
     HIDDEN,
     INPUT,

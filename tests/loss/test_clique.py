@@ -14,8 +14,8 @@ import loopwise as lw
 from loopwise import decode, loss
 from loopwise.graph import FactorGraph
 from loopwise.loss.base import allowed_cells
-from made_beliefs import beliefs_of, random_beliefs, random_values
-from strategies import graphs
+from oracles.made_beliefs import beliefs_of, random_beliefs, random_values
+from oracles.strategies import graphs
 
 
 @given(graphs(variables=(2, 6)), st.integers(0, 99))

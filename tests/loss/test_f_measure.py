@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import loopwise as lw
 from loopwise import decode, loss
 from loopwise.loss import metric
-from made_beliefs import beliefs_of, by_hand, random_beliefs, random_values
+from oracles.made_beliefs import beliefs_of, by_hand, random_beliefs, random_values
 
 
 def counts(prediction: list[int], gold: list[int], positive: set[int]) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ import torch
 
 import loopwise as lw
 from loopwise import decode, loss
-from made_beliefs import random_beliefs, random_values
+from oracles.made_beliefs import random_beliefs, random_values
 
 GRAPH = lw.chain(5)
 

@@ -23,8 +23,8 @@ from loopwise.inference.schedules import Sequential
 from loopwise.loss.likelihood import Objective, SurrogateLikelihood, TruncatedLikelihood
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.potentials import TablePotentials
-from oracle import enumerate_model
-from strategies import Model, models
+from oracles.enumeration import enumerate_model
+from oracles.strategies import Model, models
 
 LIKELIHOODS = [SurrogateLikelihood, TruncatedLikelihood]
 Tables = dict[str, Tensor]

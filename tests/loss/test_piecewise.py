@@ -16,8 +16,8 @@ from loopwise.inference.exact import Exact
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.piecewise import Piecewise
 from loopwise.notices import ImpossibleError
-from oracle import enumerate_model
-from strategies import Model, models
+from oracles.enumeration import enumerate_model
+from oracles.strategies import Model, models
 
 Tables = dict[str, Tensor]
 Pieces = list[tuple[list[int], np.ndarray]]

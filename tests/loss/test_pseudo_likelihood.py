@@ -15,8 +15,8 @@ from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.pseudo_likelihood import PseudoLikelihood
 from loopwise.notices import ImpossibleError
 from loopwise.potentials import TablePotentials
-from oracle import enumerate_model
-from strategies import Model, models
+from oracles.enumeration import enumerate_model
+from oracles.strategies import Model, models
 
 Tables = dict[str, Tensor]
 

@@ -12,8 +12,8 @@ import loopwise as lw
 from loopwise import loss
 from loopwise.graph import FactorGraph
 from loopwise.loss import Targets
-from made_beliefs import random_beliefs, random_values
-from strategies import graphs
+from oracles.made_beliefs import random_beliefs, random_values
+from oracles.strategies import graphs
 
 MIXED = FactorGraph([2, 3, 1], {})
 

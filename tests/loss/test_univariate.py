@@ -13,8 +13,8 @@ from torch import Tensor
 import loopwise as lw
 from loopwise import decode, loss
 from loopwise.graph import FactorGraph
-from made_beliefs import beliefs_of, by_hand, on_simplex, random_beliefs, random_logits, random_values, split
-from strategies import graphs
+from oracles.made_beliefs import beliefs_of, by_hand, on_simplex, random_beliefs, random_logits, random_values, split
+from oracles.strategies import graphs
 
 MIXED = FactorGraph([2, 3, 1, 2], {})
 LOSSES = [

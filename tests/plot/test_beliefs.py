@@ -11,7 +11,7 @@ import torch
 import loopwise as lw
 from loopwise import plot
 from loopwise.plot.traces import residuals
-from made_beliefs import by_hand, random_beliefs
+from oracles.made_beliefs import by_hand, random_beliefs
 
 
 def run(sweeps: int, examples: int = 1, strength: float = 1.0, **options: object) -> lw.Beliefs:

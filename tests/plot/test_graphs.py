@@ -12,7 +12,7 @@ import loopwise as lw
 from loopwise import plot
 from loopwise.plot.graphs import OBSERVED
 from loopwise.plot.layouts import grid_shape, place, place_nodes
-from strategies import graphs
+from oracles.strategies import graphs
 
 
 def scattered(axes: Axes) -> dict[str, np.ndarray]:

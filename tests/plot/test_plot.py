@@ -16,7 +16,7 @@ import loopwise as lw
 from loopwise import budget, plot
 from loopwise.learn.history import Epoch, History
 from loopwise.plot.style import COLOURS, new_axes
-from made_beliefs import random_beliefs
+from oracles.made_beliefs import random_beliefs
 
 GRAPH = lw.grid(2, 2)
 TRACED = lw.BP(iterations=2, tolerance=0, engine=lw.inference.Reference(), trace=True)

@@ -18,8 +18,8 @@ from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.exact import Exact
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
-from oracle import Enumeration, enumerate_model
-from strategies import Model, evidence_for, models
+from oracles.enumeration import Enumeration, enumerate_model
+from oracles.strategies import Model, evidence_for, models
 
 BATCHES = [(), (3,), (1,), (2, 2), (2, 1), (1, 3)]
 LIKE = torch.empty(0, dtype=torch.float64)

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from loopwise.graph import FactorGraph, chain
 from loopwise.potentials.fold import fold_constants, fold_unary
-from strategies import Model, models
+from oracles.strategies import Model, models
 
 LIKE = torch.empty(0, dtype=torch.float64)
 

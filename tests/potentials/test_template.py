@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import loopwise as lw
-from template_cases import CASES, SENTENCES, TREES, Arcs, SkipChain
+from oracles.template_cases import CASES, SENTENCES, TREES, Arcs, SkipChain
 
 
 def batch_of(template: lw.Template, examples: list[Any]) -> lw.potentials.TemplateBatch:

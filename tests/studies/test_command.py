@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import assert_one_sentence, command
+from oracles.commands import assert_one_sentence, command
 from studies.command import Paper, app, study_of
 from studies.harness.results import FILE, FULL, Results
 from studies.harness.study import StudyOrder

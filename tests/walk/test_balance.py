@@ -14,7 +14,7 @@ from loopwise.testing.walk import Transitions, outcomes, transitions
 from loopwise.walk.model import dot
 from loopwise.walk.proposal import Walker
 from loopwise.walk.randomness import Stream
-from walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
+from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
 
 BELL = (1, 1, 2, 5, 15, 52)  # partitions of n mentions
 

@@ -12,7 +12,7 @@ import pytest
 import loopwise as lw
 from loopwise import walk
 from loopwise.formats.errors import FormatError
-from walk_cases import chain_documents, chain_model, cluster_model, mention_document
+from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document
 
 Make = Callable[[], tuple[walk.Learner, list[Any]]]
 

@@ -13,7 +13,7 @@ from loopwise import walk
 from loopwise.kernels.gibbs import next_uniform
 from loopwise.kernels.walk_delta import add
 from loopwise.testing.walk import check_walk
-from walk_cases import chain_documents, chain_model, cluster_model, mention_document
+from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document
 
 
 @pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.UniformChange(), walk.ForcedFlip(), walk.AllValues()])

@@ -11,7 +11,7 @@ import loopwise as lw
 from loopwise import walk
 from loopwise.kernels.gibbs import next_uniform, seed_stream
 from loopwise.walk.randomness import Stream
-from walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
+from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
 
 TAGS = ("O", "B-X", "I-X")
 LABEL_METRICS = (

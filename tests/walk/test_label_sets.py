@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from label_cases import make_problem, random_weights
 from loopwise import walk
 from loopwise.loss.labels import Correct, VariableF1
 from loopwise.loss.metric import Accuracy
 from loopwise.walk.label_sets import LabelSets, label_documents, label_model
+from oracles.label_cases import make_problem, random_weights
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "samplerank": (walk.SampleRank, {"step": walk.MIRA(0.3)}),

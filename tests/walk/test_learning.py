@@ -14,7 +14,7 @@ from loopwise import walk
 from loopwise.walk.model import Sparse, dot
 from loopwise.walk.rules import Rule
 from loopwise.walk.updates import PlainLearning, Weights
-from walk_cases import chain_documents, chain_model, cluster_model, mention_document
+from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document
 
 
 def learning(size: int, **options: Any) -> PlainLearning:

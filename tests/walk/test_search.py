@@ -12,7 +12,7 @@ import loopwise as lw
 from loopwise import walk
 from loopwise.walk.model import dot
 from loopwise.walk.updates import Weights
-from walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
+from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
 
 
 def learner_of(

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from interruptions import StoppedError, always_written, stop_at
 from loopwise.apps.chain import ERM, SVM, Learner, Likelihood, Perceptron, SampleRank, Tagger
 from loopwise.formats.errors import FormatError
-from tagger_text import names
+from oracles.interruptions import StoppedError, always_written, stop_at
+from oracles.tagger_text import names
 
 LEARNERS: dict[str, Learner] = {
     "likelihood": Likelihood(l2=0.3, iterations=12, tolerance=1e-12),
@@ -66,7 +66,7 @@ def test_a_stopped_training_ends_with_the_same_weights(
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from tagger_text import names
+from oracles.tagger_text import names
 from loopwise.apps.chain import Perceptron, Tagger
 
 replace, count = os.replace, [0]

@@ -32,7 +32,7 @@ from loopwise.learn.trainer import train
 from loopwise.loss.chains import Gold, SoftLoss, expected_entities, span_probabilities
 from loopwise.walk.chains import chain_documents
 from loopwise.walk.graph_model import GraphModel
-from tagger_text import names
+from oracles.tagger_text import names
 
 TEMPLATES = "w[0] is_title[0] lower[-1]|lower[0] bias"
 

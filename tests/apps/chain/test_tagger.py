@@ -15,7 +15,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.iob import TagSet, broken_places
 from loopwise.loss.entity import EntityF1 as EntityMetric
 from loopwise.loss.reduction import Pooled
-from tagger_text import names
+from oracles.tagger_text import names
 
 TEMPLATES = "w[0] w[-1]|w[0] lower[-1] suffix2[0] is_title[0] bias"
 TRAIN, TEST = names(120, seed=0), names(60, seed=1)

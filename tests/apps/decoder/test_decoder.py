@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from apps.decoder.codes import HAMMING, toric
 from loopwise.apps import Decoder
 from loopwise.apps.decoder import (
     OSD,
@@ -26,6 +25,7 @@ from loopwise.apps.decoder import (
     relay,
 )
 from loopwise.inference.parity import Passing, decode
+from oracles.codes import HAMMING, toric
 
 
 def test_a_tree_is_decoded_exactly() -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from apps.decoder.codes import HAMMING, toric
 from loopwise.apps import Decoder
 from loopwise.apps.decoder import OSD, Code, Decimation, Flips, Gaussian, Leg, MinSum, Shots, SumProduct, search_legs
 from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.errors import FormatError
 from loopwise.learn import ledger
+from oracles.codes import HAMMING, toric
 
 
 def test_training_halves_the_failures_of_ten_sweeps() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from interruptions import StoppedError, always_written, stop_at
-from label_cases import make_data
 from loopwise import walk
 from loopwise.apps.multilabel import (
     CD,
@@ -22,6 +20,8 @@ from loopwise.apps.multilabel import (
     SampleRankSVM,
 )
 from loopwise.formats.errors import FormatError
+from oracles.interruptions import StoppedError, always_written, stop_at
+from oracles.label_cases import make_data
 
 LEARNERS: dict[str, Learner] = {
     "samplerank": SampleRank(epochs=4, sweeps=3),

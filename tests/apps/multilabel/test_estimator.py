@@ -13,7 +13,6 @@ import torch
 from scipy import sparse
 
 import loopwise as lw
-from label_cases import make_data
 from loopwise.apps.inputs import Scaling
 from loopwise.apps.multilabel import (
     Annealed,
@@ -26,6 +25,7 @@ from loopwise.apps.multilabel import (
     SampleRankSVM,
 )
 from loopwise.learn.container import read_container, write_container
+from oracles.label_cases import make_data
 
 FAST = SampleRankSVM(epochs=3, sweeps=5)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from label_cases import make_problem
 from loopwise import walk
 from loopwise.apps.multilabel import (
     CD,
@@ -31,6 +30,7 @@ from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import LabelWeights
 from loopwise.learn.trainer import train as run
 from loopwise.walk.label_sets import label_documents, label_model
+from oracles.label_cases import make_problem
 
 LEARNERS: dict[str, Any] = {
     "samplerank": SampleRank(epochs=3, sweeps=5),

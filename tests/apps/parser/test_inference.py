@@ -10,7 +10,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from apps.parser.tree_oracle import (
+from loopwise.apps.parser.features.parts import list_pairs
+from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk, Gold, Objective
+from loopwise.apps.parser.options import Run, Structure, Templates
+from loopwise.apps.parser.tasks import TreeTask
+from loopwise.inference.tree_models import Propagated, TreeModels
+from oracles.parser_beliefs import (
     GRANDPARENTS,
     PROJECTIVE,
     SIBLINGS,
@@ -21,11 +26,6 @@ from apps.parser.tree_oracle import (
     reference_pairs,
     tree_matrix,
 )
-from loopwise.apps.parser.features.parts import list_pairs
-from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk, Gold, Objective
-from loopwise.apps.parser.options import Run, Structure, Templates
-from loopwise.apps.parser.tasks import TreeTask
-from loopwise.inference.tree_models import Propagated, TreeModels
 
 PAIRS = GRANDPARENTS | SIBLINGS
 HALF = AnnealedRisk(0.5, 0.5, math.inf)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apps.parser.toy import toy_sentences
 from loopwise.apps import Parser
 from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
 from loopwise.apps.parser.options import Pruning, Templates
@@ -23,6 +22,7 @@ from loopwise.learn.container import read_container, write_container
 from loopwise.learn.optim import AdaGradCOMID
 from loopwise.loss import MSE
 from loopwise.notices import DataWarning, LoopwiseWarning
+from oracles.toy_language import toy_sentences
 
 SMALL = Templates(size=50_000, cutoff=1)
 PRUNING = Pruning(size=20_000, epochs=2, rate=0.1)

@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from apps.parser.toy import toy_sentences
 from loopwise.apps import Tagger
 from loopwise.cli.parser import parser
 from loopwise.formats.conllu import Sentence, read_conllu, write_conllu
+from oracles.toy_language import toy_sentences
 
 app = typer.Typer()
 app.add_typer(parser, name="parser")

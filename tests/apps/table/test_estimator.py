@@ -17,7 +17,7 @@ from loopwise.apps.class_weights import ClassWeighted, ClassWeightedObjective
 from loopwise.apps.table import Chain, Complete, Edges, ToOutputs, Tree, estimator
 from loopwise.cli.tables import read_examples, read_saved
 from loopwise.graph.evidence import FREE
-from oracle import Enumeration, enumerate_model
+from oracles.enumeration import Enumeration, enumerate_model
 
 EXACT = lw.Exact()  # whose kernels, unlike those of BP, are the same for all sizes: less to compile
 

@@ -14,7 +14,7 @@ from loopwise.graph.structured.projective_tree import ProjectiveTree
 from loopwise.graph.structured.tree import Tree
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.testing import check_factor
-from tree_oracle import edge_indicators, every_tree, is_projective, log_sum, tree_scores
+from oracles.trees import edge_indicators, every_tree, is_projective, log_sum, tree_scores
 
 KINDS = [(kind, single) for kind in (ProjectiveTree, Tree) for single in (False, True)]
 by_kind = pytest.mark.parametrize(("kind", "single_root"), KINDS)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from label_cases import make_problem, random_weights
 from loopwise.apps.multilabel import Annealed, Automatic, ByBeliefs, Enumeration
 from loopwise.learn.label_sets.maximise import Exactly, LinearProgram
 from loopwise.learn.label_sets.weights import Floats, LabelWeights
+from oracles.label_cases import make_problem, random_weights
 
 
 def by_definition(weights: LabelWeights, x: Floats) -> tuple[list[tuple[int, ...]], Floats]:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from apps.parser.toy import toy_sentences
 from loopwise.apps.parser.options import Pruning
 from loopwise.formats.conllu import make_sentence, write_conllu
+from oracles.toy_language import toy_sentences
 from studies.command import app
 from studies.harness.published import published
 from studies.harness.results import FILE, QUICK

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from label_cases import make_data
+from oracles.label_cases import make_data
 from studies.harness.results import FILE, FULL, QUICK, Cell, Deadline, Results
 from studies.harness.study import StudyOrder
 from studies.samplerank.multilabel.claims import p_value, table2_claims

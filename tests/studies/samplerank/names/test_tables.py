@@ -12,6 +12,7 @@ import pytest
 
 from loopwise.apps.chain.report import compare, sentence_counts
 from loopwise.formats.columns import read_tagged, write_tagged
+from oracles.tagger_text import names
 from studies.harness.page import write_pages
 from studies.harness.results import FULL, QUICK, Deadline, Results
 from studies.harness.study import StudyOrder
@@ -47,7 +48,6 @@ from studies.samplerank.names.tables import (
     share_of_likelihood,
 )
 from studies.samplerank.names.training import NamesTask, ladders
-from tagger_text import names
 
 WIKIGOLD = OPEN[1]
 SMALL = NamesProtocol(

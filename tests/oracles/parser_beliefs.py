@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-
 import torch
 from torch import Tensor
+
+from oracles.trees import every_tree
 
 GRANDPARENTS, SIBLINGS, PROJECTIVE, SINGLE_ROOT = 1, 2, 4, 8
 
 
-def is_tree(heads: tuple[int, ...]) -> bool:
-    """Whether every word leads to the root; ``heads[m - 1]`` is the head of m."""
-    for word in range(1, len(heads) + 1):
-        seen = set()
-        while word != 0:
-            if word in seen:
-                return False
-            seen.add(word)
-            word = heads[word - 1]
-    return True
-
-
-def is_projective(heads: tuple[int, ...]) -> bool:
-    """Whether no two arcs cross, the root being left of all words."""
-    arcs = [tuple(sorted((head, mod))) for mod, head in enumerate(heads, 1)]
-    return not any(a < c < b < d for (a, b), (c, d) in itertools.permutations(arcs, 2))
-
-
 def all_trees(n: int, structure: int) -> list[tuple[int, ...]]:
     """The heads of every tree of the kind."""
-    choices = [[h for h in range(n + 1) if h != m] for m in range(1, n + 1)]
-    return [
-        heads
-        for heads in itertools.product(*choices)
-        if is_tree(heads)
-        and (not structure & PROJECTIVE or is_projective(heads))
-        and (not structure & SINGLE_ROOT or heads.count(0) == 1)
-    ]
+    return [tuple(heads) for heads in every_tree(n, bool(structure & PROJECTIVE), bool(structure & SINGLE_ROOT))]
 
 
 def tree_matrix(n: int, arcs: list[tuple[int, int]], structure: int) -> Tensor:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 import loopwise as lw
-from apps.parser.toy import toy_sentences
 from loopwise import budget, decode
 from loopwise.apps import ChainCRF, Coref, Dedupe, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
 from loopwise.apps.coref import made_documents
@@ -24,6 +23,7 @@ from loopwise.learn import System
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import SparsePotentials
 from loopwise.potentials.tied import TiedTables
+from oracles.toy_language import toy_sentences
 
 Answers = list[Any]  # arrays of numbers or lists of texts
 

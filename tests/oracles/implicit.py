@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import loopwise as lw
-from oracle import enumerate_model
+from oracles.enumeration import enumerate_model
 
 Tables = dict[str, Tensor]
 Loss = Callable[[Any], Tensor]  # beliefs to [*batch]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import loopwise as lw
 from loopwise.inference.structured import split_potentials, written_out
 from loopwise.potentials.checks import checked_tables
-from oracle import Enumeration, enumerate_model
+from oracles.enumeration import Enumeration, enumerate_model
 
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 Sentence = dict[str, Any]
