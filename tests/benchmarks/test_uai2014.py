@@ -21,7 +21,6 @@ from loopwise.formats import (
     write_uai,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import uai2014
 import uai2014_page

@@ -2,170 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 import loopwise as lw
 from loopwise import budget
 from loopwise.budget.presence import Step
-from loopwise.budget.strength import Strength, spread_term
+from loopwise.budget.strength import Strength
+from oracles.budget_cases import model, random_table
 
 STRENGTHS: list[Strength] = [budget.Raw(), budget.Centred(), budget.Interaction()]
 STEPS: list[Step] = [budget.Published(), budget.Tanh()]
-
-
-def random_table(seed: int, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-# --- The step --------------------------------------------------------------------------------------------------------
-
-
-def test_the_published_step_is_the_formula() -> None:
-    strength = torch.tensor([0.2, 0.7, 1.0, 3.0, 50.0], dtype=torch.float64)
-    for sharpness in (0.5, 1.0, 4.0):
-        wanted = [2 / (1 + math.exp((1 / x) ** sharpness)) for x in strength.tolist()]
-        assert budget.Published()(strength, sharpness).tolist() == pytest.approx(wanted, rel=1e-12)
-        tanh = [2 / (1 + math.exp(-sharpness * x)) - 1 for x in strength.tolist()]
-        assert budget.Tanh()(strength, sharpness).tolist() == pytest.approx(tanh, rel=1e-9)
-
-
-@pytest.mark.parametrize("step", STEPS)
-@given(sharpness=st.floats(0.3, 8.0))
-def test_steps_rise_from_0_to_1_through_a_half(step: Step, sharpness: float) -> None:
-    strength = torch.cat([torch.zeros(1), torch.logspace(-3, 4, 200)]).double()
-    presence = step(strength, sharpness)
-    assert float(presence[0]) == 0.0 and bool((presence >= 0).all()) and bool((presence <= 1).all())
-    assert bool((presence.diff() >= 0).all()) and float(presence[-1]) > 0.9
-    half = torch.tensor(step.half(sharpness), dtype=torch.float64)
-    assert float(step(half, sharpness)) == pytest.approx(0.5, abs=1e-12)
-
-
-def test_half_is_where_the_spec_says() -> None:
-    assert budget.Published().half(1.0) == pytest.approx(1 / math.log(3.0))
-    assert round(budget.Published().half(1.0), 3) == 0.910 and round(budget.Published().half(4.0), 3) == 0.977
-
-
-def test_sharp_steps_are_steps() -> None:
-    strength = torch.tensor([0.9, 1.1], dtype=torch.float64)
-    assert budget.Published()(strength, 400.0).tolist() == pytest.approx([0.0, 1.0], abs=1e-12)
-    assert budget.Tanh()(torch.tensor([0.0, 0.1]).double(), 1e4).tolist() == pytest.approx([0.0, 1.0])
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("sharpness", [0.5, 1.0, 3.0])
-def test_slopes_by_differences(step: Step, sharpness: float) -> None:
-    strength = torch.tensor([0.05, 0.3, 0.9, 1.5, 20.0], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda s: step(s, sharpness), (strength,))
-
-
-def test_the_slope_is_that_of_the_spec() -> None:
-    strength = torch.tensor([0.3, 0.9, 4.0], dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(budget.Published()(strength, 2.0).sum(), strength)
-    u = strength.detach().pow(-2.0)
-    wanted = 2 * torch.sigmoid(u) * torch.sigmoid(-u) * 2.0 * u / strength.detach()
-    torch.testing.assert_close(slope, wanted)
-
-
-def test_weak_factors_have_neither_presence_nor_slope() -> None:
-    strength = torch.tensor([0.0, 1e-300, 1e-9], dtype=torch.float64, requires_grad=True)
-    for sharpness in (1.0, 16.0):
-        presence = budget.Published()(strength, sharpness)
-        (slope,) = torch.autograd.grad(presence.sum(), strength)
-        assert presence.tolist() == [0.0] * 3 and slope.tolist() == [0.0] * 3
-
-
-# --- Strength --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strength", STRENGTHS)
-@pytest.mark.parametrize("shape", [(2, 2), (2, 3), (3, 2, 2)])
-def test_tables_are_split_without_loss(strength: Strength, shape: tuple[int, ...]) -> None:
-    table = random_table(0, 4, 5, *shape)
-    part, terms = strength.split(table, len(shape))
-    whole = part
-    for axis, term in enumerate(terms):
-        whole = whole + spread_term(term, axis, len(shape))
-    left = (table - whole).flatten(2)  # a constant at most
-    torch.testing.assert_close(left, left[..., :1].expand(left.shape))
-    assert bool(terms) == strength.leaves_terms
-    torch.testing.assert_close(strength(table, len(shape)), part.flatten(2).square().sum(-1))
-
-
-def test_raw_strength_is_the_sum_of_squares() -> None:
-    table = random_table(1, 3, 2, 2)
-    torch.testing.assert_close(budget.Raw()(table, 2), table.square().sum((1, 2)))
-
-
-def test_what_changes_no_distribution_changes_no_interaction() -> None:
-    table, row, column = random_table(2, 3, 2, 4), random_table(3, 3, 2, 1), random_table(4, 3, 1, 4)
-    for strength, moved in ((budget.Centred(), table + 3.0), (budget.Interaction(), table + row + column)):
-        torch.testing.assert_close(strength(table, 2), strength(moved, 2))
-    assert not torch.allclose(budget.Raw()(table, 2), budget.Raw()(table + 3.0, 2))
-
-
-def test_binary_interactions_by_hand() -> None:
-    table = random_table(5, 6, 2, 2)
-    size = (table[:, 0, 0] + table[:, 1, 1] - table[:, 0, 1] - table[:, 1, 0]) / 4
-    torch.testing.assert_close(budget.Interaction()(table, 2), 4 * size.square())
-    part, _ = budget.Interaction().split(table, 2)
-    torch.testing.assert_close(part.abs(), size.abs()[:, None, None].expand(6, 2, 2))
-
-
-# --- The fractional model --------------------------------------------------------------------------------------------
-
-
-def model(seed: int = 0, strength: Strength | None = None) -> tuple[lw.FactorGraph, budget.Gated]:
-    graph = lw.graph.complete(5)
-    potentials = lw.TablePotentials.random(graph, seed=seed, scale=0.6)
-    return graph, budget.Gated(potentials, budget.Gate(strength=strength or budget.Interaction()))
-
-
-@pytest.mark.parametrize("strength", STRENGTHS)
-def test_fading_scales_the_part_that_counts(strength: Strength) -> None:
-    graph, gated = model(strength=strength)
-    with torch.no_grad():
-        tables = gated.potentials()
-        part, terms = strength.split(tables["pair"], 2)
-        tau = budget.Published()(strength(tables["pair"], 2), 1.0)
-        faded = gated.fade()
-        torch.testing.assert_close(faded.present["pair"], tau)
-        torch.testing.assert_close(faded.tables["pair"], part * tau[:, None, None])
-        unary = tables["unary"].clone()
-        for row, scope in enumerate(graph.group("pair").scopes):
-            for term, variable in zip(terms, scope, strict=False):
-                unary[variable] += term[row]
-        torch.testing.assert_close(faded.tables["unary"], unary)
-        assert set(faded.present) == {"pair"}
-
-
-@pytest.mark.parametrize("strength", STRENGTHS)
-def test_full_presence_changes_no_distribution(strength: Strength) -> None:
-    scopes = {
-        "first": [[2], [0], [2]],
-        "second": [[1], [3], [0]],
-        "pair": [[0, 1], [1, 2], [3, 0]],
-        "three": [[0, 2, 3]],
-    }
-    graph = lw.FactorGraph([2] * 4, scopes)
-    tables = {group.name: random_table(k, group.count, *group.shape) for k, group in enumerate(graph.groups)}
-    faded = budget.Gate(strength=strength).fade(graph, tables, 1.0)
-    part = {name: faded.present[name].reshape(-1, *[1] * graph.group(name).arity) for name in ("pair", "three")}
-    full = {name: table / part[name] if name in part else table for name, table in faded.tables.items()}
-    torch.testing.assert_close(lw.Exact()(graph, full).states, lw.Exact()(graph, tables).states)
-
-
-def test_raw_fading_is_the_published_exponent() -> None:
-    _, gated = model(strength=budget.Raw())
-    with torch.no_grad():
-        faded, tables = gated.fade(), gated.potentials()
-        torch.testing.assert_close(faded.tables["pair"], faded.present["pair"][:, None, None] * tables["pair"])
 
 
 def test_strong_factors_are_as_without_gates() -> None:

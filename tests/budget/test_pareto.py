@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.frontier import loss_at
 from loopwise.budget.methods import Task
 from loopwise.plot import pareto as draw_pareto
 from loopwise.plot import save
-
-PAIRS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)
-
-
-def points(pairs: list[tuple[int, int]]) -> list[budget.Point]:
-    return [budget.Point("a", 0.0, float(cost), float(loss)) for cost, loss in pairs]
-
-
-@given(PAIRS)
-def test_best_points_by_comparing_all_with_all(pairs: list[tuple[int, int]]) -> None:
-    best = {(point.cost, point.loss) for point in budget.best_points(points(pairs))}
-    wanted = {
-        (c, l) for c, l in pairs if not any((a <= c and b <= l) and (a, b) != (c, l) for a, b in pairs)
-    }  # fmt: skip
-    assert best == wanted
-    hull = {(point.cost, point.loss) for point in budget.lower_hull(points(pairs))}
-    assert hull <= best
-
-
-@given(PAIRS)
-def test_the_area_by_counting_squares(pairs: list[tuple[int, int]]) -> None:
-    squares = sum(any(c <= x and l <= y for c, l in pairs) for x in range(1, 10) for y in range(1, 10))
-    assert budget.hypervolume([(float(c), float(l)) for c, l in pairs], (10.0, 10.0)) == squares
-
-
-def test_losses_at_a_cost() -> None:
-    found = points([(1, 5), (4, 2)])
-    assert loss_at(found, 3.0) == 5 and loss_at(found, 4.0) == 2 and loss_at(found, 0.5) == math.inf
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +92,3 @@ def test_mistakes(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
     exact = lw.System(system.potentials, lw.Exact())
     with pytest.raises(ValueError, match=r"must be lw\.BP or lw\.TRW"):
         budget.pareto(exact, train, lw.loss.MSE(), (0.1,))
-
-
-def test_a_loss_that_is_no_number_is_no_corner() -> None:
-    good = [budget.Point("a", 0, 1.0, 0.1), budget.Point("a", 1, 10.0, 0.3)]
-    lost = budget.Point("b", 0, 5.0, math.nan)
-    for points in ((lost, *good), (*good, lost)):
-        assert budget.Frontier(points).hypervolume("a") == pytest.approx(0.2)

@@ -13,42 +13,15 @@ from torch import Tensor
 import loopwise as lw
 from loopwise import budget
 from loopwise.budget import hard_rule
-from loopwise.budget.features import STANDARD, Course, Feature, stacked
+from loopwise.budget.features import STANDARD
 from loopwise.budget.smoothing import first_stop
 from loopwise.inference.base import Problem
 from loopwise.inference.by_variable import reduce_variables
 from loopwise.inference.compiled import CompiledSolution
 from loopwise.inference.kernel_run import KernelRun, Room
+from oracles.stopping_cases import by_trace, policy_for, ring, tables_of
 
 LIMIT = 7
-
-
-def ring(length: int = 9, states: int = 2) -> lw.FactorGraph:
-    first = np.arange(length)
-    scopes = np.stack([first, (first + 1) % length], axis=1)
-    return lw.FactorGraph(np.full(length, states), {"unary": first[:, None], "pair": scopes})
-
-
-def tables_of(graph: lw.FactorGraph, examples: int, seed: int = 0, scale: float = 1.0) -> dict[str, Tensor]:
-    """Shared pairs, unary tables whose strength differs much from example to example."""
-    generator = torch.Generator().manual_seed(seed)
-    tables = {}
-    for group in graph.groups:
-        lead = (examples,) if group.arity == 1 else ()
-        table = scale * torch.randn(*lead, group.count, *group.shape, generator=generator, dtype=torch.float64)
-        if group.arity == 1:
-            table = table * torch.linspace(0.1, 4.0, examples)[:, None, None]
-        tables[group.name] = table
-    return tables
-
-
-def policy_for(features: tuple[Feature, ...] = STANDARD, seed: int = 0) -> budget.Policy:
-    policy = budget.Policy(features)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        policy.weights.copy_(torch.randn(len(features), generator=generator, dtype=torch.float64))
-        policy.centre.copy_(0.1 * torch.randn(len(features), generator=generator, dtype=torch.float64))
-    return policy
 
 
 def settling(limit: int = LIMIT, level: float = -2.0, **options: object) -> budget.Stopping:
@@ -57,20 +30,6 @@ def settling(limit: int = LIMIT, level: float = -2.0, **options: object) -> budg
     with torch.no_grad():
         policy.weights.copy_(torch.tensor([level, -1.0]))
     return budget.Stopping(lw.BP(iterations=limit, **options), policy)  # type: ignore[arg-type]
-
-
-def by_trace(stopping: budget.Stopping, graph: lw.FactorGraph, tables: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """The hard rule, the slow way: every example alone, every sweep a run of its own."""
-    beliefs = stopping.traced(graph, tables)
-    assert beliefs.trace is not None
-    watched = torch.ones(graph.variables, dtype=torch.bool)
-    rows, sweeps = [], []
-    for example in range(beliefs.trace.shape[1]):
-        course = Course(graph, beliefs.trace[:, example], watched, stopping.limit)
-        stop = int(first_stop(stopping.policy(course).detach()))
-        rows.append(beliefs.trace[stop + 1, example])
-        sweeps.append(stop + 1)
-    return torch.stack(rows), torch.tensor(sweeps)
 
 
 @pytest.mark.parametrize("examples", [3, 40, 150])
@@ -84,18 +43,6 @@ def test_examples_stop_by_themselves(examples: int, schedule: object) -> None:
     assert torch.equal(beliefs.status.sweeps, sweeps)
     assert examples == 3 or len(torch.unique(sweeps)) > 1
     torch.testing.assert_close(beliefs.states, states, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("features", [STANDARD, (budget.Bias(), budget.Slowing(), budget.LargestChange(smooth=9.0))])
-def test_all_features_in_batches(features: tuple[Feature, ...]) -> None:
-    graph = ring(7, 3)
-    tables = tables_of(graph, 70)
-    for seed in range(4):
-        stopping = budget.Stopping(lw.BP(iterations=LIMIT), policy_for(features, seed))
-        states, sweeps = by_trace(stopping, graph, tables)
-        beliefs = stopping(graph, tables)
-        assert torch.equal(beliefs.status.sweeps, sweeps)
-        torch.testing.assert_close(beliefs.states, states, rtol=0, atol=1e-10)
 
 
 def test_those_that_run_on_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,52 +224,6 @@ def test_detached_features_leave_out_their_share() -> None:
     detached = replace(stopping, detach_features=True).every_sweep(graph, tables).scores
     found = torch.autograd.grad(detached.sum(), [*tables.values(), stopping.policy.weights], allow_unused=True)
     assert found[0] is None and found[1] is None and found[2] is not None
-
-
-def test_features_by_hand() -> None:
-    graph = lw.FactorGraph([2, 3], {"pair": [[0, 1]]})
-    trace = torch.tensor(
-        [[[0.5, 0.5, 0.2, 0.3, 0.5]], [[0.95, 0.05, 0.6, 0.2, 0.2]], [[0.95, 0.05, 0.61, 0.2, 0.19]]],
-        dtype=torch.float64,
-    )
-    course = Course(graph, trace, torch.tensor([True, True]), limit=4)
-    found = dict(zip([type(each).__name__ for each in STANDARD], stacked(STANDARD, course).unbind(-1), strict=True))
-    log10 = lambda x: float(np.log10(1e-8 + x))  # noqa: E731
-    assert found["Bias"].flatten().tolist() == [1.0, 1.0]
-    assert found["LargestChange"].flatten().tolist() == pytest.approx([log10(0.45), log10(0.01)])
-    assert found["MeanChange"].flatten().tolist() == pytest.approx([log10(1.7 / 5), log10(0.02 / 5)])
-    assert found["Slowing"].flatten().tolist() == pytest.approx([0.0, log10(0.01) - log10(0.45)])
-    assert found["SweepShare"].flatten().tolist() == [0.25, 0.5]
-    assert found["LogSweep"].flatten().tolist() == pytest.approx([0.0, np.log(2)])
-    assert found["Confident"].flatten().tolist() == [0.5, 0.5]
-    assert found["Undecided"].flatten().tolist() == [0.5, 0.0]
-    entropy = -sum(p * np.log(p) for p in (0.95, 0.05)) / 2 - sum(p * np.log(p) for p in (0.6, 0.2, 0.2)) / 2
-    assert float(found["Entropy"][0]) == pytest.approx(entropy)
-    nothing = Course(graph, trace, torch.tensor([False, False]), limit=4)
-    assert not bool(budget.Entropy()(nothing).any())
-
-
-def test_features_of_the_last_rows_do_not_need_the_first_ones() -> None:
-    graph = ring(5)
-    trace = lw.BP(iterations=6, tolerance=0, trace=True)(graph, tables_of(graph, 4)).trace
-    assert trace is not None
-    watched = torch.ones(5, dtype=torch.bool)
-    whole = stacked(STANDARD, Course(graph, trace, watched, 6))
-    for sweep in range(2, 7):
-        last = (trace[sweep - 1] - trace[sweep - 2]).abs().amax(-1)
-        part = Course(graph, trace[sweep - 1 : sweep + 1], watched, 6, first=sweep, last=last)
-        torch.testing.assert_close(stacked(STANDARD, part)[-1], whole[sweep - 1])
-
-
-def test_standardised_features() -> None:
-    policy = budget.Policy()
-    values = torch.randn(100, len(STANDARD), dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 3 + 2
-    values[:, 0] = 1.0
-    policy.standardise(values)
-    scaled = (values - policy.centre) / policy.scale
-    assert torch.equal(scaled[:, 0], torch.ones(100, dtype=torch.float64))
-    torch.testing.assert_close(scaled[:, 1:].mean(0), torch.zeros(8, dtype=torch.float64), rtol=0, atol=1e-12)
-    torch.testing.assert_close(scaled[:, 1:].std(0, correction=0), torch.ones(8, dtype=torch.float64))
 
 
 def test_an_empty_graph_and_an_empty_batch() -> None:

@@ -4,85 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import loopwise as lw
 from loopwise import budget
 from loopwise.budget.smoothing import first_stop
-from loopwise.inference.loss_of_beliefs import ignored_convergence
-
-
-def grids(count: int, seed: int, side: int = 4) -> lw.Examples:
-    """Easy examples see every pixel, hard ones only a corner: from there it takes sweeps to the other end."""
-    graph = lw.grid(side, side)
-    tables = {"unary": torch.zeros(2).double(), "pair": 1.2 * torch.eye(2).double()}
-    values = lw.inference.gibbs_sample(graph, tables, count, seed=seed, burn_in=200).numpy()
-    seen = np.zeros(values.shape, dtype=bool)
-    seen[: count // 2], seen[count // 2 :, 0] = True, True
-    signal = torch.from_numpy(np.where(seen, 4.0 * (2 * values - 1), 0.0))
-    return lw.Examples.of(graph, values, [lw.Role.OUTPUT] * graph.variables, signal=signal)
-
-
-class Channel(torch.nn.Module):
-    def __init__(self, graph: lw.FactorGraph) -> None:
-        super().__init__()
-        self.graph = graph
-        self.pair = torch.nn.Parameter(1.2 * torch.eye(2).double().repeat(graph.group("pair").count, 1, 1))
-
-    def forward(self, signal: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"unary": torch.stack([torch.zeros_like(signal), signal], -1), "pair": self.pair}
-
-
-def synthetic(seed: int = 0) -> tuple[lw.System, lw.Examples]:
-    graph = lw.graph.complete(8)
-    truth = lw.TablePotentials.random(graph, seed=seed)
-    (examples,) = lw.sample_examples(truth, (64,), roles=lw.learn.thirds(graph, seed=1), seed=2, burn_in=50)
-    return lw.System(lw.TablePotentials.random(graph, seed=3, scale=1.2), lw.BP(iterations=2, tolerance=0)), examples
-
-
-# --- What the objective reduces to -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("price", [0.0, 0.25])
-def test_one_sweep_is_plain_training_plus_the_price(price: float) -> None:
-    _, examples = synthetic()
-    potentials = lw.TablePotentials.random(examples.graph, seed=0)
-    method = lw.BP(iterations=1, tolerance=0)
-    plain = lw.System(potentials, method)
-    stopping = lw.System(potentials, budget.Stopping(method, budget.Policy()))
-    budgeted = budget.Budgeted(stopping, budget.Sweeps(), budget.Smoothing(decay=0.0))
-    wanted = lw.learn.risk(plain, examples, lw.loss.MSE())
-    found = lw.learn.risk(budgeted, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=price))
-    assert float(found.detach()) == pytest.approx(float(wanted.detach()) + price, abs=1e-12)
-    slopes = [torch.autograd.grad(each, list(potentials.parameters())) for each in (wanted, found)]
-    for one, other in zip(*slopes, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-
-
-def test_the_expected_loss_is_the_weighted_sum() -> None:
-    """c_t = loss_t + price * t * R with everything worked out apart."""
-    _, examples = synthetic()
-    gated = budget.Gated(lw.TablePotentials.random(examples.graph, seed=0, scale=0.5))
-    policy = budget.Policy(stops=0.3)
-    system = lw.System(gated, budget.Stopping(lw.BP(iterations=4), policy))
-    budgeted = budget.Budgeted(system, budget.Messages(), budget.Smoothing(decay=0.2))
-    with torch.no_grad():
-        found = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.6).per_example(budgeted(examples), examples.targets)
-        tables, present = gated.fade()
-        run = system.inference.every_sweep(examples.graph, tables, examples.evidence)  # type: ignore[union-attr]
-        weights = budget.Independent().weights(run.scores, 1.0)
-        roles = examples.roles[0]
-        free = (roles[examples.graph.group("pair").scopes] != lw.Role.INPUT).all(1)
-        share = float(present["pair"][torch.from_numpy(free)].sum() / free.sum())
-        wanted = 0.1 * float(policy.weights.square().sum())
-        total = torch.full((len(examples),), wanted, dtype=torch.float64)
-        for t in range(4):
-            loss = lw.loss.MSE().per_example(lw.BP(iterations=t + 1, tolerance=0)(examples.graph, tables,
-                                             examples.evidence), examples.targets)  # fmt: skip
-            total += weights[t] * (loss + 0.6 * (t + 1) * share / 4)
-    torch.testing.assert_close(found, total, rtol=0, atol=1e-12)
+from oracles.budget_cases import Channel, grids, synthetic
 
 
 def test_hard_decisions_cost_what_they_took() -> None:
@@ -164,28 +92,6 @@ def test_smd_trains_it_too() -> None:
         progress=False,
     )  # fmt: skip
     assert history.losses[-1] < history.losses[0]
-
-
-def test_a_policy_for_a_model_as_it_is() -> None:
-    """Fitted on runs that are there: no worse than any fixed number of sweeps or threshold of the largest change."""
-    train = grids(120, 1)
-    system = lw.System(Channel(train.graph), budget.Stopping(lw.BP(iterations=8), budget.Policy()))
-    before = system.potentials.pair.detach().clone()
-    found = budget.fit_policy(system, train, lw.loss.MSE(), 0.1, cost=budget.Sweeps())
-    assert torch.equal(before, system.potentials.pair)
-    goal = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.1)
-    assert lw.evaluate(budget.Budgeted(system, budget.Sweeps()), train, goal) == pytest.approx(found, abs=1e-9)
-    rivals = [lw.BP(iterations=count, tolerance=0) for count in range(1, 9)]
-    rivals += [lw.BP(iterations=8, tolerance=level) for level in (0.3, 0.1, 0.03, 0.01)]
-    with ignored_convergence():
-        for method in rivals:
-            other = lw.System(system.potentials, method)
-            share = budget.spend(other, train, budget.Sweeps()).sweeps / 8
-            assert found <= lw.evaluate(other, train, lw.loss.MSE()) + 0.1 * share + 1e-3, method
-    again = budget.fit_policy(system, train, lw.loss.MSE(), 0.1, cost=budget.Sweeps(), fresh=False)
-    assert again <= found + 1e-12
-    with pytest.raises(ValueError, match="has no policy"):
-        budget.fit_policy(other, train, lw.loss.MSE(), 0.1)
 
 
 # --- Mistakes --------------------------------------------------------------------------------------------------------

@@ -10,15 +10,11 @@ from torch import Tensor
 import loopwise as lw
 from loopwise import decode
 from oracles.enumeration import enumerate_model
-from oracles.made_beliefs import random_beliefs
+from oracles.made_beliefs import random_beliefs, wrong_at_all
 
 
 def hamming(predictions: Tensor, truths: Tensor) -> Tensor:
     return (predictions != truths).double().mean(-1)
-
-
-def wrong_at_all(predictions: Tensor, truths: Tensor) -> Tensor:
-    return (predictions != truths).any(-1).double()
 
 
 def far_apart(predictions: Tensor, truths: Tensor) -> Tensor:
@@ -87,27 +83,6 @@ def test_scalar_losses_batches_and_outputs() -> None:
     fast = decode.MBR(hamming, decode.Independent(), count=20)(beliefs, outputs)
     assert torch.equal(slow.assignment, fast.assignment) and slow.assignment.shape == (2, 3, 3)
     assert all(p[1] == t[1] == lw.graph.FREE for p, t in calls)  # what is not an output is nobody's error
-
-
-def test_independent_samples_have_the_marginals() -> None:
-    graph = lw.FactorGraph([2, 3, 1], {})
-    beliefs = random_beliefs(graph, (2,), scale=1.0)
-    samples = decode.Independent()(beliefs, 20_000, seed=0)
-    assert samples.shape == (20_000, 2, 3)
-    for variable in range(3):
-        shares = torch.nn.functional.one_hot(samples[..., variable], graph.cardinalities[variable]).double().mean(0)
-        torch.testing.assert_close(shares, beliefs.marginal(variable), atol=0.02, rtol=0)
-    assert torch.equal(samples, decode.Independent()(beliefs, 20_000, seed=0))
-
-
-def test_samples_of_your_own() -> None:
-    graph = lw.chain(2)
-    beliefs = random_beliefs(graph)
-    samples = torch.tensor([[0, 1], [0, 1], [1, 0]])
-    guess = decode.MBR(wrong_at_all, decode.Drawn(samples), count=3)(beliefs)
-    assert guess.assignment.tolist() == [0, 1]
-    with pytest.raises(ValueError, match="4 are needed"):
-        decode.MBR(wrong_at_all, decode.Drawn(samples), count=4)(beliefs)
 
 
 def test_bad_input() -> None:

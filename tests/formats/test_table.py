@@ -126,15 +126,6 @@ def test_writing_some_columns_and_refusing_values_without_a_label(tmp_path: Path
         write_table(path, known, [[0, 1]], columns=["c"])
 
 
-def test_vocabularies_are_checked() -> None:
-    with pytest.raises(ValueError, match="two variables are called 'a'"):
-        Vocabulary(("a", "a"), (("0",), ("0",)))
-    with pytest.raises(ValueError, match="two values of variable 'a' are called '0'"):
-        Vocabulary(("a",), (("0", "0"),))
-    with pytest.raises(ValueError, match="labels for 2"):
-        Vocabulary(("a",), (("0",), ("1",)))
-
-
 def test_unseen_labels_may_count_as_missing(tmp_path: Path) -> None:
     vocabulary = Vocabulary(("a", "b"), (("x", "y"), ("0", "1")))
     (tmp_path / "t.csv").write_text("a,b\nx,1\nz,0\ny,2\n,\nz,1\n")

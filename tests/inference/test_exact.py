@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from loopwise.graph import FactorGraph, chain, complete, grid
 from loopwise.inference import exact
 from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.notices import ImpossibleError
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles.enumeration import enumerate_model
 
 Model = tuple[FactorGraph, dict[str, np.ndarray]]

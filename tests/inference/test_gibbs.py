@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import loopwise.inference.gibbs as gibbs
-import loopwise.kernels.gibbs as kernels
 from loopwise.graph.builders import chain, complete, grid
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.gibbs import Gibbs, sample, split_r_hat
@@ -284,31 +283,6 @@ def test_chains_that_stay_apart_are_reported():
     with pytest.warns(ConvergenceWarning, match="R-hat"):
         beliefs = Gibbs(samples=100)(graph, tables)
     assert not beliefs.status.converged and beliefs.status.residual.item() > gibbs.MIXED - 1
-
-
-def test_random_streams_are_xoshiro_in_every_lane():
-    def rotated(word, bits):
-        return (word << bits | word >> (64 - bits)) % 2**64
-
-    streams = np.empty((4, kernels.LANES), dtype=np.uint64)
-    bits = np.empty(kernels.LANES, dtype=np.uint64)
-    for lane in range(kernels.LANES):
-        kernels.seed_stream(streams[:, lane], 11, lane)
-    assert len(np.unique(streams)) == streams.size
-    scalar = streams[:, 3].copy()
-    words = [int(word) for word in scalar]
-    for _ in range(100):
-        expected = ((words[0] + words[3]) % 2**64 >> 12) / 2**52
-        shifted = words[1] << 17
-        words[2] ^= words[0]
-        words[3] ^= words[1]
-        words[1] ^= words[2]
-        words[0] ^= words[3]
-        words[2] = (words[2] ^ shifted) % 2**64
-        words[3] = rotated(words[3], 45)
-        assert kernels.next_uniform(scalar) == expected
-        kernels._next_bits(streams, bits)
-        assert bits.view(np.float64)[3] - 1.0 == expected
 
 
 def test_split_r_hat_by_its_definition():

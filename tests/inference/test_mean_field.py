@@ -1,5 +1,7 @@
 """Mean field against enumeration, against its torch twin, and at hard zeros."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np
@@ -10,50 +12,13 @@ from hypothesis import strategies as st
 
 from loopwise.graph.builders import complete, grid
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.base import Problem
 from loopwise.inference.mean_field import MeanField
 from loopwise.inference.mean_field_reference import lower_bound, sweep
 from loopwise.notices import ConvergenceWarning
-from loopwise.potentials.checks import checked_tables
 from loopwise.potentials.tables import TablePotentials
+from oracles.mean_field_cases import exactly_one, log_partition, log_scores, problem_of, random_model
 
 CLOSE = {"rtol": 0, "atol": 1e-10}
-
-
-def log_scores(graph, tables):
-    """Log-potential of every configuration, by definition."""
-    scores = []
-    for values in itertools.product(*map(range, graph.cardinalities)):
-        score = 0.0
-        for group in graph.groups:
-            for row, scope in enumerate(group.scopes):
-                score += float(tables[group.name][(row, *(values[variable] for variable in scope))])
-        scores.append(score)
-    return np.array(scores)
-
-
-def log_partition(graph, tables):
-    return float(torch.logsumexp(torch.as_tensor(log_scores(graph, tables)), 0))
-
-
-def problem_of(graph, potentials):
-    tables, batch = checked_tables(graph, potentials)
-    return Problem(graph, tables, batch, torch.empty(0, dtype=torch.float64))
-
-
-def random_model(seed, zeros=0.0):
-    """One to five variables of one to three values and factors of arity 1 to 3, some cells forbidden."""
-    rng = np.random.default_rng(seed)
-    cardinalities = rng.integers(1, 4, rng.integers(1, 6))
-    factors = []
-    for _ in range(rng.integers(0, 8)):
-        arity = int(rng.integers(1, min(3, len(cardinalities)) + 1))
-        scope = rng.choice(len(cardinalities), arity, replace=False)
-        table = 2 * rng.normal(size=tuple(cardinalities[scope]))
-        if arity > 1:
-            table = np.where(rng.random(table.shape) < zeros, -np.inf, table)
-        factors.append((scope.tolist(), table))
-    return FactorGraph.from_factors(cardinalities, factors)
 
 
 @settings(max_examples=60, deadline=None)
@@ -68,25 +33,6 @@ def test_bound_is_below_log_partition_and_beliefs_are_a_fixed_point(seed):
     torch.testing.assert_close(again, beliefs.states, **CLOSE)
     bound = lower_bound(problem_of(graph, tables), beliefs.states)
     torch.testing.assert_close(bound, beliefs.log_partition, **CLOSE)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]))
-def test_each_sweep_equals_the_torch_twin_and_never_lowers_the_bound(seed, zeros):
-    graph, tables = random_model(seed, zeros)
-    if np.isneginf(log_scores(graph, tables)).all():
-        return
-    problem = problem_of(graph, tables)
-    runs = [MeanField(iterations=number, tolerance=0, seed=1)(graph, tables) for number in range(1, 6)]
-    for before, after in itertools.pairwise(runs):
-        torch.testing.assert_close(sweep(problem, before.states), after.states, **CLOSE)
-        assert float(after.log_partition) >= float(before.log_partition) - 1e-9
-        change = float((after.states - before.states).abs().max())
-        assert float(after.status.residual) == pytest.approx(change, abs=1e-12)
-    for run in runs:
-        assert torch.isfinite(run.states).all() and torch.isfinite(run.log_partition)
-        assert float(run.log_partition) <= log_partition(graph, tables) + 1e-9
-        torch.testing.assert_close(lower_bound(problem, run.states), run.log_partition, **CLOSE)
 
 
 def test_independent_variables_are_exact():
@@ -168,12 +114,6 @@ def test_temperature_divides_the_potentials():
     torch.testing.assert_close(lower_bound(problem, cold.states, 0.5), cold.log_partition, **CLOSE)
 
 
-def exactly_one(variables):
-    graph = FactorGraph([2] * variables, {"one": [list(range(variables))], "unary": np.arange(variables)[:, None]})
-    allowed = np.indices((2,) * variables).sum(axis=0) == 1
-    return graph, np.where(allowed, 0.0, -np.inf)[None]
-
-
 def test_hard_constraints_start_from_a_possible_configuration():
     graph, one = exactly_one(4)
     weights = np.array([0.3, -1.0, 2.0, 0.1])
@@ -239,27 +179,6 @@ def test_empty_graph_and_empty_batch():
     graph = grid(1, 2)
     none = MeanField()(graph, {"unary": torch.zeros(2, 2), "pair": torch.zeros(0, 1, 2, 2)})
     assert none.states.shape == (0, 4) and none.log_partition.shape == (0,)
-
-
-def test_twin_has_right_gradients_at_hard_zeros():
-    graph = FactorGraph([2, 3, 2], {"triple": [[0, 1, 2]], "pair": [[1, 2]], "unary": [[2]]})
-    tables = {name: table.detach() for name, table in TablePotentials.random(graph, seed=1)().items()}
-    zeros = torch.zeros_like(tables["pair"])
-    zeros[0, 2, 1] = -torch.inf
-    start = torch.tensor([0.3, 0.7, 0.5, 0.5, 0.0, 0.6, 0.4], dtype=torch.float64)
-
-    def swept(triple, pair, unary):
-        problem = problem_of(graph, {"triple": triple, "pair": pair + zeros, "unary": unary})
-        return sweep(problem, sweep(problem, start)), lower_bound(problem, start)
-
-    inputs = [tables[name].clone().requires_grad_() for name in ("triple", "pair", "unary")]
-    assert torch.autograd.gradcheck(swept, inputs)
-    with pytest.raises(ValueError, match="variable 0 has no value"):
-        graph, one = exactly_one(3)
-        sweep(
-            problem_of(graph, {"one": one, "unary": np.zeros((3, 2))}),
-            torch.full((6,), 0.5, dtype=torch.float64),
-        )
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from loopwise.graph import FactorGraph
-from loopwise.inference.base import Inference, Problem
-from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.gibbs import factor_arrays
-from loopwise.inference.maximum import Dual, softened
+from loopwise.inference.maximum import softened
 from loopwise.kernels.gibbs import FactorArrays, seed_stream
-from loopwise.kernels.map_dual import round_in_order
 from loopwise.kernels.map_search import (
     climb,
     climb_pairs,
@@ -25,43 +21,9 @@ from loopwise.kernels.map_search import (
     total_score,
     workspace,
 )
+from oracles.map_cases import plain_score, random_problem, sizes_of
 
 SEEDS = range(12)
-
-
-class _Keep(Inference):
-    def run(self, problem: Problem) -> Beliefs:
-        self.problem = problem
-        raise InterruptedError
-
-
-def random_problem(seed: int, zeros: float = 0.0) -> Problem:
-    """Seven variables of 1 to 5 values, factors of arity 1 to 4, some on the same variables."""
-    rng = np.random.default_rng(seed)
-    cards = rng.integers(1, 6, 7)
-    factors = []
-    for _ in range(9):
-        scope = tuple(map(int, rng.choice(7, rng.integers(1, 5), replace=False)))
-        table = rng.normal(size=[cards[v] for v in scope]) * 2
-        table[rng.random(table.shape) < zeros] = -np.inf
-        table.flat[0] = 0.0  # all variables at 0 stays possible
-        factors.append((scope, table))
-    keep = _Keep()
-    with pytest.raises(InterruptedError):
-        keep(*FactorGraph.from_factors(cards, factors))
-    return keep.problem
-
-
-def plain_score(arrays: FactorArrays, values: np.ndarray) -> float:
-    total = sum(arrays.unary[0, arrays.state_start[v] + value] for v, value in enumerate(values))
-    for factor, start in enumerate(arrays.table_start):
-        edges = range(arrays.factor_edge_start[factor], arrays.factor_edge_start[factor + 1])
-        total += arrays.tables[start + sum(arrays.edge_stride[e] * values[arrays.edge_variable[e]] for e in edges)]
-    return float(total)
-
-
-def sizes_of(arrays: FactorArrays) -> np.ndarray:
-    return np.diff(arrays.state_start)
 
 
 def random_values(arrays: FactorArrays, seed: int) -> np.ndarray:
@@ -183,21 +145,3 @@ def test_restarts_keep_the_best_and_their_seed(seed: int) -> None:
         assert top == pytest.approx(plain_score(soft, best)) and top >= start
         found.append(best.tolist())
     assert found[0] == found[1] and plain_score(soft, np.array(found[2])) >= plain_score(soft, np.array(found[0]))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_rounding_fixes_every_variable_at_what_it_sees(seed: int) -> None:
-    """Given all others, a variable takes its best value: messages of fixed variables no longer count."""
-    problem = random_problem(seed)
-    arrays = factor_arrays(problem, 1.0)
-    dual = Dual(problem, arrays, 0)
-    dual.descend(3)
-    values = np.empty(7, dtype=np.int64)
-    round_in_order(arrays, 0, dual.sharing.order, dual.messages, dual.sharing.slot_start, values)
-    last = int(dual.sharing.order[-1])
-    options = []
-    for value in range(sizes_of(arrays)[last]):
-        trial = values.copy()
-        trial[last] = value
-        options.append(plain_score(arrays, trial))
-    assert plain_score(arrays, values) == pytest.approx(max(options))

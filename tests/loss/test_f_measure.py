@@ -72,16 +72,6 @@ def test_sets_count_as_gold_as_far_as_found() -> None:
     assert float(metric.F1(positive=(1, 2))(hard.assignment, targets)) == pytest.approx(expected) == f(1, 2, 1)
 
 
-def test_other_metrics() -> None:
-    answers, gold = torch.tensor([[0, 1, 2], [1, 1, 1]]), torch.tensor([[0, 2, 2], [-1, 0, 0]])
-    assert metric.HammingError().per_example(answers, gold).tolist() == pytest.approx([1 / 3, 1])
-    assert float(metric.Accuracy()(answers, gold)) == pytest.approx(1 / 3)
-    assert float(metric.Accuracy(reduction=loss.Pooled())(answers, gold)) == pytest.approx(2 / 5)
-    assert metric.Accuracy.higher_is_better and not metric.HammingError.higher_is_better
-    sets = loss.Targets.from_sets(lw.chain(3, states=3), {0: {0, 2}, 1: {0, 2}})
-    assert metric.HammingError().per_example(answers, sets).tolist() == [0.5, 1]
-
-
 def test_a_corpus_in_pieces() -> None:
     graph = lw.chain(4)
     beliefs, values = random_beliefs(graph, (7,)), random_values(graph, (7,), hidden=0.3)
@@ -97,13 +87,6 @@ def test_a_corpus_in_pieces() -> None:
     torch.testing.assert_close(pooled, wrong[values >= 0].mean())
     total = loss.L1(reduction=loss.Sum())(beliefs, values)
     torch.testing.assert_close(total, loss.L1().per_example(beliefs, values).sum())
-
-
-def test_a_metric_serves_as_a_loss_of_a_decoder() -> None:
-    score = metric.F1()
-    beliefs = by_hand(lw.chain(3), [[0.6, 0.4], [0.6, 0.4], [0.6, 0.4]])
-    decoder = decode.MBR(lambda guess, truth: 1 - score.per_example(guess, truth), decode.Independent(), count=200)
-    assert decoder(beliefs).assignment.sum() > decode.Max()(beliefs).assignment.sum() == 0  # F prefers recall
 
 
 def test_bad_input() -> None:

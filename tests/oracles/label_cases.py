@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
+import loopwise as lw
+from loopwise import walk
+from loopwise.apps.multilabel import (
+    CD,
+    ERM,
+    PCD,
+    Hybrid,
+    Likelihood,
+    Pegasos,
+    Perceptron,
+    SampleRank,
+    SampleRankSVM,
+    SampleRankSVM1,
+)
+from loopwise.learn.history import History
+from loopwise.learn.label_sets.maximise import all_sets
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import LabelWeights
+from loopwise.learn.trainer import train as run
 
 
 def make_data(examples: int, labels: int = 3, features: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -35,3 +54,45 @@ def make_problem(
 def random_weights(labels: int, features: int, seed: int = 0, scale: float = 1.0) -> LabelWeights:
     empty = LabelWeights.zeros(labels, features)
     return empty.like(np.random.default_rng(seed).normal(scale=scale, size=len(empty.vector)))
+
+
+def learnt(learner: Any, problem: LabelProblem, seed: int = 0) -> tuple[LabelWeights, History]:
+    start = problem.start()
+    objective = learner.objective(problem, start, seed)
+    history = run(objective, learner.limits)
+    return start.like(objective.answer), history
+
+
+def learn(learner: Any, problem: LabelProblem, seed: int = 0) -> LabelWeights:
+    return learnt(learner, problem, seed)[0]
+
+
+def objective(weights: LabelWeights, problem: LabelProblem, strength: float) -> float:
+    """The structured SVM's, by enumeration."""
+    total = 0.5 * strength * float(weights.vector @ weights.vector)
+    sets = all_sets(problem.labels).astype(np.int64)
+    own = weights.score(problem.inputs, problem.gold)
+    for number in range(len(problem)):
+        rows = np.repeat(problem.inputs[[number]], len(sets), axis=0)
+        slack = (sets != problem.gold[number]).sum(axis=1) + weights.score(rows, sets) - own[number]
+        total += float(slack.max()) / len(problem)
+    return total
+
+
+LEARNERS: dict[str, Any] = {
+    "samplerank": SampleRank(epochs=3, sweeps=5),
+    "samplerank, adagrad": SampleRank(epochs=2, sweeps=5, step=walk.AdaGrad()),
+    "samplerank, F1": SampleRank(epochs=2, sweeps=5, metric=lw.metric.VariableF1(variables=4), step=walk.MIRA(0.01)),
+    "all values": SampleRank(epochs=3, sweeps=5, proposal=walk.AllValues()),
+    "forced flip": SampleRank(epochs=3, sweeps=5, proposal=walk.ForcedFlip()),
+    "svm": SampleRankSVM(epochs=3, sweeps=5),
+    "svm-1": SampleRankSVM1(epochs=3, sweeps=5),
+    "hybrid": Hybrid(epochs=3, sweeps=5),
+    "cd": CD(epochs=5, sweeps=5, step=walk.Decaying(0.1)),
+    "pcd": PCD(epochs=5, sweeps=5, step=walk.Decaying(0.1)),
+    "perceptron": Perceptron(epochs=3),
+    "pegasos": Pegasos(0.01, epochs=3, batch=10),
+    "likelihood": Likelihood(1.0, iterations=15),
+    "erm": ERM(iterations=5, begin=Likelihood(1.0, iterations=10)),
+    "erm, F1": ERM(lw.loss.F1(), iterations=5, begin=Likelihood(1.0, iterations=10)),
+}

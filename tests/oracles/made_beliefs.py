@@ -61,3 +61,14 @@ def random_values(graph: FactorGraph, batch: tuple[int, ...] = (), seed: int = 0
 def on_simplex(graph: FactorGraph, function: Callable[[Beliefs], Tensor]) -> Callable[[Tensor], Tensor]:
     """``function`` of beliefs as a function of logits, whose small changes are beliefs again."""
     return lambda logits: function(beliefs_of(graph, softmax_by_variable(graph, logits)))
+
+
+def binary(ones: object) -> Beliefs:
+    """Beliefs of binary variables from b(1), ``[*batch, variables]``."""
+    b = torch.tensor(ones, dtype=torch.float64)
+    graph = FactorGraph(np.full(b.shape[-1], 2), {})
+    return beliefs_of(graph, torch.stack([1 - b, b], -1).flatten(-2))
+
+
+def wrong_at_all(predictions: Tensor, truths: Tensor) -> Tensor:
+    return (predictions != truths).any(-1).double()

@@ -33,3 +33,9 @@ def names(count: int, seed: int = 0) -> tuple[list[list[str]], list[list[str]]]:
         words.append(sentence)
         tags.append(said)
     return words, tags
+
+
+TEMPLATES = "w[0] w[-1]|w[0] lower[-1] suffix2[0] is_title[0] bias"
+
+
+TRAIN, TEST = names(120, seed=0), names(60, seed=1)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.formats.conllu import Sentence, make_sentence
+from loopwise.apps import Parser
+from loopwise.apps.parser.options import Pruning, Templates
+from loopwise.formats.conllu import (
+    Sentence,
+    make_sentence,
+    parse_conllu,
+)
 
 NOUNS = ["cat", "dog", "gardener", "telescope", "melody"]
 VERBS = ["sees", "remembers", "likes", "calls"]
@@ -50,3 +56,38 @@ def _sentence(rng: np.random.Generator, crossing: bool) -> Sentence:
     words.append((".", "PUNCT", ".", verb, "punct"))
     form, coarse, fine, heads, relations = (list(column) for column in zip(*words, strict=True))
     return make_sentence(form, coarse, fine, heads, relations)
+
+
+def rows(*lines: tuple[object, str, object, str]) -> Sentence:
+    """Id, form, head, relation."""
+    text = "\n".join(f"{i}\t{form}\t_\tX\t_\t_\t{head}\t{relation}\t_\t_" for i, form, head, relation in lines)
+    return next(parse_conllu(text))
+
+
+GOLD = rows(
+    ("1-2", "don't", "_", "_"), (1, "do", 3, "aux"), (2, "n't", 3, "advmod:neg"), (3, "pay", 0, "root"),
+    ("3.1", "e", "_", "_"), (4, "$", 5, "nummod"), (5, "5", 3, "obj"), (6, "...", 3, "punct"),
+)  # fmt: skip
+
+
+SENTENCES = [
+    make_sentence(
+        ["Parsers", "that", "understand", "sentences", "are", "built", "quickly", "."],
+        ["NOUN", "PRON", "VERB", "NOUN", "AUX", "VERB", "ADV", "PUNCT"],
+        ["NNS", "WDT", "VBP", "NNS", "VBP", "VBN", "RB", "."],
+    ),
+    make_sentence(["So", "it", "goes"], ["ADV", "PRON", "VERB"], ["RB", "PRP", "VBZ"]),
+]
+
+
+SMALL = Templates(size=50_000, cutoff=1)
+
+
+PRUNING = Pruning(size=20_000, epochs=2, rate=0.1)
+
+
+TRAIN, DEV = toy_sentences(60, seed=1), toy_sentences(30, seed=2)
+
+
+def small(*arguments: object, **options: object) -> Parser:
+    return Parser(*arguments, **{"templates": SMALL, "pruning": PRUNING} | options)  # type: ignore[arg-type]

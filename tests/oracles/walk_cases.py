@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import loopwise as lw
@@ -62,3 +64,35 @@ def cluster_model(*, setwise: bool = False, two_sided: bool = False) -> walk.Clu
     if not setwise:
         return walk.ClusterModel(6, two_sided=two_sided)
     return walk.ClusterModel(6, two_sided=two_sided, setwise=True, predicate_scales=(1, 5), attribute_values=(3, 3))
+
+
+def separable() -> tuple[walk.GraphModel, list[walk.GraphDocument]]:
+    """Tags that a linear model of the features gives, with some room."""
+    documents = []
+    generator = np.random.default_rng(0)
+    for _ in range(6):
+        words = generator.integers(0, 9, 5)
+        unary = lw.potentials.Features.of_table(words[:, None])
+        documents.append(walk.GraphDocument.of_chain(3, words // 3, unary))
+    return chain_model(pair_features=1), documents
+
+
+def random_pairs(count: int, size: int, seed: int = 0) -> list[walk.Pair]:
+    generator = np.random.default_rng(seed)
+    pairs = []
+    for _ in range(count):
+        keys = generator.choice(size, 4, replace=False)
+        pairs.append(
+            walk.Pair(
+                dict(zip(keys.tolist(), generator.normal(size=4).tolist(), strict=True)), float(generator.normal())
+            )
+        )
+    return pairs
+
+
+def learner_of(
+    model: walk.Model, proposal: walk.Proposal, metric: Any, scale: float = 1.0, **options: Any
+) -> walk.SampleRank:
+    learner = walk.SampleRank(model, proposal, metric=metric, **options)
+    learner.set_weights(scale * np.random.default_rng(2).normal(size=model.size))
+    return learner

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -15,18 +12,9 @@ from loopwise.gradient.hvp import gradient_and_hvp
 from loopwise.graph import chain
 from loopwise.inference.message_passing import BP
 from loopwise.inference.reference import Reference
-from loopwise.potentials import Features, SparseGroup, SparsePotentials, feature_keys, hashed, text_keys
+from loopwise.potentials import Features, SparseGroup, SparsePotentials, feature_keys, hashed
 from loopwise.potentials.sparse import plain_scores
-
-
-def random_features(
-    seed: int, rows: int, features: int, *, values: bool = True, batch: tuple[int, ...] = ()
-) -> Features:
-    generator = np.random.default_rng(seed)
-    lengths = generator.integers(0, 5, rows)
-    start = np.concatenate([[0], np.cumsum(lengths)])
-    value = generator.normal(size=start[-1]) if values else None
-    return Features.of(start, generator.integers(0, features, start[-1]), value, batch=batch)
+from oracles.sparse_cases import random_features, random_weights
 
 
 def dense_matrix(features: Features, size: int) -> torch.Tensor:
@@ -36,14 +24,6 @@ def dense_matrix(features: Features, size: int) -> torch.Tensor:
         for place in range(features.start[row], features.start[row + 1]):
             matrix[row, features.index[place]] += 1.0 if features.value is None else features.value[place]
     return matrix
-
-
-def random_weights(model: SparsePotentials, seed: int = 0) -> SparsePotentials:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.weights:
-            weight.copy_(torch.randn(weight.shape, generator=generator, dtype=torch.float64))
-    return model
 
 
 @given(st.integers(0, 10_000), st.integers(0, 8), st.integers(1, 30), st.booleans())
@@ -137,22 +117,6 @@ def test_precisions_of_weights_and_tables_are_apart() -> None:
     assert model.weight("g").grad.dtype == torch.float32
 
 
-def test_batches_unions_and_taking_examples() -> None:
-    parts = [random_features(seed, 4, 9) for seed in range(5)]
-    model = random_weights(SparsePotentials({"g": SparseGroup((3,), 9)}))
-    single = torch.stack([model({"g": part})["g"] for part in parts])
-    stacked = Features.stack(parts)
-    assert torch.equal(model({"g": stacked})["g"], single)
-    assert torch.equal(model({"g": Features.join(parts)})["g"], single.flatten(0, 1))
-    assert torch.equal(model({"g": stacked.take([3, 0, 3])})["g"], single[[3, 0, 3]])
-    assert torch.equal(model({"g": stacked.take(np.array([True, False, False, True, False]))})["g"], single[[0, 3]])
-    assert model({"g": stacked.take([])})["g"].shape == (0, 0, 3)
-    ones = Features.of_table([[0, 1], [2, 2]])
-    mixed = Features.stack([ones, random_features(9, 2, 9)])
-    assert mixed.value is not None
-    assert mixed.value[:4].tolist() == [1.0] * 4
-
-
 def test_a_group_with_one_feature_is_a_tied_table() -> None:
     graph = chain(4, states=3)
     model = random_weights(SparsePotentials.of(graph, {"unary": 10, "pair": 1}))
@@ -186,45 +150,3 @@ def test_a_group_with_one_feature_is_a_tied_table() -> None:
 def test_refuses_what_does_not_fit(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
-
-
-def test_keys_collide_only_by_the_modulus() -> None:
-    fields = np.indices((3, 40, 50)).reshape(3, -1)
-    keys = feature_keys(*fields)
-    assert len(np.unique(keys)) == keys.size  # 6000 tuples, all apart
-    assert len(np.unique(feature_keys(np.arange(-5000, 5000)))) == 10_000
-    assert not np.intersect1d(feature_keys(1, [2, 3]), feature_keys([2, 3], 1)).size  # order counts
-    assert not np.intersect1d(feature_keys([1, 2]), feature_keys([1, 2], 0)).size  # and so does length
-    size = 4001
-    places = hashed(keys, size)
-    assert places.tolist() == [int(key) % size for key in keys.tolist()]
-    # As many collisions as throwing at random gives: expected number of distinct places, within five deviations.
-    expected = size * (1 - (1 - 1 / size) ** keys.size)
-    assert abs(len(np.unique(places)) - expected) < 5 * np.sqrt(expected)
-
-
-def test_a_large_table_is_a_dictionary() -> None:
-    """Hashed features score as features numbered one by one, when no two share a place."""
-    tuples = np.random.default_rng(0).integers(0, 4, (12, 3))
-    places = hashed(feature_keys(*tuples.T), 100_003)
-    numbers = {place: number for number, place in enumerate(sorted(set(places.tolist())))}
-    assert len(numbers) == len({tuple(row) for row in tuples.tolist()})
-    model = SparsePotentials({"g": SparseGroup((2,), 100_003)})
-    small = random_weights(SparsePotentials({"g": SparseGroup((2,), len(numbers))}))
-    with torch.no_grad():
-        model.weight("g")[list(numbers)] = small.weight("g")
-    keys = Features.of_table(feature_keys(*tuples.T).reshape(4, 3))
-    listed = Features.of_table(np.array([numbers[place] for place in places.tolist()]).reshape(4, 3))
-    assert keys.index.dtype == np.uint64
-    assert torch.equal(model({"g": keys.hashed(100_003)})["g"], small({"g": listed})["g"])
-
-
-def test_keys_are_the_same_in_another_process() -> None:
-    code = (
-        "from loopwise.potentials import feature_keys, text_keys; "
-        "print(int(feature_keys(3, [-7])[0]), int(text_keys(['Ärger', 'a', 'Ärger'])[2]))"
-    )
-    other = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    words = text_keys(["Ärger", "a", "Ärger"])
-    assert [int(feature_keys(3, [-7])[0]), int(words[0])] == [int(word) for word in other]
-    assert words[0] == words[2] != words[1]

@@ -9,21 +9,9 @@ import pytest
 
 import loopwise as lw
 from loopwise import walk
-from loopwise.kernels.gibbs import next_uniform, seed_stream
-from loopwise.walk.randomness import Stream
 from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document, mixed_graph
+from oracles.walk_engines import assert_alike
 
-TAGS = ("O", "B-X", "I-X")
-LABEL_METRICS = (
-    lw.metric.Accuracy(),
-    lw.metric.HammingError(),
-    lw.metric.Correct(),
-    lw.metric.F1(positive=(1, 2)),
-    lw.metric.ValueF1(values=(1, 2)),
-    lw.metric.ValueF1(values=(0, 2), macro=False),
-    lw.metric.VariableF1(variables=6),
-    lw.metric.EntityF1(tags=TAGS),
-)
 CLUSTER_METRICS = (lw.metric.PairwiseAccuracy(), lw.metric.PairwiseF1(), lw.metric.BCubed())
 LEARNERS = (
     walk.SampleRank,
@@ -35,76 +23,10 @@ LEARNERS = (
 )
 
 
-class Tracing(walk.Engine):
-    """An engine that keeps every step."""
-
-    def __init__(self, engine: walk.Engine) -> None:
-        self.engine, self.trace = engine, list[tuple[int, int, int, bool]]()
-
-    def open(self, *arguments: Any) -> Any:
-        session = self.engine.open(*arguments)
-        session.trace = self.trace
-        return session
-
-
-def assert_alike(
-    kind: type[walk.Learner], model: walk.Model, proposal: walk.Proposal, metric: Any, documents: list[Any],
-    steps: int = 60, **options: Any,
-) -> None:  # fmt: skip
-    fit = options.pop("fit", {})
-    found = []
-    for engine in (walk.Plain(), walk.Compiled()):
-        tracing = Tracing(engine)
-        learner = kind(model, proposal, metric=metric, engine=tracing, seed=5, **options)  # type: ignore[arg-type]
-        learner.fit(documents, steps=steps, epochs=2, **fit)
-        found.append((learner, list(tracing.trace)))
-    (plain, steps_taken), (compiled, others) = found
-    assert steps_taken == others
-    assert plain.tally == compiled.tally
-    assert np.array_equal(plain.raw, compiled.raw) and np.array_equal(plain.state.sums, compiled.state.sums)
-    assert np.any(plain.raw)
-    mine, theirs = (learner.search(documents, steps=steps) for learner, _ in found)
-    assert [best.labels for best in mine] == [best.labels for best in theirs]
-    assert np.allclose([best.score for best in mine], [best.score for best in theirs], atol=1e-9)
-
-
-def test_random_streams() -> None:
-    words = np.zeros(4, dtype=np.uint64)
-    for seed, number in ((0, 0), (7, 3), (2**40 + 1, (5 << 32) | 9)):
-        seed_stream(words, seed, number)
-        stream = Stream(seed, number)
-        assert [stream.uniform() for _ in range(20)] == [next_uniform(words) for _ in range(20)]
-
-
-@pytest.mark.parametrize("metric", LABEL_METRICS, ids=lambda metric: type(metric).__name__)
-def test_metrics_of_labels(metric: Any) -> None:
-    for proposal in (walk.Gibbs(), walk.AllValues()):
-        assert_alike(walk.SampleRank, chain_model(), proposal, metric, chain_documents(), step=walk.MIRA())
-
-
 @pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
 def test_learners_of_labels(kind: type[walk.Learner]) -> None:
     for proposal in (walk.UniformChange(), walk.ForcedFlip(), walk.Gibbs(scan=True)):
         assert_alike(kind, chain_model(), proposal, lw.metric.Accuracy(), chain_documents())
-
-
-@pytest.mark.parametrize("step", [walk.Unit(0.5), walk.Decaying(2.0), walk.AdaGrad(), walk.MIRA(0.2)])
-def test_steps_margins_acceptance(step: walk.Step) -> None:
-    for margin in (walk.ScaledMargin(5.0), walk.ConstantMargin()):
-        for accept_with in walk.Accept:
-            assert_alike(
-                walk.SampleRank, chain_model(), walk.UniformChange(), lw.metric.Accuracy(), chain_documents(),
-                step=step, margin=margin, accept_with=accept_with, temperature=0.7,
-            )  # fmt: skip
-    assert_alike(walk.Hybrid, chain_model(), walk.Gibbs(), lw.metric.F1(), chain_documents(), step=step, on_ties=True)
-
-
-@pytest.mark.parametrize("start", [walk.Start.RANDOM, walk.Start.PREVIOUS, walk.Start.MIXED])
-def test_starts(start: walk.Start) -> None:
-    labels, mentions = chain_documents(), [mention_document(size) for size in (1, 2, 7)]
-    for kind in (walk.SampleRank, walk.PCD):
-        assert_alike(kind, chain_model(), walk.UniformChange(), lw.metric.Accuracy(), labels, start=start)
-        assert_alike(kind, cluster_model(), walk.MentionMover(), lw.metric.PairwiseAccuracy(), mentions, start=start)
 
 
 def test_far_from_the_truth_and_back() -> None:
@@ -152,15 +74,3 @@ def test_the_difference_to_the_truth_is_rebuilt_alike() -> None:
         learner.rule = replace(learner.rule, rebuild=7)
         found.append(learner.fit(documents, steps=100).raw)
     assert np.array_equal(*found)
-
-
-def test_an_unknown_metric_walks_plain() -> None:
-    metric = walk.WholeWorld(lambda world: -float(sum(world.values)))
-    learner = walk.SampleRank(chain_model(), walk.Gibbs(), metric=metric)
-    documents = [
-        walk.GraphDocument(document.graph, document.truth * 0, document.features) for document in chain_documents()
-    ]
-    learner.fit(documents, steps=50)
-    assert learner.tally.updates > 0
-    with pytest.raises(ValueError, match=r"engine=lw\.walk\.Plain"):
-        walk.SampleRank(chain_model(), walk.Gibbs(), metric=metric, engine=walk.Compiled()).fit(documents, steps=5)

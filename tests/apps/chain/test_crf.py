@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
-from scipy.special import logsumexp
 
 import loopwise as lw
 from loopwise.apps import ChainCRF
@@ -22,51 +19,7 @@ from loopwise.apps.chain_crf import SoftmaxMargin, WeightedLikelihood
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.risk import ExactRisk
-
-LENGTHS = (4, 1, 3, 2)
-FEATURES, STATES = 2, 3
-
-
-def small(seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    rng = np.random.default_rng(seed)
-    labels = [rng.integers(0, STATES, length) for length in LENGTHS]
-    labels[0][:3] = [0, 1, 2]
-    return [np.stack([row, row**2], 1) + rng.normal(0, 1.5, (len(row), FEATURES)) for row in labels], labels
-
-
-class Oracle:
-    """Scores of every label sequence of every sequence, by plain loops; the weights are those of ChainCRF."""
-
-    def __init__(self, x: list[np.ndarray], y: list[np.ndarray]) -> None:
-        self.x = [np.column_stack([part, np.ones(len(part))]) for part in x]
-        self.y = y
-        self.paths = [np.array(list(product(range(STATES), repeat=len(part)))) for part in x]
-
-    def scores(self, theta: np.ndarray, number: int) -> np.ndarray:
-        cut = (FEATURES + 1) * STATES
-        unary, pair = theta[:cut].reshape(FEATURES + 1, STATES), theta[cut:].reshape(STATES, STATES)
-        own = self.x[number] @ unary
-        paths = self.paths[number]
-        return own[np.arange(len(own)), paths].sum(1) + pair[paths[:, :-1], paths[:, 1:]].sum(1)
-
-    def objective(self, theta: np.ndarray, l2: float, cost: Callable[[int], np.ndarray] = lambda number: 0.0) -> float:
-        """Negative log-likelihood with the penalty; ``cost``: added to the scores in the sum over all paths."""
-        total = 0.5 * l2 * float(theta @ theta)
-        for number, gold in enumerate(self.y):
-            scores = self.scores(theta, number)
-            right = int(np.flatnonzero((self.paths[number] == gold).all(1))[0])
-            total += float(logsumexp(scores + cost(number)) - scores[right])
-        return total
-
-    def distribution(self, theta: np.ndarray, number: int) -> np.ndarray:
-        scores = self.scores(theta, number)
-        return np.exp(scores - logsumexp(scores))
-
-
-def fitted(**options: Any) -> tuple[ChainCRF, Oracle]:
-    x, y = small()
-    crf = ChainCRF(standardize=False, tolerance=1e-14, iterations=500, **options).fit(x, y)
-    return crf, Oracle(x, y)
+from oracles.crf_cases import STATES, Oracle, fitted, small
 
 
 def problem_of(x: Any, y: list[np.ndarray]) -> ChainProblem:
@@ -96,22 +49,6 @@ def test_margins_are_those_of_enumeration() -> None:
 
     best = minimize(oracle.objective, np.zeros(len(crf.weights_.vector)), args=(0.8, cost), method="BFGS", tol=1e-9)
     np.testing.assert_allclose(crf.weights_.vector, best.x, atol=1e-5)
-
-
-def test_answers_are_those_of_enumeration() -> None:
-    crf, oracle = fitted(l2=0.1)
-    x, y = small()
-    marginals, said, logs = crf.predict_marginals(x), crf.predict(x), crf.log_likelihood(x, y)
-    by_element = crf.set_params(decoder=Posterior(valid=False)).predict(x)
-    for number in range(len(x)):
-        shares, paths = oracle.distribution(crf.weights_.vector, number), oracle.paths[number]
-        right = np.stack([(shares[:, None] * (paths == state)).sum(0) for state in range(STATES)], axis=1)
-        np.testing.assert_allclose(marginals[number], right, atol=1e-10)
-        np.testing.assert_array_equal(said[number], paths[shares.argmax()])
-        np.testing.assert_array_equal(by_element[number], right.argmax(1))
-        assert logs[number] == pytest.approx(np.log(shares[(paths == y[number]).all(1)][0]), abs=1e-9)
-    np.testing.assert_array_equal(crf.predict_proba(x)[0], marginals[0])
-    assert crf.score(x, y) == np.mean(np.concatenate(by_element) == np.concatenate(y))
 
 
 def test_weighted_likelihood_by_enumeration() -> None:
@@ -174,30 +111,6 @@ def test_losses_of_elements_by_enumeration(loss: lw.loss.Loss, weights: np.ndarr
         hand = (weights[gold] * each).sum() / weights[gold].sum()
     assert value == pytest.approx(hand * len(gold), abs=1e-9)
     assert check_grad(lambda point: risk(like.like(point))[0], lambda point: gradient, theta) < 1e-5
-
-
-def test_sparse_dense_and_other_forms() -> None:
-    x, y = small()
-    x = [np.round(part) for part in x]  # with zeros
-    dense = ChainCRF(standardize=False).fit(x, y)
-    thin = ChainCRF(standardize=False).fit([sparse.csr_matrix(part) for part in x], y)
-    np.testing.assert_allclose(dense.weights_.vector, thin.weights_.vector, atol=1e-9)
-    lists = ChainCRF(standardize=False).fit([part.tolist() for part in x], [row.tolist() for row in y])
-    np.testing.assert_array_equal(lists.weights_.vector, dense.weights_.vector)
-    block = np.stack([x[0], x[0] + 1])
-    assert [row.shape for row in dense.predict(block)] == [(4,), (4,)]
-    assert [row.shape for row in dense.predict([x[0], np.zeros((0, 2))])] == [(4,), (0,)]
-    words = np.array(["no", "so", "yes"])
-    named = ChainCRF(standardize=False).fit(x, [words[row] for row in y])
-    for mine, theirs in zip(named.predict(x), dense.predict(x), strict=True):
-        np.testing.assert_array_equal(mine, words[theirs])
-    holes = [part.copy() for part in x]
-    holes[0][1, 0] = np.nan
-    assert np.isfinite(ChainCRF().fit(holes, y).weights_.vector).all()
-    scaled = ChainCRF().fit([1000 * part + 5 for part in x], y)
-    np.testing.assert_allclose(scaled.weights_.vector, ChainCRF().fit(x, y).weights_.vector, atol=1e-8)
-    rows = ChainCRF().fit(np.concatenate(x), np.concatenate(y))
-    assert rows.predict(np.concatenate(x)).shape == (10,) and not rows.weights_.pair.any()
 
 
 def bursts(count: int, seed: int, noise: float = 1.6) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -303,26 +216,3 @@ def test_options_without_meaning(options: dict[str, Any], words: str) -> None:
         ChainCRF(**options).fit(*small())
     with pytest.raises(ValueError, match="cost must be"):
         SoftmaxMargin(-1.0)
-
-
-def test_sequences_without_meaning() -> None:
-    x, y = small()
-    for sequences, labels, words in (
-        ([], [], "no sequences"),
-        ([x[0], x[1][:, :1]], y[:2], "sequence 1 has 1 features"),
-        ([x[0], x[1][0]], y[:2], r"must be an array \[length, features\]"),
-        (x, y[:2], "inconsistent numbers of samples"),
-        (x, [y[0][:2], *y[1:]], "sequence 0 has 4 elements"),
-        (x, None, "the target y is None"),
-        (x, [row + 0.5 for row in y], "continuous"),
-        (x, [row * np.nan for row in y], "NaN or infinity"),
-        ([np.zeros((0, 2))], [[]], "all sequences are empty"),
-        (np.concatenate(x), y, "1d array"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            ChainCRF(iterations=1).fit(sequences, labels)
-    crf = ChainCRF(iterations=1).fit(x, y)
-    with pytest.raises(ValueError, match="label 7, which was not seen"):
-        crf.log_likelihood(x, [row + 7 for row in y])
-    with pytest.raises(ValueError, match="3 features"):
-        crf.predict([np.zeros((2, 3))])

@@ -9,27 +9,12 @@ import pytest
 import torch
 
 from loopwise import walk
-from loopwise.apps.coref import Coref, Report, head_match, made_documents, published_ways, singletons
+from loopwise.apps.coref import Coref, Report, made_documents, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats import FormatError
 from loopwise.formats.coref import CorefDocument, Span, read_coref, write_coref
 from loopwise.learn.container import read_container, write_container
-
-DOCUMENTS = made_documents(14, seed=5, mentions=24)
-TRAIN, TEST = DOCUMENTS[:9], DOCUMENTS[9:]
-
-
-@pytest.fixture(scope="module")
-def fitted() -> Coref:
-    return Coref(rounds=3, steps=1500, decode_steps=3000, seed=3).fit(TRAIN, progress=False)
-
-
-def test_it_beats_what_needs_no_training(fitted: Coref) -> None:
-    report = fitted.evaluate(TEST)
-    heads = Report.of(TEST, [head_match(document) for document in TEST])
-    alone = Report.of(TEST, [singletons(document) for document in TEST])
-    assert report.mean.b_cubed > heads.mean.b_cubed + 0.05 > alone.mean.b_cubed
-    assert fitted.score(TEST) == report.mean.b_cubed and fitted.training_.tally.steps == 9 * 3 * 1500
+from oracles.coref_cases import TEST, TRAIN
 
 
 def test_without_features_of_entities_or_types() -> None:
@@ -37,16 +22,6 @@ def test_without_features_of_entities_or_types() -> None:
     assert simple.featuriser_.types == () and len(simple.weights_) == simple.featuriser_.starts[-1]
     alone = Report.of(TEST, [singletons(document) for document in TEST])
     assert simple.evaluate(TEST).mean.b_cubed > alone.mean.b_cubed
-
-
-@pytest.mark.parametrize("way", published_ways(), ids=lambda way: way.name)
-def test_every_way_learns(way: object, fitted: Coref) -> None:
-    featuriser = fitted.featuriser_
-    train, test = [featuriser(document) for document in TRAIN], [featuriser(document) for document in TEST]
-    coref = Coref(way, rounds=1, steps=1000, decode_steps=3000).fit_prepared(featuriser, train, progress=False)  # type: ignore[arg-type]
-    alone = Report.of(TEST, [singletons(document) for document in TEST]).mean.b_cubed
-    assert Report.of(TEST, coref.predict_prepared(test)).mean.b_cubed > alone
-    assert coref.training_.tally.updates > 0 and np.isfinite(coref.weights_).all()
 
 
 def test_a_stopped_training_goes_on(fitted: Coref, tmp_path: Path) -> None:
@@ -128,19 +103,6 @@ def test_bad_options_and_use() -> None:
         Coref().predict(TEST)
     with pytest.raises(ValueError, match="noise"):
         made_documents(1, noise=2.0)
-
-
-def test_report_by_hand() -> None:
-    """Six mentions, two true entities; the classic example of Bagga and Baldwin's measure, worked by hand."""
-    spans = tuple(Span(place, place, name) for place, name in enumerate("aaabbb"))
-    document = CorefDocument("d", tuple("uvwxyz"), (0, 6), spans)
-    report = Report.of([document], [[0, 0, 1, 1, 1, 1]])
-    precision, recall = (1 + 1 + 1 / 4 + 3 * 3 / 4) / 6, (2 * 2 / 3 + 1 / 3 + 3 * 1) / 6
-    assert report.mean.precision == pytest.approx(precision) and report.mean.recall == pytest.approx(recall)
-    assert report.mean.b_cubed == pytest.approx(2 * precision * recall / (precision + recall)) == report.pooled
-    assert report.mean.pairwise_f1 == pytest.approx(2 * 4 / (7 + 6))
-    assert report.mean.pairwise_accuracy == pytest.approx(10 / 15)
-    assert Report.of([document], [document.entities()]).mean.b_cubed == 1.0
 
 
 def test_features_of_moves_add_up() -> None:

@@ -12,11 +12,6 @@ from loopwise.apps.decoder.circuits import CircuitShots, code_of_circuit, code_o
 from loopwise.formats.errors import FormatError
 
 
-@pytest.fixture
-def stim():  # type: ignore[no-untyped-def]
-    return pytest.importorskip("stim", reason="needs stim: pip install 'loopwise[decoder]'")
-
-
 def test_without_stim_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "stim", None)
     with pytest.raises(ValueError, match="circuits need stim, which is not installed; pip install"):
@@ -47,22 +42,6 @@ def test_a_circuit_in_a_logical_rate_out(stim, tmp_path: Path) -> None:  # type:
     half = code_of_circuit(circuit, detectors=np.arange(8))
     assert half.checks.count == 8 and half.detector_count == circuit.num_detectors
     decoder.fit(CircuitShots(circuit), steps=6, report=3, dev=300, progress=False)
-
-
-def test_sinter_collects_with_it(stim) -> None:  # type: ignore[no-untyped-def]
-    pytest.importorskip("sinter", reason="needs sinter: pip install 'loopwise[decoder]'")
-    import pickle
-
-    from loopwise.apps.decoder.sinter_decoder import sinter_decoder
-
-    circuit = stim.Circuit.generated(
-        "repetition_code:memory", distance=3, rounds=2, before_round_data_depolarization=0.1
-    )
-    made = pickle.loads(pickle.dumps(sinter_decoder(sweeps=20)))
-    compiled = made.compile_decoder_for_dem(dem=circuit.detector_error_model())
-    events, flips = circuit.compile_detector_sampler(seed=1).sample(500, separate_observables=True, bit_packed=True)
-    found = compiled.decode_shots_bit_packed(bit_packed_detection_event_data=events)
-    assert found.shape == flips.shape and (found != flips).any(1).mean() < 0.15
 
 
 def test_bad_circuits_get_one_sentence(stim, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 import torch
 
 from loopwise.apps import Decoder
-from loopwise.apps.decoder import OSD, Code, Decimation, Flips, Gaussian, Leg, MinSum, Shots, SumProduct, search_legs
-from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
+from loopwise.apps.decoder import Code, Flips, Gaussian, Leg, MinSum, Shots, SumProduct
+from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.errors import FormatError
 from loopwise.learn import ledger
@@ -32,29 +31,6 @@ def test_training_halves_the_failures_of_ten_sweeps() -> None:
     assert other.evaluate(mild).errors < 0.7 * Decoder(other.code, rule=SumProduct(), sweeps=10).evaluate(mild).errors
 
 
-def test_losses() -> None:
-    code = toric()
-    shots = Flips(code).draw(50, np.random.default_rng(0))
-    assert shots.errors is not None
-    right = torch.tensor(np.where(shots.errors == 1, -20.0, 20.0))[None]
-    for loss in (ResidualParity(), ObservableFlips(), BitwiseCrossEntropy(), BlockError()):
-        assert float(loss(code, right, shots)) < 1e-6
-    stabiliser = np.zeros(code.bits, np.uint8)
-    stabiliser[[0, 3, 16, 28]] = 1
-    same = torch.tensor(np.where(shots.errors ^ stabiliser == 1, -20.0, 20.0))[None]
-    assert float(ResidualParity()(code, same, shots)) < 1e-6  # as good
-    assert float(BlockError()(code, same, shots)) > 0.99 and float(BitwiseCrossEntropy()(code, same, shots)) > 1
-    unseen = replace(shots, errors=None)
-    assert float(ResidualParity()(code, same, unseen)) < 1e-6
-    wrong = right.clone()
-    wrong[..., 0] *= -1
-    assert float(ResidualParity()(code, wrong, shots)) > 0.1 and float(ResidualParity()(code, wrong, unseen)) > 0.1
-    with pytest.raises(ValueError, match="this loss needs to know which bits were flipped"):
-        BlockError()(code, right, unseen)
-    with pytest.raises(ValueError, match="ObservableFlips needs a code with observables"):
-        ObservableFlips()(Code.of(HAMMING, 0.1), right, shots)
-
-
 def test_later_legs_are_trained_on_what_is_left() -> None:
     code = toric(p=0.08)
     held = Flips(code).draw(2000, np.random.default_rng(9))
@@ -65,19 +41,6 @@ def test_later_legs_are_trained_on_what_is_left() -> None:
     decoder.fit(Flips(code), leg=0, hard=0.5, **options)
     decoder.fit(Flips(code), leg=1, **options)
     assert decoder.evaluate(held).errors < before.errors
-
-
-def test_legs_are_found_by_trying() -> None:
-    code = toric(p=0.08)
-    held = Flips(code).draw(3000, np.random.default_rng(9))
-    options = {"rule": MinSum(0.8), "layered": True}
-    legs = search_legs(code, Flips(code), [5, 5], candidates=6, shots=1500, progress=False, rule=MinSum(0.8))
-    plain = Decoder(code, legs=[Leg(code, 5), Leg(code, 5)], **options).evaluate(held)
-    assert Decoder(code, legs=legs, **options).evaluate(held).errors < 0.9 * plain.errors
-    with pytest.raises(ValueError, match="at least one candidate and the sweeps of at least one leg"):
-        search_legs(code, Flips(code), [])
-    with pytest.raises(ValueError, match="must rise and end below 1"):
-        search_legs(code, Flips(code), [3], interval=(0.5, 1.5))
 
 
 def test_a_classical_code_is_trained_for_bits() -> None:
@@ -112,34 +75,6 @@ def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     assert again.history_.dev == whole.history_.dev
     with pytest.raises(FormatError, match="this checkpoint is of another run: its training was"):
         Decoder(code, sweeps=5).fit(Flips(code), checkpoint=tmp_path / "c", **{**options, "seed": 4})
-
-
-def test_files(tmp_path: Path) -> None:
-    code = toric()
-    ties = code.checks.edge_check % 3
-    legs = [Leg(code, 4, memory=0.1, edge_ties=ties), Leg(code, 6, memory=-0.2, resumes=False)]
-    decoder = Decoder(code, rule=MinSum(0.8, 0.05), legs=legs, layered=True, solutions=2, second=OSD(3))
-    legs[0].open(edges=True, sweeps=True)
-    with torch.no_grad():
-        for param in legs[0].parameters():
-            param.add_(0.01 * torch.randn(param.shape))
-    decoder.save(tmp_path / "a")
-    same = Decoder.load(tmp_path / "a")
-    shots = Flips(code).draw(300, np.random.default_rng(0))
-    np.testing.assert_array_equal(same.decode_batch(shots.syndromes), decoder.decode_batch(shots.syndromes))
-    assert repr(same) == repr(decoder) and same.second == OSD(3)
-    same.save(tmp_path / "b")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    decoder.second = Decimation(7, 0.1, 5)
-    decoder.save(tmp_path / "d")
-    assert Decoder.load(tmp_path / "d").second == Decimation(7, 0.1, 5)
-    mild = Decoder.load(tmp_path / "a", code.with_priors(0.02))
-    assert mild.code.priors[0] == 0.02
-    with pytest.raises(FormatError, match="the decoder in the file is for another code: 16 x 32, 64 edges"):
-        Decoder.load(tmp_path / "a", toric(3))
-    (tmp_path / "c").write_bytes((tmp_path / "a").read_bytes()[:-7])
-    with pytest.raises(FormatError, match="the file is cut off"):
-        Decoder.load(tmp_path / "c")
 
 
 def test_bad_options_get_one_sentence() -> None:

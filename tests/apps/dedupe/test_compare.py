@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from loopwise.apps.dedupe.compare import ALL, Comparer
-from loopwise.apps.dedupe.kinds import Kind, day_of, elements_of, guess_kind, kinds_of, number_of, point_of
+from loopwise.apps.dedupe.kinds import Kind, kinds_of
 from loopwise.apps.dedupe.records import Records
-from loopwise.apps.dedupe.texts import Packed, Vectors, normalised
+from loopwise.apps.dedupe.texts import normalised
 from loopwise.notices import DataWarning
 
 
@@ -84,56 +84,6 @@ def test_the_summary_is_the_mean_of_a_columns_similarities() -> None:
     assert comparer.columns == ("name", "age", ALL)
     assert summary[0, 0] == pytest.approx(found[0, comparer.of("name")].mean())
     assert np.isnan(summary[0, 1])
-
-
-def test_texts_become_plain_and_packed() -> None:
-    texts = normalised(["Crème–Brûlée!", "a_b", "İ", "  "])
-    assert texts == ["creme brulee", "a b", "i", ""]
-    packed = Packed.of(["b", "a", "b", ""])
-    assert packed.place.tolist() == [0, 1, 0, 2] and packed.empty.tolist() == [False, False, False, True]
-    assert normalised([]) == [] and Packed.of([]).empty.tolist() == []
-
-
-def test_nearest_texts_leave_frequent_words_out() -> None:
-    packed = Packed.of([f"the w{number // 2}" for number in range(6)] + ["the rest"])
-    vectors = Vectors.of(*packed.keys("words"), packed.place)
-    found, _ = vectors.nearest(2, 2)
-    assert (found == -1).all()  # each pair of equal texts is one text, and "the" is too frequent
-    assert (vectors.nearest(2, 100)[0] >= 0).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "kind"),
-    [
-        ("id", [str(n) for n in range(50)], Kind.IGNORE),
-        ("x", ["same"] * 9, Kind.IGNORE),
-        ("price", ["$4.50", "7", "1,200"], Kind.NUMBER),
-        ("dob", ["19800131", "19751201"], Kind.DATE),
-        ("Phone", ["3865286", "555 1212"], Kind.PHONE),
-        ("postcode", ["2600", "4810", "3150", "2600"], Kind.PHONE),
-        ("where", ["1.5,2.5", "-3.5,4.5"], Kind.POINT),
-        ("authors", ["A B**C D", "E F**G", "H**I"], Kind.SET),
-        ("sex", ["m", "f"] * 20, Kind.CATEGORY),
-        ("surname", ["Smith", "Jones", "Lee"], Kind.NAME),
-        ("street", ["4 High St", "9 Low Rd"], Kind.PLACE),
-        ("description", ["a long text with many words in it", "another of these texts here"], Kind.TEXT),
-    ],
-)
-def test_kinds_are_guessed(name: str, values: list[str], kind: Kind) -> None:
-    assert guess_kind(name, values) is kind
-
-
-def test_cells_are_read() -> None:
-    assert [number_of(text) for text in ("-3.5", "1e3", "12%", "x", "", "1.2.3")] == [
-        -3.5,
-        1000.0,
-        12.0,
-        None,
-        None,
-        None,
-    ]
-    assert day_of("2000-02-30") is None and day_of("12/31/1999") == day_of("1999-12-31")
-    assert point_of("(91.0, 2.0)") is None and elements_of("a, b") == ["a", "b"]
 
 
 def test_columns_that_say_nothing() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwise.apps.dedupe.labels import Labels, answer_of, entities_of, labels_of, names_of
+from loopwise.apps.dedupe.labels import Labels, answer_of, labels_of, names_of
 from loopwise.apps.dedupe.records import Records
 from loopwise.formats.errors import FormatError
 
@@ -80,23 +80,6 @@ def test_matches_that_follow_are_added_and_contradictions_named() -> None:
         Labels.of([(0, 1), (1, 2)], [(2, 0)], KEYS)
     with pytest.raises(ValueError, match="'0' and '1' are said to match and to be distinct"):
         Labels.of([(0, 1)], [(1, 0)])
-
-
-def test_ids_of_records_and_entities() -> None:
-    assert names_of(TABLE, None) == ("0", "1", "2", "3")
-    with pytest.raises(ValueError, match="the id 'x' in column 'k' of the table is that of rows 0 and 2"):
-        names_of(Records.of({"k": ["x", "y", "x"]}), "k")
-    with pytest.raises(ValueError, match="row 1 of the table has no id"):
-        names_of(Records.of({"k": ["x", ""]}), "k")
-    assert entities_of(["p", None, "p", "q"], TABLE).tolist() == [0, -1, 0, 1]
-    with pytest.raises(ValueError, match="column 'key' of the table is different in every row"):
-        entities_of("key", TABLE)
-    with pytest.raises(ValueError, match="the same in every row"):
-        entities_of(["p"] * 4, TABLE)
-    with pytest.raises(ValueError, match="is empty"):
-        entities_of([None] * 4, TABLE)
-    with pytest.raises(ValueError, match="2 ids for 4 records"):
-        entities_of(["p", "p"], TABLE)
 
 
 def test_words_for_answers() -> None:

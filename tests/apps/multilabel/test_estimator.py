@@ -13,7 +13,6 @@ import torch
 from scipy import sparse
 
 import loopwise as lw
-from loopwise.apps.inputs import Scaling
 from loopwise.apps.multilabel import (
     Annealed,
     ByBeliefs,
@@ -204,18 +203,3 @@ def test_bad_input(data: tuple[np.ndarray, np.ndarray], fitted: MultiLabel) -> N
         fitted.score(x, y[:, :2])
     with pytest.raises(ValueError, match="one each"):
         fitted.score(x, y[:3])
-
-
-def test_rare_features_are_not_scaled_up() -> None:
-    """Only dense columns that vary otherwise than between 0 and 1 are; in sparse matrices too."""
-    rng = np.random.default_rng(0)
-    rare = (rng.random(200) < 0.02) * 3.0
-    x = np.column_stack([rng.normal(5, 100, 200), rng.random(200) < 0.4, rare])
-    for given in (x, sparse.csr_array(x)):
-        scaling = Scaling.of(given, True)
-        assert scaling.scaled.tolist() == [True, False, False]
-        assert str(scaling) == "1 of 3 features scaled to variance 1"
-        assert not Scaling.of(given, False).scaled.any()
-        seen = scaling(given, True)
-        dense = seen.toarray() if sparse.issparse(seen) else seen
-        assert np.ptp(dense[:, 1]) == 1 and np.ptp(dense[:, 2]) == 3 and dense[:, 0].std() == pytest.approx(1, rel=0.1)

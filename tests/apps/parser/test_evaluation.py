@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from loopwise.apps.parser.alignment import align, flatten
 from loopwise.apps.parser.evaluation import by_length, is_punctuation, score, sentence_counts
 from loopwise.formats import FormatError
-from loopwise.formats.conllu import Sentence, make_sentence, parse_conllu
-
-
-def rows(*lines: tuple[object, str, object, str]) -> Sentence:
-    """Id, form, head, relation."""
-    text = "\n".join(f"{i}\t{form}\t_\tX\t_\t_\t{head}\t{relation}\t_\t_" for i, form, head, relation in lines)
-    return next(parse_conllu(text))
-
-
-GOLD = rows(
-    ("1-2", "don't", "_", "_"), (1, "do", 3, "aux"), (2, "n't", 3, "advmod:neg"), (3, "pay", 0, "root"),
-    ("3.1", "e", "_", "_"), (4, "$", 5, "nummod"), (5, "5", 3, "obj"), (6, "...", 3, "punct"),
-)  # fmt: skip
+from loopwise.formats.conllu import make_sentence
+from oracles.toy_language import GOLD, rows
 
 
 def test_scores_of_a_file_counted_by_hand() -> None:
@@ -50,42 +33,10 @@ def test_words_that_are_cut_differently_count_in_precision_and_recall() -> None:
     assert scores.uas_no_punctuation == pytest.approx(2 / 3)
 
 
-def test_words_of_multiword_tokens_are_matched_by_form() -> None:
-    system = rows(
-        ("1-3", "don't", "_", "_"), (1, "DO", 4, "aux"), (2, "x", 4, "y"), (3, "n't", 4, "advmod"),
-        (4, "pay", 0, "root"),
-        (5, "$5", 4, "obj"), (6, "...", 4, "punct"),
-    )  # fmt: skip
-    pairs = align(flatten([GOLD], "gold"), flatten([system], "system"))
-    assert pairs.tolist() == [[0, 0], [1, 2], [2, 3], [5, 5]]
-    assert score([GOLD], [system]).uas == pytest.approx(2 * 4 / (6 + 6))
-
-
 def test_sentences_may_be_split_differently() -> None:
     gold = [rows((1, "a", 0, "root"), (2, "b", 1, "x"), (3, "c", 1, "x"))]
     system = [rows((1, "a", 0, "root"), (2, "b", 1, "x")), rows((1, "c", 0, "root"))]
     assert score(gold, system).uas == pytest.approx(2 * 2 / 6)
-
-
-def naive_align(gold: list[tuple[int, int]], system: list[tuple[int, int]]) -> list[list[int]]:
-    return [[g, s] for (g, a), (s, b) in itertools.product(enumerate(gold), enumerate(system)) if a == b]
-
-
-@given(st.lists(st.integers(1, 3), min_size=1, max_size=8), st.data())
-def test_without_multiword_tokens_words_pair_iff_they_cover_the_same(lengths: list[int], data: st.DataObject) -> None:
-    text = "abcdefghijklmnopqrstuvwx"[: sum(lengths)]
-    other: list[int] = []
-    while sum(other) < len(text):
-        other.append(data.draw(st.integers(1, min(3, len(text) - sum(other)))))
-    spans = []
-    sentences = []
-    for cut in (lengths, other):
-        ends = np.cumsum(cut).tolist()
-        spans.append(list(zip([0, *ends[:-1]], ends, strict=True)))
-        forms = [text[begin:end] for begin, end in spans[-1]]
-        sentences.append(make_sentence(forms, ["X"] * len(forms), heads=range(len(forms))))
-    pairs = align(flatten([sentences[0]], "gold"), flatten([sentences[1]], "system"))
-    assert pairs.tolist() == naive_align(*spans)
 
 
 def test_other_texts_and_broken_trees_are_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,34 +9,13 @@ import pytest
 
 from loopwise.apps import Parser
 from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
-from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, make_sentence, read_conllu, write_conllu
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.inference.exact import Exact
-from loopwise.inference.mean_field import MeanField
 from loopwise.inference.message_passing import BP
-from loopwise.learn import evaluate, fit
-from loopwise.learn.container import read_container, write_container
-from loopwise.learn.optim import AdaGradCOMID
-from loopwise.loss import MSE
-from loopwise.notices import DataWarning, LoopwiseWarning
-from oracles.toy_language import toy_sentences
-
-SMALL = Templates(size=50_000, cutoff=1)
-PRUNING = Pruning(size=20_000, epochs=2, rate=0.1)
-TRAIN, DEV = toy_sentences(60, seed=1), toy_sentences(30, seed=2)
-
-
-def small(*arguments: object, **options: object) -> Parser:
-    return Parser(*arguments, **{"templates": SMALL, "pruning": PRUNING} | options)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def trained() -> Parser:
-    parser = small(("grandparent", "sibling"), BP(iterations=2))
-    parser.fit(TRAIN, dev=DEV, epochs=4, rate=0.1, threads=1)
-    return parser
+from loopwise.notices import DataWarning
+from oracles.toy_language import DEV, TRAIN, small, toy_sentences
 
 
 def test_it_learns_the_little_language(trained: Parser) -> None:
@@ -68,36 +46,6 @@ def test_threads_change_nothing(trained: Parser, tmp_path: Path) -> None:
     again.save(tmp_path / "again")
     trained.save(tmp_path / "first")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "first").read_bytes()
-
-
-def test_a_saved_parser_gives_the_same_trees(trained: Parser, tmp_path: Path) -> None:
-    trained.save(tmp_path / "p.loopwise")
-    loaded = Parser.load(tmp_path / "p.loopwise")
-    assert [t.sentence.lines for t in loaded.parse(DEV)] == [t.sentence.lines for t in trained.parse(DEV)]
-    assert loaded.structure == trained.structure and loaded.inference.iterations == 2
-    assert loaded.history.dev == trained.history.dev
-    loaded.save(tmp_path / "q.loopwise")
-    assert (tmp_path / "p.loopwise").read_bytes() == (tmp_path / "q.loopwise").read_bytes()
-
-
-def test_damaged_and_foreign_files_are_refused(trained: Parser, tmp_path: Path) -> None:
-    path = tmp_path / "p.loopwise"
-    trained.save(path)
-    tensors, description = read_container(path)
-    description.pop("loopwise")
-    for change, words in [
-        ({"kind": "checkpoint"}, "not a Parser"),
-        ({"template_version": 1}, "features of another version of loopwise; train it again"),
-        ({"structure": {"factors": ["cousin"], "projective": True, "single_root": True}}, "no factor 'cousin'"),
-        ({"vocabulary": {**description["vocabulary"], "words": 3}}, "'vocabulary.words' must be a list of texts"),
-        ({"vocabulary": {**description["vocabulary"], "coarse": []}}, "damaged"),
-    ]:
-        write_container(path, tensors, {**description, **change})
-        with pytest.raises(FormatError, match=words):
-            Parser.load(path)
-    write_container(path, {**tensors, "trees.rows": tensors["trees.rows"] + 10**6}, description)
-    with pytest.raises(FormatError, match=r"'trees.rows' holds .* it must be 0 to 49999"):
-        Parser.load(path)
 
 
 def test_files_keep_everything_else(trained: Parser, tmp_path: Path) -> None:
@@ -235,149 +183,11 @@ def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: p
         parser.fit(TRAIN[:30], dev=DEV, epochs=3, rate=0.1, seed=4, checkpoint=path)
 
 
-def test_prepared_data_are_shared_and_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.learn.hashed import HashedObjective
-
-    options = {"epochs": 2, "rate": 0.1, "labels": False, "seed": 3}
-    path = tmp_path / "pruning.checkpoint"
-    data = small(()).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
-    for factors in ((), ("sibling",)):
-        alone, shared = small(factors, BP(iterations=1)), small(factors, BP(iterations=1))
-        history = alone.fit(TRAIN[:30], dev=DEV, **options)
-        assert shared.fit(data, **options).dev == history.dev
-        assert np.array_equal(alone.model.weights, shared.model.weights)
-        assert np.array_equal(alone.pruner.weights, shared.pruner.weights)
-    monkeypatch.setattr(HashedObjective, "round", lambda *_, **__: pytest.fail("trained again"))
-    again = small(()).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
-    assert np.array_equal(again.arcs.heads, data.arcs.heads) and np.array_equal(again.dev_arcs.mods, data.dev_arcs.mods)
-    for other, words in [
-        (small((), projective=False), "other trees"),
-        (small((), pruning=None), "other pruning"),
-        (small((), templates=Templates(size=50_000, cutoff=2)), "other cutoff"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            other.fit(data)
-    with pytest.raises(ValueError, match="development sentences of their own"):
-        small(()).fit(data, dev=DEV)
-    with pytest.raises(FormatError, match="another run: its pruning was"):
-        small((), pruning=None).prepare(TRAIN[:30], DEV, seed=3, checkpoint=path)
-
-
-def test_training_goes_on_from_another_parser() -> None:
-    options = {"epochs": 2, "rate": 0.1, "labels": False}
-    data = small().prepare(TRAIN[:30], DEV)
-    first, second, staged = (small(("sibling",), BP(iterations=1)) for _ in range(3))
-    first.fit(data, loss=L2(), **options)
-    second.fit(data, loss=AnnealedRisk(), start=first, **options)
-    history = staged.fit(data, loss=(L2(), AnnealedRisk()), **options)
-    assert np.array_equal(staged.model.weights, second.model.weights)
-    assert history.dev == first.history.dev + second.history.dev
-    harmed = small(("sibling",), BP(iterations=1))
-    history = harmed.fit(data, loss=AnnealedRisk(), epochs=1, rate=1e4, labels=False, start=first)
-    assert max(history.dev) < max(first.history.dev)  # so the start was better, and stays
-    assert history.best == 0 and np.array_equal(harmed.model.weights, first.model.weights)
-    staged = small(("sibling",), BP(iterations=1))
-    with pytest.raises(ValueError, match="other words, tags or features"):
-        staged.fit(TRAIN[30:], start=first)
-    with pytest.raises(ValueError, match="not trained"):
-        staged.fit(data, start=small())
-
-
-def test_a_prior_is_gentle_to_the_weights_training_starts_from() -> None:
-    """At a rate at which nothing is learnt, one epoch shrinks them by what the prior asks for, no more."""
-    data = small().prepare(TRAIN[:30])
-    first, second = (small(("sibling",), BP(iterations=1)) for _ in range(2))
-    first.fit(data, loss=L2(), epochs=1, rate=0.1, labels=False)
-    second.fit(data, loss=L2(), epochs=1, rate=1e-6, l2=10.0, start=first, labels=False)
-    before, after = first.model.weights, second.model.weights
-    np.testing.assert_allclose(after[before != 0], before[before != 0], atol=1e-4)
-
-
-def test_patience_means_nothing_without_development_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.learn import ledger
-
-    written, left = ledger.write_checkpoint, [4]  # two of the pruning model, two of the trees
-
-    def interrupted(*arguments: object) -> None:
-        written(*arguments)  # type: ignore[arg-type]
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-
-    options = {"epochs": 5, "patience": 1, "rate": 0.1, "labels": False, "checkpoint": tmp_path / "run.checkpoint"}
-    monkeypatch.setattr(ledger, "write_checkpoint", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        small(()).fit(TRAIN[:10], **options)
-    assert len(small(()).fit(TRAIN[:10], **options)) == 5
-
-
-@pytest.mark.parametrize("projective", [True, False])
-def test_the_system_of_a_parser_has_its_beliefs(projective: bool) -> None:
-    """Through the template, a union of sentences and `lw.BP`; and its losses have a gradient for the hashed weights."""
-    parser = small(inference=BP(iterations=3, tolerance=0), projective=projective, single_root=projective)
-    parser.fit(TRAIN[:30], epochs=1, rate=0.1, labels=False)
-    system, examples = parser.system(), parser.examples(DEV)
-    for example, found, tree in zip(examples, system.predict_marginals(examples), parser.parse(DEV), strict=True):
-        expected = tree.marginals[example.arcs.heads, example.arcs.mods]
-        np.testing.assert_allclose(found[:, 1].numpy(), expected, atol=1e-10)
-    gold = system.examples(examples).targets.values
-    assert int((gold == 1).sum()) == sum(map(len, DEV))
-    before = evaluate(system, examples, MSE())
-    fit(system, examples, MSE(), optimizer=lambda p: AdaGradCOMID(p, rate=0.01), epochs=2, progress=False)
-    assert evaluate(system, examples, MSE()) < before
-    exact = small(("grandparent",), Exact())
-    exact.fit(TRAIN[:5], epochs=1, rate=0.1, labels=False)
-    with pytest.raises(ValueError, match="no method of graphs"):
-        exact.system()
-
-
 def test_tags_of_another_kind_are_told(trained: Parser) -> None:
     for names, kind in (("coarse_tags", "fine tags .XPOS."), ("fine_tags", "coarse tags .UPOS.")):
         given = [make_sentence(s.forms, getattr(s, names), getattr(s, names)) for s in DEV[:5]]
         with pytest.warns(DataWarning, match=f"100% of the {kind} do not occur in the training data"):
             trained.parse(given)
-
-
-def test_patience_and_the_search_for_a_rate() -> None:
-    parser = small((), BP(iterations=1))
-    history = parser.fit(TRAIN, dev=TRAIN[:5], epochs=30, patience=2, rate=None, labels=False)
-    assert len(history) < 30 and "no better on the development data for 2 epochs" in history.ended
-    assert parser.evaluate(DEV).uas > 0.9
-
-
-def test_bad_sentences_stop_training_or_are_left_out() -> None:
-    bad = make_sentence(["a", "b"], ["X", "X"], heads=[2, 1])
-    with pytest.raises(FormatError, match="cycle"):
-        small().fit([*TRAIN[:5], bad])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LoopwiseWarning)
-        small(()).fit([*TRAIN[:5], bad], epochs=1, rate=0.1, skip_bad=True, labels=False)
-    assert "left out" in str(caught[0].message) and "cycle: 1 -> 2 -> 1" in str(caught[0].message)
-    with pytest.raises(ValueError, match="no sentence with words to train on"):
-        small().fit([make_sentence([], [])])
-    with pytest.raises(ValueError, match="no sentence with words in the development data"):
-        small().fit(TRAIN[:5], dev=[])
-    with pytest.raises(ValueError, match="not trained"):
-        small().parse(DEV)
-
-
-def test_options_that_cannot_be_are_refused() -> None:
-    for make, words in [
-        (lambda: Parser(("uncle",)), "no factor 'uncle'"),
-        (lambda: Parser(("sibling",), Exact()), "leave out the siblings"),
-        (lambda: Parser(("grandparent",), Exact(), projective=False), "needs projective trees"),
-        (lambda: Parser((), MeanField()), "not MeanField"),
-        (lambda: Parser((), BP(iterations=0)), "at least 1 iteration"),
-        (lambda: Parser((), BP(damping=0.5)), "no damping"),
-        (lambda: Templates(size=0), "must be 1 to"),
-        (lambda: Pruning(threshold=1.0), "below 1, not 1.0"),
-        (lambda: AnnealedRisk(start=0.1, end=0.2), "must fall"),
-        (lambda: small().fit(TRAIN, epochs=0, rate=0.1), "epochs must be at least 1, not 0"),
-        (lambda: small().fit(TRAIN, loss="l2"), r"trained for CLL\(\), L2\(\) or AnnealedRisk\(\)"),
-        (lambda: small().fit(TRAIN, loss=()), "nothing to train for"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            make()
 
 
 def test_paths_are_read(trained: Parser, tmp_path: Path) -> None:

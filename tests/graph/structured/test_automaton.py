@@ -8,7 +8,6 @@ import torch
 
 import loopwise as lw
 from loopwise.graph.structured.automaton import Automaton
-from loopwise.notices import ImpossibleError
 from loopwise.testing import check_factor
 
 
@@ -67,32 +66,11 @@ def test_numbers_of_their_own() -> None:
     check_factor(lw.Parity(4, odd=None), potentials=soft, table=soft[on(4) % 2])
 
 
-def test_a_sign_for_each_example() -> None:
-    bits = torch.tensor([[0, 1], [1, 1]])
-    incoming = torch.randn(2, 2, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found = lw.Parity(4, odd=None).messages(incoming, lw.Parity.signs(bits, torch.float64))
-    for place in np.ndindex(2, 2):
-        alone = lw.Parity(4, odd=bool(bits[place])).messages(incoming[place])
-        assert torch.equal(found[place], alone)
-    with pytest.raises(ValueError, match="must be 0"):
-        lw.Parity.signs([2])
-
-
 def test_numbers_and_messages_are_differentiable_to_any_order() -> None:
     incoming = torch.randn(8, generator=torch.Generator().manual_seed(2), dtype=torch.float64, requires_grad=True)
     weights = torch.randn(5, generator=torch.Generator().manual_seed(3), dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lw.Count(4, weighted=True).messages, (incoming, weights))
     assert torch.autograd.gradgradcheck(lw.Parity(4).log_partition, incoming)
-
-
-def test_parity_of_many_keeps_its_digits() -> None:
-    """The closed form, 2 artanh of a product of tanh, over 200 variables."""
-    odds = torch.linspace(2.0, 6.0, 200, dtype=torch.float64)
-    incoming = torch.stack([torch.zeros_like(odds), odds], -1).flatten()
-    found = lw.Parity(200).messages(incoming).reshape(-1, 2)
-    sign = -torch.tanh(odds / 2)
-    expected = torch.stack([-2 * torch.atanh(torch.cat([sign[:i], sign[i + 1 :]]).prod()) for i in range(200)])
-    assert (found[:, 1] - found[:, 0]).numpy() == pytest.approx(expected.numpy(), abs=1e-12)
 
 
 @pytest.mark.parametrize(("factor", "allowed"), CASES, ids=lambda case: repr(case) if hasattr(case, "arity") else "")
@@ -170,9 +148,3 @@ def test_max_product_finds_the_best_assignment() -> None:
 def test_what_is_refused(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
-
-
-def test_contradictions_are_named() -> None:
-    both_on = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0], dtype=torch.float64)
-    with pytest.raises(ImpossibleError, match="Parity over 2 variables"):
-        lw.Parity(2, odd=True).messages(both_on)

@@ -1,0 +1,57 @@
+"""Sequences of rows of numbers, in every form they come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from loopwise.apps import ChainCRF
+from oracles.crf_cases import small
+
+
+def test_sparse_dense_and_other_forms() -> None:
+    x, y = small()
+    x = [np.round(part) for part in x]  # with zeros
+    dense = ChainCRF(standardize=False).fit(x, y)
+    thin = ChainCRF(standardize=False).fit([sparse.csr_matrix(part) for part in x], y)
+    np.testing.assert_allclose(dense.weights_.vector, thin.weights_.vector, atol=1e-9)
+    lists = ChainCRF(standardize=False).fit([part.tolist() for part in x], [row.tolist() for row in y])
+    np.testing.assert_array_equal(lists.weights_.vector, dense.weights_.vector)
+    block = np.stack([x[0], x[0] + 1])
+    assert [row.shape for row in dense.predict(block)] == [(4,), (4,)]
+    assert [row.shape for row in dense.predict([x[0], np.zeros((0, 2))])] == [(4,), (0,)]
+    words = np.array(["no", "so", "yes"])
+    named = ChainCRF(standardize=False).fit(x, [words[row] for row in y])
+    for mine, theirs in zip(named.predict(x), dense.predict(x), strict=True):
+        np.testing.assert_array_equal(mine, words[theirs])
+    holes = [part.copy() for part in x]
+    holes[0][1, 0] = np.nan
+    assert np.isfinite(ChainCRF().fit(holes, y).weights_.vector).all()
+    scaled = ChainCRF().fit([1000 * part + 5 for part in x], y)
+    np.testing.assert_allclose(scaled.weights_.vector, ChainCRF().fit(x, y).weights_.vector, atol=1e-8)
+    rows = ChainCRF().fit(np.concatenate(x), np.concatenate(y))
+    assert rows.predict(np.concatenate(x)).shape == (10,) and not rows.weights_.pair.any()
+
+
+def test_sequences_without_meaning() -> None:
+    x, y = small()
+    for sequences, labels, words in (
+        ([], [], "no sequences"),
+        ([x[0], x[1][:, :1]], y[:2], "sequence 1 has 1 features"),
+        ([x[0], x[1][0]], y[:2], r"must be an array \[length, features\]"),
+        (x, y[:2], "inconsistent numbers of samples"),
+        (x, [y[0][:2], *y[1:]], "sequence 0 has 4 elements"),
+        (x, None, "the target y is None"),
+        (x, [row + 0.5 for row in y], "continuous"),
+        (x, [row * np.nan for row in y], "NaN or infinity"),
+        ([np.zeros((0, 2))], [[]], "all sequences are empty"),
+        (np.concatenate(x), y, "1d array"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ChainCRF(iterations=1).fit(sequences, labels)
+    crf = ChainCRF(iterations=1).fit(x, y)
+    with pytest.raises(ValueError, match="label 7, which was not seen"):
+        crf.log_likelihood(x, [row + 7 for row in y])
+    with pytest.raises(ValueError, match="3 features"):
+        crf.predict([np.zeros((2, 3))])

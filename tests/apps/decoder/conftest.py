@@ -1,0 +1,10 @@
+"""What the tests of this folder share: fitted once."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def stim():  # type: ignore[no-untyped-def]
+    return pytest.importorskip("stim", reason="needs stim: pip install 'loopwise[decoder]'")

@@ -1,0 +1,21 @@
+"""sinter collects statistics with it."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_sinter_collects_with_it(stim) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("sinter", reason="needs sinter: pip install 'loopwise[decoder]'")
+    import pickle
+
+    from loopwise.apps.decoder.sinter_decoder import sinter_decoder
+
+    circuit = stim.Circuit.generated(
+        "repetition_code:memory", distance=3, rounds=2, before_round_data_depolarization=0.1
+    )
+    made = pickle.loads(pickle.dumps(sinter_decoder(sweeps=20)))
+    compiled = made.compile_decoder_for_dem(dem=circuit.detector_error_model())
+    events, flips = circuit.compile_detector_sampler(seed=1).sample(500, separate_observables=True, bit_packed=True)
+    found = compiled.decode_shots_bit_packed(bit_packed_detection_event_data=events)
+    assert found.shape == flips.shape and (found != flips).any(1).mean() < 0.15

@@ -1,0 +1,24 @@
+"""Files and the page."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from loopwise.apps.dedupe import Resolution
+from loopwise.apps.dedupe.page import write_page
+from oracles.dedupe_cases import TEST
+
+
+def test_files_and_page(found: Resolution, tmp_path: Path) -> None:
+    found.write(tmp_path / "out.csv")
+    found.write_links(tmp_path / "links.csv")
+    found.write_canonical(tmp_path / "one.csv")
+    write_page(found, tmp_path / "page.html")
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [int(row["cluster_id"]) for row in rows] == found.clusters.tolist()
+    assert rows[0]["name"] == TEST.column("name")[0]
+    assert len(list(csv.DictReader((tmp_path / "links.csv").open()))) == len(found.links())
+    assert len(list(csv.DictReader((tmp_path / "one.csv").open()))) == found.clusters.max() + 1
+    page = (tmp_path / "page.html").read_text()
+    assert "http" not in page and f"{len(TEST)} records" in page and "<h2 id=" in page

@@ -1,0 +1,45 @@
+"""The model of pairs: EM, factors that rise, labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwise.apps.dedupe import Resolution
+from loopwise.apps.dedupe.pair_model import (
+    LEVELS,
+    Levels,
+    PairModel,
+    _rising,
+    estimate_levels,
+)
+from oracles.dedupe_cases import TEST_IDS
+
+# ---------------------------------------------------------------------------------------------------- the models
+
+
+def test_em_finds_the_two_kinds_of_pairs() -> None:
+    random = np.random.default_rng(0)
+    match = random.random(4000) < 0.1
+    summary = np.where(match[:, None], random.beta(9, 1, (4000, 3)), random.beta(1.5, 4, (4000, 3))).astype(np.float32)
+    summary[random.random((4000, 3)) < 0.1] = np.nan
+    levels = estimate_levels(summary, summary[~match][:1000])
+    assert ((levels.score(summary) > 0) == match).mean() > 0.97
+    assert (np.diff(levels.factors, axis=1) >= -1e-12).all()
+    assert abs(1 / (1 + np.exp(-levels.prior)) - 0.1) < 0.02
+
+
+def test_factors_rise_as_isotonic_regression_has_them() -> None:
+    assert _rising(np.array([[1.0, 3.0, 2.0, 0.0, 5.0]]))[0].tolist() == pytest.approx([1.0, 5 / 3, 5 / 3, 5 / 3, 5.0])
+
+
+def test_labels_pull_the_pair_model_away_from_em(found: Resolution) -> None:
+    comparer = found.table.comparer
+    base = PairModel.unlabelled(Levels(np.zeros((len(comparer.columns), len(LEVELS) + 1)), 0.0), len(comparer.names))
+    pairs = np.stack([found.table.one, found.table.other], axis=1)
+    match = (TEST_IDS[pairs[:, 0]] == TEST_IDS[pairs[:, 1]]).astype(float)
+    similar = comparer.compute(pairs[:, 0], pairs[:, 1])
+    firm = base.fitted(comparer, similar, match, np.ones(len(match)), 1e6)
+    loose = base.fitted(comparer, similar, match, np.ones(len(match)), 1.0)
+    assert np.abs(firm.weights[1:] - base.weights[1:]).max() < 0.01
+    assert ((loose.logit(comparer, similar) > 0) == (match > 0)).mean() > 0.99

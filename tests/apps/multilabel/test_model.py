@@ -1,0 +1,51 @@
+"""Learners against independent forms of themselves, and all of them on a problem that can be learnt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwise import walk
+from loopwise.apps.multilabel import (
+    CD,
+    Enumeration,
+    Likelihood,
+    Pegasos,
+    Perceptron,
+    SampleRank,
+)
+from loopwise.learn.label_sets.problem import LabelProblem
+from loopwise.learn.label_sets.weights import LabelWeights
+from oracles.label_cases import LEARNERS, learn, learnt, make_problem
+
+
+def error(weights: LabelWeights, problem: LabelProblem) -> float:
+    return float((Enumeration().decide(weights, problem.inputs) != problem.gold).mean())
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_each_learns(name: str) -> None:
+    train, test = make_problem(150, labels=4, seed=1), make_problem(200, labels=4, seed=2)
+    weights, history = learnt(LEARNERS[name], train)
+    most = min(test.gold.mean(), 1 - test.gold.mean())
+    assert error(weights, test) < 0.5 * most
+    assert history.losses and len(history) <= LEARNERS[name].limits.epochs
+    again = learn(LEARNERS[name], train)
+    np.testing.assert_array_equal(weights.vector, again.vector)
+
+
+@pytest.mark.parametrize("name", ["hybrid", "pegasos", "perceptron", "likelihood", "erm"])
+def test_a_single_label_has_no_pairs(name: str) -> None:
+    problem = make_problem(60, labels=1)
+    weights = learn(LEARNERS[name], problem)
+    assert weights.pair.size == 0 and error(weights, problem) < 0.25
+
+
+def test_bad_options() -> None:
+    for make in (lambda: SampleRank(epochs=0), lambda: Pegasos(0.0), lambda: Perceptron(0), lambda: Likelihood(-1.0)):
+        with pytest.raises(ValueError, match=r"positive|at least 0"):
+            make()
+    with pytest.raises(ValueError, match="20 labels, not 21"):
+        learn(Perceptron(), make_problem(3, labels=21))
+    with pytest.raises(ValueError, match="begins at the truth"):
+        learn(CD(start=walk.Start.RANDOM), make_problem(3))
