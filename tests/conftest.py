@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from loopwise.inference import storage
+from oracles.gradient_cases import ENGINES, SCHEDULES
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
@@ -33,6 +34,18 @@ def few_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     the others make do with literal 2 and with sizes that are only known when a kernel runs."""
     if "literal_sizes" not in request.fixturenames:
         monkeypatch.setattr(storage, "LITERAL_SIZES", range(2, 3))
+
+
+@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
+def engine(request: pytest.FixtureRequest) -> object:
+    """Each engine in turn."""
+    return request.param
+
+
+@pytest.fixture(params=SCHEDULES.values(), ids=SCHEDULES.keys())
+def schedule(request: pytest.FixtureRequest) -> object:
+    """Each compiled schedule in turn."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

@@ -10,19 +10,8 @@ import torch
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.methods import Task
 from loopwise.plot import pareto as draw_pareto
 from loopwise.plot import save
-
-
-@pytest.fixture(scope="module")
-def study() -> tuple[lw.System, lw.Examples, lw.Examples]:
-    graph = lw.graph.complete(8)
-    truth = lw.TablePotentials.random(graph, seed=0)
-    train, test = lw.sample_examples(truth, (96, 64), roles=lw.learn.thirds(graph, seed=1), seed=2, burn_in=50)
-    system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=3, tolerance=0))
-    lw.fit(system, train, lw.loss.MSE(), optimizer=lambda p: lw.optim.AdaGradCOMID(p, rate=0.3), epochs=10)
-    return system, train, test
 
 
 def test_a_frontier_of_every_method(study: tuple[lw.System, lw.Examples, lw.Examples], tmp_path: Path) -> None:
@@ -65,30 +54,3 @@ def test_a_frontier_of_every_method(study: tuple[lw.System, lw.Examples, lw.Exam
     assert len(json["points"]) == len(frontier) and set(json["hypervolume"]) == set(frontier.methods)
     save(draw_pareto(frontier), tmp_path / "frontier.png")
     assert (tmp_path / "frontier.png").stat().st_size > 10_000
-
-
-def test_each_price_starts_from_the_dense_system(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
-    system, train, _ = study
-    task = Task(system, train, lw.loss.MSE(), budget.Messages(), (0.05, 0.3), 2, 32, 0.3, 0.1, None, 0)
-    method = budget.Learned()
-    alone = dict(method.systems(Task(**{**vars(task), "prices": (0.3,)})))[0.3]
-    together = dict(method.systems(task))[0.3]
-    for one, other in zip(alone.parameters(), together.parameters(), strict=True):
-        assert torch.equal(one, other)
-    followed = dict(budget.Learned(continued=True).systems(task))[0.3]
-    assert followed.graph != alone.graph or any(
-        not torch.equal(one, other) for one, other in zip(followed.parameters(), alone.parameters(), strict=True)
-    )
-
-
-def test_mistakes(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
-    system, train, _ = study
-    with pytest.raises(ValueError, match="at least 0, not -1"):
-        budget.pareto(system, train, lw.loss.MSE(), (0.1, -1.0))
-    with pytest.raises(ValueError, match="no price to try"):
-        budget.pareto(system, train, lw.loss.MSE(), ())
-    with pytest.raises(ValueError, match="nothing to learn"):
-        budget.Learned(gate=None)
-    exact = lw.System(system.potentials, lw.Exact())
-    with pytest.raises(ValueError, match=r"must be lw\.BP or lw\.TRW"):
-        budget.pareto(exact, train, lw.loss.MSE(), (0.1,))

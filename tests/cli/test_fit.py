@@ -12,42 +12,10 @@ import pytest
 from safetensors.torch import save_file
 
 from loopwise.apps.table import MRFClassifier
-from loopwise.cli.main import app
 from loopwise.formats import TableModel, write_uai
 from loopwise.learn import System
-from oracles.commands import assert_one_sentence, command
-
-invoke, succeed = command(app)
-FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd")
-
-
-def weather(count: int = 64, seed: int = 0, spoil: bool = True) -> str:
-    """A table with something to learn: rain makes the grass wet and the sky grey; some cells are empty."""
-    rng = np.random.default_rng(seed)
-    rain = rng.random(count) < 0.5
-    wet, grey = rain ^ (rng.random(count) < 0.05), rain ^ (rng.random(count) < 0.1)
-    names = [np.where(rain, "yes", "no"), np.where(wet, "wet", "dry"), np.where(grey, "grey", "blue")]
-    rows = [list(row) for row in zip(*names, [""] * count, strict=True)]
-    if spoil:
-        for row in rng.choice(count, count // 8, replace=False):
-            rows[row][rng.integers(0, 3)] = ""
-    return "rain,grass,sky,mood\n" + "".join(",".join(row) + "\n" for row in rows)
-
-
-@pytest.fixture
-def train(tmp_path: Path) -> Path:
-    path = tmp_path / "train.csv"
-    path.write_text(weather())
-    return path
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained")
-    (folder / "train.csv").write_text(weather())
-    path = folder / "s.loopwise"
-    succeed("fit", folder / "train.csv", "--outputs", "rain,grass", "--hidden", "mood", "--out", path, *FAST)
-    return path
+from oracles.commands import assert_one_sentence
+from oracles.fit_tables import FAST, invoke, succeed, weather
 
 
 def test_from_a_table_to_predictions(trained: Path, tmp_path: Path) -> None:
@@ -69,22 +37,6 @@ def test_from_a_table_to_predictions(trained: Path, tmp_path: Path) -> None:
     assert f"{report['measures']['f1']:.4f}" in lines and "accuracy of grass" in lines
 
 
-def test_outputs_need_no_column_and_order_does_not_matter(trained: Path, tmp_path: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(weather(seed=2))))
-    (tmp_path / "skies.csv").write_text("sky\n" + "".join(f"{row['sky'] or chr(34) * 2}\n" for row in rows))
-    said = json.loads(succeed("predict", trained, tmp_path / "skies.csv", "--json").stdout)
-    assert said["outputs"] == ["rain", "grass"] and len(said["rows"]) == 64
-    for row, given in zip(said["rows"], rows, strict=True):
-        for answer in row.values():
-            assert sum(answer["probabilities"].values()) == pytest.approx(1)
-            assert answer["label"] == max(answer["probabilities"], key=answer["probabilities"].get)
-        if given["sky"]:
-            assert row["rain"]["label"] == ("yes" if given["sky"] == "grey" else "no")
-    (tmp_path / "full.csv").write_text(weather(seed=2))
-    whole = json.loads(succeed("predict", trained, tmp_path / "full.csv", "--json").stdout)
-    assert whole == said  # the answers in the table are not looked at
-
-
 def test_what_the_file_keeps(trained: Path) -> None:
     system = System.load(trained)
     assert system.vocabulary is not None and system.roles is not None
@@ -104,28 +56,6 @@ def test_every_inference(inference: str, train: Path, tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text(weather(seed=1))
     report = json.loads(succeed("evaluate", out, tmp_path / "test.csv", "--json").stdout)
     assert report["measures"]["accuracy"] > 0.8
-
-
-def test_f1_of_one_label_among_several(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    kind = rng.integers(0, 3, 96)
-    seen = np.where(rng.random(96) < 0.9, kind, rng.integers(0, 3, 96))
-    lines = [f"{'abc'[a]},{'xyz'[b]}" for a, b in zip(kind, seen, strict=True)]
-    (tmp_path / "t.csv").write_text("kind,seen\n" + "\n".join(lines) + "\n")
-    out, fit = tmp_path / "s.loopwise", ("fit", tmp_path / "t.csv", "--outputs", "kind", "--loss", "f1")
-    succeed(*fit, "--positive", "b", "--out", out, *FAST, "--rate", 2)
-    said = list(csv.DictReader(io.StringIO(succeed("predict", out, tmp_path / "t.csv").stdout)))
-    assert all((row["kind"] == "b") == (line[-1] == "y") for row, line in zip(said, lines, strict=True))
-
-
-@pytest.mark.parametrize("loss", ["f1", "mse", "l1", "hamming"])
-def test_every_loss(loss: str, train: Path, tmp_path: Path) -> None:
-    out = tmp_path / "s.loopwise"
-    arguments = ("fit", train, "--outputs", "rain", "--hidden", "mood", "--out", out, "--json", *FAST)
-    report = json.loads(succeed(*arguments, "--loss", loss, "--rate", 2).stdout)
-    losses = [epoch["loss"] for epoch in report["history"]["epochs"]]
-    assert losses[-1] < losses[0] and report["hidden"] == 1 and report["outputs"] == 1 and report["rows"] == 64
-    assert json.loads(succeed("evaluate", out, train, "--json").stdout)["measures"]["accuracy"] > 0.8
 
 
 def test_staged_hybrid_training_with_dev_and_checkpoint(train: Path, tmp_path: Path) -> None:
@@ -174,65 +104,6 @@ def test_the_seed_decides(train: Path, tmp_path: Path) -> None:
         succeed("fit", train, "--outputs", "rain", "--hidden", "mood", "--out", file, "--seed", seed, *FAST)
     one, two, three = (file.read_bytes() for file in files)
     assert one == two != three
-
-
-def test_bad_tables_are_one_sentence(train: Path, trained: Path, tmp_path: Path) -> None:
-    out = tmp_path / "never.loopwise"
-    fit = ("--outputs", "rain", "--hidden", "mood", "--out", out)
-    bad = tmp_path / "bad.csv"
-    bad.write_text("rain,grass,sky,mood\nyes,wet,grey,\nno,dry\n")
-    assert_one_sentence(invoke("fit", bad, *fit), "bad.csv, line 3", "2 cells")
-    assert_one_sentence(invoke("predict", trained, bad), "bad.csv, line 3", "2 cells")
-    bad.write_text("rain,grass,sky,mood\nyes,,grey,\nno,,blue,\n")
-    assert_one_sentence(invoke("fit", bad, *fit), "column 'grass' has no value in any row", "hidden")
-    bad.write_text("rain,cloud\nyes,1\n")
-    assert_one_sentence(invoke("predict", trained, bad), "no variable 'cloud'")
-    bad.write_text("sky\ngrey\n")
-    assert_one_sentence(invoke("evaluate", trained, bad), "nothing is scored")
-    assert_one_sentence(invoke("fit", train, "--outputs", "rain,mood", "--hidden", "mood"), "'mood'", "both")
-    assert_one_sentence(invoke("fit", train, "--outputs", "rian", "--hidden", "mood"), "did you mean 'rain'?")
-    assert_one_sentence(invoke("fit", train, "--outputs", "", "--hidden", "mood"), "no output is named")
-    assert_one_sentence(invoke("fit", train, "--outputs", "rain", "--hidden", "moon"), "no column 'moon'")
-    assert_one_sentence(invoke("fit", tmp_path / "absent.csv", *fit), "absent.csv", "no such file")
-    assert not out.exists()
-
-
-def test_unseen_labels_count_as_missing(train: Path, trained: Path, tmp_path: Path) -> None:
-    """One strange cell does not lose the rest of the table: of an input, of an output, in all commands."""
-    rows = weather(seed=1, spoil=False).splitlines()
-    strange, plain = tmp_path / "strange.csv", tmp_path / "plain.csv"
-    changed = [rows[0], "maybe,wet,grey,", "yes,wet,gray,", *rows[3:]]
-    strange.write_text("\n".join(changed) + "\n")
-    plain.write_text("\n".join([rows[0], ",wet,grey,", "yes,wet,,", *rows[3:]]) + "\n")
-    for verb in (("evaluate", "--json"), ("predict",), ("predict", "--json")):
-        told = succeed(verb[0], trained, strange, *verb[1:])
-        assert told.stderr.count("warning: ") == 1 and "2 cells hold labels that training did not see" in told.stderr
-        assert "line 2 ('maybe' in column 'rain'; the values are 'no', 'yes')" in told.stderr
-        assert told.stdout == succeed(verb[0], trained, plain, *verb[1:]).stdout
-    options = ("--outputs", "rain", "--hidden", "mood", "--out", tmp_path / "d.loopwise", *FAST)
-    assert "2 cells hold labels" in succeed("fit", train, "--dev", strange, *options).stderr
-    strange.write_text("rain,grass,sky\nmaybe,damp,grey\n")
-    nothing = invoke("evaluate", trained, strange)
-    assert nothing.exit_code == 2 and "nothing is scored" in nothing.stderr
-
-
-def test_names_listed_twice(train: Path, trained: Path) -> None:
-    fit = ("fit", train, "--hidden", "mood")
-    assert_one_sentence(invoke(*fit, "--outputs", "rain, grass,rain"), "--outputs lists 'rain' twice")
-    assert_one_sentence(
-        invoke("fit", train, "--outputs", "rain", "--hidden", "mood,mood"), "--hidden lists 'mood' twice"
-    )
-    assert_one_sentence(invoke(*fit, "--outputs", "rain", "--ignore", "sky,sky"), "--ignore lists 'sky' twice")
-    for verb in ("predict", "evaluate"):
-        assert_one_sentence(invoke(verb, trained, train, "--ignore", "sky,sky"), "--ignore lists 'sky' twice")
-
-
-def test_endless_words_are_not_printed_whole(train: Path) -> None:
-    fit = ("fit", train, "--hidden", "mood")
-    for options in (("--outputs", "x" * 5000), ("--outputs", "rain", "--structure", "grid:" + "9" * 5000 + "x1")):
-        result = invoke(*fit, *options)
-        assert_one_sentence(result, "…' (50")
-        assert len(result.stderr) < 400
 
 
 def test_bad_options_are_one_sentence(train: Path) -> None:
@@ -287,24 +158,6 @@ def test_numbers_are_cut_as_the_estimator_cuts_them(tmp_path: Path) -> None:
     succeed(*with_labels, "--numbers", "m0,m1,m2,m3,m4,m5,m6,m7,m8,m9,m10,m11")
     assert_one_sentence(invoke(*with_labels, "--numbers", "m99"), "no column 'm99'")
     assert_one_sentence(invoke(*with_labels, "--bins", 1), "bins must be a number from 2")
-
-
-def test_columns_that_are_no_variables(train: Path, tmp_path: Path) -> None:
-    """A name for each row: warned of, left out on demand, in training and in use."""
-    rows = train.read_text().splitlines()
-    train.write_text("\n".join(f"{f'row{place}' if place else 'id'},{row}" for place, row in enumerate(rows)) + "\n")
-    options = ("--outputs", "rain", "--hidden", "mood", "--out", tmp_path / "s.loopwise", *FAST)
-    assert "column 'id' has 64 different values in 64 rows" in succeed("fit", train, *options).stderr
-    assert "'id'" not in succeed("fit", train, "--ignore", "id", *options).stderr
-    assert_one_sentence(invoke("predict", tmp_path / "s.loopwise", train), "there is no variable 'id'", "ignore")
-    assert succeed("predict", tmp_path / "s.loopwise", train, "--ignore", "id").stdout.count("\n") == 65
-    assert "rows" in succeed("evaluate", tmp_path / "s.loopwise", train, "--ignore", "id", "--json").stdout
-    assert_one_sentence(invoke("fit", train, "--ignore", "name", *options), "no column 'name' to ignore")
-
-
-def test_another_separator(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a;b\n0;1\n")
-    assert_one_sentence(invoke("fit", tmp_path / "t.csv", "--outputs", "a"), "separated by ';'")
 
 
 def test_options_without_effect_are_refused(train: Path) -> None:

@@ -11,69 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from loopwise.cli.main import app
-from loopwise.formats import TableModel, read_map, read_mar, read_pr, write_evidence, write_fg, write_uai
-from loopwise.graph import FactorGraph
-from oracles.enumeration import Enumeration, enumerate_model
-
-runner = CliRunner()
-
-
-def tree_model(seed: int = 0) -> TableModel:
-    """Mixed cardinalities, a factor of arity 3, one on a single variable: no cycle."""
-    rng = np.random.default_rng(seed)
-    cards = [2, 3, 2, 4, 2]
-    scopes = [(0,), (0, 1), (1, 2, 3), (3, 4)]
-    return TableModel.of(cards, [(scope, rng.random([cards[v] for v in scope]) + 0.1) for scope in scopes])
-
-
-def loopy_model(seed: int = 0, side: int = 4, strength: float = 1.0) -> TableModel:
-    rng = np.random.default_rng(seed)
-    pairs = [(r * side + c, r * side + c + 1) for r in range(side) for c in range(side - 1)]
-    pairs += [(r * side + c, r * side + side + c) for r in range(side - 1) for c in range(side)]
-    return TableModel.of([2] * side**2, [(pair, np.exp(strength * rng.normal(size=(2, 2)))) for pair in pairs])
-
-
-def truth(model: TableModel, evidence: dict[int, int] | None = None) -> Enumeration:
-    """By enumeration; an observation is one more factor, which forbids everything else."""
-    factors = model.log_factors()
-    for variable, value in (evidence or {}).items():
-        table = np.full(model.cardinalities[variable], -np.inf)
-        table[value] = 0.0
-        factors.append(((variable,), table))
-    return enumerate_model(*FactorGraph.from_factors(model.cardinalities, factors))
-
-
-@pytest.fixture
-def model_file(tmp_path: Path) -> Path:
-    write_uai(tmp_path / "model.uai", tree_model())
-    return tmp_path / "model.uai"
-
-
-def invoke(*arguments: object, text: str | None = None) -> Result:
-    return runner.invoke(app, ["infer", *map(str, arguments)], input=text)
-
-
-def succeed(*arguments: object, text: str | None = None) -> Result:
-    result = invoke(*arguments, text=text)
-    assert result.exit_code == 0, result.stderr
-    return result
+from loopwise.formats import read_map, read_mar, read_pr, write_evidence, write_uai
+from oracles.commands import assert_one_sentence
+from oracles.infer_files import invoke, loopy_model, succeed, tree_model, truth
 
 
 def saved(result: Result, folder: Path) -> Path:
     path = folder / "solution"
     path.write_text(result.stdout)
     return path
-
-
-def assert_one_sentence(result: Result, *words: str) -> None:
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "bp", "trw"])
@@ -137,27 +85,6 @@ def test_a_watched_search_shows_its_score(tmp_path: Path, monkeypatch: pytest.Mo
     assert succeed(tmp_path / "grid.uai", *beyond).stdout == plain.stdout  # what is shown goes to standard error
 
 
-def test_bounds_on_a_loopy_model(tmp_path: Path) -> None:
-    write_uai(tmp_path / "grid.uai", loopy_model())
-    value = {
-        method: json.loads(succeed(tmp_path / "grid.uai", "--task", "PR", "--json", "--method", method).stdout)
-        for method in ("exact", "trw", "meanfield")
-    }
-    log10 = {method: report["log10_partition"] for method, report in value.items()}
-    assert log10["meanfield"] < log10["exact"] < log10["trw"]
-    assert [value[method]["status"]["exact"] for method in log10] == [True, False, False]
-
-
-def test_gibbs_comes_near_and_keeps_its_seed(model_file: Path, tmp_path: Path) -> None:
-    first, again, other = (
-        succeed(model_file, "--method", "gibbs", "--iterations", 2000, "--seed", seed).stdout for seed in (1, 1, 2)
-    )
-    assert first == again != other
-    solution = tmp_path / "solution"
-    solution.write_text(first)
-    np.testing.assert_allclose(np.concatenate(read_mar(solution)), truth(tree_model()).states, atol=0.02)
-
-
 def test_evidence(model_file: Path, tmp_path: Path) -> None:
     evidence = {1: 2, 4: 0}
     write_evidence(tmp_path / "some.evid", evidence)
@@ -166,21 +93,6 @@ def test_evidence(model_file: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.concatenate(read_mar(saved(result, tmp_path))), expected.states, atol=1e-9)
     result = succeed(model_file, "--evidence", tmp_path / "some.evid", "--task", "MAP")
     assert read_map(saved(result, tmp_path)).tolist() == expected.best.tolist()
-
-
-def test_compressed_files_other_format_and_standard_input(model_file: Path, tmp_path: Path) -> None:
-    plain = succeed(model_file).stdout
-    (tmp_path / "packed.uai.gz").write_bytes(gzip.compress(model_file.read_bytes()))
-    write_fg(tmp_path / "other.fg.gz", tree_model())
-    assert succeed(tmp_path / "packed.uai.gz").stdout == plain
-    assert succeed("-", text=model_file.read_text()).stdout == plain
-    (tmp_path / "first").write_text(plain)
-    (tmp_path / "second").write_text(succeed(tmp_path / "other.fg.gz").stdout)
-    np.testing.assert_allclose(
-        np.concatenate(read_mar(tmp_path / "first")),
-        np.concatenate(read_mar(tmp_path / "second")),
-        atol=1e-12,
-    )
 
 
 def test_out_writes_a_file_and_nothing_else(model_file: Path, tmp_path: Path) -> None:
@@ -198,51 +110,12 @@ def test_json(model_file: Path, task: str, key: str) -> None:
     assert report["status"]["exact"] and report["status"]["converged"] and report["status"]["sweeps"] > 0
 
 
-def test_warning_is_one_line(tmp_path: Path) -> None:
-    write_uai(tmp_path / "hard.uai", loopy_model(strength=3.0))
-    result = succeed(tmp_path / "hard.uai", "--method", "bp", "--iterations", 2, "--tolerance", 1e-12)
-    warning, status = result.stderr.splitlines()
-    assert warning.startswith("warning: BP did not converge") and "NOT CONVERGED" in status
-
-
 def test_a_model_beyond_the_limit_is_refused_or_approximated(tmp_path: Path) -> None:
     write_uai(tmp_path / "grid.uai", loopy_model(side=8, strength=0.3))
     limit = ("--memory-limit", 1e-7)
     assert_one_sentence(invoke(tmp_path / "grid.uai", "--method", "exact", *limit), "limit")
     status = json.loads(succeed(tmp_path / "grid.uai", "--json", *limit).stdout)["status"]
     assert status["method"] == "BP" and not status["exact"] and any("chosen" in note for note in status["notes"])
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3\n", ["model.uai"]),  # cut short
-        ("MARKOV\n2\n2 x\n", ["model.uai", "line 3"]),
-        ("NETWORK\n1\n2\n0\n", ["NETWORK"]),
-        ("MARKOV\n1\n2\n1\n1 0\n2\n0 0\n", ["variable 0"]),  # nothing is possible
-        ("MARKOV\n999999999999\n", ["999999999999"]),
-    ],
-)
-def test_bad_models_are_one_sentence(tmp_path: Path, content: str, words: list[str]) -> None:
-    (tmp_path / "model.uai").write_text(content)
-    assert_one_sentence(invoke(tmp_path / "model.uai"), *words)
-
-
-def test_other_mistakes_are_one_sentence(model_file: Path, tmp_path: Path) -> None:
-    assert_one_sentence(invoke(tmp_path / "absent.uai"), "absent.uai", "no such file")
-    assert_one_sentence(invoke(tmp_path), ".uai, .fg or .bif")
-    assert_one_sentence(invoke(model_file, "--method", "gibbs", "--task", "PR"), "gibbs", "PR", "exact")
-    assert_one_sentence(invoke(model_file, "--method", "exact", "--damping", 0.5), "--damping", "--memory-limit")
-    assert_one_sentence(invoke(model_file, "--method", "bp", "--damping", 1.5), "damping", "1.5")
-    assert_one_sentence(invoke("-", "--evidence", "-"), "standard input")
-    (tmp_path / "bad.evid").write_text("1 0 7\n")
-    assert_one_sentence(invoke(model_file, "--evidence", tmp_path / "bad.evid"), "variable 0", "7")
-
-
-def test_impossible_evidence_is_one_sentence(tmp_path: Path) -> None:
-    write_uai(tmp_path / "equal.uai", TableModel.of([2, 2], [((0, 1), np.eye(2))]))
-    write_evidence(tmp_path / "unequal.evid", {0: 0, 1: 1})
-    assert_one_sentence(invoke(tmp_path / "equal.uai", "--evidence", tmp_path / "unequal.evid"), "impossible evidence")
 
 
 def command(*arguments: object, text: str = "") -> subprocess.CompletedProcess[str]:

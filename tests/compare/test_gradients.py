@@ -6,23 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import Tensor
 
 import loopwise as lw
 from loopwise.compare.gradients import compare_gradients
 from loopwise.gradient.solvers import Minres
 from loopwise.inference.base import Inference, Problem
+from oracles.compare_cases import loss, model
 
 REFERENCE = lw.inference.Reference()
-
-
-def loss(beliefs: lw.Beliefs) -> Tensor:
-    return beliefs.states.square().sum()
-
-
-def model(rows: int = 3, columns: int = 3, states: int = 2) -> tuple[lw.FactorGraph, lw.TablePotentials]:
-    graph = lw.grid(rows, columns, states)
-    return graph, lw.TablePotentials.random(graph, seed=0, scale=0.5)
 
 
 def test_rows_of_a_converged_run() -> None:
@@ -105,15 +96,3 @@ def test_losses_that_are_no_number(bad: object, words: str) -> None:
     graph, potentials = model()
     with pytest.raises(lw.notices.GradientError, match=words):
         compare_gradients(graph, potentials, bad, lw.Exact(), repeats=1)  # type: ignore[arg-type]
-
-
-def test_plot_shows_the_valid_ones() -> None:
-    graph, potentials = model()
-    found = compare_gradients(graph, potentials, loss, lw.Exact(), repeats=1)
-    axes = found.plot()
-    legend = axes.get_legend()
-    assert legend is not None
-    valid = [row.estimator for row in found.rows if row.valid]
-    assert [text.get_text() for text in legend.get_texts()] == valid
-    assert "Unroll" in axes.get_title(loc="left")
-    assert found.plot(axes) is axes

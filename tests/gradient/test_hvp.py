@@ -13,29 +13,10 @@ from loopwise.decode import SoftArgmax
 from loopwise.gradient.hvp import gradient_and_hvp
 from loopwise.loss import MSE
 from loopwise.testing import check_hvp
-from oracles.gradient_cases import ENGINES, SCHEDULES, everything, gap, mixed_graph, normal, tables_of
+from oracles.gradient_cases import SCHEDULES, everything, gap, mixed_graph, normal, tables_of
+from oracles.hvp_cases import product, truncated
 
 SHARED = ("binary", "triple", "oblong")
-
-
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
-def engine(request):
-    return request.param
-
-
-def truncated(sweeps, **options):
-    return lw.BP(iterations=sweeps, tolerance=0, **options)
-
-
-def product(method, graph, tables, loss=everything, initial=None, seed=100):
-    """H v for a random v, a part for each table (and for ``initial``, if given); -inf stays where it is."""
-    leaves = {name: table.detach().clone().requires_grad_() for name, table in tables.items()}
-    given = dict(leaves)
-    if initial is not None:
-        given["initial"] = initial = initial.detach().clone().requires_grad_()
-    vector = [normal(leaf.shape, seed + number) for number, leaf in enumerate(given.values())]
-    found = lw.hvp(lambda: loss(method(graph, leaves, initial=initial)), list(given.values()), vector)
-    return dict(zip(given, found, strict=True))
 
 
 def engines_gap(method, graph, tables, **options):
@@ -76,26 +57,6 @@ def test_engines_agree_on_counting_numbers_and_initial_messages() -> None:
     initial = normal((graph.layout.slots,), 5)
     method = lw.TRW(rho=0.6, iterations=3, tolerance=0)
     assert engines_gap(method, graph, tables_of(graph), initial=initial) < 1e-10
-
-
-@pytest.mark.parametrize("batch", [(), (40,)], ids=["one example", "batch"])
-def test_all_tapes_agree(batch) -> None:
-    graph = mixed_graph()
-    tables = tables_of(graph, *batch, shared=SHARED if batch else ())
-    tapes = (lw.gradient.Store(), lw.gradient.Recompute(), lw.gradient.Checkpoints(2), lw.gradient.Checkpoints())
-    first, *others = [product(truncated(5, gradient=lw.Unroll(tape)), graph, tables) for tape in tapes]
-    assert max(gap(other, first) for other in others) < 1e-13
-
-
-def test_threads_change_nothing_but_rounding(monkeypatch) -> None:
-    monkeypatch.setattr("loopwise.inference.kernel_run.WORTH_A_THREAD", 1)
-    graph = mixed_graph()
-    one, two, again = (
-        product(truncated(3, engine=lw.inference.Compiled(threads=threads)), graph, tables_of(graph))
-        for threads in (1, 2, 2)
-    )
-    assert gap(two, one) < 1e-12
-    assert all(torch.equal(two[name], part) for name, part in again.items())
 
 
 # ------------------------------------------------------------------------------------------- against definitions

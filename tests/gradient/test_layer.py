@@ -10,14 +10,9 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from oracles.gradient_cases import ENGINES, gap, gradients, marginals_only, normal, tables_of
+from oracles.gradient_cases import gap, gradients, marginals_only, normal, tables_of
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
-def engine(request):
-    return request.param
 
 
 class Layer(nn.Module):

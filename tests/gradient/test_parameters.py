@@ -13,16 +13,6 @@ from oracles.gradient_cases import ENGINES, SCHEDULES, everything, gap, normal, 
 TAPES = [lw.gradient.Store(), lw.gradient.Recompute(), lw.gradient.Checkpoints(2), Fitting()]
 
 
-@pytest.fixture(params=SCHEDULES.values(), ids=SCHEDULES.keys())
-def schedule(request):
-    return request.param
-
-
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
-def engine(request):
-    return request.param
-
-
 def number(value: float) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64)
 

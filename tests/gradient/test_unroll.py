@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loopwise as lw
-from loopwise.gradient.unroll import Fitting
 from loopwise.testing import check_gradient
 from oracles.gradient_cases import (
-    ENGINES,
     SCHEDULES,
     beside,
     engines_gap,
@@ -26,33 +24,12 @@ from oracles.gradient_cases import (
     normal,
     pair_graph,
     tables_of,
+    truncated,
 )
 from oracles.strategies import models
 
 AGREE = 1e-10
 SHARED = ("binary", "triple", "oblong")
-TAPES = [
-    lw.gradient.Store(),
-    lw.gradient.Recompute(),
-    lw.gradient.Checkpoints(),
-    lw.gradient.Checkpoints(1),
-    lw.gradient.Checkpoints(2),
-    Fitting(limit=1),
-]
-
-
-@pytest.fixture(params=SCHEDULES.values(), ids=SCHEDULES.keys())
-def schedule(request):
-    return request.param
-
-
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
-def engine(request):
-    return request.param
-
-
-def truncated(sweeps, **options):
-    return lw.BP(iterations=sweeps, tolerance=0, **options)
 
 
 # ----------------------------------------------------------------------------------------- against differences
@@ -202,26 +179,6 @@ def test_a_variable_in_500_factors(kind) -> None:
         assert engines_gap(method, graph, tables) < AGREE
 
 
-# ---------------------------------------------------------------------------------------------------- its options
-
-
-@pytest.mark.parametrize("kind", ["flooding", "sequential"])
-@pytest.mark.parametrize("batch", [(), (40,)], ids=["one example", "batch"])
-def test_all_tapes_give_the_same_bits(kind, batch) -> None:
-    graph = mixed_graph()
-    tables = tables_of(graph, *batch, scale=0.7, shared=SHARED if batch else ())
-    initial = normal((*batch, graph.layout.slots), 5)
-    for options in ({"trace": True}, {"iterations": 60, "tolerance": 1e-2, "damping": 0.1}):
-        results = []
-        for tape in TAPES:
-            method = truncated(
-                7, schedule=SCHEDULES[kind], engine=lw.inference.Compiled(threads=1), gradient=lw.Unroll(tape)
-            )
-            results.append(gradients(replace(method, **options), graph, tables, initial=initial))
-        for tape, result in zip(TAPES[1:], results[1:], strict=True):
-            assert all(torch.equal(result[name], part) for name, part in results[0].items()), tape
-
-
 def test_a_loss_may_look_at_every_sweep(engine) -> None:
     """The trace holds the beliefs of shorter runs, and its gradient is the sum of theirs."""
     graph = mixed_graph()
@@ -239,27 +196,6 @@ def test_a_loss_may_look_at_every_sweep(engine) -> None:
     whole = gradients(truncated(4, trace=True, engine=engine), graph, tables, of_all)
     parts = [gradients(truncated(sweep, engine=engine), graph, tables, of_sweep(sweep)) for sweep in range(5)]
     assert gap(whole, {name: torch.stack([part[name] for part in parts]).sum(0) for name in whole}) < 1e-12
-
-
-def test_a_second_backward_finds_the_tape_unchanged(engine, schedule) -> None:
-    graph = mixed_graph()
-    leaves = {name: table.requires_grad_() for name, table in tables_of(graph).items()}
-    loss = everything(truncated(3, schedule=schedule, engine=engine)(graph, leaves))
-    first = torch.autograd.grad(loss, list(leaves.values()), retain_graph=True)
-    second = torch.autograd.grad(loss, list(leaves.values()))
-    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
-
-
-@pytest.mark.parametrize("batch", [(), (70,)], ids=["one example", "batch"])
-def test_threads_change_nothing_but_rounding(monkeypatch, batch) -> None:
-    monkeypatch.setattr("loopwise.inference.kernel_run.WORTH_A_THREAD", 1)
-    graph = mixed_graph()
-    tables = tables_of(graph, *batch, shared=("binary",) if batch else ())
-    one, two, again = (
-        gradients(truncated(3, engine=lw.inference.Compiled(threads=threads)), graph, tables) for threads in (1, 2, 2)
-    )
-    assert gap(two, one) < 1e-13
-    assert all(torch.equal(two[name], part) for name, part in again.items())
 
 
 def test_adjoints_of_messages_sum_to_zero(engine, schedule) -> None:

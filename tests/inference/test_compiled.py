@@ -5,54 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from loopwise.graph import FactorGraph, chain, grid, random_mrf
+from loopwise.graph import FactorGraph, chain, grid
 from loopwise.inference.compiled import Compiled
-from loopwise.inference.counting import Given
-from loopwise.inference.message_passing import BP, TRW, MessagePassing
+from loopwise.inference.message_passing import BP, TRW
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.notices import ImpossibleError, LoopwiseWarning
+from oracles.engine_cases import assert_same, mixed_graph, normal_tables
 
 SCHEDULES = [Flooding(), Sequential(), Residual()]
-
-
-def mixed_graph() -> FactorGraph:
-    """Arity 1 to 4, cardinalities 1 to 4, a shared scope, an isolated variable, two components."""
-    return FactorGraph(
-        [2, 3, 2, 4, 3, 1, 2, 3, 3],
-        {
-            "unary": [[0], [2], [0]],
-            "square": [[1, 4], [4, 8], [1, 8]],
-            "oblong": [[0, 1], [2, 1], [2, 1]],
-            "triple": [[0, 1, 2], [2, 4, 6]],
-            "quad": [[0, 3, 2, 1]],
-            "single": [[5, 6]],
-        },
-    )
-
-
-def normal_tables(graph: FactorGraph, seed: int, *batch: int, scale: float = 1.0) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        group.name: scale * torch.randn(*batch, group.count, *group.shape, generator=generator, dtype=torch.float64)
-        for group in graph.groups
-    }
-
-
-def assert_same(
-    method: type[MessagePassing], graph: FactorGraph, tables: object, *, initial: object = None, **options: object
-) -> None:
-    options = {"tolerance": 0.0, **options}
-    plain = method(engine=Reference(), **options)(graph, tables, initial=initial)  # type: ignore[arg-type]
-    fast = method(engine=Compiled(threads=1), **options)(graph, tables, initial=initial)  # type: ignore[arg-type]
-    torch.testing.assert_close(fast.states, plain.states, rtol=0, atol=1e-10)
-    for group in graph.groups:
-        torch.testing.assert_close(fast.factor(group.name), plain.factor(group.name), rtol=0, atol=1e-10)
-    torch.testing.assert_close(fast.log_partition, plain.log_partition, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(fast.messages.exp(), plain.messages.exp(), rtol=0, atol=1e-10)
-    assert fast.status.messages == plain.status.messages
-    torch.testing.assert_close(fast.status.sweeps, plain.status.sweeps)
-    torch.testing.assert_close(fast.status.residual, plain.status.residual, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
@@ -71,16 +32,6 @@ def test_truncated_runs_agree(schedule: object, options: dict[str, object]) -> N
 def test_counting_numbers_agree(schedule: object, rho: float | None) -> None:
     graph = mixed_graph()
     assert_same(TRW, graph, normal_tables(graph, 1), iterations=3, schedule=schedule, rho=rho)
-
-
-def test_any_counting_numbers_agree() -> None:
-    graph = mixed_graph()
-    factor = {
-        group.name: torch.rand(group.count, generator=torch.Generator().manual_seed(3)).numpy() + 0.2
-        for group in graph.groups
-        if group.arity > 1
-    }
-    assert_same(BP, graph, normal_tables(graph, 2), iterations=3, counting=Given(factor, 0.3))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
@@ -106,15 +57,6 @@ def test_two_batch_dimensions() -> None:
     assert BP(iterations=2, tolerance=0)(graph, tables).variables.shape == (3, 4, 9, 4)
 
 
-@pytest.mark.parametrize("states", [2, 4, 7])
-def test_pair_kernels_of_every_kind(states: int, literal_sizes: range) -> None:
-    """Literal sizes and the runtime one; more factors than lanes."""
-    assert (states in literal_sizes) == (states < 7)
-    graph = random_mrf(12, 40, states, unary=True, seed=0)
-    assert_same(BP, graph, normal_tables(graph, 6), iterations=3)
-    assert_same(TRW, graph, normal_tables(graph, 6), iterations=3, rho=0.5)
-
-
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
 @pytest.mark.parametrize("batch", [1, 3, 9])
 def test_large_tables_agree(batch: int, own: bool) -> None:
@@ -133,21 +75,6 @@ def test_large_tables_agree(batch: int, own: bool) -> None:
         gradients.append(torch.autograd.grad(loss, list(leaves.values())))
     for plain, fast in zip(*gradients, strict=True):
         torch.testing.assert_close(fast, plain, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("schedule", [Flooding(), Residual()], ids=lambda schedule: type(schedule).__name__)
-def test_few_examples_side_by_side(schedule: object) -> None:
-    """Batches that do not fill the lanes run in one call, each example by itself; here each stops where it would."""
-    graph = grid(4, 5)
-    tables = normal_tables(graph, 12, 5)
-    tables["pair"] = tables["pair"][0]
-    assert_same(BP, graph, tables, iterations=3, schedule=schedule)
-    options = {"iterations": 300, "tolerance": 1e-6, "schedule": schedule, "engine": Compiled(threads=1)}
-    whole = BP(**options)(graph, tables)  # type: ignore[arg-type]
-    for example in range(5):
-        alone = BP(**options)(graph, {**tables, "unary": tables["unary"][example]})  # type: ignore[arg-type]
-        assert torch.equal(whole.states[example], alone.states)
-        assert int(whole.status.sweeps[example]) == int(alone.status.sweeps)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -211,32 +138,6 @@ def test_float32() -> None:
     torch.testing.assert_close(lone.states.double(), exact.states[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("schedule", [Flooding(), Sequential()], ids=lambda schedule: type(schedule).__name__)
-def test_log_domain_where_tables_are_wide(schedule: object) -> None:
-    """Some examples span thousands of nats, others do not: each takes the domain it needs, the status says so."""
-    graph = mixed_graph()
-    tables = normal_tables(graph, 11, 12)
-    for table in tables.values():
-        table[5:] *= 3000.0
-    beliefs = BP(iterations=3, tolerance=0, schedule=schedule)(graph, tables)  # type: ignore[arg-type]
-    assert beliefs.status.domain == "probability and log"
-    assert_same(BP, graph, tables, iterations=3, schedule=schedule)
-
-
-def test_underflow_is_noticed_and_repaired() -> None:
-    """Tables narrow enough each, but a star of contradicting leaves underflows the centre's product."""
-    leaves = 40
-    graph = FactorGraph([2] * (leaves + 1), {"pair": [[0, leaf] for leaf in range(1, leaves + 1)]})
-    tables = torch.zeros(leaves, 2, 2, dtype=torch.float64)
-    tables[: leaves // 2, 0] = -500.0
-    tables[leaves // 2 :, 1] = -500.0
-    tables[0, 0] += 1.0
-    beliefs = BP(schedule=Sequential())(graph, {"pair": tables})
-    torch.testing.assert_close(beliefs.marginal(0), torch.softmax(torch.tensor([1.0, 0.0], dtype=torch.float64), 0))
-    flooded = BP(schedule=Flooding())(graph, {"pair": tables})
-    torch.testing.assert_close(flooded.states, beliefs.states, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("engine", [Reference(), Compiled()], ids=lambda engine: engine.name)
 def test_hard_zeros_and_contradictions(engine: object) -> None:
     """XOR factors determine everything; one more makes it impossible."""
@@ -249,36 +150,6 @@ def test_hard_zeros_and_contradictions(engine: object) -> None:
     triangle = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [0, 2]], "unary": [[0]]})
     with pytest.raises(ImpossibleError, match="no configuration is possible"):
         BP(engine=engine)(triangle, {"pair": differ, "unary": first})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("engine", [Reference(), Compiled()], ids=["reference", "compiled"])
-def test_both_differentiate_the_truncated_run(engine: object) -> None:
-    graph = mixed_graph()
-    tables = {name: table.requires_grad_() for name, table in normal_tables(graph, 12).items()}
-    names = list(tables)
-
-    def loss(*values: torch.Tensor) -> torch.Tensor:
-        solver = BP(iterations=3, tolerance=0, damping=0.2, engine=engine)  # type: ignore[arg-type]
-        beliefs = solver(graph, dict(zip(names, values, strict=True)))
-        return beliefs.states.square().sum() + beliefs.log_partition + beliefs.factor("quad").square().sum()
-
-    assert torch.autograd.gradcheck(loss, tuple(tables.values()))
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("rho", [0.5, 0.9, 1.0])
-def test_a_value_that_underflows_early_can_still_win(dtype: torch.dtype, rho: float) -> None:
-    """Strong messages against one value first, more against the other much later, at a variable of degree 70."""
-    leaves, strong = 70, 500.0 if dtype == torch.float64 else 50.0
-    graph = FactorGraph([2] * (leaves + 1), {"pair": [[0, leaf] for leaf in range(1, leaves + 1)]})
-    tables = torch.zeros(leaves, 2, 2, dtype=dtype)
-    tables[0:3, 0] = -strong
-    tables[[20, 36, 52, 68], 1] = -strong
-    options = {"rho": rho, "iterations": 30, "tolerance": 0.0}
-    plain = TRW(engine=Reference(), **options)(graph, {"pair": tables})  # type: ignore[arg-type]
-    fast = TRW(engine=Compiled(1), **options)(graph, {"pair": tables})  # type: ignore[arg-type]
-    assert int(plain.assignment[0]) == 0
-    torch.testing.assert_close(fast.marginal(0), plain.marginal(0), rtol=0, atol=1e-5)
 
 
 def test_nothing_is_claimed_of_a_run_that_stopped_short() -> None:
@@ -302,36 +173,6 @@ def test_an_assignment_that_breaks_a_hard_zero_is_said() -> None:
     beliefs = BP(temperature=0.0)(odd_cycle, {"pair": differ})
     with pytest.warns(LoopwiseWarning, match="breaks a hard zero"):
         assert beliefs.log_partition.item() == -torch.inf
-
-
-def test_examples_keep_their_places_when_some_leave_the_probability_domain_later() -> None:
-    """One is too wide at once, the other underflows on the way: both end in the log domain, each as if alone."""
-    graph = FactorGraph([2, 3, 2], {"one": [[0]], "pair": [[0, 2]], "triple": [[0, 1, 2]]})
-    tables = {
-        "one": torch.tensor([[[-24.4, 253.0]], [[-49.0, -65.5]]], dtype=torch.float64),
-        "pair": torch.tensor(
-            [[[[382.8, -153.4], [-102.8, -109.3]]], [[[366.4, -184.0], [-80.7, -39.8]]]], dtype=torch.float64
-        ),
-        "triple": torch.tensor(
-            [
-                [
-                    [
-                        [[-200.5, 154.9], [14.0, 398.8], [-39.0, 216.1]],
-                        [[-44.0, -159.6], [-161.3, -190.3], [219.2, -15.9]],
-                    ]
-                ],
-                [[[[-308.4, -27.7], [-69.4, 24.3], [-171.0, 502.7]], [[192.8, -493.5], [212.7, 4.1], [121.3, -253.2]]]],
-            ],
-            dtype=torch.float64,
-        ),
-    }
-    method = BP(iterations=3, tolerance=0.0)
-    together = method(graph, tables)
-    assert together.status.domain == "log"
-    for example in range(2):
-        alone = method(graph, {name: table[example] for name, table in tables.items()})
-        assert torch.allclose(together.states[example], alone.states, atol=1e-12)
-        assert float(together.log_partition[example]) == pytest.approx(float(alone.log_partition))
 
 
 def test_factor_beliefs_whose_product_underflows() -> None:

@@ -83,39 +83,6 @@ def test_low_temperature_tends_to_max_product() -> None:
     assert torch.equal(cold.assignment, frozen.assignment)
 
 
-def test_bethe_equals_its_message_form_at_convergence() -> None:
-    """(B1) = (B2) of the ERMA spec at a fixed point of a loopy graph."""
-    graph = grid(4, 4, 3)
-    generator = torch.Generator().manual_seed(0)
-    tables = {g.name: torch.randn(g.count, *g.shape, generator=generator, dtype=torch.float64) for g in graph.groups}
-    beliefs = BP(iterations=2000, tolerance=1e-13)(graph, tables)
-    m = beliefs.messages.reshape(-1, 2, 3)  # [factor, position, state], log
-    total = tables["unary"].clone()
-    scopes = torch.tensor(graph.group("pair").scopes)
-    total = total.index_add(0, scopes.reshape(-1), m.reshape(-1, 3))
-    n = total[scopes] - m
-    factor = torch.logsumexp((tables["pair"] + n[:, 0, :, None] + n[:, 1, None, :]).flatten(1), 1).sum()
-    edge = torch.logsumexp(n + m, 2).sum()
-    torch.testing.assert_close(beliefs.log_partition, factor + torch.logsumexp(total, 1).sum() - edge)
-
-
-def test_belief_is_the_derivative_of_log_z_at_convergence() -> None:
-    graph = grid(3, 3, 2)
-    generator = torch.Generator().manual_seed(1)
-    tables = {g.name: torch.randn(g.count, *g.shape, generator=generator, dtype=torch.float64) for g in graph.groups}
-    solver = BP(iterations=5000, tolerance=1e-14)
-    beliefs = solver(graph, tables)
-    step = 1e-5
-    for name, place in (("pair", (4, 1, 0)), ("unary", (3, 1))):
-        ends = []
-        for sign in (1, -1):
-            moved = {key: table.clone() for key, table in tables.items()}
-            moved[name][place] += sign * step
-            ends.append(solver(graph, moved).log_partition)
-        slope = (ends[0] - ends[1]) / (2 * step)
-        torch.testing.assert_close(slope, beliefs.factor(name)[place], rtol=0, atol=1e-8)
-
-
 def test_a_million_variables_in_a_chain() -> None:
     """Sequential BP on 10^6 equal links: the middle is the stationary distribution of the transfer matrix."""
     length = 1_000_000

@@ -2,83 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import sys
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
 
 import loopwise as lw
-from loopwise.learn import Epoch, Examples, History, Stage, System, TrainingError, evaluate, fit, hybrid, risk, staged
-from loopwise.learn.sweep import sweep
+from loopwise.learn import Epoch, Examples, Stage, System, TrainingError, evaluate, fit, hybrid, risk, staged
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import SparsePotentials
+from oracles.fit_cases import FEW, GRAPH, OUTPUT, ROLES, data, fresh, sgd, weights
 
-INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
-GRAPH = lw.random_mrf(8, 14, seed=3, unary=True)
-ROLES = [INPUT, OUTPUT, HIDDEN, INPUT, OUTPUT, HIDDEN, OUTPUT, OUTPUT]
-FEW = lw.BP(iterations=3, tolerance=0)
 MSE, NLL = lw.loss.MSE(), lw.loss.SurrogateLikelihood()
-
-
-def data(count: int = 48, seed: int = 0) -> Examples:
-    """Examples that have something to learn: all outputs copy an input, with noise."""
-    rng = np.random.default_rng(seed)
-    values = np.repeat(rng.integers(0, 2, (count, 1)), 8, axis=1) ^ (rng.random((count, 8)) < 0.1)
-    return Examples.of(GRAPH, values, ROLES)
-
-
-def fresh(decoder: lw.decode.Decoder | None = None, seed: int = 5) -> System:
-    return System(lw.TablePotentials.random(GRAPH, seed=seed, scale=0.1), FEW, decoder)
-
-
-def weights(system: System) -> Tensor:
-    return torch.cat([param.detach().reshape(-1) for param in system.parameters()])
-
-
-def sgd(rate: float = 0.5):  # type: ignore[no-untyped-def]
-    return lambda params: torch.optim.SGD(params, lr=rate)
-
-
-def test_an_epoch_is_a_step_on_each_batch() -> None:
-    """By hand: the same batches, one gradient step each."""
-    train, system, twin = data(40), fresh(), fresh()
-    history = fit(system, train, MSE, optimizer=sgd(), epochs=2, batch=16, seed=7)
-    seen: list[list[int]] = []
-
-    class Watched(lw.loss.MSE):
-        def __call__(self, prediction, targets):  # type: ignore[no-untyped-def]
-            seen.append(targets.values.tolist())
-            return super().__call__(prediction, targets)
-
-    again = fresh()
-    fit(again, train, Watched(), optimizer=sgd(), epochs=2, batch=16, seed=7)
-    assert torch.equal(weights(again), weights(system))
-    assert sorted(map(len, seen[:3])) == [8, 16, 16] and seen[:3] != seen[3:]
-    for epoch in (seen[:3], seen[3:]):  # each example once an epoch
-        rows = sorted(row for batch in epoch for row in batch)
-        assert rows == sorted(np.where(train.outputs.numpy(), train.values, -1).tolist())
-    order = lw.learn.batching.batch_indices(40, 16, lw.learn.start.generator(7, 0, 0))
-    losses = []
-    for rows in order:
-        loss = risk(twin, train[rows], MSE)
-        twin.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for param in twin.parameters():
-                param.sub_(0.5 * param.grad)  # type: ignore[operator]
-        losses.append(float(loss.detach()) * len(rows))
-    assert history.losses[0] == pytest.approx(sum(losses) / 40, rel=1e-12)
-    once = fresh()
-    fit(once, train, MSE, optimizer=sgd(), epochs=1, batch=16, seed=7)
-    assert torch.allclose(weights(once), weights(twin), atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -191,59 +128,6 @@ def test_restarts_keep_the_best_training_objective() -> None:
     assert len({round(value, 9) for value, _ in ends}) == 4
 
 
-def test_a_start_at_zero_with_hidden_variables_is_left() -> None:
-    train = data(16)
-    system = System(lw.TablePotentials(GRAPH), FEW)
-    fit(system, train, MSE, optimizer=sgd(1e-12), epochs=1, batch=16)
-    assert 0.05 < float(weights(system).std()) < 0.2
-    seen = Examples.of(GRAPH, train.values, [INPUT, *[OUTPUT] * 7])
-    system = System(lw.TablePotentials(GRAPH), FEW)
-    fit(system, seen, MSE, optimizer=sgd(1e-12), epochs=1, batch=16)
-    assert float(weights(system).abs().max()) < 1e-9  # nothing hidden: it stays where it was
-
-
-def test_clipping_and_priors() -> None:
-    train, system, twin = data(32), fresh(), fresh()
-    before = weights(system)
-    fit(system, train, MSE, optimizer=sgd(1.0), epochs=1, batch=32, clip=1e-3)
-    assert float((weights(system) - before).norm()) == pytest.approx(1e-3, rel=1e-9)
-    fit(twin, train, MSE, optimizer=lambda p: lw.optim.SMD(p, gain=1.0), epochs=1, batch=32, clip=1e-3)
-    assert torch.allclose(weights(twin), weights(system), atol=1e-12)
-    prior = lw.prior.L2(2.0)
-    plain, pulled, closed = fresh(), fresh(), fresh()
-    fit(plain, train, MSE, optimizer=sgd(0.1), epochs=1, batch=32)
-    history = fit(pulled, train, MSE, optimizer=sgd(0.1), epochs=1, batch=32, prior=prior)
-    assert torch.allclose(weights(pulled), weights(plain) - 0.1 * 2.0 * before, atol=1e-12)
-    start = fresh()
-    penalty = float(prior.value(start.parameters()).detach())
-    assert history.losses[0] == pytest.approx(float(risk(start, train, MSE).detach()) + penalty, rel=1e-12)
-    fit(closed, train, MSE, optimizer=lambda p: lw.optim.AdaGradCOMID(p, 0.1), epochs=1, batch=32, prior=prior)
-    assert float(weights(closed).norm()) < float(before.norm())
-
-
-def test_a_schedule_of_the_rate() -> None:
-    history = fit(fresh(), data(16), MSE, optimizer=sgd(0.6), epochs=4, batch=16, schedule=lw.optim.inverse_square_root)
-    rates = [epoch.gains[0] for epoch in history if epoch.gains is not None]
-    assert rates == pytest.approx([0.6 / np.sqrt(epoch + 2) for epoch in range(4)])  # as they are after each epoch
-    with pytest.raises(ValueError, match="SMD has no learning rate"):
-        fit(fresh(), data(16), MSE, optimizer=lw.optim.SMD, schedule=lw.optim.inverse_square_root)
-
-
-def test_without_an_optimiser_the_rate_is_found_and_falls_to_zero() -> None:
-    history = fit(fresh(), data(), MSE, epochs=4, batch=16, progress=False)
-    rates = [epoch.gains[0] for epoch in history if epoch.gains is not None]
-    assert np.array(rates) / rates[0] == pytest.approx([0.5 * (1 + np.cos(np.pi * epoch / 4)) for epoch in range(4)])
-    assert np.log(2 * rates[0] / 0.1) / np.log(3) == pytest.approx(round(np.log(2 * rates[0] / 0.1) / np.log(3)))
-    assert history.losses[-1] < history.losses[0]
-    steady = fit(
-        fresh(), data(), MSE, epochs=2, batch=16, schedule=lambda optimizer: LambdaLR(optimizer, lambda _: 1.0)
-    )
-    assert [epoch.gains[0] for epoch in steady if epoch.gains is not None] == [rates[0]] * 2
-    stages = fit(fresh(), data(), staged(MSE, epochs=2), epochs=4, batch=16)
-    starts = [epoch.gains[0] for epoch in stages if epoch.gains is not None]
-    assert starts[1] == starts[0] / 2 and starts[3] == starts[2] / 2  # a cosine for each stage
-
-
 @pytest.mark.parametrize(
     "inference",
     [
@@ -337,25 +221,6 @@ def test_examples_without_answers_are_left_out() -> None:
         fit(fresh(), nothing, MSE)
 
 
-def test_histories() -> None:
-    history = fit(fresh(), data(16), staged(MSE, epochs=1), epochs=2, batch=16, dev=data(16, seed=2))
-    again = History.from_json(json.loads(json.dumps(history.to_json(), allow_nan=False)))
-    assert again == history and history.seconds > 0 and len(history.dev) == 2
-    assert all(epoch.gains is not None and epoch.gains[0] <= epoch.gains[1] <= epoch.gains[2] for epoch in history)
-    axes = history.plot()
-    drawn = [line.get_ydata() for line in axes.get_lines()]
-    assert any(np.allclose(line, history.dev) for line in drawn if len(line) == 2)
-    assert history.plot(axes) is axes
-    from loopwise import plot
-
-    lines = plot.history({"one": history, "two": again}).get_lines()
-    assert any(np.allclose(line.get_ydata(), history.losses) for line in lines)
-
-
-def _loss_at(rate: float) -> float:
-    return fit(fresh(), data(16), MSE, optimizer=sgd(rate), epochs=1, batch=16).losses[0] + rate
-
-
 class Dense(nn.Module):
     """What sparse potentials are, by a matrix that holds every feature of every factor."""
 
@@ -389,38 +254,6 @@ def test_lazy_sparse_weights_are_trained_as_dense_ones() -> None:
     mine, theirs = (next(system.parameters()).detach().reshape(features, 2) for system in ways)
     assert mine.abs().max() > 0.1
     torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
-def test_a_bar_where_somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    control, terminal = os.openpty()
-    shown: list[bytes] = []
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):  # the terminal is closed
-            while piece := os.read(control, 1 << 16):
-                shown.append(piece)
-
-    reader = threading.Thread(target=watch, daemon=True)
-    reader.start()
-    monkeypatch.setenv("TERM", "xterm-256color")
-    with os.fdopen(terminal, "w") as stream:
-        monkeypatch.setattr(sys, "stderr", stream)
-        fit(fresh(), data(32), MSE, epochs=3, batch=32)
-    reader.join(timeout=10)
-    os.close(control)
-    text = b"".join(shown).decode()
-    assert "epoch 3" in text and "\x1b[" in text
-
-
-def test_sweeps() -> None:
-    rates = [{"rate": 0.1}, {"rate": 0.2}]
-    assert sweep(_loss_at, rates, jobs=1) == [_loss_at(0.1), _loss_at(0.2)]
-    assert sweep(pow, [{"base": 2, "exp": 5}, {"base": 3, "exp": 2}], jobs=2) == [32, 9]
-    with pytest.raises(ValueError, match=r"rate.*in the run with \{'rate': -1.0\}"):
-        sweep(_loss_at, [{"rate": -1.0}], jobs=1)
-    with pytest.raises(ValueError, match="jobs must be at least 1"):
-        sweep(pow, [], jobs=0)
 
 
 def test_bad_options() -> None:

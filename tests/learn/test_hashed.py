@@ -9,36 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from loopwise.learn.hashed import HashedModel, HashedObjective, OnlineSettings
+from loopwise.learn.hashed import HashedObjective, OnlineSettings
 from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import HashedTable
 from loopwise.learn.trainer import Limits, train
-
-
-class Regression(HashedModel):
-    """An example is one part of three features, whose score is to be its target."""
-
-    def __init__(self, count: int = 40) -> None:
-        rng = np.random.default_rng(0)
-        self.features = rng.integers(0, 50, (count, 3)).astype(np.int32)
-        self.target = rng.normal(size=50)[self.features].sum(1)
-
-    def costs(self) -> NDArray[np.float64]:
-        return np.ones(len(self.target))
-
-    def build(self, chosen: NDArray[np.int64], size: int) -> tuple[Any, ...]:
-        return np.arange(0, 3 * len(chosen) + 1, 3), self.features[chosen].reshape(-1)
-
-    def step(
-        self, chosen: Any, parts: tuple[Any, ...], position: Any, weights: Any, scale: float, share: float
-    ) -> tuple[Any, Any]:
-        apart = weights[position].reshape(-1, 3).sum(1) - self.target[chosen]
-        return scale * apart, apart**2 / 2
-
-
-def objective(**options: Any) -> HashedObjective:
-    settings = {"epochs": 6, "batch": 7, "rate": 0.3, **options}
-    return HashedObjective(Regression, 50, OnlineSettings(**settings))
+from oracles.hashed_cases import Regression, objective
 
 
 def test_training_learns_the_same_with_any_number_of_threads() -> None:
@@ -47,24 +22,6 @@ def test_training_learns_the_same_with_any_number_of_threads() -> None:
     assert losses[-1] < 0.2 * losses[0] and train(three, Limits.rounds(6)).losses == losses
     np.testing.assert_array_equal(one.result, three.result)
     assert one.loss() < losses[-1]
-
-
-def test_an_update_is_that_of_the_shared_optimiser() -> None:
-    """One step of AdaGrad with composite mirror descent on the gradient of a batch, summed over its parts."""
-    import torch
-
-    from loopwise.learn.optim import AdaGradCOMID
-    from loopwise.potentials.priors import L2
-
-    model, mine = Regression(7), objective(epochs=1, l2=3.5)
-    mine._make = lambda: model
-    train(mine, Limits.rounds(1))
-    weights = torch.zeros(50, 1, dtype=torch.float64, requires_grad=True)
-    optimizer = AdaGradCOMID([weights], rate=0.3, prior=L2(0.5))
-    apart = weights[torch.from_numpy(model.features).long(), 0].sum(1) - torch.from_numpy(model.target)
-    (apart.square().mean() / 2).backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    np.testing.assert_allclose(mine.result, weights.detach()[:, 0].numpy(), atol=1e-6)
 
 
 def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from torch import nn
 
@@ -20,103 +18,22 @@ import loopwise as lw
 from loopwise import decode
 from loopwise.formats.errors import FormatError
 from loopwise.formats.table import Vocabulary
-from loopwise.gradient.linear_solve import Saddle, Schur
-from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, SquareRoot, ToTolerance
-from loopwise.gradient.solvers import Direct, Minres
-from loopwise.gradient.unroll import Fitting
 from loopwise.learn import Examples, System
-from loopwise.learn.container import VERSION, read_container, write_container
-from loopwise.learn.known import KNOWN
-from loopwise.learn.saving import describe_system
 from loopwise.potentials.features import Features
 from loopwise.potentials.neural import NeuralPotentials
-from loopwise.potentials.sparse import SparseGroup, SparsePotentials
-from loopwise.potentials.tied import TiedTables
-
-INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
-GRAPH = lw.FactorGraph([2, 3, 2, 2], {"a": [[0, 1]], "b, c.d": [[1, 2]], "ring": [[0, 2], [2, 3]], "free": [[3]]})
-POTENTIALS = lw.TablePotentials.random(GRAPH, seed=0)
-
-
-def parameter(value: float) -> nn.Parameter:
-    return nn.Parameter(torch.tensor(value, dtype=torch.float64))
-
-
-def spread_rho() -> dict[str, Any]:
-    return {"a": 0.7, "b, c.d": np.array([0.9]), "ring": torch.tensor([0.6, 0.8], dtype=torch.float64)}
-
-
-INFERENCES: list[lw.Inference] = [
-    lw.BP(iterations=3, tolerance=0.0, damping=0.1, schedule=lw.Sequential(), engine=lw.Compiled(threads=1)),
-    lw.BP(iterations=2, tolerance=0, temperature=0.5, engine=lw.Reference(), trace=True),
-    lw.BP(iterations=4, tolerance=0, schedule=lw.Residual(), gradient=lw.Unroll(lw.Checkpoints(every=2))),
-    lw.BP(iterations=3, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d"), uniform_start=True)),
-    lw.BP(iterations=2, tolerance=0, counting=lw.Bethe(), gradient=lw.Unroll(lw.Store())),
-    lw.BP(iterations=2, tolerance=0, counting=lw.Reweighted(spread_rho()), gradient=lw.Unroll(lw.Recompute())),
-    lw.BP(iterations=2, tolerance=0, counting=lw.Given(spread_rho(), np.zeros(())), gradient=lw.Unroll(Fitting(1e6))),
-    lw.BP(iterations=2, damping=parameter(0.2), counting=lw.Reweighted(spread_rho() | {"a": parameter(0.8)})),
-    lw.BP(iterations=2, tolerance=0, gradient=lw.FixedPoint(anderson=2), schedule=lw.Flooding()),
-    lw.BP(iterations=2, tolerance=0, gradient=lw.OneStep()),
-    lw.TRW(iterations=3, tolerance=0, rho=lw.SpanningTrees(trees=7)),
-    lw.TRW(iterations=3, tolerance=0, rho=lw.MonotonicChains(), gradient=lw.LinearSolve(Schur(), Minres(1e-9))),
-    lw.TRW(iterations=3, tolerance=0, rho=spread_rho(), gradient=lw.LinearSolve(Saddle(), Direct())),
-    lw.TRW(iterations=3, tolerance=0, rho=0.5, gradient=lw.Perturbation(step=CubeRoot(), stopping=ToTolerance(1e-12))),
-    lw.MeanField(iterations=200, restarts=2, gradient=lw.Perturbation(step=SquareRoot(), stopping=EqualSweeps())),
-    lw.Exact(temperature=0.7, gradient=lw.Covariance()),
-    lw.Exact(memory_limit=float("inf")),
-    lw.Gibbs(samples=400, burn_in=50, chains=8, seed=2**40),
-    lw.Auto(otherwise=lw.BP(schedule=lw.Sequential(), damping=0.3)),
-    lw.BP(iterations=3, schedule=lw.RandomSequential(3), stop=lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-3))),
-    lw.BP(iterations=2, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d")), weights=lw.MessageWeights(
-        GRAPH, messages={"ring": parameter(0.9)}, damping=lw.BelowOne(parameter(0.1)),
-        memory=lw.Tied(torch.nn.Parameter(torch.tensor([0.1, -0.2])), np.arange(GRAPH.variables) % 2),
-    )),
-]  # fmt: skip
-
-DECODERS: list[decode.Decoder] = [
-    decode.Identity(),
-    decode.Max(),
-    decode.Max(training=decode.SoftArgmax(decode.Trained(0.3))),
-    decode.SoftArgmax(0.7),
-    decode.SoftArgmax(decode.Geometric(1.0, 0.1, 5)),
-    decode.SoftArgmax(decode.Linear(1.0, 0.1, 5)),
-    decode.SoftArgmax(decode.Listed((1.0, 0.5))),
-    decode.SoftArgmax(decode.Trained(0.6)),
-    decode.SoftArgmax(parameter(0.4)),
-    decode.SoftArgmax(torch.tensor(0.4)),
-    decode.ApproximateF(decode.PerExample(), positive=[1, 2]),
-    decode.ApproximateF(decode.PerCorpus(), decode.Trained(0.2)),
-    decode.SoftApproximateF(decode.Fixed(0.3), 0.9),
-    decode.ApproximateF(decode.LeastExpectedLoss(decode.Independent(), count=20, seed=4, beta=2.0)),
-    decode.ApproximateF(
-        decode.LeastExpectedLoss(decode.Independent(), count=9, loss=lw.metric.Accuracy(reduction=lw.loss.Each()))
-    ),
-    decode.FactorVote(decode.Max(), groups=("ring",)),
-    decode.MBR(lw.metric.HammingError(reduction=lw.loss.Each()), count=30, seed=1),
-    decode.MBR(lw.metric.F1(reduction=lw.loss.Each()), decode.Independent(), count=30, training=decode.Identity()),
-    decode.MBR(
-        lw.metric.FBeta(beta=2.0, positive={1, 2}, reduction=lw.loss.Each()),
-        decode.Drawn(torch.zeros(5, 6, 4, dtype=torch.int64)),
-        count=5,
-    ),
-]
-
-
-def systems() -> list[System]:
-    found = [System(POTENTIALS, inference, decode.Max()) for inference in INFERENCES]
-    for decoder in DECODERS:
-        system = System(POTENTIALS, lw.Exact(), decoder)
-        system.refresh(examples_of(GRAPH))
-        found.append(system)
-    found.append(System(TiedTables.random(GRAPH, {"ring": [1, 0]}, seed=0, dtype=torch.float32), lw.BP()))
-    # Reductions other than Each make no loss of pairs, but a class is a class.
-    others = [decode.MBR(lw.metric.F1(reduction=kind())) for kind in (lw.loss.Mean, lw.loss.Sum, lw.loss.Pooled)]
-    return found + [System(POTENTIALS, lw.Exact(), other) for other in others]
-
-
-def examples_of(graph: lw.FactorGraph, **inputs: Any) -> Examples:
-    values = np.random.default_rng(0).integers(0, graph.cardinalities, (6, graph.variables))
-    return Examples.of(graph, values, [OUTPUT, INPUT, OUTPUT, HIDDEN], **inputs)
+from oracles.saving_cases import (
+    GRAPH,
+    HIDDEN,
+    INPUT,
+    OUTPUT,
+    POTENTIALS,
+    examples_of,
+    parameter,
+    saved,
+    sparse_system,
+    structured_system,
+    systems,
+)
 
 
 def assert_same(first: System, second: System, examples: Examples) -> None:
@@ -144,34 +61,6 @@ def test_a_loaded_system_answers_the_same(system: System, tmp_path: Path) -> Non
     assert path.read_bytes() == (tmp_path / "again.loopwise").read_bytes()
 
 
-def test_every_known_class_is_tried() -> None:
-    named: set[str] = set()
-
-    def collect(json: Any) -> None:
-        if isinstance(json, dict):
-            named.update([json["class"]] if "class" in json else [])
-            json = list(json.values())
-        if isinstance(json, list):
-            for member in json:
-                collect(member)
-
-    for system in [*systems(), sparse_system(), structured_system()]:
-        collect(describe_system(system)[1])
-    # Temperature schedules, tapes and the like are classes too: all of them must have come by.
-    assert {known.name for known in KNOWN} - named == set()
-
-
-def structured_system() -> System:
-    """Every structured factor there is, over one row of binary variables."""
-    grammar = lw.Hypergraph((2, 2), ((1, (0,), ((0, 1),)), (0, (), ((1, 1),))), 1, (0, 0))
-    factors: list[lw.StructuredFactor] = [
-        lw.ProjectiveTree(2), lw.Tree(2, single_root=False), lw.Chain(3, 2), lw.ExactlyOne(3), lw.AtMostOne(2), grammar,
-        lw.Parity(3, odd=None), lw.Count.at_least(4, 2), lw.Or(3, (1,)), lw.And(3, output=True), lw.Implies(2),
-    ]  # fmt: skip
-    structured = {f"{type(factor).__name__}.": (factor, np.arange(factor.arity)) for factor in factors}
-    return System(lw.TablePotentials(lw.FactorGraph([2] * 4, {"pair": [[0, 1]]}, structured)), lw.BP(iterations=2))
-
-
 def test_structured_factors_are_kept(tmp_path: Path) -> None:
     system = structured_system()
     system.save(tmp_path / "system.loopwise")
@@ -179,20 +68,6 @@ def test_structured_factors_are_kept(tmp_path: Path) -> None:
     assert again.graph == system.graph
     again.save(tmp_path / "again.loopwise")
     assert (tmp_path / "system.loopwise").read_bytes() == (tmp_path / "again.loopwise").read_bytes()
-
-
-def sparse_system() -> System:
-    groups = {
-        "a": SparseGroup((2, 3), 4, table="shared"),
-        "b, c.d": SparseGroup((3, 2), 4, table="shared"),
-        "ring": SparseGroup((2, 2), 1, columns=(0, -1, -1, 0)),
-        "free": SparseGroup((2,), 5),
-    }
-    potentials = SparsePotentials(groups, dtype=torch.float32, table_dtype=torch.float64)
-    with torch.no_grad():
-        for weight in potentials.weights:
-            weight.normal_(generator=torch.Generator().manual_seed(0))
-    return System(potentials, lw.Exact(), decode.Max(), graph=GRAPH)
 
 
 def test_sparse_potentials_come_back(tmp_path: Path) -> None:
@@ -252,107 +127,6 @@ class Mine(lw.BP):
 
 class MyCounting(lw.Bethe):
     pass
-
-
-def saved(tmp_path: Path) -> Path:
-    path = tmp_path / "s.loopwise"
-    System(POTENTIALS, lw.BP(), decode.SoftArgmax()).save(path)
-    return path
-
-
-def test_a_file_cut_off_anywhere_says_so(tmp_path: Path) -> None:
-    path = saved(tmp_path)
-    data = path.read_bytes()
-    header = 8 + int.from_bytes(data[:8], "little")
-    for length in (0, 5, 8, 9, header // 2, header - 1, header, len(data) - 1):
-        path.write_bytes(data[:length])
-        with pytest.raises(FormatError, match="the file is cut off") as caught:
-            System.load(path)
-        assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"just some text that is no such file",
-        pickle.dumps({"weights": [1.0] * 50}),
-        bytes(100),
-        (20).to_bytes(8, "little") + b"[1, 2, 3]           " + bytes(10),
-        (20).to_bytes(8, "little") + b'{"a": {"no": "tensor"}}',
-    ],
-)
-def test_foreign_files_are_refused(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(data)
-    with pytest.raises(FormatError, match="no file that loopwise saved"):
-        System.load(path)
-
-
-def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    for metadata in (None, {"format": "pt"}, {"description": "about me"}, {"description": "{}"}):
-        safetensors.torch.save_file({"a": torch.zeros(2)}, path, metadata)
-        with pytest.raises(FormatError, match="no file that loopwise saved but some other safetensors file"):
-            System.load(path)
-
-
-def test_versions(tmp_path: Path) -> None:
-    path = saved(tmp_path)
-    tensors, description = read_container(path)
-    assert description["loopwise"] == VERSION
-    for version, message in ((VERSION + 1, "newer loopwise .*upgrade"), ("x", "version 'x'"), (0, "version 0")):
-        write_container(path, tensors, {**description, "loopwise": version})
-        with pytest.raises(FormatError, match=message):
-            System.load(path)
-
-
-def damaged(change: str, tensors: dict[str, Any], description: dict[str, Any]) -> None:
-    parts = description["system"]
-    if change == "class":
-        parts["inference"]["class"] = "os.system"
-    elif change == "private":
-        parts["inference"]["class"] = "__import__"
-    elif change == "field":
-        parts["inference"]["options"]["iterations"] = -3
-    elif change == "unknown field":
-        parts["inference"]["options"]["nonsense"] = 1
-    elif change == "part":
-        del parts["decoder"]
-    elif change == "kind":
-        parts["decoder"] = parts["inference"]
-    elif change == "tensor":
-        del tensors[description["state"][0]]
-    elif change == "shape":
-        tensors[description["state"][0]] = torch.zeros(1)
-    elif change == "scopes":
-        tensors["graph.scopes.0"] = torch.tensor([[0, 99]])
-    elif change == "value":
-        parts["inference"]["options"]["schedule"] = {"odd": 1}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("class", "class 'os.system' that this version"),
-        ("private", "class '__import__'"),
-        ("field", "iterations must be"),
-        ("unknown field", "nonsense"),
-        ("part", "'system.decoder' is not there"),
-        ("kind", "decoder of a system must be"),
-        ("tensor", "names a tensor 'potentials.tables.0' that"),
-        ("shape", "'potentials.tables.0' is of shape .* it must be"),
-        ("scopes", "names variable 99"),
-        ("value", "describes nothing"),
-    ],
-)
-def test_damaged_descriptions(change: str, message: str, tmp_path: Path) -> None:
-    path = saved(tmp_path)
-    tensors, description = read_container(path)
-    damaged(change, tensors, description)
-    write_container(path, tensors, description)
-    with pytest.raises(FormatError, match=f"damaged: .*{message}") as caught:
-        System.load(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_damaged_tensors(tmp_path: Path) -> None:

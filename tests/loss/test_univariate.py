@@ -8,25 +8,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 import loopwise as lw
 from loopwise import decode, loss
 from loopwise.graph import FactorGraph
 from oracles.made_beliefs import beliefs_of, by_hand, on_simplex, random_beliefs, random_logits, random_values
+from oracles.univariate_cases import LOSSES
 
 MIXED = FactorGraph([2, 3, 1, 2], {})
-LOSSES = [
-    loss.MSE(),
-    loss.L1(),
-    loss.Hamming(weights=[1.0, 2.0, 0.5, 3.0]),
-    loss.UnivariateLikelihood(),
-    loss.SmoothError(5.0),
-    loss.UnivariateQuadratic(),
-    loss.F1(),
-    loss.FBeta(beta=2.0, positive=(1, 2), reduction=loss.Pooled()),
-    loss.Interpolated(loss.F1(), weight=0.3),
-]
 
 
 def test_hand_worked_binary() -> None:
@@ -60,21 +49,6 @@ def test_gradients_to_second_order(measure: loss.Loss, decoder: decode.Decoder) 
     assert torch.autograd.gradgradcheck(function, logits)
     sets = loss.Targets.from_sets(MIXED, [{0: 0, 1: {1, 2}}, {1: {0, 1}, 2: 0, 3: {0, 1}}])
     assert torch.autograd.gradcheck(on_simplex(MIXED, lambda beliefs: measure(decoder(beliefs), sets)), logits)
-
-
-@pytest.mark.parametrize("measure", LOSSES, ids=lambda measure: type(measure).__name__)
-def test_through_inference(measure: loss.Loss) -> None:
-    """The gradient of a truncated run, decoded and scored, against central differences."""
-    graph = FactorGraph([2, 3, 2, 2], {"pair": [[0, 1]], "triple": [[0, 2, 3]], "other": [[2, 3]]})
-    model = lw.TablePotentials.random(graph, seed=3)
-    method = lw.BP(iterations=3, tolerance=0, engine=lw.inference.Reference())
-    names = [group.name for group in graph.groups]
-
-    def value(*tables: Tensor) -> Tensor:
-        beliefs = method(graph, dict(zip(names, tables, strict=True)), {3: 1})
-        return measure(decode.SoftArgmax(0.5)(beliefs), [1, 2, -1, -1])
-
-    assert torch.autograd.gradcheck(value, tuple(table.detach().requires_grad_() for table in model().values()))
 
 
 @given(st.integers(0, 99))
@@ -137,18 +111,6 @@ def test_likelihood_of_impossible_answers_is_finite_and_still_pulls() -> None:
     assert value.item() == pytest.approx(-math.log(1e-12) - math.log(0.3))
     value.backward()
     torch.testing.assert_close(states.grad, torch.tensor([-1e12, 0, -1 / 0.3, 0], dtype=torch.float64))
-
-
-def test_batches_broadcast_and_float32() -> None:
-    beliefs, values = random_beliefs(MIXED), random_values(MIXED, (5,))
-    for measure in LOSSES:
-        each = measure.per_example(beliefs, values)
-        assert each.shape == (5,)
-        for example in range(5):
-            torch.testing.assert_close(each[example], measure.per_example(beliefs, values[example]))
-        single = beliefs_of(MIXED, beliefs.states.float())
-        assert measure(single, values).dtype == torch.float32
-        torch.testing.assert_close(measure(single, values), measure(beliefs, values).float())
 
 
 def test_examples_without_targets_do_not_count() -> None:

@@ -10,15 +10,15 @@ from typer.testing import CliRunner, Result
 Invoke = Callable[..., Result]
 
 
-def command(app: Typer) -> tuple[Invoke, Invoke]:
-    """Two ways to call ``app``: to look at the result, and to rely on its success."""
+def command(app: Typer, *first: str) -> tuple[Invoke, Invoke]:
+    """Two ways to call ``app`` with ``first`` before all arguments: to look at the result, to rely on success."""
     runner = CliRunner()
 
-    def invoke(*arguments: object) -> Result:
-        return runner.invoke(app, [*map(str, arguments)])
+    def invoke(*arguments: object, text: str | None = None) -> Result:
+        return runner.invoke(app, [*first, *map(str, arguments)], input=text)
 
-    def succeed(*arguments: object) -> Result:
-        result = invoke(*arguments)
+    def succeed(*arguments: object, text: str | None = None) -> Result:
+        result = invoke(*arguments, text=text)
         assert result.exit_code == 0, (result.stderr, result.exception)
         return result
 

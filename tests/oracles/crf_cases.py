@@ -10,6 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from loopwise.apps import ChainCRF
+from loopwise.apps.chain.features.sequences import Sequences
+from loopwise.learn.chain.problem import ChainProblem
 
 LENGTHS = (4, 1, 3, 2)
 
@@ -57,3 +59,8 @@ def fitted(**options: Any) -> tuple[ChainCRF, Oracle]:
     x, y = small()
     crf = ChainCRF(standardize=False, tolerance=1e-14, iterations=500, **options).fit(x, y)
     return crf, Oracle(x, y)
+
+
+def problem_of(x: Any, y: list[np.ndarray]) -> ChainProblem:
+    crf = ChainCRF(standardize=False, iterations=1).fit(x, y)
+    return crf._problem(Sequences.of(x), np.concatenate(y))

@@ -132,3 +132,12 @@ def engines_gap(method, graph, tables, **options):
         replace(method, engine=method.engine or lw.inference.Compiled(threads=1)), graph, tables, **options
     )
     return gap(fast, plain)
+
+
+def calm(graph: lw.FactorGraph, *batch: int, **options: object) -> dict[str, torch.Tensor]:
+    """Couplings weak enough for every schedule to converge."""
+    return tables_of(graph, *batch, scale=0.3, **options)
+
+
+def truncated(sweeps, **options):
+    return lw.BP(iterations=sweeps, tolerance=0, **options)

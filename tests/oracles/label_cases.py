@@ -96,3 +96,6 @@ LEARNERS: dict[str, Any] = {
     "erm": ERM(iterations=5, begin=Likelihood(1.0, iterations=10)),
     "erm, F1": ERM(lw.loss.F1(), iterations=5, begin=Likelihood(1.0, iterations=10)),
 }
+
+
+FAST = SampleRankSVM(epochs=3, sweeps=5)

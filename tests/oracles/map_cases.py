@@ -56,3 +56,22 @@ def plain_score(arrays: FactorArrays, values: np.ndarray) -> float:
 
 def sizes_of(arrays: FactorArrays) -> np.ndarray:
     return np.diff(arrays.state_start)
+
+
+class _CaughtError(Exception):
+    pass
+
+
+class _Catch(Inference):
+    """Gives away the problem that a method would be given."""
+
+    def run(self, problem: Problem) -> Beliefs:
+        self.problem = problem
+        raise _CaughtError
+
+
+def problem_of(graph: FactorGraph, tables: object, evidence: object = None) -> Problem:
+    catch = _Catch()
+    with pytest.raises(_CaughtError):
+        catch(graph, tables, evidence)  # type: ignore[arg-type]
+    return catch.problem

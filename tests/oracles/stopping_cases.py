@@ -52,3 +52,14 @@ def by_trace(stopping: budget.Stopping, graph: lw.FactorGraph, tables: dict[str,
         rows.append(beliefs.trace[stop + 1, example])
         sweeps.append(stop + 1)
     return torch.stack(rows), torch.tensor(sweeps)
+
+
+LIMIT = 7
+
+
+def settling(limit: int = LIMIT, level: float = -2.0, **options: object) -> budget.Stopping:
+    """Stops once the largest change is below 10^level: examples differ in when that is."""
+    policy = budget.Policy((budget.Bias(), budget.LargestChange()))
+    with torch.no_grad():
+        policy.weights.copy_(torch.tensor([level, -1.0]))
+    return budget.Stopping(lw.BP(iterations=limit, **options), policy)  # type: ignore[arg-type]

@@ -40,3 +40,13 @@ def assert_alike(
     mine, theirs = (learner.search(documents, steps=steps) for learner, _ in found)
     assert [best.labels for best in mine] == [best.labels for best in theirs]
     assert np.allclose([best.score for best in mine], [best.score for best in theirs], atol=1e-9)
+
+
+LEARNERS = (
+    walk.SampleRank,
+    walk.SampleRankSVM,
+    walk.SampleRankSVM1,
+    walk.CD,
+    walk.PCD,
+    walk.Hybrid,
+)

@@ -9,7 +9,6 @@ import pytest
 import loopwise as lw
 from loopwise import walk
 from loopwise.testing.walk import check_walk
-from oracles.spins import Spins
 from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document
 
 
@@ -64,11 +63,3 @@ def test_what_is_broken_is_caught() -> None:
 
     with pytest.raises(AssertionError, match="taken back leaves"):
         check_walk(WithCareless(6), walk.MentionMover(), lw.metric.BCubed(), documents)
-
-
-def test_a_model_of_ones_own_plain() -> None:
-    rings = [[0, 1, 1, 1, 0], [1, 1, 0, 0, 0]]
-    check_walk(Spins(), walk.UniformChange(), lw.metric.Correct(), rings)
-    learner = walk.SampleRank(Spins(), walk.UniformChange(), metric=lw.metric.Correct(), step=walk.MIRA())
-    learner.fit(rings, steps=200, epochs=2)
-    assert learner.decode(rings[0], steps=200).labels()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise import walk
-from loopwise.loss.labels import Correct, VariableF1
+from loopwise.loss.labels import Correct
 from loopwise.loss.metric import Accuracy
 from loopwise.walk.label_sets import LabelSets, label_documents, label_model
 from oracles.label_cases import make_problem, random_weights
@@ -67,15 +67,3 @@ def test_labels_without_a_truth_are_walked_but_not_ranked() -> None:
         found.append(learner)
     np.testing.assert_allclose(found[0].raw, found[1].raw, atol=1e-12)
     assert found[0].tally == found[1].tally
-
-
-def test_what_it_does_not_know_goes_to_others() -> None:
-    problem = make_problem(4, labels=3)
-    model, documents = label_model(problem), label_documents(problem)
-    metric = VariableF1(variables=3)
-    assert isinstance(LabelSets().open(model, documents, walk.Gibbs(), metric), walk.compiled_session.CompiledSession)
-    learner = walk.SampleRank(model, walk.Gibbs(), metric=Correct(), step=walk.AdaGrad(), engine=LabelSets())
-    with pytest.raises(ValueError, match="AdaGrad"):
-        learner.fit(documents, steps=3)
-    answers = walk.SampleRank(model, walk.Gibbs(), metric=Correct(), engine=LabelSets()).decode_all(documents, steps=9)
-    assert all(answer.shape == (3,) for answer in answers)

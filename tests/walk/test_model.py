@@ -80,17 +80,3 @@ def test_bad_input_is_one_sentence() -> None:
         walk.SampleRank(model, walk.Gibbs(), metric=lw.metric.Accuracy()).fit([odd], steps=1)
     with pytest.raises(ValueError, match="changes variables of a Labelling"):
         walk.SampleRank(cluster_model(), walk.Gibbs(), metric=lw.metric.BCubed()).fit([mention_document(3)], steps=1)
-
-
-def test_bad_mentions() -> None:
-    features, row = walk.shared_rows(np.ones((3, 2), dtype=bool))
-    with pytest.raises(ValueError, match="4 mentions have 6 pairs; pair_row has shape"):
-        walk.MentionDocument([0, 1, 0, 2], features, row)
-    document = walk.MentionDocument([5, 9, 5], features, row)
-    assert document.truth.tolist() == [0, 1, 0]
-    with pytest.raises(ValueError, match="pair feature 1 is out of range"):
-        walk.SampleRank(walk.ClusterModel(1), walk.MentionMover(), metric=lw.metric.BCubed()).fit([document], steps=1)
-    wrong = walk.MentionDocument([0, 1, 0], features, row, attributes=np.array([[0], [7], [1]]))
-    model = walk.ClusterModel(2, setwise=True, attribute_values=(2,))
-    with pytest.raises(ValueError, match="mention 1 has the unknown value 7 of attribute 0"):
-        walk.SampleRank(model, walk.MentionMover(), metric=lw.metric.BCubed()).fit([wrong], steps=1)

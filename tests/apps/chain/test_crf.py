@@ -13,18 +13,10 @@ from scipy.optimize import check_grad, minimize
 import loopwise as lw
 from loopwise.apps import ChainCRF
 from loopwise.apps.chain import SVM, EntityF1, Perceptron, Posterior, Viterbi
-from loopwise.apps.chain.features.sequences import Sequences
-from loopwise.apps.chain.model import objective_of
 from loopwise.apps.chain_crf import SoftmaxMargin, WeightedLikelihood
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
-from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.risk import ExactRisk
-from oracles.crf_cases import STATES, Oracle, fitted, small
-
-
-def problem_of(x: Any, y: list[np.ndarray]) -> ChainProblem:
-    crf = ChainCRF(standardize=False, iterations=1).fit(x, y)
-    return crf._problem(Sequences.of(x), np.concatenate(y))
+from oracles.crf_cases import Oracle, fitted, problem_of, small
 
 
 def test_likelihood_is_maximised() -> None:
@@ -73,44 +65,6 @@ def test_weighted_likelihood_by_enumeration() -> None:
     ones = ExactRisk(problem, WeightedLikelihood(np.ones(3)))(weights)
     assert ones[0] == pytest.approx(plain[0], abs=1e-9)
     np.testing.assert_allclose(ones[1], plain[1], atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "loss, weights",
-    [
-        (lw.loss.FBeta(beta=2.0), None),
-        (lw.loss.MSE(), np.array([0.3, 2.0, 1.1])),
-        (lw.loss.UnivariateLikelihood(), np.array([0.3, 2.0, 1.1])),
-        (lw.loss.SmoothError(sharpness=3.0), None),
-    ],
-)
-def test_losses_of_elements_by_enumeration(loss: lw.loss.Loss, weights: np.ndarray | None) -> None:
-    x, y = small()
-    oracle, problem = Oracle(x, y), problem_of(x, y)
-    theta = np.random.default_rng(3).normal(size=len(problem.start().vector))
-    positive = 1 if isinstance(loss, lw.loss.FBeta) else None
-    risk, first = objective_of(loss, problem, np.arange(3), positive, weights)
-    assert isinstance(first, NegativeLogLikelihood)
-    like: ChainWeights = problem.start()
-    value, gradient = risk(like.like(theta))
-    right = []
-    for number in range(len(x)):
-        shares, paths = oracle.distribution(theta, number), oracle.paths[number]
-        right.append(np.stack([(shares[:, None] * (paths == state)).sum(0) for state in range(STATES)], axis=1))
-    single, gold = np.concatenate(right), np.concatenate(y)
-    chosen = single[np.arange(len(gold)), gold]
-    if isinstance(loss, lw.loss.FBeta):
-        agreed, decided, there = chosen[gold == 1].sum(), single[:, 1].sum(), (gold == 1).sum()
-        hand = 1 - 5 * agreed / (4 * there + decided)
-    elif isinstance(loss, lw.loss.SmoothError):
-        others = np.where(np.arange(STATES) == gold[:, None], -1.0, single).max(1)
-        hand = (1 / (1 + np.exp(-3.0 * (others - chosen)))).mean()
-    else:
-        squares = ((single - np.eye(STATES)[gold]) ** 2).sum(1) / 2
-        each = squares if isinstance(loss, lw.loss.MSE) else -np.log(chosen)
-        hand = (weights[gold] * each).sum() / weights[gold].sum()
-    assert value == pytest.approx(hand * len(gold), abs=1e-9)
-    assert check_grad(lambda point: risk(like.like(point))[0], lambda point: gradient, theta) < 1e-5
 
 
 def bursts(count: int, seed: int, noise: float = 1.6) -> tuple[list[np.ndarray], list[np.ndarray]]:

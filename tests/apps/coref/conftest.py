@@ -1,4 +1,4 @@
-"""What the tests of this folder share: fitted once."""
+"""An estimator trained once."""
 
 from __future__ import annotations
 

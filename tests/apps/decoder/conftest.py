@@ -1,4 +1,4 @@
-"""What the tests of this folder share: fitted once."""
+"""stim, where it is installed."""
 
 from __future__ import annotations
 

@@ -6,38 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_matrix
 
 from loopwise.apps import Decoder
 from loopwise.apps.decoder import (
     OSD,
-    Code,
     Decimation,
     Flips,
     Gaussian,
     Leg,
     MinSum,
     SumProduct,
-    awgn,
-    bsc,
-    erasures,
     relay,
 )
-from loopwise.inference.parity import Passing, decode
-from oracles.codes import HAMMING, toric
-
-
-def test_a_tree_is_decoded_exactly() -> None:
-    """On a repetition code, soft output is the posterior, and the decision the likeliest pair."""
-    code = Code.of([[1, 1, 0], [0, 1, 1]], [0.1, 0.2, 0.3])
-    answer = Decoder(code, rule=SumProduct(), sweeps=8, double=True, stops=False).run([[1, 0], [0, 1]], soft=True)
-    for row, syndrome in enumerate(([1, 0], [0, 1])):
-        first = np.array([0, syndrome[0], (syndrome[0] + syndrome[1]) % 2])
-        weights = [np.prod(np.where(flips == 1, code.priors, 1 - code.priors)) for flips in (first, 1 - first)]
-        posterior = (weights[0] * first + weights[1] * (1 - first)) / sum(weights)
-        np.testing.assert_allclose(answer.probabilities[row], posterior, atol=1e-9)
-    assert answer.explained.all() and answer.flips is None
+from oracles.codes import toric
 
 
 def test_errors_of_a_repetition_code_are_corrected() -> None:
@@ -48,46 +30,6 @@ def test_errors_of_a_repetition_code_are_corrected() -> None:
             decoder = Decoder(csr_matrix(path), 0.05, rule=rule, sweeps=20, layered=layered)
             np.testing.assert_array_equal(decoder.decode_batch(errors @ path.T % 2), errors)
             assert decoder.decode(path @ errors[3] % 2).tolist() == errors[3].tolist()
-
-
-def test_double_precision_is_that_of_the_settings_too() -> None:
-    code = toric()
-    syndromes = Flips(code).draw(20, np.random.default_rng(0)).syndromes
-    decoder = Decoder(code, rule=MinSum(0.7, 0.1), sweeps=6, double=True, stops=False)
-    scale, offset = (torch.full((1, code.checks.edges), value, dtype=torch.float64) for value in (0.7, 0.1))
-    passing = Passing(scale, offset, torch.zeros(0, 32), min_sum=True)
-    wanted = decode(code.checks, passing, code.log_odds, syndromes, 6, stops=False, soft=True)
-    np.testing.assert_allclose(decoder.run(syndromes, soft=True).log_odds, wanted.soft, atol=1e-13)
-
-
-def test_received_words_are_decoded() -> None:
-    decoder = Decoder(HAMMING, 0.05, rule=SumProduct(), sweeps=20)
-    word = np.array([1, 1, 1, 0, 0, 0, 0])  # a codeword
-    assert not (HAMMING @ word % 2).any()
-    heard = np.where(word == 0, 1.0, -1.0)
-    heard[0] = 0.2  # a wrong sign, faintly
-    assert decoder.decode_received(awgn(heard[None], 0.7)).tolist() == [word.tolist()]
-    flipped = word.copy()
-    flipped[4] ^= 1
-    assert decoder.decode_received(bsc(flipped[None], 0.1)).tolist() == [word.tolist()]
-    lost = word.copy()
-    lost[[1, 5]] = -1
-    assert decoder.decode_received(erasures(lost[None])).tolist() == [word.tolist()]
-    shots = Gaussian(decoder.code, 8.0).draw(200, np.random.default_rng(0))
-    assert decoder.evaluate(shots).rate < 0.05
-
-
-def test_failures_are_counted_up_to_stabilisers() -> None:
-    code = toric()
-    stabiliser = np.zeros((1, code.bits), np.uint8)
-    stabiliser[0, [0, 3, 16, 28]] = 1  # the edges at a vertex
-    nothing = np.zeros((1, code.bits), np.uint8)
-    assert not code.checks.syndromes(stabiliser).any()
-    assert not code.failures(stabiliser, nothing).any()
-    loop = nothing.copy()
-    loop[0, [0, 4, 8, 12]] = 1  # around the torus, across the loop that is looked at
-    assert not code.checks.syndromes(loop).any()
-    assert code.failures(loop, nothing).all()
 
 
 def test_ordered_statistics_always_explain() -> None:
@@ -174,22 +116,3 @@ def test_the_same_as_ldpc(min_sum: bool) -> None:
 def test_bad_settings_get_one_sentence(make: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         make()
-
-
-def test_bad_shots_get_one_sentence() -> None:
-    decoder = Decoder(HAMMING, 0.1)
-    with pytest.raises(ValueError, match=r"a syndrome of this code has 3 bits; the one given is of shape \(4,\)"):
-        decoder.decode([0, 1, 0, 1])
-    with pytest.raises(ValueError, match=r"a syndrome of this code has 3 bits; the array given is of shape \(1, 4\)"):
-        decoder.decode_batch([[0, 1, 0, 1]])
-    with pytest.raises(ValueError, match="the bits of a syndrome must be 0 or 1"):
-        decoder.decode([0, 1, 2])
-    with pytest.raises(
-        ValueError, match=r"log-odds are of shape \(1, 3\); there must be a row of 7 for each of 1 shots"
-    ):
-        decoder.decode_received([[0.0, 1.0, 2.0]])
-    with pytest.raises(ValueError, match="the log-odds of shot 0 hold NaN"):
-        decoder.decode_received([[np.nan] * 7])
-    with pytest.raises(ValueError, match="a sampler draws any number of shots; say how many"):
-        decoder.evaluate(Flips(decoder.code))
-    assert len(decoder.run(np.zeros((0, 3)))) == 0

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: fitted once."""
+"""An estimator fitted once, and what it finds."""
 
 from __future__ import annotations
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loopwise.apps import Dedupe
 from loopwise.apps.dedupe import Report, Resolution
-from loopwise.formats.errors import FormatError
 from oracles.dedupe_cases import IDS, RECORDS, TEST, TEST_IDS
 
 
@@ -48,19 +46,6 @@ def test_equal_runs_give_equal_clusters(fitted: Dedupe, found: Resolution) -> No
     again = Dedupe().fit(RECORDS, ids=IDS)
     np.testing.assert_array_equal(again.trained_.pairs.weights, fitted.trained_.pairs.weights)
     np.testing.assert_array_equal(again.predict(TEST).clusters, found.clusters)
-
-
-def test_a_saved_model_answers_the_same(fitted: Dedupe, found: Resolution, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "model.loopwise")
-    loaded = Dedupe.load(tmp_path / "model.loopwise")
-    again = loaded.predict(TEST)
-    np.testing.assert_array_equal(again.clusters, found.clusters)
-    np.testing.assert_array_equal(again.confidence, found.confidence)
-    loaded.save(tmp_path / "again.loopwise")
-    assert (tmp_path / "again.loopwise").read_bytes() == (tmp_path / "model.loopwise").read_bytes()
-    (tmp_path / "cut.loopwise").write_bytes((tmp_path / "model.loopwise").read_bytes()[:500])
-    with pytest.raises(FormatError, match="cut off"):
-        Dedupe.load(tmp_path / "cut.loopwise")
 
 
 def test_pairs_to_label_are_unsure_ones(fitted: Dedupe) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,34 +20,9 @@ from loopwise.apps.multilabel import (
     MultiLabel,
     Perceptron,
     SampleRank,
-    SampleRankSVM,
 )
 from loopwise.learn.container import read_container, write_container
-from oracles.label_cases import make_data
-
-FAST = SampleRankSVM(epochs=3, sweeps=5)
-
-
-@pytest.fixture(scope="module")
-def data() -> tuple[np.ndarray, np.ndarray]:
-    return make_data(200, labels=4, seed=3)
-
-
-@pytest.fixture(scope="module")
-def fitted(data: tuple[np.ndarray, np.ndarray]) -> MultiLabel:
-    return MultiLabel(FAST).fit(data[0][:150], data[1][:150])
-
-
-def test_scores_are_those_of_scikit_learn(fitted: MultiLabel, data: tuple[np.ndarray, np.ndarray]) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    x, y = data[0][150:], data[1][150:]
-    said, report = fitted.predict(x), fitted.evaluate(x, y)
-    assert report.hamming == pytest.approx(metrics.hamming_loss(y, said)) and report.hamming < 0.2
-    assert fitted.score(x, y) == pytest.approx(1 - report.hamming)
-    assert report.subset == pytest.approx(1 - metrics.accuracy_score(y, said))
-    for average, mine in (("micro", report.micro_f1), ("macro", report.macro_f1), ("samples", report.examples_f1)):
-        assert mine == pytest.approx(metrics.f1_score(y, said, average=average, zero_division=1))
-    assert json.dumps(report.to_json()) and list(report.labels) == ["0", "1", "2", "3"]
+from oracles.label_cases import FAST
 
 
 def test_scikit_learn_takes_it_for_an_estimator() -> None:
@@ -107,23 +81,6 @@ def test_classes_of_any_kind(data: tuple[np.ndarray, np.ndarray]) -> None:
         MultiLabel().fit(x, np.column_stack([y[:, 0], np.arange(200) % 3]))
     with pytest.raises(ValueError, match="not seen in training"):
         plain.score(x, y + 1)
-
-
-def test_missing_and_scaled_inputs(data: tuple[np.ndarray, np.ndarray]) -> None:
-    x, y = data
-    scaled = MultiLabel(FAST).fit(1000 * x + 5, y)
-    np.testing.assert_array_equal(scaled.predict(1000 * x + 5), MultiLabel(FAST).fit(x, y).predict(x))
-    holes = x.copy()
-    holes[::7, 1] = np.nan
-    filled = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
-    for standardize in (True, False):
-        one = MultiLabel(FAST, standardize=standardize).fit(holes, y)
-        assert np.isfinite(one.predict_marginals(holes)).all()
-        np.testing.assert_array_equal(one.predict(holes), one.predict(filled))
-    scant = sparse.csr_array(np.where(np.abs(x) < 0.5, 0, x))
-    model = MultiLabel(FAST).fit(scant, y)
-    np.testing.assert_array_equal(model.predict(scant), model.predict(sparse.coo_array(scant)))
-    assert model.score(scant, y) > 0.8
 
 
 def test_development_data_and_going_on(data: tuple[np.ndarray, np.ndarray]) -> None:

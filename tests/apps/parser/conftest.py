@@ -1,4 +1,4 @@
-"""What the tests of this folder share: fitted once."""
+"""A parser trained once."""
 
 from __future__ import annotations
 

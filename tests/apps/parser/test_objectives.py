@@ -8,98 +8,24 @@ import math
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from loopwise.apps.parser.features.parts import list_pairs
-from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk, Gold, Objective
-from loopwise.apps.parser.options import Run, Structure, Templates
-from loopwise.apps.parser.tasks import TreeTask
-from loopwise.inference.tree_models import Propagated, TreeModels
+from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+from loopwise.apps.parser.options import Run
 from oracles.parser_beliefs import (
     GRANDPARENTS,
     PROJECTIVE,
     SIBLINGS,
     SINGLE_ROOT,
-    all_trees,
     reference_beliefs,
     reference_loss,
-    reference_pairs,
-    tree_matrix,
 )
+from oracles.parser_tasks import Case
 
 PAIRS = GRANDPARENTS | SIBLINGS
 HALF = AnnealedRisk(0.5, 0.5, math.inf)
 EXACT = Run(1, exact=True)
 KINDS = [PROJECTIVE | SINGLE_ROOT, PROJECTIVE, SINGLE_ROOT, 0]
-
-
-class Case:
-    """A random sentence: arcs, of which some are pruned, scores, and a gold tree among what is left."""
-
-    def __init__(self, n: int, structure: int, seed: int, pruned: float = 0.2, scale: float = 1.5) -> None:
-        rng = np.random.default_rng(seed)
-        self.n, self.structure = n, structure
-        trees = all_trees(n, structure)
-        keep = trees[rng.integers(len(trees))]
-        self.arcs = [
-            (h, m)
-            for m in range(1, n + 1)
-            for h in range(n + 1)
-            if h != m and (keep[m - 1] == h or rng.random() > pruned)
-        ]
-        self.heads = np.array([h for h, _ in self.arcs], np.int32)
-        self.mods = np.array([m for _, m in self.arcs], np.int32)
-        self.first, self.second, self.grandparents = list_pairs(n, self.heads, self.mods, structure)
-        self.unary = rng.normal(size=len(self.arcs)) * scale
-        self.scores = rng.normal(size=len(self.first)) * scale
-        self.gold = np.array([keep[m - 1] == h for h, m in self.arcs], np.int64)
-
-    @property
-    def trees(self) -> torch.Tensor:
-        return tree_matrix(self.n, self.arcs, self.structure)
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        return list(zip(self.first.tolist(), self.second.tolist(), strict=True))
-
-    @property
-    def models(self) -> TreeModels:
-        """The sentence between two others, a single word and none."""
-        lengths, arcs, pairs = np.array([1, self.n, 0]), len(self.heads), len(self.first)
-        return TreeModels.of(
-            lengths, np.array([0, 1, arcs + 1, arcs + 1]), np.append(0, self.heads), np.append(1, self.mods),
-            np.array([0, 0, pairs, pairs]), self.first, self.second, projective=bool(self.structure & PROJECTIVE),
-            single_root=bool(self.structure & SINGLE_ROOT),
-        )  # fmt: skip
-
-    def step(
-        self, objective: Objective, run: Run, share: float = 0.0, **changed: NDArray
-    ) -> tuple[float, NDArray, NDArray]:
-        unary, scores = np.append(0.3, changed.get("unary", self.unary)), changed.get("scores", self.scores)
-        task = TreeTask(None, None, None, 0, Templates(), Structure(), run, objective)  # type: ignore[arg-type]
-        models = self.models
-        right = np.append(1.0, self.gold)
-        gold = Gold(right, models.arrays.lengths - models.sums(right))
-        losses, of_unary, of_scores = task.gradient(models, unary, scores, gold, share)
-        assert abs(losses[0]) < 1e-12 and losses[2] == 0 and abs(of_unary[0]) < 1e-9
-        return losses[1], of_unary[1:], of_scores
-
-    def propagate(self, iterations: int, tolerance: float = 0.0) -> Propagated:
-        return self.models.propagate(np.append(0.0, self.unary), self.scores, iterations, tolerance)
-
-    def beliefs(self, run: Run) -> NDArray:
-        found = run(self.models, np.append(0.0, self.unary), self.scores)
-        assert found.possible.all()
-        np.testing.assert_allclose(1 / (1 + np.exp(-found.log_odds)), found.beliefs, atol=1e-12)
-        return found.beliefs[1:]
-
-
-@pytest.mark.parametrize("structure", KINDS)
-def test_pairs_are_those_of_the_definition(structure: int) -> None:
-    case = Case(4, structure | PAIRS, seed=1)
-    assert sorted(case.pairs) == sorted(reference_pairs(case.arcs, structure | PAIRS))
-    grandparents = case.pairs[: case.grandparents]
-    assert sorted(grandparents) == sorted(reference_pairs(case.arcs, structure | GRANDPARENTS))
 
 
 @pytest.mark.parametrize("structure", KINDS)
@@ -138,14 +64,6 @@ def test_gradients_of_a_longer_sentence_equal_differences() -> None:
             for step in (1e-5, -1e-5)
         )
         assert (up - down) / 2e-5 == pytest.approx(of_unary @ ahead + of_scores @ along, rel=1e-6)
-
-
-@pytest.mark.parametrize("structure", KINDS)
-def test_beliefs_of_each_word_sum_to_one(structure: int) -> None:
-    case = Case(4, structure | PAIRS, seed=3)
-    for iterations in range(1, 6):
-        sums = np.bincount(case.mods, case.beliefs(Run(iterations)))
-        np.testing.assert_allclose(sums[1:], 1.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("structure", KINDS)
@@ -236,15 +154,6 @@ def test_risk_becomes_the_errors_of_the_decoded_tree() -> None:
     assert case.step(AnnealedRisk(1e8, 1e8), Run(2))[0] == pytest.approx(case.n - float(uniform), abs=1e-6)
 
 
-def test_forced_arcs_and_extreme_scores_stay_finite() -> None:
-    """A word with one head left is certain: its log-odds are capped, and nothing flows through them."""
-    case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=1, pruned=0.9, scale=40.0)
-    for objective in (L2(), HALF, CLL()):
-        loss, of_unary, of_scores = case.step(objective, Run(4))
-        assert np.isfinite(loss) and np.isfinite(of_unary).all() and np.isfinite(of_scores).all()
-    np.testing.assert_allclose(np.bincount(case.mods, case.beliefs(Run(4)))[1:], 1.0, atol=1e-12)
-
-
 def test_early_stop_is_where_beliefs_settle() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=9, scale=0.5)
     found = case.propagate(100, 1e-6)
@@ -255,13 +164,3 @@ def test_early_stop_is_where_beliefs_settle() -> None:
     assert moves[-1] <= 1e-6 and all(move > 1e-6 for move in moves[:-1])
     np.testing.assert_array_equal(found.beliefs, runs[-1])
     assert found.moved[1] == moves[-1]
-
-
-def test_arcs_without_a_tree_are_said_to_be() -> None:
-    """Also by perturbation, which tells them from runs that have not settled."""
-    case = Case(3, PROJECTIVE | SINGLE_ROOT, seed=0)
-    case.heads, case.mods = np.array([2, 1, 1], np.int32), np.array([1, 2, 3], np.int32)
-    case.unary, case.gold = np.zeros(3), np.zeros(3, np.int64)
-    assert np.isnan(case.step(L2(), Run(1))[0])
-    assert np.isnan(case.step(L2(), Run(3, perturbed=True))[0])
-    assert case.propagate(1).possible.tolist() == [True, False, True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +12,13 @@ from scipy.optimize import minimize
 
 import loopwise as lw
 from loopwise.apps import MRFClassifier
-from loopwise.apps.class_weights import ClassWeighted, ClassWeightedObjective
 from loopwise.apps.table import Chain, Complete, Edges, ToOutputs, Tree, estimator
 from loopwise.cli.tables import read_examples, read_saved
 from loopwise.graph.evidence import FREE
 from oracles.enumeration import Enumeration, enumerate_model
+from oracles.table_cases import weather
 
 EXACT = lw.Exact()  # whose kernels, unlike those of BP, are the same for all sizes: less to compile
-
-
-def weather(rows: int, seed: int, missing: float = 0.0, skies: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Three dependent columns of text, and two labels that depend on them and on each other."""
-    rng = np.random.default_rng(seed)
-    sky = rng.integers(0, skies, rows)
-    wind = (rng.random(rows) < 0.2 + 0.3 * sky).astype(int)
-    cold = rng.integers(0, 2, rows)
-    walk = (rng.random(rows) < 1 / (1 + np.exp(2.0 * sky + cold - 2.5))).astype(int)
-    coat = (rng.random(rows) < 0.1 + 0.4 * walk + 0.4 * cold).astype(int)
-    x = np.stack([np.array(["blue", "grey", "rain"], object)[sky], np.array(["calm", "windy"], object)[wind], cold], 1)
-    x[rng.random(x.shape) < missing] = None
-    return x, np.stack([walk, coat], axis=1)
 
 
 def enumerated(model: MRFClassifier) -> Enumeration:
@@ -102,60 +88,6 @@ def test_likelihood_is_maximised() -> None:
     for number in (0, 1):  # what is always known has nothing to learn
         name, row = graph.locate(number)
         assert float(tables[name][row].detach().abs().max()) < 1e-9
-
-
-def test_class_weights_are_repetitions() -> None:
-    """Rows of weight 3 are rows that come three times: in likelihood and in losses of answers."""
-    x, y = weather(70, seed=2)
-    y = np.where(y[:, 0] == 1, "walk", "stay")
-    again = np.concatenate([np.arange(70), *[np.flatnonzero(y == "walk")] * 2])
-    for loss in (None, lw.loss.MSE(), lw.loss.UnivariateLikelihood()):
-        options = {"loss": loss, "inference": EXACT, "tolerance": 1e-14, "iterations": 400}
-        heavy = MRFClassifier(class_weight={"walk": 3.0}, l2=1.0, **options).fit(x, y)
-        if loss is not None:  # weighted means are over the sum of weights, and the penalty is over rows
-            options["l2"] = len(again) / 70
-        more = MRFClassifier(**options).fit(x[again], y[again])
-        np.testing.assert_allclose(heavy.predict_proba(x), more.predict_proba(x), atol=2e-4)
-        assert (
-            np.abs(heavy.predict_proba(x) - MRFClassifier(loss=loss, inference=EXACT).fit(x, y).predict_proba(x)).max()
-            > 0.02
-        )
-
-
-def test_weighted_losses_by_hand() -> None:
-    x, y = weather(30, seed=3)
-    partial = y.astype(float)
-    partial[4, 0] = partial[5, 1] = partial[6] = np.nan
-    model = MRFClassifier(inference=EXACT, class_weight=[{0: 0.5, 1: 2.0}, "balanced"], iterations=5).fit(x, partial)
-    codes = model._answers.encode(partial)
-    weights = model._state_weights(codes)
-    ones = np.nansum(partial[:, 1])
-    known = 28  # answers of the second output
-    by_output = [np.array([0.5, 2.0]), np.array([known / (2 * (known - ones)), known / (2 * ones)])]
-    start = model.system_.graph.layout.state_start
-    for place in range(2):
-        np.testing.assert_allclose(weights[start[3 + place] : start[4 + place]], by_output[place])
-    examples = model._examples(model._columns.codes(x), codes)
-    shares = model.predict_proba(x)
-    top = bottom = 0.0
-    for row, place in product(range(30), range(2)):
-        if codes[row, place] != FREE:
-            weight = by_output[place][codes[row, place]]
-            top += weight * (1 - shares[place][row, codes[row, place]]) ** 2  # of two values: half the distance
-            bottom += weight
-    loss = ClassWeighted(loss=lw.loss.MSE(), weights=weights)
-    assert loss(model.system_.beliefs(examples), examples.targets).item() == pytest.approx(top / bottom, abs=1e-12)
-    objective = ClassWeightedObjective(lw.loss.SurrogateLikelihood(), weights)
-    system = model.system_
-    plain = lw.loss.SurrogateLikelihood().per_example(
-        system.inference, system.graph, system.tables(), examples.evidence
-    )
-    product_of = [
-        np.prod([by_output[place][codes[row, place]] for place in range(2) if codes[row, place] != FREE])
-        for row in range(30)
-    ]
-    mine = objective.per_example(system.inference, system.graph, system.tables(), examples.evidence)
-    np.testing.assert_allclose(mine.detach().numpy(), plain.detach().numpy() * np.array(product_of), atol=1e-12)
 
 
 def rare(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

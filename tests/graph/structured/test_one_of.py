@@ -46,8 +46,3 @@ def test_sums_of_others_lose_nothing() -> None:
     found = log_sum_of_others(values)
     expected = [np.logaddexp(-900.0, -901.0), 900.0, 900.0]
     assert found.numpy() == pytest.approx(expected, abs=1e-12)
-
-
-def test_no_variables() -> None:
-    with pytest.raises(ValueError, match="at least one variable"):
-        ExactlyOne(0)

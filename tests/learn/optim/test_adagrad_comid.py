@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from loopwise.learn.optim import AdaGradCOMID
 from loopwise.learn.optim import adagrad_comid as module
-from loopwise.learn.optim.rows import touched_rows
 from loopwise.potentials import Features, SparseGroup, SparsePotentials
 from loopwise.potentials.priors import L1, L2, Group, Prior
 
@@ -202,22 +201,6 @@ def test_attached_to_its_model_training_is_the_dense_one(prior: Prior, attached:
         assert copy.deepcopy(model).on_read is None
     close = torch.allclose(*trained, rtol=1e-10, atol=1e-12)
     assert close is attached
-
-
-def test_rows_listed_twice_count_once_with_their_sum() -> None:
-    rows = torch.tensor([[4, 1, 4, 0, 1]])
-    values = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    gradient = torch.sparse_coo_tensor(rows, values, (12, 3), check_invariants=True)
-    touched, sums = touched_rows(gradient)
-    assert sorted(touched.tolist()) == [0, 1, 4]
-    torch.testing.assert_close(torch.zeros(12, 3).double().index_copy(0, touched, sums), gradient.to_dense())
-    once, twice = start().requires_grad_(), start().requires_grad_()
-    for param, given_gradient in ((once, gradient.to_dense()), (twice, gradient)):
-        param.grad = given_gradient
-        optimizer = AdaGradCOMID([param], 0.2, L2(0.3))
-        optimizer.step()
-        optimizer.flush()
-    torch.testing.assert_close(once, twice)
 
 
 def test_groups_take_dense_gradients_only() -> None:

@@ -1,0 +1,53 @@
+"""Shots: words received, and bad ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwise.apps import Decoder
+from loopwise.apps.decoder import (
+    Flips,
+    Gaussian,
+    SumProduct,
+    awgn,
+    bsc,
+    erasures,
+)
+from oracles.codes import HAMMING
+
+
+def test_received_words_are_decoded() -> None:
+    decoder = Decoder(HAMMING, 0.05, rule=SumProduct(), sweeps=20)
+    word = np.array([1, 1, 1, 0, 0, 0, 0])  # a codeword
+    assert not (HAMMING @ word % 2).any()
+    heard = np.where(word == 0, 1.0, -1.0)
+    heard[0] = 0.2  # a wrong sign, faintly
+    assert decoder.decode_received(awgn(heard[None], 0.7)).tolist() == [word.tolist()]
+    flipped = word.copy()
+    flipped[4] ^= 1
+    assert decoder.decode_received(bsc(flipped[None], 0.1)).tolist() == [word.tolist()]
+    lost = word.copy()
+    lost[[1, 5]] = -1
+    assert decoder.decode_received(erasures(lost[None])).tolist() == [word.tolist()]
+    shots = Gaussian(decoder.code, 8.0).draw(200, np.random.default_rng(0))
+    assert decoder.evaluate(shots).rate < 0.05
+
+
+def test_bad_shots_get_one_sentence() -> None:
+    decoder = Decoder(HAMMING, 0.1)
+    with pytest.raises(ValueError, match=r"a syndrome of this code has 3 bits; the one given is of shape \(4,\)"):
+        decoder.decode([0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"a syndrome of this code has 3 bits; the array given is of shape \(1, 4\)"):
+        decoder.decode_batch([[0, 1, 0, 1]])
+    with pytest.raises(ValueError, match="the bits of a syndrome must be 0 or 1"):
+        decoder.decode([0, 1, 2])
+    with pytest.raises(
+        ValueError, match=r"log-odds are of shape \(1, 3\); there must be a row of 7 for each of 1 shots"
+    ):
+        decoder.decode_received([[0.0, 1.0, 2.0]])
+    with pytest.raises(ValueError, match="the log-odds of shot 0 hold NaN"):
+        decoder.decode_received([[np.nan] * 7])
+    with pytest.raises(ValueError, match="a sampler draws any number of shots; say how many"):
+        decoder.evaluate(Flips(decoder.code))
+    assert len(decoder.run(np.zeros((0, 3)))) == 0

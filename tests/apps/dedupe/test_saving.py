@@ -1,0 +1,26 @@
+"""Saved models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loopwise.apps import Dedupe
+from loopwise.apps.dedupe import Resolution
+from loopwise.formats.errors import FormatError
+from oracles.dedupe_cases import TEST
+
+
+def test_a_saved_model_answers_the_same(fitted: Dedupe, found: Resolution, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model.loopwise")
+    loaded = Dedupe.load(tmp_path / "model.loopwise")
+    again = loaded.predict(TEST)
+    np.testing.assert_array_equal(again.clusters, found.clusters)
+    np.testing.assert_array_equal(again.confidence, found.confidence)
+    loaded.save(tmp_path / "again.loopwise")
+    assert (tmp_path / "again.loopwise").read_bytes() == (tmp_path / "model.loopwise").read_bytes()
+    (tmp_path / "cut.loopwise").write_bytes((tmp_path / "model.loopwise").read_bytes()[:500])
+    with pytest.raises(FormatError, match="cut off"):
+        Dedupe.load(tmp_path / "cut.loopwise")
