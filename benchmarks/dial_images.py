@@ -18,9 +18,7 @@ from torch import Tensor, nn
 
 from dial_rows import Dial, Setting
 from loopwise.apps.grid_crf import GridCRF
-from loopwise.apps.grid_crf.lattice import Lattice
-from loopwise.apps.grid_crf.pair import TiedPair
-from loopwise.apps.grid_crf.potentials import GridPotentials
+from loopwise.apps.grid_crf.model import GridPotentials, Lattice, TiedPair
 from loopwise.budget import (
     Bias,
     Gate,

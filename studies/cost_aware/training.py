@@ -27,8 +27,8 @@ from loopwise.budget.methods import (
     Learned,
     Magnitude,
     Method,
+    PricedTask,
     RandomFactors,
-    Task,
 )
 from loopwise.budget.policy_fit import PolicyFit
 from loopwise.budget.pruning import on_graph
@@ -202,8 +202,8 @@ def _bp(iterations: int) -> BP:
 
 def _task(
     protocol: CostAwareProtocol, dense: System, data: CostAwareData, cost: Cost, prices: tuple[float, ...], seed: int
-) -> Task:
-    return Task(
+) -> PricedTask:
+    return PricedTask(
         dense,
         data.train,
         MSE(),

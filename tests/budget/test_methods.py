@@ -7,14 +7,14 @@ import torch
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.methods import Task
+from loopwise.budget.methods import PricedTask
 
 
 def test_each_price_starts_from_the_dense_system(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
     system, train, _ = study
-    task = Task(system, train, lw.loss.MSE(), budget.Messages(), (0.05, 0.3), 2, 32, 0.3, 0.1, None, 0)
+    task = PricedTask(system, train, lw.loss.MSE(), budget.Messages(), (0.05, 0.3), 2, 32, 0.3, 0.1, None, 0)
     method = budget.Learned()
-    alone = dict(method.systems(Task(**{**vars(task), "prices": (0.3,)})))[0.3]
+    alone = dict(method.systems(PricedTask(**{**vars(task), "prices": (0.3,)})))[0.3]
     together = dict(method.systems(task))[0.3]
     for one, other in zip(alone.parameters(), together.parameters(), strict=True):
         assert torch.equal(one, other)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from loopwise.apps.decoder.decoder import Decoder as Decoder
     from loopwise.apps.dedupe.estimator import Dedupe as Dedupe
     from loopwise.apps.grid_crf.estimator import GridCRF as GridCRF
-    from loopwise.apps.grid_crf.pair import ContrastPair as ContrastPair
-    from loopwise.apps.grid_crf.pair import TiedPair as TiedPair
-    from loopwise.apps.grid_crf.unary import AffineUnary as AffineUnary
-    from loopwise.apps.grid_crf.unary import ConvUnary as ConvUnary
+    from loopwise.apps.grid_crf.model import AffineUnary as AffineUnary
+    from loopwise.apps.grid_crf.model import ContrastPair as ContrastPair
+    from loopwise.apps.grid_crf.model import ConvUnary as ConvUnary
+    from loopwise.apps.grid_crf.model import TiedPair as TiedPair
     from loopwise.apps.multilabel.estimator import MultiLabel as MultiLabel
     from loopwise.apps.parser.parser import Parser as Parser
     from loopwise.apps.pipeline import Pipeline as Pipeline
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 # Where each name lives.
 _HOME = {
-    "AffineUnary": "loopwise.apps.grid_crf.unary",
+    "AffineUnary": "loopwise.apps.grid_crf.model",
     "ChainCRF": "loopwise.apps.chain.estimator",
-    "ContrastPair": "loopwise.apps.grid_crf.pair",
-    "ConvUnary": "loopwise.apps.grid_crf.unary",
+    "ContrastPair": "loopwise.apps.grid_crf.model",
+    "ConvUnary": "loopwise.apps.grid_crf.model",
     "Coref": "loopwise.apps.coref.estimator",
     "Decoder": "loopwise.apps.decoder.decoder",
     "Dedupe": "loopwise.apps.dedupe.estimator",
     "GridCRF": "loopwise.apps.grid_crf.estimator",
     "MRFClassifier": "loopwise.apps.table.estimator",
     "MultiLabel": "loopwise.apps.multilabel.estimator",
-    "TiedPair": "loopwise.apps.grid_crf.pair",
+    "TiedPair": "loopwise.apps.grid_crf.model",
     "Parser": "loopwise.apps.parser.parser",
     "Pipeline": "loopwise.apps.pipeline",
     "Tagger": "loopwise.apps.chain.estimator",

@@ -43,11 +43,8 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
         raise damaged(path, app, problem) from None
 
 
-class SavedEstimator(Estimator):
-    """An estimator with files: it says which of its fields and tensors are kept, and builds itself from them.
-
-    How it was trained is kept as text: a loaded estimator has the default options for that.
-    """
+class Saved:
+    """What has files: it says which of its fields and tensors are kept, and builds itself from them."""
 
     def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it."""
@@ -70,9 +67,7 @@ class SavedEstimator(Estimator):
     @classmethod
     def _app(cls) -> str:
         """What files call the class; a subclass of a user reads and writes the files of its parent."""
-        return next(
-            kind.__name__ for kind in reversed(cls.__mro__) if "_kept" in vars(kind) and kind is not SavedEstimator
-        )
+        return next(kind.__name__ for kind in reversed(cls.__mro__) if "_kept" in vars(kind) and kind is not Saved)
 
     @property
     def _is_fitted(self) -> bool:
@@ -86,3 +81,10 @@ class SavedEstimator(Estimator):
     @abstractmethod
     def _rebuilt(cls, told: Record) -> Self:
         """The fitted estimator of a file; a FieldError, or another of :data:`DAMAGE`, names what does not fit."""
+
+
+class SavedEstimator(Saved, Estimator):
+    """An estimator with files.
+
+    How it was trained is kept as text: a loaded estimator has the default options for that.
+    """

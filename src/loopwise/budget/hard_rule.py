@@ -60,7 +60,7 @@ def run_until_stopped(problem: Problem, method: MessagePassing, policy: Policy, 
         start = engine.solve(problem, none, numbers)
         if not isinstance(start, CompiledSolution):
             return None
-        return _Run(problem, start, policy, method.iterations, watched).to_the_end()
+        return _GatheredRun(problem, start, policy, method.iterations, watched).to_the_end()
 
 
 @dataclass
@@ -118,7 +118,7 @@ class _Team:
         return not bool((lowest > floor)[self.live.reshape(-1)[: self.run.examples]].all())
 
 
-class _Run:
+class _GatheredRun:
     def __init__(self, problem: Problem, start: CompiledSolution, policy: Policy, limit: int, watched: Tensor) -> None:
         self.problem, self.policy, self.limit, self.domain = problem, policy, limit, start.domain
         graph, options = problem.graph, start.session.options

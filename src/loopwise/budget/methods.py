@@ -1,6 +1,6 @@
 r"""Ways to trade loss for run time, each a curve of systems.
 
-In: a :class:`Task` (a trained dense system and data). Out: systems, from dear to cheap. Stage: budget.
+In: a :class:`PricedTask` (a trained dense system and data). Out: systems, from dear to cheap. Stage: budget.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STOPS = 10  # a fresh policy stops after each sweep with probability 1 / min(thi
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PricedTask:
     """What all methods of one comparison share. ``dense``: trained for the loss alone; nothing changes it."""
 
     dense: System
@@ -91,7 +91,7 @@ class Method(ABC):
         """What the curve is called."""
 
     @abstractmethod
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         """Settings and the systems they give, each as it would be deployed."""
 
 
@@ -130,7 +130,7 @@ class Learned(Method):
         parts = (["learned sparsity"] if self.gate else []) + (["learned stopping"] if self.features else [])
         return " and ".join(parts) + (", refitted" if self.refit else "")
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         current = self._start(task)
         for price in sorted(task.prices):
             if not self.continued:
@@ -158,7 +158,7 @@ class Learned(Method):
                 fit_policy(current, task.examples, task.loss, price, cost=task.cost, how=self.policy_fit, fresh=False)
             yield price, self._hard(task, current)
 
-    def _start(self, task: Task) -> System:
+    def _start(self, task: PricedTask) -> System:
         dense = task.dense
         inference: Stopping | MessagePassing = task.method
         if self.features:
@@ -175,11 +175,11 @@ class Learned(Method):
             gated, own.inference, dense.decoder, graph=dense.graph, vocabulary=dense.vocabulary, roles=dense.roles
         )
 
-    def _unit(self, task: Task, tables: Mapping[str, Tensor]) -> Gate:
+    def _unit(self, task: PricedTask, tables: Mapping[str, Tensor]) -> Gate:
         assert self.gate is not None
         return self.gate if self.median is None else self.gate.scaled_to(task.dense.graph, tables, self.median)
 
-    def _hard(self, task: Task, current: System) -> System:
+    def _hard(self, task: PricedTask, current: System) -> System:
         """A deployable copy."""
         current = own_weights(current)
         if self.gate is None:
@@ -204,7 +204,7 @@ class Lasso(Method):
     def name(self) -> str:
         return "L1, refitted" if self.refit else "L1"
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         return _path(task, [(strength, L1(strength)) for strength in self.strengths], self.refit, self.continued)
 
 
@@ -220,7 +220,7 @@ class GroupLasso(Method):
     def name(self) -> str:
         return "group lasso, refitted" if self.refit else "group lasso"
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         return _path(task, [(strength, Group(strength)) for strength in self.strengths], self.refit, self.continued)
 
 
@@ -236,7 +236,7 @@ class Magnitude(Method):
     def name(self) -> str:
         return "magnitude"
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         for count in self.counts:
             yield count, task.refit(strongest(task.dense, count, self.gate), self.refit)
 
@@ -253,7 +253,7 @@ class RandomFactors(Method):
     def name(self) -> str:
         return "random"
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         for count in self.counts:
             yield count, task.refit(random_factors(task.dense, count, task.seed, self.gate), self.refit)
 
@@ -269,7 +269,7 @@ class FixedSweeps(Method):
     def name(self) -> str:
         return "fixed sweeps"
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         for count in self.counts:
             method = replace(task.method, iterations=count, tolerance=0.0, stop=None)
             yield count, task.refit(own_weights(task.dense, method), self.refit)
@@ -286,13 +286,13 @@ class FixedTolerance(Method):
     def name(self) -> str:
         return "fixed tolerance"
 
-    def systems(self, task: Task) -> Iterator[Made]:
+    def systems(self, task: PricedTask) -> Iterator[Made]:
         for tolerance in self.tolerances:
             method = replace(task.method, tolerance=tolerance)
             yield tolerance, task.refit(own_weights(task.dense, method), self.refit)
 
 
-def _path(task: Task, priors: list[tuple[float, L1 | Group]], refit: int, continued: bool) -> Iterator[Made]:
+def _path(task: PricedTask, priors: list[tuple[float, L1 | Group]], refit: int, continued: bool) -> Iterator[Made]:
     start = task.dense
     for strength, prior in sorted(priors, key=lambda pair: pair[0]) if continued else priors:
         found = fit_with_prior(

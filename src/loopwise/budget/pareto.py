@@ -13,7 +13,7 @@ import numpy as np
 from loopwise.budget.cost import Cost, Messages
 from loopwise.budget.frontier import Frontier, Point
 from loopwise.budget.measure import seconds_each, spend
-from loopwise.budget.methods import FixedSweeps, Learned, Method, Task
+from loopwise.budget.methods import FixedSweeps, Learned, Method, PricedTask
 from loopwise.budget.objective import check_price
 from loopwise.budget.pruning import on_graph
 from loopwise.inference.loss_of_beliefs import ignored_convergence
@@ -75,7 +75,7 @@ def pareto(
     for price in prices:
         check_price(price)
     cost = Messages() if cost is None else cost
-    task = Task(system, data, loss, cost, prices, epochs, batch, rate, policy_rate, clip, seed, dev)
+    task = PricedTask(system, data, loss, cost, prices, epochs, batch, rate, policy_rate, clip, seed, dev)
     curves = _standard(task) if methods is None else tuple(methods)
     judge = _Judge(data if test is None else test, loss if measure is None else measure, cost, timed, keep_systems)
     points = [judge.point(DENSE, 0.0, system)]
@@ -104,7 +104,7 @@ class _Judge:
         return Point(method, float(setting), spent.cost, loss, spent.sweeps, factors, seconds, kept)
 
 
-def _standard(task: Task) -> tuple[Method, ...]:
+def _standard(task: PricedTask) -> tuple[Method, ...]:
     limit = task.method.iterations
     counts = tuple(sorted({count for count in (1, 2, 3, 5, 10, 20, 50) if count <= limit} | {limit}))
     return Learned(), FixedSweeps(counts)

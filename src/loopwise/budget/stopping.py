@@ -77,17 +77,17 @@ class Stopping(Inference):
     def __call__(
         self, graph: FactorGraph, potentials: object, evidence: EvidenceLike = None, *, initial: Tensor | None = None
     ) -> Beliefs:
-        return _Call(self, _watched(graph, evidence))(graph, potentials, evidence, initial=initial)
+        return _StoppingCall(self, _watched(graph, evidence))(graph, potentials, evidence, initial=initial)
 
     def run(self, problem: Problem) -> Beliefs:
-        return _Call(self, torch.ones(problem.graph.variables, dtype=torch.bool)).run(problem)
+        return _StoppingCall(self, torch.ones(problem.graph.variables, dtype=torch.bool)).run(problem)
 
     def every_sweep(self, graph: FactorGraph, potentials: object, evidence: EvidenceLike = None) -> EverySweep:
         """All sweeps to the limit, with the scores of each: differentiable in potentials and policy.
 
         One forward run with a tape, one backward.
         """
-        call = _Call(self, _watched(graph, evidence), hard=False)
+        call = _StoppingCall(self, _watched(graph, evidence), hard=False)
         beliefs = call(graph, potentials, evidence)
         assert beliefs.trace is not None and call.scores is not None and call.features is not None
         status = replace(beliefs.status, sweeps=torch.full(beliefs.trace[1:].shape[:-1], self.limit))
@@ -144,7 +144,7 @@ class _PolicyWatch(Watch):
         return fired
 
 
-class _Call(Inference):
+class _StoppingCall(Inference):
     """One call of a stopping method: knows which variables of the conditioned graph are watched."""
 
     takes_messages = True

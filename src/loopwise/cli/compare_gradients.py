@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each
-from loopwise.cli.methods import Choice, Method, ScheduleName, Task
+from loopwise.cli.methods import Choice, MethodName, ScheduleName, TaskName
 from loopwise.cli.problem import read_problem
 from loopwise.cli.targets import check_outputs
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from loopwise.compare.gradients import Comparison, Row
+    from loopwise.compare.gradients import GradientComparison, Row
     from loopwise.compare.losses import LabellingLoss
 
 
@@ -38,7 +38,7 @@ class DifferentiableMethod(str, Enum):
     EXACT = "exact"
 
 
-class LossName(str, Enum):
+class ComparedLossName(str, Enum):
     """Losses of a labelling by name."""
 
     UNIVARIATE = "univariate"
@@ -54,8 +54,9 @@ def compare_gradients(
     evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None,
     method: Annotated[DifferentiableMethod, typer.Option(help="Inference method.")] = DifferentiableMethod.BP,
     loss: Annotated[
-        LossName, typer.Option(help="Loss of a random labelling: likelihood or quadratic, of variables or factors.")
-    ] = LossName.UNIVARIATE,
+        ComparedLossName,
+        typer.Option(help="Loss of a random labelling: likelihood or quadratic, of variables or factors."),
+    ] = ComparedLossName.UNIVARIATE,
     iterations: Annotated[int | None, typer.Option(help="Sweeps at most.", show_default="100")] = None,
     tolerance: Annotated[
         float | None,
@@ -75,7 +76,7 @@ def compare_gradients(
 ) -> None:
     """Error, time and memory of every gradient estimator on a model file, and which are not valid there."""
     with one_line_each():
-        choice = Choice(Method(method.value), Task.MAR, seed, iterations, tolerance, damping, schedule)
+        choice = Choice(MethodName(method.value), TaskName.MAR, seed, iterations, tolerance, damping, schedule)
         check_outputs({"--plot": plot}, inputs=(model, evidence))
         graph, potentials, observed, sizes = read_problem(model, evidence)
         from loopwise.compare.gradients import compare_gradients as compare
@@ -97,14 +98,14 @@ def compare_gradients(
             _print(found, plot)
 
 
-def _losses() -> dict[LossName, LabellingLoss]:
+def _losses() -> dict[ComparedLossName, LabellingLoss]:
     from loopwise.compare import losses
 
     return {
-        LossName.UNIVARIATE: losses.univariate_likelihood,
-        LossName.CLIQUE: losses.clique_likelihood,
-        LossName.UNIVARIATE_QUADRATIC: losses.univariate_quadratic,
-        LossName.CLIQUE_QUADRATIC: losses.clique_quadratic,
+        ComparedLossName.UNIVARIATE: losses.univariate_likelihood,
+        ComparedLossName.CLIQUE: losses.clique_likelihood,
+        ComparedLossName.UNIVARIATE_QUADRATIC: losses.univariate_quadratic,
+        ComparedLossName.CLIQUE_QUADRATIC: losses.clique_quadratic,
     }
 
 
@@ -119,7 +120,7 @@ def _busy(what: str) -> Iterator[None]:
         yield
 
 
-def _print(found: Comparison, plot: Path | None) -> None:
+def _print(found: GradientComparison, plot: Path | None) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -132,7 +133,7 @@ def _print(found: Comparison, plot: Path | None) -> None:
         console.print(f"Picture: {plot}", soft_wrap=True, markup=False)
 
 
-def _table(found: Comparison) -> Table:
+def _table(found: GradientComparison) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
@@ -145,7 +146,7 @@ def _table(found: Comparison) -> Table:
     return table
 
 
-def _report(found: Comparison) -> dict[str, Any]:
+def _report(found: GradientComparison) -> dict[str, Any]:
     return {
         "status": found.status,
         "reference": found.reference,

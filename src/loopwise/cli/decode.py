@@ -6,17 +6,19 @@ Reports go to standard output, decoders and corrections to files.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import grouped
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.targets import MOST_ITERATIONS, check_outputs, target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.decoder import Code, Counts, Decoder, Shots
+    from loopwise.apps.decoder import Code, Counts, Decoder, Leg, Shots
 
 SUFFIX = ".loopwise"
 HEADER = ("shots", "errors", "unexplained", "bit_errors", "sweeps", "seconds", "settings")
@@ -33,7 +35,7 @@ class RuleName(str, Enum):
     SUM_PRODUCT = "sum-product"
 
 
-class LossName(str, Enum):
+class DecoderLossName(str, Enum):
     """What to train for, by name."""
 
     RESIDUAL = "residual"
@@ -48,35 +50,78 @@ _CODE = (
 )
 _MODEL = "A file that loopwise decode train saved, or a code as there, to be decoded untrained."
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
-_Flip = Annotated[
-    float | None, typer.Option("--p", help="The probability of a flip, of every bit; for check matrices.")
-]
-_Decibels = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) with this Eb/N0 in place of flips.")]
-_Observables = Annotated[
-    Path | None, typer.Option(help="A matrix, as the code's, of sums of flips that are to be right.")
-]
-_Rule = Annotated[RuleName, typer.Option(help="What checks compute.")]
-_Scale = Annotated[float, typer.Option(help="The normalisation of the min-sum.")]
-_Offset = Annotated[float, typer.Option(help="The offset of the min-sum.")]
-_Sweeps = Annotated[int, typer.Option(help="Sweeps of each leg, at most.", min=1, max=MOST_ITERATIONS)]
-_Layered = Annotated[bool, typer.Option("--layered", help="Check by check, each hearing of the last.")]
-_Osd = Annotated[int | None, typer.Option(help="Ordered statistics of this order on shots left unexplained.")]
+_OutOf = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) with this Eb/N0 in place of flips.")]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What commands say of a code that stands in a file by itself, and of the message passing over its checks."""
+
+    p: Annotated[
+        float | None, typer.Option("--p", help="The probability of a flip, of every bit; for check matrices.")
+    ] = None
+    observables: Annotated[
+        Path | None, typer.Option(help="A matrix, as the code's, of sums of flips that are to be right.")
+    ] = None
+    rule: Annotated[RuleName, typer.Option(help="What checks compute.")] = RuleName.MIN_SUM
+    scale: Annotated[float, typer.Option(help="The normalisation of the min-sum.")] = 1.0
+    offset: Annotated[float, typer.Option(help="The offset of the min-sum.")] = 0.0
+    sweeps: Annotated[
+        int | None,
+        typer.Option(
+            help="Sweeps of each leg, at most.", min=1, max=MOST_ITERATIONS, show_default="20 in training, else 50"
+        ),
+    ] = None
+    layered: Annotated[bool, typer.Option("--layered", help="Check by check, each hearing of the last.")] = False
+    osd: Annotated[int | None, typer.Option(help="Ordered statistics of this order on shots left unexplained.")] = None
+
+    def code(self, path: Path, decibels: float | None) -> Code:
+        """The code of a file."""
+        from loopwise.apps.decoder import Code
+        from loopwise.apps.decoder.circuits import code_of_circuit, code_of_model
+
+        if _is(path, ".stim", ".dem"):
+            for name, value in (("--p", self.p), ("--decibels", decibels), ("--observables", self.observables)):
+                if value is not None:
+                    raise ValueError(f"{name} is for check matrices; {path.name} says itself what happens")
+            return code_of_circuit(path) if _is(path, ".stim") else code_of_model(path)
+        if self.p is None and decibels is None:
+            raise ValueError(f"{path.name} says nothing of how likely flips are; give --p, or --decibels")
+        return Code.of(path, 0.1 if self.p is None else self.p, observables=self.observables)
+
+    def decoder(self, code: Code, legs: list[Leg] | None = None) -> Decoder:
+        """An untrained decoder of a code."""
+        from loopwise.apps.decoder import Decoder, MinSum, SumProduct
+
+        rule = SumProduct() if self.rule is RuleName.SUM_PRODUCT else MinSum(self.scale, self.offset)
+        sweeps = 50 if self.sweeps is None else self.sweeps
+        return Decoder(code, rule=rule, sweeps=sweeps, legs=legs, layered=self.layered, second=_second(self.osd))
+
+    def read(self, path: Path, decibels: float | None) -> Decoder:
+        """A saved decoder, or an untrained one for the code of a file."""
+        from loopwise.apps.decoder import Decoder
+        from loopwise.formats.check_matrix import SUFFIXES
+
+        if _is(path, ".stim", ".dem", *SUFFIXES):
+            return self.decoder(self.code(path, decibels))
+        decoder = Decoder.load(path)
+        if self.observables is not None:
+            raise ValueError("--observables is for codes; a saved decoder has its own")
+        if self.p is not None:
+            decoder.code = decoder.code.with_priors(self.p)
+        if self.osd is not None:
+            decoder.second = _second(self.osd)
+        return decoder
 
 
 @decode.command("train")
+@grouped
 def train(
     code: Annotated[Path, typer.Argument(metavar="CODE", help=_CODE)],
-    p: _Flip = None,
-    decibels: _Decibels = None,
-    observables: _Observables = None,
-    rule: _Rule = RuleName.MIN_SUM,
-    scale: _Scale = 1.0,
-    offset: _Offset = 0.0,
-    sweeps: _Sweeps = 20,
-    layered: _Layered = False,
+    setting: Setting,
+    decibels: _OutOf = None,
     legs: Annotated[int, typer.Option(help="Settings in sequence, each trained on what the last leaves.")] = 1,
-    osd: _Osd = None,
-    loss: Annotated[LossName, typer.Option(help="What to train for.")] = LossName.RESIDUAL,
+    loss: Annotated[DecoderLossName, typer.Option(help="What to train for.")] = DecoderLossName.RESIDUAL,
     noisier: Annotated[float, typer.Option(help="Train with flips so many times as likely.")] = 1.1,
     hard: Annotated[float, typer.Option(help="The share of shots drawn among those left unexplained.")] = 0.0,
     steps: Annotated[int, typer.Option(help="Steps of training, for each leg.")] = 300,
@@ -96,21 +141,21 @@ def train(
     with one_line_each():
         import numpy as np
 
-        from loopwise.apps.decoder import Decoder, Flips, Leg
+        from loopwise.apps.decoder import Flips, Leg
 
         if legs < 1:
             raise ValueError(f"--legs must be at least 1, not {legs}")
         if not noisier > 0:
             raise ValueError(f"--noisier must be above 0, not {noisier}")
         default = Path(code.name.removesuffix(".gz")).with_suffix(SUFFIX)
-        target = target_of(out, default, inputs=(code, observables), checkpoint=checkpoint)
+        target = target_of(out, default, inputs=(code, setting.observables), checkpoint=checkpoint)
         places = [checkpoint] + [None if checkpoint is None else Path(f"{checkpoint}.{k}") for k in range(1, legs)]
         for place in places:
-            check_outputs({"--checkpoint": place}, (code, observables, target))
-        given = _code(code, p, decibels, observables)
-        random = np.random.default_rng(seed)
+            check_outputs({"--checkpoint": place}, (code, setting.observables, target))
+        given = setting.code(code, decibels)
+        random, sweeps = np.random.default_rng(seed), setting.sweeps or 20
         made = [Leg(given, sweeps, memory=random.uniform(-0.2, 0.6, given.bits) if k else None) for k in range(legs)]
-        decoder = Decoder(given, rule=_rule(rule, scale, offset), legs=made, layered=layered, second=_second(osd))
+        decoder = setting.decoder(given, made)
         source: Any = (
             Flips(given, np.minimum(given.priors * noisier, 0.5)) if decibels is None else _gaussian(given, decibels)
         )
@@ -128,22 +173,16 @@ def train(
 
 
 @decode.command("run")
+@grouped
 def run(
     model: Annotated[Path, typer.Argument(help=_MODEL)],
     shots: Annotated[Path, typer.Argument(help="Syndromes (.b8, .01, .npy), or log-odds of 0 against 1 (.npy).")],
     out: Annotated[Path, typer.Option(help="Where corrections are written (.b8, .01, .npy).")],
+    setting: Setting,
     received: Annotated[
         bool, typer.Option("--received", help="SHOTS holds log-odds of received bits, not syndromes.")
     ] = False,
     predict: Annotated[bool, typer.Option("--predict", help="Write flips of observables, not of bits.")] = False,
-    p: _Flip = None,
-    observables: _Observables = None,
-    rule: _Rule = RuleName.MIN_SUM,
-    scale: _Scale = 1.0,
-    offset: _Offset = 0.0,
-    sweeps: _Sweeps = 50,
-    layered: _Layered = False,
-    osd: _Osd = None,
     as_json: _Json = False,
 ) -> None:
     """Write a correction for each shot; how many are explained goes to standard output."""
@@ -151,9 +190,8 @@ def run(
         from loopwise.formats.check_matrix import read_array
         from loopwise.formats.shots import read_bits, write_bits
 
-        check_outputs({"--out": out}, (model, shots, observables))
-        options = (rule, scale, offset, sweeps, layered, osd)
-        decoder = _decoder(model, p, 0.0 if received else None, observables, *options)
+        check_outputs({"--out": out}, (model, shots, setting.observables))
+        decoder = setting.read(model, 0.0 if received else None)
         if received:
             answer = decoder.receive(read_array(shots))
         else:
@@ -169,21 +207,15 @@ def run(
 
 
 @decode.command("evaluate")
+@grouped
 def evaluate(
     model: Annotated[Path, typer.Argument(help=_MODEL)],
+    setting: Setting,
     shots: Annotated[int | None, typer.Option(help="Draw so many.", min=1)] = None,
     syndromes: Annotated[Path | None, typer.Option(help="Syndromes from a file, with one of the next two.")] = None,
     errors: Annotated[Path | None, typer.Option(help="The flips that happened, beside --syndromes.")] = None,
     flips: Annotated[Path | None, typer.Option(help="What happened to observables, beside --syndromes.")] = None,
-    p: _Flip = None,
-    decibels: _Decibels = None,
-    observables: _Observables = None,
-    rule: _Rule = RuleName.MIN_SUM,
-    scale: _Scale = 1.0,
-    offset: _Offset = 0.0,
-    sweeps: _Sweeps = 50,
-    layered: _Layered = False,
-    osd: _Osd = None,
+    decibels: _OutOf = None,
     as_json: _Json = False,
     out: Annotated[Path | None, typer.Option(help="Write the CSV here instead of to standard output.")] = None,
     seed: Annotated[int, typer.Option(help="For the shots drawn: rows of other seeds add up.")] = 0,
@@ -194,17 +226,16 @@ def evaluate(
         from loopwise.formats.files import atomic_write
         from loopwise.formats.table import csv_line
 
-        target = target_of(out, inputs=(model, syndromes, errors, flips, observables))
+        target = target_of(out, inputs=(model, syndromes, errors, flips, setting.observables))
         if (shots is None) == (syndromes is None):
             raise ValueError("give either --shots, to draw so many, or --syndromes with --errors or --flips")
-        options = (rule, scale, offset, sweeps, layered, osd)
-        decoder = _decoder(model, p, decibels, observables, *options)
+        decoder = setting.read(model, decibels)
         if syndromes is not None:
             counts = decoder.evaluate(_shots(decoder, syndromes, errors, flips))
         else:
             source: Any = Flips(decoder.code) if decibels is None else _gaussian(decoder.code, decibels)
             counts = decoder.evaluate(source, shots, seed=seed)
-        settings = {"model": model.name, "p": p, "decibels": decibels, "decoder": repr(decoder)}
+        settings = {"model": model.name, "p": setting.p, "decibels": decibels, "decoder": repr(decoder)}
         if as_json:
             low, high = counts.interval
             typer.echo(
@@ -275,49 +306,6 @@ def _is(path: Path, *suffixes: str) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(suffixes)
 
 
-def _code(path: Path, p: float | None, decibels: float | None, observables: Path | None) -> Code:
-    from loopwise.apps.decoder import Code
-    from loopwise.apps.decoder.circuits import code_of_circuit, code_of_model
-
-    if _is(path, ".stim", ".dem"):
-        for name, value in (("--p", p), ("--decibels", decibels), ("--observables", observables)):
-            if value is not None:
-                raise ValueError(f"{name} is for check matrices; {path.name} says itself what happens")
-        return code_of_circuit(path) if _is(path, ".stim") else code_of_model(path)
-    if p is None and decibels is None:
-        raise ValueError(f"{path.name} says nothing of how likely flips are; give --p, or --decibels")
-    return Code.of(path, 0.1 if p is None else p, observables=observables)
-
-
-def _decoder(
-    path: Path,
-    p: float | None,
-    decibels: float | None,
-    observables: Path | None,
-    rule: RuleName,
-    scale: float,
-    offset: float,
-    sweeps: int,
-    layered: bool,
-    osd: int | None,
-) -> Decoder:
-    """A saved decoder, or an untrained one for a code."""
-    from loopwise.apps.decoder import Decoder
-    from loopwise.formats.check_matrix import SUFFIXES
-
-    if _is(path, ".stim", ".dem", *SUFFIXES):
-        made = _code(path, p, decibels, observables)
-        return Decoder(made, rule=_rule(rule, scale, offset), sweeps=sweeps, layered=layered, second=_second(osd))
-    decoder = Decoder.load(path)
-    if observables is not None:
-        raise ValueError("--observables is for codes; a saved decoder has its own")
-    if p is not None:
-        decoder.code = decoder.code.with_priors(p)
-    if osd is not None:
-        decoder.second = _second(osd)
-    return decoder
-
-
 def _shots(decoder: Decoder, syndromes: Path, errors: Path | None, flips: Path | None) -> Shots:
     from loopwise.apps.decoder import Shots
     from loopwise.formats.shots import read_bits
@@ -346,25 +334,19 @@ def _gaussian(code: Code, decibels: float) -> Any:
     return Gaussian(code, decibels, 1 - rank_of(code.checks) / code.bits)
 
 
-def _rule(name: RuleName, scale: float, offset: float) -> Any:
-    from loopwise.apps.decoder import MinSum, SumProduct
-
-    return SumProduct() if name is RuleName.SUM_PRODUCT else MinSum(scale, offset)
-
-
 def _second(order: int | None) -> Any:
     from loopwise.apps.decoder import OSD
 
     return None if order is None else OSD(order)
 
 
-def _loss(name: LossName) -> Any:
+def _loss(name: DecoderLossName) -> Any:
     from loopwise.apps.decoder import losses
 
     kinds = {
-        LossName.RESIDUAL: losses.ResidualParity,
-        LossName.OBSERVABLES: losses.ObservableFlips,
-        LossName.BITS: losses.BitwiseCrossEntropy,
-        LossName.BLOCK: losses.BlockError,
+        DecoderLossName.RESIDUAL: losses.ResidualParity,
+        DecoderLossName.OBSERVABLES: losses.ObservableFlips,
+        DecoderLossName.BITS: losses.BitwiseCrossEntropy,
+        DecoderLossName.BLOCK: losses.BlockError,
     }
     return kinds[name]()

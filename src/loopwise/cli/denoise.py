@@ -38,7 +38,7 @@ Masks = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
-class LossName(str, Enum):
+class ImageLossName(str, Enum):
     """Losses on marginals, by name."""
 
     LIKELIHOOD = "likelihood"
@@ -48,7 +48,7 @@ class LossName(str, Enum):
     CLIQUE_ERROR = "clique-error"
 
 
-class MethodName(str, Enum):
+class ImageMethodName(str, Enum):
     """Inference methods, by name."""
 
     TRW = "trw"
@@ -96,9 +96,11 @@ def train(
         typer.Option(help="Neighbours: one table, one for each direction, or one that depends on the contrast."),
     ] = PairName.TIED,
     loss: Annotated[
-        LossName, typer.Option(help="What to train for; error is the smooth count of wrong pixels.")
-    ] = LossName.UNIVARIATE,
-    inference: Annotated[MethodName, typer.Option(help="Inference, in training and in use.")] = MethodName.TRW,
+        ImageLossName, typer.Option(help="What to train for; error is the smooth count of wrong pixels.")
+    ] = ImageLossName.UNIVARIATE,
+    inference: Annotated[
+        ImageMethodName, typer.Option(help="Inference, in training and in use.")
+    ] = ImageMethodName.TRW,
     gradient: Annotated[
         GradientName | None,
         typer.Option(help="How inference is differentiated.", show_default="perturbation; unroll for meanfield"),
@@ -240,35 +242,35 @@ def _pair(name: PairName, states: int, neighbours: int) -> Any:
     return TiedPair(states, directions=neighbours // 2 if name is PairName.DIRECTED else 1)
 
 
-def _loss(name: LossName) -> Any:
+def _loss(name: ImageLossName) -> Any:
     from loopwise import loss
 
     return {
-        LossName.LIKELIHOOD: loss.SurrogateLikelihood,
-        LossName.UNIVARIATE: loss.UnivariateLikelihood,
-        LossName.CLIQUE: loss.CliqueLikelihood,
-        LossName.ERROR: loss.SmoothError,
-        LossName.CLIQUE_ERROR: loss.SmoothCliqueError,
+        ImageLossName.LIKELIHOOD: loss.SurrogateLikelihood,
+        ImageLossName.UNIVARIATE: loss.UnivariateLikelihood,
+        ImageLossName.CLIQUE: loss.CliqueLikelihood,
+        ImageLossName.ERROR: loss.SmoothError,
+        ImageLossName.CLIQUE_ERROR: loss.SmoothCliqueError,
     }[name]()
 
 
 def _inference(
-    name: MethodName, gradient: GradientName | None, neighbours: int, tolerance: float, sweeps: int
+    name: ImageMethodName, gradient: GradientName | None, neighbours: int, tolerance: float, sweeps: int
 ) -> Inference:
-    from loopwise.apps.grid_crf.lattice import check_neighbours
+    from loopwise.apps.grid_crf.model import check_neighbours
     from loopwise.inference.mean_field import MeanField
     from loopwise.inference.message_passing import BP, TRW
     from loopwise.inference.schedules import Sequential
 
     check_neighbours(neighbours)
     options: dict[str, Any] = {"tolerance": tolerance, "iterations": sweeps}
-    if name is MethodName.MEAN_FIELD:
+    if name is ImageMethodName.MEAN_FIELD:
         return MeanField(**options, gradient=_gradient(GradientName.UNROLL if gradient is None else gradient))
     options |= {
         "schedule": Sequential(),
         "gradient": _gradient(GradientName.PERTURBATION if gradient is None else gradient),
     }
-    return BP(**options) if name is MethodName.BP else TRW(rho=2 / neighbours, **options)
+    return BP(**options) if name is ImageMethodName.BP else TRW(rho=2 / neighbours, **options)
 
 
 def _gradient(name: GradientName) -> Gradient:

@@ -38,7 +38,7 @@ class GoalName(str, Enum):
     LOGLIK = "loglik"
 
 
-class MethodName(str, Enum):
+class FitMethodName(str, Enum):
     """Inference methods that have gradients, by name."""
 
     BP = "bp"
@@ -82,7 +82,7 @@ def fit(
     positive: Annotated[
         str | None, typer.Option(help="The label that f1 counts.", show_default="all but the first")
     ] = None,
-    inference: Annotated[MethodName, typer.Option(help="Inference, in training and in use.")] = MethodName.BP,
+    inference: Annotated[FitMethodName, typer.Option(help="Inference, in training and in use.")] = FitMethodName.BP,
     iterations: Annotated[int, typer.Option(help="Sweeps of inference.", max=MOST_ITERATIONS)] = 10,
     staged: Annotated[bool, typer.Option("--staged", help="Begin with three epochs of likelihood.")] = False,
     hybrid: Annotated[bool, typer.Option("--hybrid", help="Go to the loss by way of the MSE.")] = False,
@@ -168,19 +168,19 @@ def _goal(loss: GoalName, positive: tuple[int, ...]) -> tuple[Goal, Any]:
     return (losses.L1() if loss is GoalName.L1 else losses.Hamming()), decode.SoftArgmax()
 
 
-def _inference(method: MethodName, iterations: int, seed: int) -> Inference:
+def _inference(method: FitMethodName, iterations: int, seed: int) -> Inference:
     """The method with its budget of sweeps, which is used up whether it converges or not."""
-    if method is MethodName.EXACT:
+    if method is FitMethodName.EXACT:
         from loopwise.inference.exact import Exact
 
         return Exact()
-    if method is MethodName.MEAN_FIELD:
+    if method is FitMethodName.MEAN_FIELD:
         from loopwise.inference.mean_field import MeanField
 
         return MeanField(iterations=iterations, tolerance=0, seed=seed)
     from loopwise.inference.message_passing import BP, TRW
 
-    return (BP if method is MethodName.BP else TRW)(iterations=iterations, tolerance=0)
+    return (BP if method is FitMethodName.BP else TRW)(iterations=iterations, tolerance=0)
 
 
 def _system(examples: Examples, table: DataTable, inference: Inference, decoder: Any) -> System:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import is_interactive, one_line_each, say
-from loopwise.cli.methods import SECONDS, Choice, Method, ScheduleName, Task
+from loopwise.cli.methods import SECONDS, Choice, MethodName, ScheduleName, TaskName
 from loopwise.cli.problem import read_problem
 from loopwise.cli.targets import target_of
 
@@ -40,11 +40,11 @@ def infer(
             metavar="NAME=VALUE", help="An observed value, by the names of a .bif file or by number; may be repeated."
         ),
     ] = None,
-    method: Annotated[Method, typer.Option(help="auto: exact if it fits in memory, else bp.")] = Method.AUTO,
+    method: Annotated[MethodName, typer.Option(help="auto: exact if it fits in memory, else bp.")] = MethodName.AUTO,
     task: Annotated[
-        Task,
+        TaskName,
         typer.Option(help="Marginals, log10 of the partition function, or the most probable configuration."),
-    ] = Task.MAR,
+    ] = TaskName.MAR,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON with the status instead of the solution format.")
@@ -98,7 +98,7 @@ def infer(
 @contextmanager
 def _shown(choice: Choice) -> Iterator[Choice]:
     """The choice with its search shown to whoever watches: the score and the bound as they come closer."""
-    if choice.task is not Task.MAP or not is_interactive():
+    if choice.task is not TaskName.MAP or not is_interactive():
         yield choice
         return
     from rich.console import Console
@@ -116,9 +116,9 @@ def _shown(choice: Choice) -> Iterator[Choice]:
         yield replace(choice, watch=watch)
 
 
-def _bracket(task: Task, beliefs: Beliefs) -> tuple[float, float] | None:
+def _bracket(task: TaskName, beliefs: Beliefs) -> tuple[float, float] | None:
     """Bounds of log10 Z around an approximate answer, where they are cheap."""
-    if task is not Task.PR or beliefs.status.exact or not beliefs.has_bounds:
+    if task is not TaskName.PR or beliefs.status.exact or not beliefs.has_bounds:
         return None
     if beliefs.graph.layout.edges > CHEAP:
         say(f"no bounds of log10 Z: with over {CHEAP} edges they would take longer than the answer")
@@ -136,12 +136,12 @@ def _log10(beliefs: Beliefs) -> float:
     return float(beliefs.log_partition.detach()) / math.log(10)
 
 
-def _write_solution(target: Path, task: Task, beliefs: Beliefs) -> None:
+def _write_solution(target: Path, task: TaskName, beliefs: Beliefs) -> None:
     from loopwise.formats import write_map, write_mar, write_pr
 
-    if task is Task.MAR:
+    if task is TaskName.MAR:
         write_mar(target, _marginals(beliefs))
-    elif task is Task.PR:
+    elif task is TaskName.PR:
         write_pr(target, _log10(beliefs))
     else:
         write_map(target, beliefs.assignment.numpy())
@@ -154,11 +154,11 @@ def _report(choice: Choice, beliefs: Beliefs, bracket: tuple[float, float] | Non
         "seed": choice.seed,
         "status": _status(beliefs.status),
     }
-    if choice.task is Task.MAR:
+    if choice.task is TaskName.MAR:
         report["marginals"] = _marginals(beliefs)
         if beliefs.graph.vocabulary is not None:
             report["named"] = {name: beliefs[name].to_dict() for name in beliefs.graph.vocabulary.names}
-    elif choice.task is Task.PR:
+    elif choice.task is TaskName.PR:
         report["log10_partition"] = _finite(_log10(beliefs))
         if bracket is not None:
             report["log10_partition_bounds"] = [_finite(bound) for bound in bracket]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from loopwise.inference.map_search import Progress
 
 
-class Method(str, Enum):
+class MethodName(str, Enum):
     """Inference methods by name."""
 
     AUTO = "auto"
@@ -28,7 +28,7 @@ class Method(str, Enum):
     GIBBS = "gibbs"
 
 
-class Task(str, Enum):
+class TaskName(str, Enum):
     """What the competitions ask for: marginals, log10 of the partition function, the joint maximum."""
 
     MAR = "MAR"
@@ -46,23 +46,23 @@ class ScheduleName(str, Enum):
 
 _MESSAGE_OPTIONS = ("iterations", "tolerance", "damping", "schedule")
 _OPTIONS_OF = {
-    Method.AUTO: (*_MESSAGE_OPTIONS, "memory_limit"),
-    Method.EXACT: ("memory_limit",),
-    Method.BP: _MESSAGE_OPTIONS,
-    Method.TRW: _MESSAGE_OPTIONS,
-    Method.MEAN_FIELD: ("iterations", "tolerance"),
-    Method.GIBBS: ("iterations",),
+    MethodName.AUTO: (*_MESSAGE_OPTIONS, "memory_limit"),
+    MethodName.EXACT: ("memory_limit",),
+    MethodName.BP: _MESSAGE_OPTIONS,
+    MethodName.TRW: _MESSAGE_OPTIONS,
+    MethodName.MEAN_FIELD: ("iterations", "tolerance"),
+    MethodName.GIBBS: ("iterations",),
 }
 SECONDS = 20.0  # that a search for the joint maximum may take unless told otherwise
-_TASKS_OF = {Method.MEAN_FIELD: (Task.MAR, Task.PR), Method.GIBBS: (Task.MAR,)}
+_TASKS_OF = {MethodName.MEAN_FIELD: (TaskName.MAR, TaskName.PR), MethodName.GIBBS: (TaskName.MAR,)}
 
 
 @dataclass(frozen=True)
 class Choice:
     """What the user asked for; None leaves an option to the method."""
 
-    method: Method
-    task: Task
+    method: MethodName
+    task: TaskName
     seed: int = 0
     iterations: int | None = None
     tolerance: float | None = None
@@ -73,8 +73,8 @@ class Choice:
     watch: Callable[[Progress], None] | None = None  # of a search
 
     def __post_init__(self) -> None:
-        if self.task not in _TASKS_OF.get(self.method, tuple(Task)):
-            able = [method.value for method in Method if self.task in _TASKS_OF.get(method, tuple(Task))]
+        if self.task not in _TASKS_OF.get(self.method, tuple(TaskName)):
+            able = [method.value for method in MethodName if self.task in _TASKS_OF.get(method, tuple(TaskName))]
             raise ValueError(
                 f"--method {self.method.value} does not solve --task {self.task.value}; these do: {', '.join(able)}"
             )
@@ -91,28 +91,28 @@ class Choice:
     def _check_seconds(self) -> None:
         if self.seconds is None:
             return
-        if self.task is not Task.MAP:
+        if self.task is not TaskName.MAP:
             raise ValueError(f"--seconds is for --task MAP; {self.task.value} does not use it, so leave it out")
-        if self.method is not Method.AUTO:
+        if self.method is not MethodName.AUTO:
             raise ValueError(f"--seconds means nothing to --method {self.method.value}; --method auto searches so long")
         if not (self.seconds > 0 and math.isfinite(self.seconds)):
             raise ValueError(f"--seconds must be a positive number, not {self.seconds:g}")
 
     def inference(self) -> Inference:
         """The method itself, with the options given."""
-        temperature = 0.0 if self.task is Task.MAP else 1.0
-        if self.method is Method.AUTO:
+        temperature = 0.0 if self.task is TaskName.MAP else 1.0
+        if self.method is MethodName.AUTO:
             return self._auto(temperature)
-        if self.method is Method.EXACT:
+        if self.method is MethodName.EXACT:
             from loopwise.inference.exact import Exact
 
             return Exact(temperature=temperature, **self._memory())
-        if self.method in (Method.BP, Method.TRW):
+        if self.method in (MethodName.BP, MethodName.TRW):
             from loopwise.inference.message_passing import BP, TRW
 
-            kind = BP if self.method is Method.BP else TRW
+            kind = BP if self.method is MethodName.BP else TRW
             return kind(temperature=temperature, **self._message_options())
-        if self.method is Method.MEAN_FIELD:
+        if self.method is MethodName.MEAN_FIELD:
             from loopwise.inference.mean_field import MeanField
 
             return MeanField(seed=self.seed, **self._given("iterations", "tolerance"))

@@ -28,7 +28,7 @@ multilabel = typer.Typer(
 )
 
 
-class LearnerName(str, Enum):
+class LabelLearnerName(str, Enum):
     """Learners by name."""
 
     SAMPLERANK = "samplerank"
@@ -51,14 +51,14 @@ class ProposalName(str, Enum):
     FORCED_FLIP = "forced-flip"
 
 
-class LossName(str, Enum):
+class LabelLossName(str, Enum):
     """What ERM trains for, by name."""
 
     HAMMING = "hamming"
     F1 = "f1"
 
 
-class DecoderName(str, Enum):
+class LabelDecoderName(str, Enum):
     """Decoders by name."""
 
     AUTO = "auto"
@@ -90,7 +90,7 @@ def train(
         typer.Option(help="Mulan's XML list of labels.", show_default="-C in the relation's name, as MEKA writes it"),
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development data: the best epoch is kept.")] = None,
-    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.SVM,
+    learner: Annotated[LabelLearnerName, typer.Option(help="How to train.")] = LabelLearnerName.SVM,
     epochs: Annotated[
         int | None,
         typer.Option(help="Passes over the examples; iterations of likelihood and erm.", show_default="10, 100"),
@@ -102,8 +102,8 @@ def train(
     strength: Annotated[float, typer.Option(help="The penalty lambda of pegasos.")] = 0.1,
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 10.0,
     iterations: Annotated[int, typer.Option(help="BP sweeps of likelihood and erm.", max=MOST_ITERATIONS)] = 10,
-    loss: Annotated[LossName, typer.Option(help="What erm trains for.")] = LossName.HAMMING,
-    decoder: Annotated[DecoderName, typer.Option(help="How label sets are chosen.")] = DecoderName.AUTO,
+    loss: Annotated[LabelLossName, typer.Option(help="What erm trains for.")] = LabelLossName.HAMMING,
+    decoder: Annotated[LabelDecoderName, typer.Option(help="How label sets are chosen.")] = LabelDecoderName.AUTO,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
@@ -195,7 +195,7 @@ def evaluate(
 
 
 def _learner(
-    name: LearnerName,
+    name: LabelLearnerName,
     epochs: int | None,
     sweeps: int,
     proposal: ProposalName,
@@ -204,7 +204,7 @@ def _learner(
     strength: float,
     l2: float,
     iterations: int,
-    loss: LossName,
+    loss: LabelLossName,
 ) -> Learner:
     from loopwise import walk
     from loopwise.apps import multilabel as app
@@ -213,17 +213,17 @@ def _learner(
 
     if epochs is not None and epochs < 1:
         raise ValueError(f"--epochs must be at least 1, not {epochs}")
-    is_batch = name in (LearnerName.LIKELIHOOD, LearnerName.ERM)
+    is_batch = name in (LabelLearnerName.LIKELIHOOD, LabelLearnerName.ERM)
     rounds = epochs if epochs is not None else 100 if is_batch else 10
-    if name is LearnerName.PERCEPTRON:
+    if name is LabelLearnerName.PERCEPTRON:
         return app.Perceptron(rounds)
-    if name is LearnerName.PEGASOS:
+    if name is LabelLearnerName.PEGASOS:
         return app.Pegasos(strength, rounds)
     if is_batch:
         likelihood = app.Likelihood(l2, rounds, BP(iterations=iterations))
-        if name is LearnerName.LIKELIHOOD:
+        if name is LabelLearnerName.LIKELIHOOD:
             return likelihood
-        goal = Hamming() if loss is LossName.HAMMING else F1()
+        goal = Hamming() if loss is LabelLossName.HAMMING else F1()
         return app.ERM(goal, l2, rounds, BP(iterations=iterations), begin=likelihood)
     proposals = {
         ProposalName.GIBBS: walk.Gibbs(),
@@ -231,28 +231,28 @@ def _learner(
         ProposalName.FORCED_FLIP: walk.ForcedFlip(),
     }
     shared: dict[str, Any] = {"epochs": rounds, "sweeps": sweeps, "proposal": proposals[proposal]}
-    if name in (LearnerName.CD, LearnerName.PCD):
-        kind = app.CD if name is LearnerName.CD else app.PCD
+    if name in (LabelLearnerName.CD, LabelLearnerName.PCD):
+        kind = app.CD if name is LabelLearnerName.CD else app.PCD
         return kind(step=walk.Decaying(rate), **shared)
     walks = {
-        LearnerName.SAMPLERANK: app.SampleRank,
-        LearnerName.SVM: app.SampleRankSVM,
-        LearnerName.SVM_1: app.SampleRankSVM1,
-        LearnerName.HYBRID: app.Hybrid,
+        LabelLearnerName.SAMPLERANK: app.SampleRank,
+        LabelLearnerName.SVM: app.SampleRankSVM,
+        LabelLearnerName.SVM_1: app.SampleRankSVM1,
+        LabelLearnerName.HYBRID: app.Hybrid,
     }
     made: Learner = walks[name](step=walk.MIRA(cap), **shared)
     return made
 
 
-def _decoder(name: DecoderName, iterations: int) -> Decoder | None:
+def _decoder(name: LabelDecoderName, iterations: int) -> Decoder | None:
     from loopwise.apps import multilabel as app
     from loopwise.inference.message_passing import BP
 
     known = {
-        DecoderName.AUTO: None,
-        DecoderName.ENUMERATION: app.Enumeration(),
-        DecoderName.ANNEALED: app.Annealed(),
-        DecoderName.BP: app.ByBeliefs(BP(iterations=iterations)),
+        LabelDecoderName.AUTO: None,
+        LabelDecoderName.ENUMERATION: app.Enumeration(),
+        LabelDecoderName.ANNEALED: app.Annealed(),
+        LabelDecoderName.BP: app.ByBeliefs(BP(iterations=iterations)),
     }
     return known[name]
 

@@ -33,7 +33,7 @@ TAGGER = "A file of loopwise tagger train: its tags replace the coarse ones."
 FINE_TAGGER = "The same for fine tags."
 
 
-class LossName(str, Enum):
+class ParserLossName(str, Enum):
     """What to train for, by name."""
 
     L2 = "l2"
@@ -42,7 +42,7 @@ class LossName(str, Enum):
     L2_AR = "l2+ar"
 
 
-class MethodName(str, Enum):
+class ParserMethodName(str, Enum):
     """Inference by name."""
 
     BP = "bp"
@@ -64,11 +64,13 @@ def train(
     iterations: Annotated[
         int, typer.Option(help="Iterations of belief propagation, in training and in use.", max=MOST_ITERATIONS)
     ] = 4,
-    loss: Annotated[LossName, typer.Option(help="What to train for.")] = LossName.L2,
+    loss: Annotated[ParserLossName, typer.Option(help="What to train for.")] = ParserLossName.L2,
     factors: Annotated[
         str, typer.Option(help="Pairs of arcs to score, separated by commas: grandparent, sibling, or none.")
     ] = "grandparent,sibling",
-    inference: Annotated[MethodName, typer.Option(help="bp, or exact, which knows no siblings.")] = MethodName.BP,
+    inference: Annotated[
+        ParserMethodName, typer.Option(help="bp, or exact, which knows no siblings.")
+    ] = ParserMethodName.BP,
     nonprojective: Annotated[bool, typer.Option("--nonprojective", help="Arcs may cross.")] = False,
     multi_root: Annotated[bool, typer.Option("--multi-root", help="Several words may be roots.")] = False,
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut unlikely arcs first.")] = True,
@@ -248,8 +250,8 @@ def _factors(names: str) -> tuple[str, ...]:
     return () if found == ("none",) else found
 
 
-def _inference(method: MethodName, iterations: int) -> Inference:
-    if method is MethodName.EXACT:
+def _inference(method: ParserMethodName, iterations: int) -> Inference:
+    if method is ParserMethodName.EXACT:
         from loopwise.inference.exact import Exact
 
         return Exact()
@@ -258,14 +260,14 @@ def _inference(method: MethodName, iterations: int) -> Inference:
     return BP(iterations=iterations)
 
 
-def _objectives(loss: LossName) -> tuple[Objective, ...]:
+def _objectives(loss: ParserLossName) -> tuple[Objective, ...]:
     from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
 
-    known: dict[LossName, tuple[Objective, ...]] = {
-        LossName.L2: (L2(),),
-        LossName.CLL: (CLL(),),
-        LossName.AR: (AnnealedRisk(),),
-        LossName.L2_AR: (L2(), AnnealedRisk()),
+    known: dict[ParserLossName, tuple[Objective, ...]] = {
+        ParserLossName.L2: (L2(),),
+        ParserLossName.CLL: (CLL(),),
+        ParserLossName.AR: (AnnealedRisk(),),
+        ParserLossName.L2_AR: (L2(), AnnealedRisk()),
     }
     return known[loss]
 

@@ -27,7 +27,7 @@ tagger = typer.Typer(
 )
 
 
-class LearnerName(str, Enum):
+class TagLearnerName(str, Enum):
     """Learners by name."""
 
     LIKELIHOOD = "likelihood"
@@ -37,7 +37,7 @@ class LearnerName(str, Enum):
     SAMPLE_RANK = "samplerank"
 
 
-class LossName(str, Enum):
+class TagLossName(str, Enum):
     """What ERM trains for, by name."""
 
     ENTITY_F1 = "entity-f1"
@@ -45,7 +45,7 @@ class LossName(str, Enum):
     HAMMING = "hamming"
 
 
-class DecoderName(str, Enum):
+class TagDecoderName(str, Enum):
     """Decoders by name."""
 
     VITERBI = "viterbi"
@@ -112,13 +112,13 @@ def train(
     step_templates: Annotated[str, typer.Option(help="Templates for pairs of neighbouring tags.")] = "",
     minimum_count: Annotated[int, typer.Option(help="Leave out features that fewer tokens have.")] = 1,
     hashing: Annotated[int | None, typer.Option(help="Hash features into so many rows.")] = None,
-    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.LIKELIHOOD,
+    learner: Annotated[TagLearnerName, typer.Option(help="How to train.")] = TagLearnerName.LIKELIHOOD,
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 1.0,
     iterations: Annotated[int | None, typer.Option(help="Of likelihood or erm.", show_default="200 or 50")] = None,
     epochs: Annotated[int, typer.Option(help="Of perceptron, svm and samplerank.")] = 10,
     c: Annotated[float, typer.Option("--c", help="The C of svm.")] = 0.1,
-    loss: Annotated[LossName, typer.Option(help="What erm trains for.")] = LossName.ENTITY_F1,
-    decoder: Annotated[DecoderName, typer.Option(help="How tags are chosen.")] = DecoderName.VITERBI,
+    loss: Annotated[TagLossName, typer.Option(help="What erm trains for.")] = TagLossName.ENTITY_F1,
+    decoder: Annotated[TagDecoderName, typer.Option(help="How tags are chosen.")] = TagDecoderName.VITERBI,
     start: Annotated[Path | None, typer.Option(help="A saved tagger to go on from.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
@@ -220,29 +220,31 @@ def _read(
     )
 
 
-def _learner(name: LearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: LossName) -> Learner:
+def _learner(
+    name: TagLearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: TagLossName
+) -> Learner:
     from loopwise.apps import tagger as app
 
-    if name is LearnerName.PERCEPTRON:
+    if name is TagLearnerName.PERCEPTRON:
         return app.Perceptron(epochs)
-    if name is LearnerName.SVM:
+    if name is TagLearnerName.SVM:
         return app.SVM(c, epochs)
-    if name is LearnerName.SAMPLE_RANK:
+    if name is TagLearnerName.SAMPLE_RANK:
         return app.SampleRank(epochs)
-    if name is LearnerName.LIKELIHOOD:
+    if name is TagLearnerName.LIKELIHOOD:
         return app.Likelihood(l2, 200 if iterations is None else iterations)
-    losses: dict[LossName, app.SoftLoss] = {
-        LossName.ENTITY_F1: app.EntityF1(),
-        LossName.TOKEN_F1: app.TokenF1(),
-        LossName.HAMMING: app.Hamming(),
+    losses: dict[TagLossName, app.SoftLoss] = {
+        TagLossName.ENTITY_F1: app.EntityF1(),
+        TagLossName.TOKEN_F1: app.TokenF1(),
+        TagLossName.HAMMING: app.Hamming(),
     }
     return app.ERM(losses[loss], l2, 50 if iterations is None else iterations, begin=app.Likelihood(l2))
 
 
-def _decoder(name: DecoderName) -> Decoder:
+def _decoder(name: TagDecoderName) -> Decoder:
     from loopwise.apps.tagger import Posterior, Viterbi
 
-    return Viterbi() if name is DecoderName.VITERBI else Posterior()
+    return Viterbi() if name is TagDecoderName.VITERBI else Posterior()
 
 
 def _model(

@@ -1,6 +1,7 @@
 """All gradient estimators on one model, side by side: which are valid, how far off, how slow, how large.
 
-In: a graph, potentials, a loss, an inference method. Out: a :class:`Comparison`, which prints as a table and plots.
+In: a graph, potentials, a loss, an inference method. Out: a :class:`GradientComparison`, which prints as a table and
+plots.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GradientComparison:
     """One row an estimator; ``str()`` is a table."""
 
     rows: tuple[Row, ...]
@@ -151,7 +152,7 @@ def compare_gradients(
     directions: int = 8,
     repeats: int = 5,
     seed: int = 0,
-) -> Comparison:
+) -> GradientComparison:
     """Differentiates ``loss(inference(graph, potentials, evidence))`` by every estimator, and measures each.
 
     ``loss``: a function from :class:`~loopwise.Beliefs` to one number. ``estimators``: those to compare; None takes one
@@ -182,11 +183,11 @@ def compare_gradients(
         _measured(label, method, objective, tables, truth, forward, repeats)
         for label, method in _candidates(inference, estimators)
     ]
-    return Comparison(tuple(rows), str(differences.status), truth.described, forward, memory)
+    return GradientComparison(tuple(rows), str(differences.status), truth.described, forward, memory)
 
 
 @dataclass(frozen=True)
-class _Truth:
+class _TrueGradient:
     """Derivatives by differences along some directions."""
 
     directions: tuple[Tables, ...]
@@ -199,7 +200,7 @@ class _Truth:
         return math.hypot(*gaps) / size if size > 0 else math.hypot(*gaps)
 
 
-def _reference(differences: RunDifferences, tables: Tables, count: int, seed: int) -> _Truth:
+def _reference(differences: RunDifferences, tables: Tables, count: int, seed: int) -> _TrueGradient:
     cells = sum(int((~torch.isneginf(table)).sum()) for table in tables.values())
     if cells <= FULL_GRADIENT:
         directions, which = tuple(_units(differences.tables)), "the gradient by differences of whole runs"
@@ -210,7 +211,7 @@ def _reference(differences: RunDifferences, tables: Tables, count: int, seed: in
     found = [differences.along(direction) for direction in directions]
     size = math.hypot(*(slope for slope, _ in found))
     noise = math.hypot(*(error for _, error in found)) / size if size > 0 else 0.0
-    return _Truth(directions, tuple(slope for slope, _ in found), f"{which} (good to about {noise:.0e})")
+    return _TrueGradient(directions, tuple(slope for slope, _ in found), f"{which} (good to about {noise:.0e})")
 
 
 def _units(tables: Tables) -> Iterator[Tables]:
@@ -262,7 +263,7 @@ def _measured(
     method: Callable[[], Inference],
     objective: LossOfBeliefs,
     tables: Tables,
-    truth: _Truth,
+    truth: _TrueGradient,
     forward: float,
     repeats: int,
 ) -> Row:

@@ -19,7 +19,7 @@ from loopwise.decode.temperature import (
     current_temperature,
     temperature_at,
 )
-from loopwise.decode.threshold import PerCorpus, Scores, Threshold
+from loopwise.decode.threshold import PerCorpus, Threshold, ThresholdScores
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import Labels, labels_mask, map_variables, reduce_variables, spread
 from loopwise.inference.decision import Decision
@@ -76,14 +76,14 @@ class ApproximateF(Decoder, nn.Module):
         with torch.no_grad():
             self.threshold.refresh(self._scores(beliefs, output_mask(beliefs, outputs)) for beliefs, outputs in batches)
 
-    def _scores(self, beliefs: Beliefs, outputs: Tensor | None) -> Scores:
+    def _scores(self, beliefs: Beliefs, outputs: Tensor | None) -> ThresholdScores:
         graph, states = beliefs.graph, beliefs.states.detach()
         positive = labels_mask(graph, self.positive, states.device)
 
         def best(side: Tensor) -> Tensor:
             return reduce_variables(graph, _best_on_side, states, side)
 
-        return Scores(
+        return ThresholdScores(
             beliefs,
             outputs,
             reduce_variables(graph, lambda block, mask: (block * mask).sum(-1), states, positive),

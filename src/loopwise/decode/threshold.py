@@ -18,7 +18,7 @@ from loopwise.inference.by_variable import state_places
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ThresholdScores:
     """What a rule sees of one batch; all detached."""
 
     beliefs: Beliefs
@@ -42,10 +42,10 @@ class Threshold(nn.Module, ABC):
     needs_refresh: bool = False
 
     @abstractmethod
-    def forward(self, scores: Scores) -> Tensor:
+    def forward(self, scores: ThresholdScores) -> Tensor:
         """Thresholds, ``[*batch, 1]`` or one number."""
 
-    def refresh(self, batches: Iterable[Scores]) -> None:
+    def refresh(self, batches: Iterable[ThresholdScores]) -> None:
         """Looks at a corpus; most rules have no need to."""
         return
 
@@ -58,7 +58,7 @@ class Threshold(nn.Module, ABC):
 class PerExample(Threshold):
     """The median of an example's output beliefs: as many of its outputs are positive as negative."""
 
-    def forward(self, scores: Scores) -> Tensor:
+    def forward(self, scores: ThresholdScores) -> Tensor:
         return median_of(scores.positive, scores.mask)
 
     def total(self, values: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class PerCorpus(Threshold):
         super().__init__()
         self.register_buffer("kappa", torch.tensor(torch.nan, dtype=torch.float64))
 
-    def forward(self, scores: Scores) -> Tensor:
+    def forward(self, scores: ThresholdScores) -> Tensor:
         if bool(self.kappa.isnan()):
             raise ValueError(
                 "the corpus threshold is not known yet: call the decoder's refresh([(beliefs, outputs), ...]), or use "
@@ -86,7 +86,7 @@ class PerCorpus(Threshold):
             )
         return self.kappa.to(scores.positive.dtype)
 
-    def refresh(self, batches: Iterable[Scores]) -> None:
+    def refresh(self, batches: Iterable[ThresholdScores]) -> None:
         values = [scores.positive[scores.mask] for scores in batches]
         if not sum(len(value) for value in values):
             raise ValueError(
@@ -112,7 +112,7 @@ class Fixed(Threshold):
             raise ValueError(f"a threshold must be from 0 to 1, not {kappa}")
         self.value = kappa
 
-    def forward(self, scores: Scores) -> Tensor:
+    def forward(self, scores: ThresholdScores) -> Tensor:
         return scores.positive.new_tensor(self.value)
 
 
@@ -140,7 +140,7 @@ class LeastExpectedLoss(Threshold):
         self.samples: Sampler = Joint() if samples is None else samples
         self.count, self.seed, self.beta, self.loss = count, seed, beta, loss
 
-    def forward(self, scores: Scores) -> Tensor:
+    def forward(self, scores: ThresholdScores) -> Tensor:
         samples = self.samples(scores.beliefs, self.count, self.seed)
         ranked, order = scores.positive.where(scores.mask, -1.0).sort(-1, descending=True)
         cuts, usable = _cuts(ranked, scores.mask.sum(-1, keepdim=True))
@@ -151,14 +151,14 @@ class LeastExpectedLoss(Threshold):
         best = risks.where(usable, torch.inf).argmin(-1, keepdim=True)
         return cuts.gather(-1, best)
 
-    def _risks(self, loss: AssignmentLoss, scores: Scores, samples: Tensor, cuts: Tensor) -> Tensor:
+    def _risks(self, loss: AssignmentLoss, scores: ThresholdScores, samples: Tensor, cuts: Tensor) -> Tensor:
         risks = []
         for cut in cuts.unbind(-1):
             guess = scores.if_positive.where(scores.positive > cut[..., None], scores.if_negative)
             risks.append(expected_loss(loss, guess, samples, scores.outputs))
         return torch.stack(risks, -1)
 
-    def _f_risks(self, scores: Scores, samples: Tensor, order: Tensor) -> Tensor:
+    def _f_risks(self, scores: ThresholdScores, samples: Tensor, order: Tensor) -> Tensor:
         r"""Mean of :math:`1 - F` with the first m = 0, ..., variables of ``order`` positive."""
         mask = scores.mask.gather(-1, order)
         guess = scores.if_positive.gather(-1, order)

@@ -36,7 +36,7 @@ class Saddle:
     """The saddle-point system itself, with the cells of factors eliminated beforehand: they have a pivot each, since
     every factor counts for more than 0. Survives variables with a counting number of 0."""
 
-    def solve(self, system: System, solver: Direct | Minres) -> tuple[Floats, Floats, Solved]:
+    def solve(self, system: AdjointSystem, solver: Direct | Minres) -> tuple[Floats, Floats, Solved]:
         from scipy.sparse import bmat, diags
 
         inner, g_states, g_cells = system.inner(), system.g_states, system.g_cells
@@ -59,7 +59,7 @@ class Schur:
     r"""Domke's equation 13: :math:`(D^{-1}B^\top(BD^{-1}B^\top)^{-1}BD^{-1} - D^{-1})\,g`. Undefined where a variable
     has a counting number of 0 (under Bethe: where it is in one factor)."""
 
-    def solve(self, system: System, solver: Direct | Minres) -> tuple[Floats, Floats, Solved]:
+    def solve(self, system: AdjointSystem, solver: Direct | Minres) -> tuple[Floats, Floats, Solved]:
         from scipy.sparse import diags
 
         zero = np.flatnonzero(np.abs(system.counts) < ZERO_COUNT)
@@ -114,7 +114,7 @@ class LinearSolve(MarginalGradient):
         marginals, adjoints = _rows(found.marginals), _rows(adjoint)
         changes = np.zeros_like(adjoints)
         for example in np.flatnonzero((adjoints != 0).any(1)):
-            system = System.of(
+            system = AdjointSystem.of(
                 constraints, inference.counting, marginals[example], adjoints[example], self.solver.needs_full_rank
             )
             changes[example], solved = system.change(self.form, self.solver)
@@ -132,7 +132,7 @@ class LinearSolve(MarginalGradient):
         return _natural(changes / inference.temperature, adjoint)
 
 
-class System(NamedTuple):
+class AdjointSystem(NamedTuple):
     """The implicit system of one example, scaled so that its entries are of the order of 1.
 
     Columns of states are multiplied by the square roots of their marginals, rows divided by those of the slots they
@@ -152,7 +152,7 @@ class System(NamedTuple):
     degenerate: bool  # hard zeros may have made further rows redundant
 
     @staticmethod
-    def of(constraints: Constraints, counting: Counts, marginals: Floats, g: Floats, full_rank: bool) -> System:
+    def of(constraints: Constraints, counting: Counts, marginals: Floats, g: Floats, full_rank: bool) -> AdjointSystem:
         """``full_rank``: without redundant rows."""
         from scipy.sparse import diags
 
@@ -165,7 +165,7 @@ class System(NamedTuple):
         root = np.sqrt(np.maximum(states, 0.0))
         groups = [member.group for member in layout.message_groups]
         sizes = np.repeat([group.cells for group in groups], [group.count for group in groups]).astype(np.int64)
-        return System(
+        return AdjointSystem(
             constraints=constraints,
             g_states=g[: layout.states],
             g_cells=g[layout.states :],

@@ -18,7 +18,7 @@ from loopwise.learn.evaluate import Goal
 from loopwise.learn.history import History
 from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Callback
-from loopwise.learn.plan import MakeOptimizer, MakeSchedule, Plan
+from loopwise.learn.plan import FitPlan, MakeOptimizer, MakeSchedule
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.stages import Goals
 from loopwise.learn.system import Given, System
@@ -110,7 +110,7 @@ def fit(
 
     Cost: an epoch is one gradient an example, about four with SMD; the probe of the rate is some 60 of a batch.
     """
-    plan = Plan.of(
+    plan = FitPlan.of(
         goal, optimizer, epochs, batch, dev, measure, patience, seed, clip, prior, schedule, restarts, start, by_pattern
     )
     objective = SystemObjective(system, examples, plan)

@@ -1,6 +1,6 @@
 """The options of a run of training, checked before anything is run.
 
-In: what the user asked for. Out: a :class:`Plan`. Stage: learning.
+In: what the user asked for. Out: a :class:`FitPlan`. Stage: learning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MakeSchedule = Callable[[torch.optim.Optimizer], LRScheduler]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class FitPlan:
     """The options of :func:`~loopwise.fit`, checked."""
 
     stages: tuple[Stage, ...]
@@ -54,7 +54,7 @@ class Plan:
         patience: int | None,
         seed: int,
         *others: Any,
-    ) -> Plan:
+    ) -> FitPlan:
         """Refuses options that make no sense, before anything is run."""
         stages = as_stages(goal)
         check_budget(stages, epochs)
@@ -62,7 +62,7 @@ class Plan:
             option = "measure" if measure is not None else "patience"
             raise ValueError(f"{option} is about development data: give dev (--dev), examples that are not trained on")
         measure = target(stages) if measure is None else measure
-        plan = Plan(stages, optimizer, epochs, batch, dev, measure, patience, seed, *others)
+        plan = FitPlan(stages, optimizer, epochs, batch, dev, measure, patience, seed, *others)
         plan._check()
         return plan
 

@@ -14,12 +14,12 @@ from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.optim.adam import START, DenseAdam, cosine
 from loopwise.learn.optim.lbfgs import LBFGS
 from loopwise.learn.optim.smd import SMD
-from loopwise.learn.plan import MakeOptimizer, MakeSchedule, Plan
+from loopwise.learn.plan import FitPlan, MakeOptimizer, MakeSchedule
 from loopwise.learn.system import System
 from loopwise.potentials.priors import Prior
 
 
-def make_optimizer(plan: Plan, system: System, params: list[Tensor]) -> torch.optim.Optimizer:
+def make_optimizer(plan: FitPlan, system: System, params: list[Tensor]) -> torch.optim.Optimizer:
     """The optimiser of the plan over ``params``, with the plan's clipping and prior where it takes them itself."""
     make: MakeOptimizer | torch.optim.Optimizer = _adam if plan.optimizer is None else plan.optimizer
     made = make if isinstance(make, torch.optim.Optimizer) else make(params)

@@ -1,6 +1,6 @@
 """A system as the trainer sees it: what an epoch is, and the state between epochs.
 
-In: a system, examples, a :class:`Plan`. Out: :class:`SystemObjective`. Stage: learning.
+In: a system, examples, a :class:`FitPlan`. Out: :class:`SystemObjective`. Stage: learning.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.optim.adam import STEPS, find_rate
 from loopwise.learn.optim.smd import SMD
 from loopwise.learn.optim.steps import TakesLoss, finish, gradient_norm, take_step
-from loopwise.learn.plan import Plan
+from loopwise.learn.plan import FitPlan
 from loopwise.learn.progress import Tell
 from loopwise.learn.start import State, draw_weights, generator, restore, snapshot, start_scale, trained_potentials
 from loopwise.learn.stepping import (
@@ -70,7 +70,7 @@ class _NotFiniteError(Exception):
 class SystemObjective(Objective):
     """A system and its goals: a round is an epoch, a step for each batch."""
 
-    def __init__(self, system: System, examples: Given, plan: Plan) -> None:
+    def __init__(self, system: System, examples: Given, plan: FitPlan) -> None:
         self.system, self.plan = system, plan
         self.corpus = system.examples(examples)
         self.dev = None if plan.dev is None else system.examples(plan.dev)

@@ -1,6 +1,6 @@
 """What metrics share: assignments beside their targets.
 
-In: an assignment, a decision or beliefs, and targets. Out: :class:`Answers`, which says what is scored and what is
+In: an assignment, a decision or beliefs, and targets. Out: :class:`KnownAnswers`, which says what is scored and what is
 right. Stage: loss.
 """
 
@@ -33,7 +33,7 @@ class Metric(Measure):
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class KnownAnswers:
     """An assignment beside its targets; all ``[*batch, variables]``."""
 
     values: Tensor
@@ -42,7 +42,7 @@ class Answers:
     known: Tensor | Targets  # the targets: as integers, or as sets
 
     @staticmethod
-    def of(prediction: Distributions | Tensor, targets: TargetsLike) -> Answers:
+    def of(prediction: Distributions | Tensor, targets: TargetsLike) -> KnownAnswers:
         """Reads a prediction as an assignment and compares."""
         values, known = _assignment(prediction), targets
         if not isinstance(prediction, Tensor):
@@ -52,14 +52,14 @@ class Answers:
             if known.values is None:
                 _check_width(values, known.graph.variables)
                 right = _allowed_at(known, values)
-                return Answers._alike(values, known.scored, right, known)
+                return KnownAnswers._alike(values, known.scored, right, known)
             known = known.values
         gold = torch.as_tensor(known).to(values.device)
         if gold.is_floating_point() or gold.dtype == torch.bool:
             raise ValueError(f"targets must be integers beside an assignment, not {gold.dtype}")
         _check_width(values, gold.shape[-1])
         try:
-            return Answers._alike(values, gold != FREE, values == gold, gold)
+            return KnownAnswers._alike(values, gold != FREE, values == gold, gold)
         except RuntimeError:
             raise ValueError(
                 f"targets of shape {tuple(gold.shape)} do not fit assignments of shape {tuple(values.shape)}; "
@@ -67,9 +67,9 @@ class Answers:
             ) from None
 
     @staticmethod
-    def _alike(values: Tensor, scored: Tensor, right: Tensor, known: Tensor | Targets) -> Answers:
+    def _alike(values: Tensor, scored: Tensor, right: Tensor, known: Tensor | Targets) -> KnownAnswers:
         values, scored, right = torch.broadcast_tensors(values, scored, right)  # type: ignore[no-untyped-call]
-        return Answers(values, scored, right, known)
+        return KnownAnswers(values, scored, right, known)
 
     def gold(self, positive: Labels, agreed: Tensor) -> Tensor:
         """Which variables count as positive; undecided sets do where they were rightly decided positive."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from loopwise.graph.evidence import FREE
 from loopwise.inference.decision import Distributions
-from loopwise.loss.answers import Answers, Metric
+from loopwise.loss.answers import KnownAnswers, Metric
 from loopwise.loss.incremental import Change, Tracker
 from loopwise.loss.targets import TargetsLike
 
@@ -58,7 +58,7 @@ class ClusterMetric(Metric):
     higher_is_better: ClassVar[bool] = True
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         if not isinstance(answer.known, Tensor):
             raise ValueError(
                 "a metric of clusterings needs the true cluster of each mention, not sets of them; give one number each"

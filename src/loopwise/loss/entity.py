@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.inference.decision import Distributions
-from loopwise.loss.answers import Answers, Metric
+from loopwise.loss.answers import KnownAnswers, Metric
 from loopwise.loss.f_measure import f_measure
 from loopwise.loss.incremental import Change, Tracker
 from loopwise.loss.targets import TargetsLike
@@ -66,7 +66,7 @@ class EntityF1(Metric):
         return alike
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         if not isinstance(answer.known, Tensor):
             raise ValueError(
                 "F1 of entities needs one right tag for each token, not sets of them; give one number each"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from loopwise.inference.decision import Distributions
-from loopwise.loss.answers import Answers, Metric
+from loopwise.loss.answers import KnownAnswers, Metric
 from loopwise.loss.f_measure import check_f, f_measure
 from loopwise.loss.incremental import CountTracker, HammingTracker, Tracker
 from loopwise.loss.reduction import Mean, Pooled, Reduction
@@ -34,7 +34,7 @@ class Correct(Metric):
         return 2
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         return torch.stack([answer.scored.sum(-1), (answer.scored & answer.right).sum(-1)], -1).double()
 
     def value(self, statistics: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class _ByLabel(Metric):
         """F of each label over all examples, ``[labels]``."""
         return self.by_label(self.statistics(prediction, targets).reshape(-1, self.columns).sum(0))
 
-    def _columns(self, answer: Answers, agreed: Tensor, decided: Tensor, gold: Tensor) -> Tensor:
+    def _columns(self, answer: KnownAnswers, agreed: Tensor, decided: Tensor, gold: Tensor) -> Tensor:
         return torch.cat([answer.scored.sum(-1, keepdim=True), agreed, decided, gold], -1).double()
 
 
@@ -111,7 +111,7 @@ class ValueF1(_ByLabel):
         return len(self.values)
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         if not isinstance(answer.known, Tensor):
             raise ValueError(
                 "F1 of values needs one right value for each variable, not sets of them; give one number each"
@@ -148,7 +148,7 @@ class VariableF1(_ByLabel):
         return self.variables
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         if answer.values.shape[-1] != self.variables:
             raise ValueError(
                 f"the metric is of {self.variables} variables, the answer has {answer.values.shape[-1]}; "

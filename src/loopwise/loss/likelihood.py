@@ -160,7 +160,7 @@ class SurrogateLikelihood(_LogPartitionDifference):
                 f"beliefs say nothing of the potentials of the structured factors {trained!r}, so SurrogateLikelihood "
                 "has no gradient for them: use TruncatedLikelihood"
             )
-        call = _Call(inference, graph, values, own)
+        call = _LikelihoodCall(inference, graph, values, own)
         twice = differentiating_twice() and torch.is_grad_enabled() and any(table.requires_grad for table in given)
         with torch.set_grad_enabled(twice):
             beliefs = call.run(given)
@@ -196,7 +196,7 @@ class TruncatedLikelihood(_LogPartitionDifference):
 
 
 @dataclass(frozen=True)
-class _Call:
+class _LikelihoodCall:
     """One inference call, which may have to be repeated."""
 
     inference: Inference
@@ -221,7 +221,9 @@ class _BeliefGradient(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, log_partition: Tensor, found: tuple[Tensor, ...], *tables: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, call: _LikelihoodCall, log_partition: Tensor, found: tuple[Tensor, ...], *tables: Tensor
+    ) -> Tensor:
         # The beliefs are no inputs of this node: backward would then go through them with an adjoint of zero.
         ctx.call, ctx.found = call, found
         ctx.save_for_backward(*tables)
@@ -246,7 +248,7 @@ class _BeliefGradient(torch.autograd.Function):
         return None, None, None, *gradients
 
 
-def _check_differentiable(call: _Call, group: Group, table: Tensor, belief: Tensor) -> None:
+def _check_differentiable(call: _LikelihoodCall, group: Group, table: Tensor, belief: Tensor) -> None:
     """A factor with a free variable has beliefs that depend on its own table: no gradient there means none at all."""
     values = call.values
     if values is not None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from loopwise.inference.by_variable import Labels, label_list
 from loopwise.inference.decision import Distributions
-from loopwise.loss.answers import Answers, Metric
+from loopwise.loss.answers import KnownAnswers, Metric
 from loopwise.loss.calibration import Reliability, reliability
 from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
 from loopwise.loss.coreference import BLANC, MUC, CEAFEntities, CEAFMentions, CoNLL
@@ -62,7 +62,7 @@ class _Wrong(Metric):
         return 2
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         wrong = answer.scored & ~answer.right
         return torch.stack([answer.scored.sum(-1), wrong.sum(-1)], -1).double()
 
@@ -113,7 +113,7 @@ class FBeta(Metric):
         return 4
 
     def statistics(self, prediction: Distributions | Tensor, targets: TargetsLike) -> Tensor:
-        answer = Answers.of(prediction, targets)
+        answer = KnownAnswers.of(prediction, targets)
         labels = torch.tensor(label_list(self.positive), device=answer.values.device)
         decided = torch.isin(answer.values, labels) & answer.scored
         agreed = decided & answer.right

@@ -12,18 +12,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.rules import MinSum, Rule
-from loopwise.apps.decoder.shots import Sampler, Shots
-from loopwise.formats.files import PathLike
+from loopwise.apps.decoder.saving import kept, rebuilt
+from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.saved import Saved
+from loopwise.formats.errors import FormatError
+from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.parity import Bits, Decoded, Floats, decode
 from loopwise.inference.second_stage import Second
+from loopwise.learn.fields import Record
 from loopwise.learn.history import History
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from loopwise.apps.decoder.evaluation import Counts
+    from loopwise.apps.decoder.losses import DecoderLoss
+    from loopwise.apps.decoder.training import Trained
 
 _TOGETHER = 8192  # shots: what a decoder keeps of all of them at once
 
@@ -64,7 +73,7 @@ class Answer:
         return f"{done} of {len(self)} syndromes explained{later}; {each:.1f} sweeps a shot"
 
 
-class Decoder:
+class Decoder(Saved):
     """Message passing over the checks of a code, trained for the failures that count.
 
     Parameters
@@ -279,13 +288,58 @@ class Decoder:
 
     # --- Training and judging ----------------------------------------------------------------------------------------
 
-    def fit(self, source: Shots | Sampler, loss: Any = None, **options: Any) -> Decoder:
-        """Trains the numbers of message passing; see :func:`loopwise.apps.decoder.training.train` for the options."""
-        from loopwise.apps.decoder.training import train
+    def fit(
+        self,
+        source: Shots | ShotSampler,
+        loss: DecoderLoss | None = None,
+        *,
+        trained: Trained | None = None,
+        leg: int = -1,
+        steps: int = 300,
+        batch: int = 128,
+        rate: float = 0.02,
+        clip: float = 0.5,
+        kept: Sequence[int] | None = None,
+        hard: float = 0.0,
+        spread: float = 0.05,
+        dev: Shots | int = 4096,
+        report: int = 50,
+        checkpoint: PathLike | None = None,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> Self:
+        """Trains the numbers of one leg of message passing.
 
-        return train(self, source, loss, **options)
+        Parameters
+        ----------
+        source: shots, or a sampler (:class:`Flips`, :class:`Gaussian`, :class:`CircuitShots`); a noisier channel than
+            the one to be used often trains better.
+        loss: :class:`ResidualParity` (the default), :class:`ObservableFlips`, :class:`BitwiseCrossEntropy`,
+            :class:`BlockError`.
+        trained: which numbers; all but priors by default.
+        leg: which leg; those before it are run first, and it is trained on the shots that they leave unexplained.
+        steps, batch, rate, clip: Adam's, with a rate that falls like a cosine, and gradients no longer than ``clip``.
+        kept: after which sweeps the loss looks, counted from 1; by default every third from the fifth on.
+        hard: the share of each batch that is drawn among shots the leg itself leaves unexplained.
+        spread: memory begins at random strengths of this size where there is none: equal ones keep symmetries.
+        dev: shots to judge by, or how many are drawn for it; the numbers with the fewest failures on them are kept.
+        report: steps between two looks at these.
+        checkpoint: a file from which the same call goes on if it was stopped.
 
-    def evaluate(self, source: Shots | Sampler, shots: int | None = None, *, seed: int = 0) -> Counts:
+        Returns
+        -------
+        The decoder. Its ``history_`` has the failure rate on the held-out shots before training, and then that and the
+        loss at each report.
+        """
+        from loopwise.apps.decoder.losses import ResidualParity
+        from loopwise.apps.decoder.training import LegTraining, Trained, train
+
+        looks = None if kept is None else tuple(kept)
+        plan = LegTraining(trained or Trained(), leg, steps, batch, rate, clip, looks, hard, spread, report, seed)
+        self.history_ = train(self, source, loss or ResidualParity(), plan, dev, checkpoint, progress)
+        return self
+
+    def evaluate(self, source: Shots | ShotSampler, shots: int | None = None, *, seed: int = 0) -> Counts:
         """Counts failures: of all shots given, or of so many drawn."""
         from loopwise.apps.decoder.evaluation import count_failures
 
@@ -293,22 +347,34 @@ class Decoder:
 
     # --- Files -------------------------------------------------------------------------------------------------------
 
-    def save(self, path: PathLike) -> None:
-        """Writes code, settings and trained numbers to one file, which appears whole or not at all."""
-        from loopwise.apps.decoder.saving import save
-
-        save(self, path)
-
     @classmethod
-    def load(cls, path: PathLike, code: Code | None = None) -> Decoder:
+    def load(cls, path: PathLike, code: Code | None = None) -> Self:
         """The decoder that :meth:`save` wrote; nothing in the file is run.
 
         ``code``: the code it is to be used for (its priors may differ: numbers carry over); a file for other checks is
         refused.
         """
-        from loopwise.apps.decoder.saving import load
+        found = super().load(path)
+        if code is not None and code.fingerprint != found.code.fingerprint:
+            raise FormatError(
+                display_name(path),
+                None,
+                f"the decoder in the file is for another code: {found.code.fingerprint}, not {code.fingerprint}; "
+                "train one for this code",
+            )
+        found.code = code or found.code
+        return found
 
-        return load(path, code)
+    @property
+    def _is_fitted(self) -> bool:
+        return True
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        return kept(self)
+
+    @classmethod
+    def _rebuilt(cls, told: Record) -> Self:
+        return rebuilt(cls, told)
 
     def __repr__(self) -> str:
         return f"Decoder({self.code!r}, {self.rule!r}, {', '.join(map(repr, self.legs))})"

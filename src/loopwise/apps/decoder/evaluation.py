@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder.shots import Sampler, Shots
+from loopwise.apps.decoder.shots import Shots, ShotSampler
 
 if TYPE_CHECKING:
     from loopwise.apps.decoder.decoder import Answer, Decoder
@@ -82,7 +82,7 @@ def failed(decoder: Decoder, shots: Shots, answer: Answer) -> NDArray[np.bool_]:
     return decoder.code.failures(shots.errors, answer.corrections)
 
 
-def count_failures(decoder: Decoder, source: Shots | Sampler, shots: int | None, seed: int) -> Counts:
+def count_failures(decoder: Decoder, source: Shots | ShotSampler, shots: int | None, seed: int) -> Counts:
     """Counts over given shots, or over so many drawn."""
     if isinstance(source, Shots):
         parts = [source if shots is None else source.take(slice(shots))]

@@ -1,38 +1,34 @@
-"""A decoder in one file.
+"""What a file keeps of a decoder.
 
-In: a decoder, a path. Out: checks, priors and numbers as tensors, settings as JSON, in one safetensors file; and back.
-Stage: use. Loading runs nothing that the file says; a file for other checks than the code it is to be used for is
-refused.
+In: a decoder. Out: checks, priors and numbers as tensors, settings as JSON; and back. Stage: use.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from loopwise.apps.decoder.code import Code, checked_priors
-from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
 from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
-from loopwise.apps.saved import read_saved
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.parity import ParityChecks
 from loopwise.inference.second_stage import OSD, Decimation, Second
-from loopwise.learn.container import write_container
 from loopwise.learn.fields import LARGEST, FieldError, Record
 
-APP = "Decoder"
+if TYPE_CHECKING:
+    from loopwise.apps.decoder.decoder import Decoder
+
+D = TypeVar("D", bound="Decoder")
 _RULES: dict[str, type[Any]] = {"SumProduct": SumProduct, "MinSum": MinSum}
 _NUMBERS = ("edge", "sweep", "memory", "prior")
 
 
-def save(decoder: Decoder, path: PathLike) -> None:
-    """Writes a decoder; equal decoders give equal files."""
+def kept(decoder: Decoder) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a file says of a decoder, and its tensors; equal decoders give equal files."""
     code = decoder.code
     tensors: dict[str, Tensor] = {
         "code.start": torch.from_numpy(code.checks.start),
@@ -54,7 +50,6 @@ def save(decoder: Decoder, path: PathLike) -> None:
             tensors[f"legs.{number}.edge_ties"] = leg.edge_ties
         legs.append({"sweeps": leg.sweeps, "resumes": leg.resumes, "numbers": held, "tied": leg.edge_ties is not None})
     description = {
-        "app": APP,
         "bits": code.bits,
         "detectors": code.detector_count,
         "chosen": code.detectors is not None,
@@ -69,31 +64,16 @@ def save(decoder: Decoder, path: PathLike) -> None:
         else {"class": type(decoder.second).__name__, **asdict(decoder.second)},
         "legs": legs,
     }
-    write_container(path, tensors, description)
+    return description, tensors
 
 
-def load(path: PathLike, code: Code | None = None) -> Decoder:
+def rebuilt(kind: type[D], told: Record) -> D:
     """The decoder of a file."""
-    found = read_saved(path, APP, _build)
-    if code is None:
-        return found
-    if code.fingerprint != found.code.fingerprint:
-        raise FormatError(
-            display_name(path),
-            None,
-            f"the decoder in the file is for another code: {found.code.fingerprint}, not {code.fingerprint}; train one "
-            "for this code",
-        )
-    found.code = code
-    return found
-
-
-def _build(told: Record) -> Decoder:
     code = _code(told)
-    kind = told.record("rule")
-    options = kind.record("options")
+    chosen = told.record("rule")
+    options = chosen.record("options")
     rule: Rule = SumProduct()
-    if kind.choice("class", _RULES) == "MinSum":
+    if chosen.choice("class", _RULES) == "MinSum":
         rule = MinSum(options.positive("scale"), options.number("offset", 0.0))
     second: Second | None = None
     if told.raw("second") is not None:
@@ -104,7 +84,7 @@ def _build(told: Record) -> Decoder:
             second = Decimation(stage.whole("rounds", 1), stage.number("share", 0.0, 1.0), stage.whole("sweeps", 1))
     legs = told.items("legs", lambda record, name: record.record(name))
     made = [_leg(told, code, number, leg) for number, leg in enumerate(legs)]
-    return Decoder(
+    return kind(
         code,
         rule=rule,
         layered=told.flag("layered"),

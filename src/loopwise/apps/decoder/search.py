@@ -15,13 +15,13 @@ from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.rules import Rule
-from loopwise.apps.decoder.shots import Sampler, Shots
+from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.learn.progress import progress_bar
 
 
 def search_legs(
     code: Code,
-    source: Shots | Sampler,
+    source: Shots | ShotSampler,
     plan: Sequence[int],
     *,
     rule: Rule | None = None,

@@ -47,7 +47,7 @@ class Shots:
         return Shots(*(None if one[0] is None else np.concatenate(one) for one in columns))  # type: ignore[arg-type]
 
 
-class Sampler(Protocol):
+class ShotSampler(Protocol):
     """Something that draws shots."""
 
     def draw(self, count: int, random: np.random.Generator) -> Shots:

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from loopwise.apps.decoder.evaluation import Counts, failed, interval
 from loopwise.apps.decoder.legs import Leg
-from loopwise.apps.decoder.losses import DecoderLoss, ResidualParity
-from loopwise.apps.decoder.shots import Sampler, Shots
+from loopwise.apps.decoder.losses import DecoderLoss
+from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.formats.files import PathLike
 from loopwise.inference.parity import trace
 from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.course import Rounds
-from loopwise.learn.history import Epoch
+from loopwise.learn.history import Epoch, History
 from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Objective, RoundError
 from loopwise.learn.optim.adam import cosine
@@ -52,116 +52,89 @@ class Trained:
             raise ValueError("nothing is trained: let at least one of edges, sweeps, memory and priors be")
 
 
+@dataclass(frozen=True)
+class LegTraining:
+    """How a leg is trained; :meth:`Decoder.fit` says what each means."""
+
+    trained: Trained
+    leg: int
+    steps: int
+    batch: int
+    rate: float
+    clip: float
+    kept: tuple[int, ...] | None
+    hard: float
+    spread: float
+    report: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.report < 1:
+            raise ValueError(f"steps and report must be at least 1, not {self.steps} and {self.report}")
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, not {self.batch}")
+        if not 0 <= self.hard <= 1:
+            raise ValueError(f"hard must be a share from 0 to 1, not {self.hard}")
+
+
 def train(
     decoder: Decoder,
-    source: Shots | Sampler,
-    loss: DecoderLoss | None = None,
-    *,
-    trained: Trained | None = None,
-    leg: int = -1,
-    steps: int = 300,
-    batch: int = 128,
-    rate: float = 0.02,
-    clip: float = 0.5,
-    kept: Sequence[int] | None = None,
-    hard: float = 0.0,
-    spread: float = 0.05,
-    dev: Shots | int = 4096,
-    report: int = 50,
-    checkpoint: PathLike | None = None,
-    seed: int = 0,
-    progress: bool = True,
-) -> Decoder:
-    """Trains the numbers of one leg.
-
-    Parameters
-    ----------
-    source: shots, or a sampler (:class:`Flips`, :class:`Gaussian`, :class:`CircuitShots`); a noisier channel than the
-        one to be used often trains better.
-    loss: :class:`ResidualParity` (the default), :class:`ObservableFlips`, :class:`BitwiseCrossEntropy`,
-        :class:`BlockError`.
-    trained: which numbers; all but priors by default.
-    leg: which leg; those before it are run first, and it is trained on the shots that they leave unexplained.
-    steps, batch, rate, clip: Adam's, with a rate that falls like a cosine, and gradients no longer than ``clip``.
-    kept: after which sweeps the loss looks, counted from 1; by default every third from the fifth on.
-    hard: the share of each batch that is drawn among shots the leg itself leaves unexplained.
-    spread: memory begins at random strengths of this size where there is none: equal ones keep symmetries.
-    dev: shots to judge by, or how many are drawn for it; the numbers with the fewest failures on them are kept.
-    report: steps between two looks at these.
-    checkpoint: a file from which the same call goes on if it was stopped.
-
-    Returns
-    -------
-    The decoder. Its ``history_`` has the failure rate on the held-out shots before training, and then that and the loss
-    at each report.
-    """
-    if steps < 1 or report < 1:
-        raise ValueError(f"steps and report must be at least 1, not {steps} and {report}")
-    chosen = trained or Trained()
-    objective = DecoderObjective(decoder, source, loss or ResidualParity(), leg, batch, hard, seed)
-    objective.plan(steps, rate, clip, report, kept)
+    source: Shots | ShotSampler,
+    loss: DecoderLoss,
+    plan: LegTraining,
+    dev: Shots | int,
+    checkpoint: PathLike | None,
+    progress: bool,
+) -> History:
+    """Trains the numbers of one leg; what was measured on held-out shots, beginning before training."""
+    objective = DecoderObjective(decoder, source, loss, plan)
     run = {
         "code": decoder.code.fingerprint,
-        "training": f"{chosen}, leg {objective.number}, {steps} steps of {batch}, rate {rate}, clip {clip}, "
-        f"hard {hard}, spread {spread}, kept {objective.looks.tolist()}, report {report}, seed {seed}",
-        "loss": identify(objective.loss_of),
+        "training": f"{plan.trained}, leg {objective.number}, {plan.steps} steps of {plan.batch}, rate {plan.rate}, "
+        f"clip {plan.clip}, hard {plan.hard}, spread {plan.spread}, kept {objective.looks.tolist()}, "
+        f"report {plan.report}, seed {plan.seed}",
+        "loss": identify(loss),
         "shots": _describe(source),
         "development data": _describe(dev) if isinstance(dev, Shots) else f"{dev} drawn",
         "start": checksum(*(tensor.numpy() for tensor in objective.leg.state_dict().values())),
     }
-    objective.open(chosen, spread, dev)
-    rounds = -(-steps // report)
+    objective.open(dev)
+    rounds = -(-plan.steps // plan.report)
     limits = Limits((Rounds(rounds),), rounds, from_start=True, reopens=True)
     with progress_bar(progress, rounds) as tell:
         history = run_trainer(objective, limits, ledger=Ledger.open(checkpoint, run), tell=tell)
     history.epochs.insert(0, Epoch(0, float("nan"), 0.0, dev=objective.before))
     objective.close()
-    decoder.history_ = history
-    return decoder
+    return history
 
 
 class DecoderObjective(Objective):
     """The numbers of one leg: a round is the steps between two looks at held-out shots."""
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        source: Shots | Sampler,
-        loss: DecoderLoss,
-        leg: int,
-        batch: int,
-        hard: float,
-        seed: int,
-    ) -> None:
-        if not -len(decoder.legs) <= leg < len(decoder.legs):
-            raise ValueError(f"leg {leg} does not exist; the decoder has {len(decoder.legs)} legs, counted from 0")
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, not {batch}")
-        if not 0 <= hard <= 1:
-            raise ValueError(f"hard must be a share from 0 to 1, not {hard}")
+    def __init__(self, decoder: Decoder, source: Shots | ShotSampler, loss: DecoderLoss, plan: LegTraining) -> None:
+        legs = len(decoder.legs)
+        if not -legs <= plan.leg < legs:
+            raise ValueError(f"leg {plan.leg} does not exist; the decoder has {legs} legs, counted from 0")
         if isinstance(source, Shots) and not len(source):
             raise ValueError("there are no shots to train on; give at least one")
-        self.decoder, self.source, self.loss_of = decoder, source, loss
-        self.number, self.batch, self.hard, self.seed = leg % len(decoder.legs), batch, hard, seed
+        self.decoder, self.source, self.loss_of, self.plan = decoder, source, loss, plan
+        self.number = plan.leg % legs
         self.leg: Leg = decoder.legs[self.number]
+        self.looks = self._looks(plan.kept)
         self.done = 0  # steps
         self.before: float | None = None  # the failure rate at the start
 
-    def plan(self, steps: int, rate: float, clip: float, report: int, kept: Sequence[int] | None) -> None:
-        """How steps are made, and after which sweeps the loss looks."""
-        self.steps, self.rate, self.clip, self.report = steps, rate, clip, report
-        self.looks = self._looks(kept)
-
-    def open(self, trained: Trained, spread: float, dev: Shots | int) -> None:
+    def open(self, dev: Shots | int) -> None:
         """Numbers that are to be trained become parameters."""
+        trained = self.plan.trained
         first = self.leg.memory is None and trained.memory
         self.leg.open(edges=trained.edges, sweeps=trained.sweeps, memory=trained.memory, priors=trained.priors)
         if first and self.leg.memory is not None:
-            drawn = torch.randn(self.leg.bits, generator=torch.Generator().manual_seed(self.seed))
-            self.leg.memory.data = spread * drawn
+            drawn = torch.randn(self.leg.bits, generator=torch.Generator().manual_seed(self.plan.seed))
+            self.leg.memory.data = self.plan.spread * drawn
         self.held = dev if isinstance(dev, Shots) else self._draw(dev, -1)
         self.params = [param for param in self.leg.parameters() if param.requires_grad]
-        self.optimizer = torch.optim.Adam(self.params, lr=self.rate)
+        self.optimizer = torch.optim.Adam(self.params, lr=self.plan.rate)
 
     def close(self) -> None:
         """They are numbers again."""
@@ -171,7 +144,7 @@ class DecoderObjective(Objective):
     # --- As the trainer sees it --------------------------------------------------------------------------------------
 
     def round(self, tell: Tell) -> float:
-        first, last = self.done, min(self.done + self.report, self.steps)
+        first, last = self.done, min(self.done + self.plan.report, self.plan.steps)
         losses = []
         for step in range(first, last):
             losses.append(self._step(step))
@@ -222,7 +195,7 @@ class DecoderObjective(Objective):
 
     def _step(self, step: int) -> float:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * cosine(step, self.steps)
+            group["lr"] = self.plan.rate * cosine(step, self.plan.steps)
         shots, start = self._examples(step)
         decoder = self.decoder
         dtype = torch.float64 if decoder.double else torch.float32
@@ -236,27 +209,28 @@ class DecoderObjective(Objective):
             raise RoundError(f"the loss is {float(value)} at step {step + 1}", "; try a lower rate")
         self.optimizer.zero_grad()
         value.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.params, self.clip)
+        torch.nn.utils.clip_grad_norm_(self.params, self.plan.clip)
         self.optimizer.step()
         self.leg.keep_in_range()
         return float(value.detach())
 
     def _draw(self, count: int, step: int) -> Shots:
         """Shots of a step (-1: of the development data), the same whenever it is made."""
-        random = np.random.default_rng([self.seed, self.number, step + 1, 7])
+        random = np.random.default_rng([self.plan.seed, self.number, step + 1, 7])
         if not isinstance(self.source, Shots):
             return self.source.draw(count, random)
         return self.source.take(random.integers(len(self.source), size=count))
 
     def _examples(self, step: int) -> tuple[Shots, Tensor | None]:
         """A batch, with the beliefs that the legs before this one leave."""
-        if self.number == 0 and self.hard == 0:
-            return self._draw(self.batch, step), None
-        easy = self.batch - round(self.hard * self.batch)
+        if self.number == 0 and self.plan.hard == 0:
+            return self._draw(self.plan.batch, step), None
+        batch = self.plan.batch
+        easy = batch - round(self.plan.hard * batch)
         found: list[tuple[Shots, Any]] = []
-        missing, attempt = {False: easy, True: self.batch - easy}, 0
+        missing, attempt = {False: easy, True: batch - easy}, 0
         while (missing[False] or missing[True]) and attempt < _MOST_DRAWN:
-            shots, left = self._unsolved(self._draw(4 * self.batch, 1000 * (step + 1) + attempt))
+            shots, left = self._unsolved(self._draw(4 * batch, 1000 * (step + 1) + attempt))
             attempt += 1
             if missing[False] and len(shots):
                 chosen = slice(missing[False])

@@ -16,13 +16,17 @@ from torch import Tensor, nn
 
 from loopwise.apps.class_weights import class_weights, weighted
 from loopwise.apps.estimator import not_fitted
-from loopwise.apps.grid_crf.lattice import check_neighbours
-from loopwise.apps.grid_crf.pair import ContrastPair, TiedPair
-from loopwise.apps.grid_crf.pictures import Block, as_images, as_labels, by_size, parts
-from loopwise.apps.grid_crf.potentials import GridPotentials
-from loopwise.apps.grid_crf.risk import Piece, check_goal, combined, statistics
-from loopwise.apps.grid_crf.training import GridObjective, Options, fit_grid, published_chain
-from loopwise.apps.grid_crf.unary import AffineUnary, ConvUnary
+from loopwise.apps.grid_crf.features import Block, as_images, as_labels, by_size, parts
+from loopwise.apps.grid_crf.model import (
+    AffineUnary,
+    ContrastPair,
+    ConvUnary,
+    GridPotentials,
+    TiedPair,
+    check_neighbours,
+)
+from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics
+from loopwise.apps.grid_crf.training import GridObjective, GridTraining, fit_grid, published_chain
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.files import PathLike
 from loopwise.gradient.perturbation import Perturbation
@@ -167,7 +171,7 @@ class GridCRF(SavedEstimator):
         Cost: an evaluation of a loss is one inference call and one backward an image; L-BFGS takes a little more than
         one an iteration.
         """
-        options = Options(
+        options = GridTraining(
             self.optimizer, self.iterations, self.tolerance, self.batch, self.prior, self.seed, self.curvature
         )
         goals = self._goals(self.loss if loss is None else loss)
@@ -261,7 +265,7 @@ class GridCRF(SavedEstimator):
         found: list[list[Tensor]] = [[] for _ in goals]
         places = []
         for part in parts(blocks, self.batch):
-            piece = Piece(part, self.potentials_.lattice(*part.size).graph)
+            piece = LabelledImages(part, self.potentials_.lattice(*part.size).graph)
             with answering(self.potentials_):
                 rows = statistics(goals, self.potentials_, self.inference_, piece)
             places.append(part.places)

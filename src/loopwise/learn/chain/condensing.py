@@ -20,7 +20,7 @@ _MARKS = 20_110_711  # seed of the tokens' marks: any will do
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class FeatureGroups:
     """Feature ``f`` belongs to group ``of[f]``, which has ``size[of[f]]`` members."""
 
     of: Integers
@@ -44,8 +44,8 @@ class Condensed:
     """A smaller problem with the same minimum."""
 
     problem: ChainProblem
-    unary: Groups
-    steps: Groups | None
+    unary: FeatureGroups
+    steps: FeatureGroups | None
 
     @staticmethod
     def of(problem: ChainProblem) -> Condensed:
@@ -71,7 +71,7 @@ class Condensed:
         return ChainWeights.of_vector(vector, len(unary), len(pair), weights.states)
 
 
-def condense(design: Design) -> tuple[Design, Groups]:
+def condense(design: Design) -> tuple[Design, FeatureGroups]:
     """Features by the sum of random 64-bit marks of the tokens that have them: equal sums, equal tokens.
 
     Different tokens have equal sums with probability 2^-64 a pair of features.
@@ -84,7 +84,7 @@ def condense(design: Design) -> tuple[Design, Groups]:
     number[order] = np.arange(len(order))
     chosen = np.zeros(design.features, dtype=np.bool_)
     chosen[first] = True
-    groups = Groups(number[group.reshape(-1)], size[order])
+    groups = FeatureGroups(number[group.reshape(-1)], size[order])
     rows = design.rows.only(chosen, groups.of)
     filled = np.diff(rows.start) > 0
     tokens = design.tokens.only(filled, np.cumsum(filled) - 1)

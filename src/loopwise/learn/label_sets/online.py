@@ -22,7 +22,7 @@ from loopwise.learn.vector import VectorObjective
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class LabelledInput:
     """One example: its input as numbers of features with values, its right labels."""
 
     index: NDArray[np.integer]
@@ -30,11 +30,11 @@ class Example:
     gold: Floats  # [labels]
 
     @staticmethod
-    def of(problem: LabelProblem, number: int) -> Example:
+    def of(problem: LabelProblem, number: int) -> LabelledInput:
         """An example by its number."""
         rows = problem.rows
         first, end = rows.indptr[number], rows.indptr[number + 1]
-        return Example(rows.indices[first:end], rows.data[first:end], problem.gold[number].astype(np.float64))
+        return LabelledInput(rows.indices[first:end], rows.data[first:end], problem.gold[number].astype(np.float64))
 
     def fields(self, weights: LabelWeights, scale: float = 1.0) -> Floats:
         """The fields of the labels under ``scale`` times the weights."""
@@ -79,7 +79,7 @@ class LabelPerceptron(VectorObjective):
         weights, wrong = self._weights, 0
         for number in np.random.default_rng([self.seed, self._epochs]).permutation(len(self.problem)).tolist():
             self._time += 1
-            example = Example.of(self.problem, number)
+            example = LabelledInput.of(self.problem, number)
             guess = best_sets(example.fields(weights)[None], weights.couplings)[0].astype(np.float64)
             if (guess != example.gold).any():
                 wrong += 1
@@ -173,7 +173,7 @@ class LabelPegasos(VectorObjective):
         """Adds the subgradient of a random batch to the total, and harmonic times it to the late one; its slack."""
         problem, total = self.problem, self._total
         chosen = self._generator.integers(0, len(problem), self.batch).tolist()
-        examples = [Example.of(problem, number) for number in chosen]
+        examples = [LabelledInput.of(problem, number) for number in chosen]
         fields = np.stack([example.fields(total, scale) for example in examples])
         gold = np.stack([example.gold for example in examples])
         couplings = scale * total.couplings

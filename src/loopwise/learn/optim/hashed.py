@@ -156,7 +156,7 @@ class Portion:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundRows:
     """The distinct weights of a batch, range by range: ``rows[r]`` of the table stand from ``offsets[r]`` in
     ``weights``.
     """
@@ -181,7 +181,7 @@ class Found:
 
 def find_weights(
     table: HashedTable, features: list[tuple[Small, Integers]], rate: float, l2: float, threads: int
-) -> Found:
+) -> FoundRows:
     """Gathers what a batch reads, regularisation paid, so that random access to the table happens once a weight.
 
     ``features``: of each chunk, with where those of each part begin. A range of the table belongs to one thread, and so
@@ -207,10 +207,12 @@ def find_weights(
             )  # fmt: skip
         return rows[:count]
 
-    return Found([index for index, _ in features], portions, in_threads(threads, find), offsets, weights, table.size)
+    return FoundRows(
+        [index for index, _ in features], portions, in_threads(threads, find), offsets, weights, table.size
+    )
 
 
-def update_weights(table: HashedTable, found: Found, adjoints: list[Any], rate: float, l2: float) -> None:
+def update_weights(table: HashedTable, found: FoundRows, adjoints: list[Any], rate: float, l2: float) -> None:
     """AdaGrad with composite mirror descent on the weights of a batch."""
     from loopwise.kernels.comid import step_rows
     from loopwise.kernels.hashed import scatter_parts

@@ -26,7 +26,7 @@ _FLOOR = 1e-4
 
 
 @dataclass(frozen=True)
-class Report:
+class LBFGSReport:
     """How a minimisation ended."""
 
     loss: float
@@ -90,7 +90,7 @@ class LBFGS(torch.optim.Optimizer):
         self.iterations, self.memory, self.callback = iterations, memory, callback
         self.gradient_tolerance, self.loss_tolerance = gradient_tolerance, loss_tolerance
         self.curvature = curvature
-        self.report: Report | None = None
+        self.report: LBFGSReport | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:  # type: ignore[override]
@@ -125,7 +125,7 @@ class LBFGS(torch.optim.Optimizer):
             function.write(None if run is None else run.point)
         function.write_gradient(run.gradient)
         message = run.ended or message
-        self.report = Report(run.value, run.iteration, function.evaluations, run.converged, message)
+        self.report = LBFGSReport(run.value, run.iteration, function.evaluations, run.converged, message)
         return torch.tensor(first, dtype=torch.float64)
 
 

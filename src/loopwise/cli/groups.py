@@ -1,0 +1,58 @@
+"""Options that several commands share, as one parameter.
+
+In: a command with a parameter that is a dataclass of options. Out: the same command with these options one by one, as
+Typer wants them. Below the commands.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_type_hints
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` as Typer is to see it: each parameter that is a dataclass gives way to its fields, which are options.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Size:
+    ...     rows: int
+    ...     columns: int = 3
+    >>> @grouped
+    ... def draw(name: str, size: Size) -> None:
+    ...     print(name, size.rows * size.columns)
+    >>> draw(name="a", rows=2, columns=5)
+    a 10
+    >>> list(inspect.signature(draw).parameters)
+    ['name', 'rows', 'columns']
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    shown: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            shown.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        kinds = get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            shown.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[field.name]
+                )
+            )
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)}) for name, kind in groups.items()
+        }
+        command(**given, **made)
+
+    call.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    del call.__wrapped__
+    return call
