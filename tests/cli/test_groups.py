@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from oracles.commands import command
 
 from loopwise.cli.groups import grouped
+from oracles.commands import command
 
 
 @dataclass(frozen=True)
