@@ -7,7 +7,7 @@ import torch
 
 from loopwise.graph import FactorGraph, chain, grid, random_mrf
 from loopwise.inference.compiled import Compiled
-from loopwise.inference.counting import Given
+from loopwise.inference.counting import ExplicitCounting
 from loopwise.inference.message_passing import BP, TRW, MessagePassing
 from loopwise.inference.reference import Reference
 from loopwise.inference.schedules import Flooding, Residual, Sequential
@@ -80,7 +80,7 @@ def test_any_counting_numbers_agree() -> None:
         for group in graph.groups
         if group.arity > 1
     }
-    assert_same(BP, graph, normal_tables(graph, 2), iterations=3, counting=Given(factor, 0.3))
+    assert_same(BP, graph, normal_tables(graph, 2), iterations=3, counting=ExplicitCounting(factor, 0.3))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)

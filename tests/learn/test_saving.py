@@ -26,8 +26,9 @@ from loopwise.gradient.solvers import Direct, Minres
 from loopwise.gradient.unroll import Fitting
 from loopwise.learn import Examples, System
 from loopwise.learn.container import VERSION, read_container, write_container
+from loopwise.learn.fields import Record
 from loopwise.learn.known import KNOWN
-from loopwise.learn.saving import describe_system
+from loopwise.learn.saving import build_system, describe_system
 from loopwise.potentials.features import Features
 from loopwise.potentials.neural import NeuralPotentials
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
@@ -53,7 +54,10 @@ INFERENCES: list[lw.Inference] = [
     lw.BP(iterations=3, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d"), uniform_start=True)),
     lw.BP(iterations=2, tolerance=0, counting=lw.Bethe(), gradient=lw.Unroll(lw.Store())),
     lw.BP(iterations=2, tolerance=0, counting=lw.Reweighted(spread_rho()), gradient=lw.Unroll(lw.Recompute())),
-    lw.BP(iterations=2, tolerance=0, counting=lw.Given(spread_rho(), np.zeros(())), gradient=lw.Unroll(Fitting(1e6))),
+    lw.BP(
+        iterations=2, tolerance=0, counting=lw.inference.ExplicitCounting(spread_rho(), np.zeros(())),
+        gradient=lw.Unroll(Fitting(1e6)),
+    ),
     lw.BP(iterations=2, damping=parameter(0.2), counting=lw.Reweighted(spread_rho() | {"a": parameter(0.8)})),
     lw.BP(iterations=2, tolerance=0, gradient=lw.FixedPoint(anderson=2), schedule=lw.Flooding()),
     lw.BP(iterations=2, tolerance=0, gradient=lw.OneStep()),
@@ -159,6 +163,16 @@ def test_every_known_class_is_tried() -> None:
         collect(describe_system(system)[1])
     # Temperature schedules, tapes and the like are classes too: all of them must have come by.
     assert {known.name for known in KNOWN} - named == set()
+
+
+def test_names_of_earlier_versions_are_read() -> None:
+    counting = lw.inference.ExplicitCounting(spread_rho(), np.zeros(()))
+    tensors, description = describe_system(System(POTENTIALS, lw.BP(counting=counting)))
+    old = json.loads(json.dumps(description).replace("ExplicitCounting", "Given"))
+    assert old != description
+    assert repr(build_system(Record(old, tensors)).inference) == repr(
+        build_system(Record(description, tensors)).inference
+    )
 
 
 def structured_system() -> System:

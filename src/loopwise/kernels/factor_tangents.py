@@ -97,7 +97,7 @@ def pair_push(
 
 
 @callee
-def pair_back_twice(
+def pair_back_hvp(
     plan, g, block, first, last, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, literal, shared,
     lane_tag,
 ):  # fmt: skip
@@ -244,11 +244,11 @@ def table_push(
 
 
 @callee
-def table_back_twice(
+def table_back_hvp(
     plan, g, member, first, last, block, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, lane_tag,
     semiring,
 ):  # fmt: skip
-    """Undoes messages of one factor as ``table_back`` does, with tangents, as in :func:`pair_back_twice`."""
+    """Undoes messages of one factor as ``table_back`` does, with tangents, as in :func:`pair_back_hvp`."""
     lanes, groups, cell_slots = lanes_of(lane_tag), plan.groups, plan.cell_slots
     masses, partial, whole, moves, parts_dot = scratch
     table_moves(
@@ -342,7 +342,7 @@ def factors_push(
 
 
 @callee
-def factors_back_twice(
+def factors_back_hvp(
     plan, block, part, parts, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, literal, general,
     sharing, lane_tag, semiring,
 ):  # fmt: skip
@@ -361,17 +361,17 @@ def factors_back_twice(
                 spread[place] = 0
                 spread_dot[place] = 0
             for member in range(lo, hi):
-                table_back_twice(
+                table_back_hvp(
                     plan, g, member, U(0), arity, block, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept,
                     scratch, lane_tag, semiring,
                 )  # fmt: skip
         elif sharing is not None and plan.groups[g, SHARED] == U(1):
-            pair_back_twice(
+            pair_back_hvp(
                 plan, g, block, lo, hi, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, literal,
                 sharing, lane_tag,
             )  # fmt: skip
         else:
-            pair_back_twice(
+            pair_back_hvp(
                 plan, g, block, lo, hi, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, literal,
                 None, lane_tag,
             )  # fmt: skip

@@ -144,7 +144,7 @@ def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, 
     """Decodes all shots. ``levels``: sweeps at which shots may move, from 0 to the limit; ``stops`` False: all sweeps
     are made, whatever is explained. Returns the sweeps of blocks, what the time goes into."""
     lanes, depth = lanes_of(lane_tag), levels.shape[0] - 1
-    room, states = (
+    work, states = (
         new_room(checks, shots.prior, lane_tag),
         new_states(checks, rules, shots.prior, U(2 * depth), lane_tag),
     )
@@ -169,7 +169,7 @@ def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, 
         active = np.uint32(0xFFFFFFFF) >> np.uint32(32 - held)
         last = level + 1 == depth
         for sweep in range(levels[level], levels[level + 1]):
-            sweep_once(checks, rules, state, room, tape, sweep, layered, lane_tag, rule)
+            sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
             done += 1
             if stops or sweep + 1 == levels[depth]:
                 hard_decisions(checks, state, words, lane_tag)

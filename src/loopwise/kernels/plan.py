@@ -42,14 +42,14 @@ class Plan(NamedTuple):
     unary_block: Any  # how far apart two blocks' unary potentials are: 0 when all examples share them
 
 
-class Numbers(NamedTuple):
+class Potentials(NamedTuple):
     """Potentials: exponentiated and scaled in the probability domain, plain in the log domain."""
 
     theta: Any
     unary: Any
 
 
-class Flow(NamedTuple):
+class Messages(NamedTuple):
     """Messages to variables, messages to factors, variable beliefs."""
 
     m: Any
@@ -60,7 +60,7 @@ class Flow(NamedTuple):
 class Steps(NamedTuple):
     """What a run keeps of its steps. A step is a flooding sweep, or half a sequential one; step 0 is the start.
 
-    Messages to factors after step s of block b stand in ``Flow.n`` from ``b * n_block + s * n_step`` on; with
+    Messages to factors after step s of block b stand in ``Messages.n`` from ``b * n_block + s * n_step`` on; with
     ``n_step`` 0 each step overwrites the one before. Messages to variables after step s = k * every are copied to
     ``m`` from ``b * m_block + k * m_step`` on (``every`` 0: never).
     """
@@ -107,7 +107,7 @@ def new_scratch(plan, like, lane_tag):
 
 
 class Adjoint(NamedTuple):
-    """Adjoints of the logarithms of everything in Flow and Numbers, of one block.
+    """Adjoints of the logarithms of everything in Messages and Potentials, of one block.
 
     Those of messages sum to zero over the values of a variable (ERMA spec, section 4.3), so that normalising a message
     needs no undoing.
@@ -140,7 +140,7 @@ class Tangent(NamedTuple):
     m: Any  # [slots, lane] messages to variables, now
     n: Any  # [step, slots, lane] messages to factors after every step
     now: Any  # messages to factors themselves, as the visit being made finds them (sequential schedule)
-    theta: Any  # laid out like Numbers
+    theta: Any  # laid out like Potentials
     unary: Any
     last_unary: Any  # as in Seeds: beliefs and messages where each example stopped, and beliefs after every sweep
     last_m: Any

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
 from loopwise.kernels.barrier import meet
-from loopwise.kernels.factor_tangents import factors_back_twice, factors_push, table_back_twice, table_push
+from loopwise.kernels.factor_tangents import factors_back_hvp, factors_push, table_back_hvp, table_push
 from loopwise.kernels.plan import Tangent, new_undo_scratch
 from loopwise.kernels.variable_adjoints import enter_seeds, variables_back
 
@@ -148,7 +148,7 @@ def push_steps(
 
 
 @callee
-def undo_half_sweep_twice(
+def hvp_half_sweep(
     plan, order, pull, block, theta, n, n_base, tangent, dot_base, adjoint, dotted, kept, scratch, lane_tag, semiring,
 ):  # fmt: skip
     """``undo_half_sweep`` with tangents. ``adjoint.now`` and ``dotted.now``: messages to factors, and their tangents,
@@ -173,14 +173,14 @@ def undo_half_sweep_twice(
                 now_dot[place] = tangent.n[dot_base + place]
             if pull[at]:
                 position = U(plan.edge_position[at])
-                table_back_twice(
+                table_back_hvp(
                     plan, U(plan.edge_group[at]), U(plan.edge_member[at]), position, position + U(1), block, theta, now,
                     U(0), moving, U(0), adjoint, dotted, kept, scratch, lane_tag, semiring,
                 )  # fmt: skip
 
 
 @kernel
-def undo_steps_twice(
+def hvp_steps(
     plan, flooding, order, theta, n, n_base, n_step, seeds, tangent, adjoint, dotted, block, examples, high, low, part,
     parts, barrier, kept, literal, general, sharing, lane_tag, variable_tag, semiring,
 ):  # fmt: skip
@@ -213,7 +213,7 @@ def undo_steps_twice(
             break
         n_before, dot_before = n_base + U(step - 1 - low) * n_step, U(step - 1 - low) * size
         if flooding is not None:
-            factors_back_twice(
+            factors_back_hvp(
                 plan, block, U(part), U(parts), theta, n, n_before, tangent, dot_before, adjoint, dotted, kept, scratch,
                 literal, general, sharing, lane_tag, semiring,
             )  # fmt: skip
@@ -223,7 +223,7 @@ def undo_steps_twice(
                 now[place] = n[n_before + n_step + place]
                 now_dot[place] = n_dot[dot_before + size + place]
             turn = 1 - step % 2
-            undo_half_sweep_twice(
+            hvp_half_sweep(
                 plan, order.way[turn], order.pull[turn], block, theta, n, n_before, tangent, dot_before, adjoint,
                 dotted, kept, scratch, lane_tag, semiring,
             )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from loopwise import walk
-from loopwise.apps.coref import Coref, Report, head_match, made_documents, published_ways, singletons
+from loopwise.apps.coref import Coref, Report, head_match, made_documents, published_variants, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats import FormatError
 from loopwise.formats.coref import CorefDocument, Span, read_coref, write_coref
@@ -39,7 +39,7 @@ def test_without_features_of_entities_or_types() -> None:
     assert simple.evaluate(TEST).mean.b_cubed > alone.mean.b_cubed
 
 
-@pytest.mark.parametrize("way", published_ways(), ids=lambda way: way.name)
+@pytest.mark.parametrize("way", published_variants(), ids=lambda way: way.name)
 def test_every_way_learns(way: object, fitted: Coref) -> None:
     featuriser = fitted.featuriser_
     train, test = [featuriser(document) for document in TRAIN], [featuriser(document) for document in TEST]

@@ -1,6 +1,6 @@
 """One kernel run and its undoing, both with tangents: forward over reverse.
 
-In: a :class:`KernelUndo`, adjoints of the results, a direction in which what was given moves. Out: tangents of the
+In: a :class:`Backward`, adjoints of the results, a direction in which what was given moves. Out: tangents of the
 results and of the adjoints: a Hessian-vector product. Stage: inference.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from loopwise.inference.kernel_run import Room
-from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
+from loopwise.inference.backward import AdjointBuffers, Adjoints, Backward, Results, TapeSegment
+from loopwise.inference.kernel_run import Workspace
 from loopwise.kernels.plan import Adjoint, Tangent
 from loopwise.kernels.threads import in_threads
 
@@ -39,27 +39,28 @@ class Direction:
         )
 
 
-def push_and_pull(undo: KernelUndo, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
-    """Tangents of the results, and of the adjoints that ``undo.pull_back(adjoint)`` gives."""
-    twice = _Twice(undo, adjoint, direction)
-    blocks, parts = undo.run.blocks, twice.dotted.parts
+def push_and_pull(backward: Backward, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+    """Tangents of the results, and of the adjoints that ``backward.pull_back(adjoint)`` gives."""
+    product = _HVP(backward, adjoint, direction)
+    blocks, parts = backward.run.blocks, product.dotted.parts
 
     def work(part: int) -> None:
-        room = Room()
+        workspace = Workspace()
         for block in range(blocks * part // parts, blocks * (part + 1) // parts):
-            twice.block(part, block, room)
+            product.block(part, block, workspace)
 
     in_threads(parts, work)
-    return twice.results(), twice.dotted.adjoints()
+    return product.results(), product.dotted.adjoints()
 
 
-class _Twice:
-    def __init__(self, undo: KernelUndo, adjoint: Results, direction: Direction) -> None:
-        run, dtype = undo.run, undo.dtype
+class _HVP:
+    def __init__(self, backward: Backward, adjoint: Results, direction: Direction) -> None:
+        run, dtype = backward.run, backward.dtype
         storage = run.storage
-        self.undo, self.run, self.dtype = undo, run, dtype
-        self.seeds = undo.seeds(adjoint)
-        self.plain, self.dotted = Book(run, dtype, parameters=False), Book(run, dtype, parameters=False)
+        self.backward, self.run, self.dtype = backward, run, dtype
+        self.seeds = backward.seeds(adjoint)
+        self.plain = AdjointBuffers(run, dtype, parameters=False)
+        self.dotted = AdjointBuffers(run, dtype, parameters=False)
         self.theta = storage.pack_tables(direction.tables, run.examples, 0.0)[0].astype(dtype, copy=False)
         self.unary = storage.pack_unary(direction.unary, 0.0)
         size = run.blocks * run.block_size
@@ -70,21 +71,21 @@ class _Twice:
         self.last_m, self.last_n = np.zeros(size, dtype=dtype), np.zeros(size, dtype=dtype)
         self.trace = np.zeros_like(self.seeds.trace)
 
-    def block(self, part: int, block: int, room: Room) -> None:
-        """One block, stretch by stretch: forth to find where each stretch starts, then back."""
-        size, bounds = self.run.block_size, self.undo.bounds(block)
+    def block(self, part: int, block: int, workspace: Workspace) -> None:
+        """One block, segment by segment: forth to find where each segment starts, then back."""
+        size, bounds = self.run.block_size, self.backward.bounds(block)
         m = self.start[block * size : (block + 1) * size].copy()
         starts = {0: m.copy()}
         for low, high in bounds[:-1]:
-            stretch = self.undo.stretch(block, low, high, room)
-            self._push(self._tangent(m, stretch, room), block, stretch)
+            segment = self.backward.segment(block, low, high, workspace)
+            self._push(self._tangent(m, segment, workspace), block, segment)
             starts[high] = m.copy()
         plain, dotted = self.plain.adjoint(part), self.dotted.adjoint(part)
         for low, high in reversed(bounds):
-            stretch = self.undo.stretch(block, low, high, room)
-            tangent = self._tangent(starts[low], stretch, room)
-            self._push(tangent, block, stretch)
-            self._pull(tangent, plain, dotted, block, stretch)
+            segment = self.backward.segment(block, low, high, workspace)
+            tangent = self._tangent(starts[low], segment, workspace)
+            self._push(tangent, block, segment)
+            self._pull(tangent, plain, dotted, block, segment)
         self.dotted.finish(dotted, block)
 
     def results(self) -> Results:
@@ -101,12 +102,12 @@ class _Twice:
             trace,
         )
 
-    def _tangent(self, m: np.ndarray, stretch: Stretch, room: Room) -> Tangent:
+    def _tangent(self, m: np.ndarray, segment: TapeSegment, workspace: Workspace) -> Tangent:
         size = self.run.block_size
         return Tangent(
             m,
-            room.array("n moves", (stretch.high - stretch.low + 1) * size, self.dtype),
-            room.array("now", size, self.dtype),
+            workspace.array("n moves", (segment.high - segment.low + 1) * size, self.dtype),
+            workspace.array("now", size, self.dtype),
             self.theta,
             self.unary,
             self.last_unary,
@@ -115,30 +116,30 @@ class _Twice:
             self.trace,
         )
 
-    def _push(self, tangent: Tangent, block: int, stretch: Stretch) -> None:
+    def _push(self, tangent: Tangent, block: int, segment: TapeSegment) -> None:
         from loopwise.kernels.tangents import push_steps
 
         run, parts = self.run, self.dotted.kernel_parts
-        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.undo.options)
+        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.backward.options)
         in_threads(
             parts,
             lambda part: push_steps(
                 run.plan,
                 *schedule,
-                run.numbers.theta,
-                stretch.n,
-                np.uint64(stretch.n_base),
-                stretch.tape.n_step,
+                run.potentials.theta,
+                segment.n,
+                np.uint64(segment.n_base),
+                segment.tape.n_step,
                 tangent,
                 np.uint64(block),
                 run.examples,
                 self.seeds.last,
-                stretch.high,
-                stretch.low,
+                segment.high,
+                segment.low,
                 part,
                 parts,
                 barrier,
-                self.undo.options.damping,
+                self.backward.options.damping,
                 run.literal,
                 run.general,
                 run.sharing,
@@ -148,32 +149,32 @@ class _Twice:
             ),
         )
 
-    def _pull(self, tangent: Tangent, plain: Adjoint, dotted: Adjoint, block: int, stretch: Stretch) -> None:
-        from loopwise.kernels.tangents import undo_steps_twice
+    def _pull(self, tangent: Tangent, plain: Adjoint, dotted: Adjoint, block: int, segment: TapeSegment) -> None:
+        from loopwise.kernels.tangents import hvp_steps
 
         run, parts, seeds = self.run, self.dotted.kernel_parts, self.seeds
-        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.undo.options)
+        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.backward.options)
         in_threads(
             parts,
-            lambda part: undo_steps_twice(
+            lambda part: hvp_steps(
                 run.plan,
                 *schedule,
-                run.numbers.theta,
-                stretch.n,
-                np.uint64(stretch.n_base),
-                stretch.tape.n_step,
+                run.potentials.theta,
+                segment.n,
+                np.uint64(segment.n_base),
+                segment.tape.n_step,
                 seeds,
                 tangent,
                 plain,
                 dotted,
                 np.uint64(block),
                 run.examples,
-                stretch.high,
-                stretch.low,
+                segment.high,
+                segment.low,
                 part,
                 parts,
                 barrier,
-                self.undo.options.damping,
+                self.backward.options.damping,
                 run.literal,
                 run.general,
                 run.sharing,
