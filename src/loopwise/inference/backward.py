@@ -19,7 +19,7 @@ from loopwise.inference.kernel_run import KernelRun, Options, RunResult, TapeSpe
 from loopwise.inference.schedules import Residual
 from loopwise.inference.storage import Arrangement
 from loopwise.kernels import plan as columns
-from loopwise.kernels.plan import Adjoint, Messages, Seeds, Steps
+from loopwise.kernels.plan import Adjoint, Messages, Seeds, TapeSegment
 from loopwise.kernels.threads import in_threads
 
 
@@ -41,17 +41,6 @@ class Adjoints:
     initial: Tensor  # [examples, slots]
     exponents: Tensor  # [edges]
     damping: Tensor  # []
-
-
-class TapeSegment(NamedTuple):
-    """Steps ``high`` to ``low`` + 1 of a run, and where their tape stands."""
-
-    high: int
-    low: int
-    n: np.ndarray
-    n_base: int
-    tape: Steps
-    m_base: int
 
 
 def tape_for(tape: Tape, run: KernelRun, options: Options, parameters: bool, trace: bool) -> tuple[Tape, TapeSpec]:

@@ -11,10 +11,10 @@ import numpy as np
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, report_adjoint, solve_adjoint
 from loopwise.gradient.unroll import Store
-from loopwise.inference.backward import AdjointBuffers, Adjoints, Backward, Results, TapeSegment
+from loopwise.inference.backward import AdjointBuffers, Adjoints, Backward, Results
 from loopwise.inference.kernel_run import KernelRun, Options, RunResult
 from loopwise.inference.schedules import Residual, Sequential
-from loopwise.kernels.plan import Adjoint, Seeds, Steps
+from loopwise.kernels.plan import Adjoint, Seeds, Steps, TapeSegment
 from loopwise.kernels.threads import in_threads
 
 TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anything

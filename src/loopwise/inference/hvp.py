@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from loopwise.inference.backward import AdjointBuffers, Adjoints, Backward, Results, TapeSegment
+from loopwise.inference.backward import AdjointBuffers, Adjoints, Backward, Results
 from loopwise.inference.kernel_run import Workspace
-from loopwise.kernels.plan import Adjoint, Tangent
+from loopwise.kernels.plan import Adjoint, Linearised, Share, Static, Tangent, TapeSegment
 from loopwise.kernels.threads import in_threads
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class _HVP:
         self.last_unary = np.zeros_like(self.seeds.unary)
         self.last_m, self.last_n = np.zeros(size, dtype=dtype), np.zeros(size, dtype=dtype)
         self.trace = np.zeros_like(self.seeds.trace)
+        damping = backward.options.damping
+        self.linearised = Linearised(run.plan, run.potentials.theta, run.examples, damping, self.seeds)
+        self.static = Static(run.literal, run.general, run.sharing, run.lane_tag, run.variable_tag, run.semiring)
 
     def block(self, part: int, block: int, workspace: Workspace) -> None:
         """One block, segment by segment: forth to find where each segment starts, then back."""
@@ -119,67 +122,24 @@ class _HVP:
     def _push(self, tangent: Tangent, block: int, segment: TapeSegment) -> None:
         from loopwise.kernels.tangents import push_steps
 
-        run, parts = self.run, self.dotted.kernel_parts
-        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.backward.options)
+        schedule, shares = self.run.schedule(self.backward.options), self._shares(block)
         in_threads(
-            parts,
-            lambda part: push_steps(
-                run.plan,
-                *schedule,
-                run.potentials.theta,
-                segment.n,
-                np.uint64(segment.n_base),
-                segment.tape.n_step,
-                tangent,
-                np.uint64(block),
-                run.examples,
-                self.seeds.last,
-                segment.high,
-                segment.low,
-                part,
-                parts,
-                barrier,
-                self.backward.options.damping,
-                run.literal,
-                run.general,
-                run.sharing,
-                run.lane_tag,
-                run.variable_tag,
-                run.semiring,
-            ),
+            self.dotted.kernel_parts,
+            lambda part: push_steps(self.linearised, *schedule, segment, tangent, shares[part], self.static),
         )
 
     def _pull(self, tangent: Tangent, plain: Adjoint, dotted: Adjoint, block: int, segment: TapeSegment) -> None:
+        from loopwise.kernels.factor_tangents import Both
         from loopwise.kernels.tangents import hvp_steps
 
-        run, parts, seeds = self.run, self.dotted.kernel_parts, self.seeds
-        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.backward.options)
+        schedule, both = self.run.schedule(self.backward.options), Both(plain, dotted)
+        shares = self._shares(block)
         in_threads(
-            parts,
-            lambda part: hvp_steps(
-                run.plan,
-                *schedule,
-                run.potentials.theta,
-                segment.n,
-                np.uint64(segment.n_base),
-                segment.tape.n_step,
-                seeds,
-                tangent,
-                plain,
-                dotted,
-                np.uint64(block),
-                run.examples,
-                segment.high,
-                segment.low,
-                part,
-                parts,
-                barrier,
-                self.backward.options.damping,
-                run.literal,
-                run.general,
-                run.sharing,
-                run.lane_tag,
-                run.variable_tag,
-                run.semiring,
-            ),
+            self.dotted.kernel_parts,
+            lambda part: hvp_steps(self.linearised, *schedule, segment, tangent, both, shares[part], self.static),
         )
+
+    def _shares(self, block: int) -> list[Share]:
+        """The shares of all threads in the work on a block."""
+        parts, barrier = self.dotted.kernel_parts, np.zeros(2, dtype=np.int64)
+        return [Share(np.uint64(block), np.uint64(part), np.uint64(parts), barrier) for part in range(parts)]

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, kernel, lanes_of
+from loopwise.compiled.decorators import fused_kernel
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.lane_vectors import below, equal, flipped, least, load, most, size, spread, store, total, where
 from loopwise.kernels.parity_decode import enter, new_states, state_at
 from loopwise.kernels.parity_lanes import (
@@ -203,7 +204,7 @@ def clear(values):
         values[place] = 0.0
 
 
-@kernel
+@fused_kernel
 def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
     """Log-odds after the sweeps ``kept`` (rising, counted from 1), without a stop: ``trace[k, shot, variable]``."""
     lanes, count = lanes_of(lane_tag), shots.syndrome.shape[0]
@@ -254,7 +255,7 @@ def block_back(checks, rules, shots, kept, of_trace, of, work, state, tape, back
             prior_back(of.prior, begun, v, first, held, back.f, lane_tag)
 
 
-@kernel
+@fused_kernel
 def pull_back(checks, rules, shots, kept, of_trace, of, layered, lane_tag, rule):
     """Undoes :func:`trace_shots`: adds to the adjoints ``of``."""
     lanes, count, like, sweeps = lanes_of(lane_tag), shots.syndrome.shape[0], shots.prior, U(kept[-1])

@@ -19,7 +19,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, callee, lanes_of
+from loopwise.compiled.decorators import fused_callee
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.lane_vectors import (
     at_most,
     below,
@@ -102,7 +103,7 @@ class Tape(NamedTuple):
     belief: Any  # before each sweep
 
 
-@callee
+@fused_callee
 def new_room(checks, like, lane_tag):
     """Scratch for the largest check."""
     lanes, widest = lanes_of(lane_tag), U(1)
