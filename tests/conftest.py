@@ -31,7 +31,8 @@ def literal_sizes() -> range:
 @pytest.fixture(autouse=True)
 def few_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each size that is literal in a kernel is compiled by itself, for seconds. Tests of the kernels ask for all sizes;
-    the others make do with literal 2 and with sizes that are only known when a kernel runs."""
+    the others make do with literal 2 and with sizes that are only known when a kernel runs. What ships is tried as a
+    whole, engine against engine, in ``inference/test_shipped_sizes.py``."""
     if "literal_sizes" not in request.fixturenames:
         monkeypatch.setattr(storage, "LITERAL_SIZES", range(2, 3))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -60,10 +61,26 @@ def test_no_name_is_at_two_places() -> None:
 
 @pytest.mark.parametrize(("stage", "name"), MOVED)
 def test_moved_names_are_still_found_and_say_where_they_are(stage: str, name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=rf"lw\.{name} has moved to lw\.{stage}\.{name}; .* 0\.2") as told:
+    now = loopwise._RENAMED.get(name, name)
+    with pytest.warns(DeprecationWarning, match=rf"lw\.{name} has moved to lw\.{stage}\.{now}; .* 0\.2") as told:
         old = getattr(loopwise, name)
-    assert old is getattr(getattr(loopwise, stage), name)
+    assert old is getattr(getattr(loopwise, stage), now)
     assert told[0].filename == __file__ and name not in dir(loopwise)
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new"),
+    [
+        ("inference", "Given", "ExplicitCounting"),
+        ("apps.coref", "Way", "Variant"),
+        ("apps.coref", "published_ways", "published_variants"),
+    ],
+)
+def test_renamed_names_are_still_found_and_say_what_they_are_called(stage: str, old: str, new: str) -> None:
+    module = importlib.import_module(f"loopwise.{stage}")
+    with pytest.warns(DeprecationWarning, match=rf"lw\.{stage}\.{old} is now called lw\.{stage}\.{new}; .*") as told:
+        found = getattr(module, old)
+    assert found is getattr(module, new) and told[0].filename == __file__ and old not in dir(module)
 
 
 def test_names_that_stay_say_nothing() -> None:

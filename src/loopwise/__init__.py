@@ -155,6 +155,8 @@ _MOVED = {
         "compare_gradients",
     ),
 }  # fmt: skip
+# Of these, those that have another name now.
+_RENAMED = {"Given": "ExplicitCounting"}
 
 __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "Role", "chain", "grid", "random_mrf", "And", "AtMostOne", "Chain", "Count",
@@ -180,9 +182,10 @@ def __getattr__(name: str) -> Any:
 
 def _moved(name: str, stage: str) -> Any:
     """A name that stood here, from where it is now; said at each use, to the line that uses it."""
-    text = f"lw.{name} has moved to lw.{stage}.{name}; the old name goes in version 0.2"
+    now = _RENAMED.get(name, name)
+    text = f"lw.{name} has moved to lw.{stage}.{now}; the old name goes in version 0.2"
     warnings.warn(text, DeprecationWarning, stacklevel=3)
-    return getattr(importlib.import_module(f"loopwise.{stage}"), name)
+    return getattr(importlib.import_module(f"loopwise.{stage}"), now)
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ In: where names live. Out: the thing that a name stands for. Stage: below all ot
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,3 +25,15 @@ def value_of(package: str, home: Home, name: str) -> Any:
             if known == name:
                 return getattr(importlib.import_module(module), there)
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def renamed(old: str, new: str, value: Any, depth: int = 3) -> Any:
+    """``value`` under the name it had, with a warning to the line that uses it: ``depth`` calls up.
+
+    >>> with warnings.catch_warnings(record=True):
+    ...     renamed("lw.old", "lw.new", 3)
+    3
+    """
+    text = f"{old} is now called {new}; the old name goes in version 0.2"
+    warnings.warn(text, DeprecationWarning, stacklevel=depth)
+    return value

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.coref import Coref, Report, published_ways
+from loopwise.apps.coref import Coref, Report, published_variants
 from loopwise.formats.coref import CorefDocument, read_coref
 from loopwise.walk import Sweeps
 
@@ -58,7 +58,7 @@ def resolved(documents: Sequence[CorefDocument], folds: int, most: int, seed: in
         test = [place for place, document in enumerate(documents) if fold[genre(document)] == held]
         train = [place for place, document in enumerate(documents) if fold[genre(document)] != held]
         test, train = (random.permutation(part)[:most].tolist() for part in (test, train))
-        model = Coref(published_ways()[0], rounds=4, steps=4000, decode_steps=Sweeps(300), seed=seed)
+        model = Coref(published_variants()[0], rounds=4, steps=4000, decode_steps=Sweeps(300), seed=seed)
         model.fit([documents[place] for place in train])
         found.update(zip(test, model.predict([documents[place] for place in test]), strict=True))
     return found

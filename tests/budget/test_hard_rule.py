@@ -14,7 +14,7 @@ from loopwise import budget
 from loopwise.budget import hard_rule
 from loopwise.inference.base import Problem
 from loopwise.inference.compiled import CompiledSolution
-from loopwise.inference.kernel_run import KernelRun, Room
+from loopwise.inference.kernel_run import KernelRun, Workspace
 from oracles.stopping_cases import by_trace, ring, settling, tables_of
 
 
@@ -39,13 +39,13 @@ def test_those_that_run_on_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None
     made: list[int] = []
     monkeypatch.setattr(hard_rule, "LOOK", 0)  # looks as often as can be, though sweeps are short
     monkeypatch.setattr(hard_rule, "AT_LEAST", 1)
-    go_on = KernelRun.go_on
+    resume = KernelRun.resume
 
-    def spy(run: KernelRun, options: Any, journey: Any, blocks: Any, room: Any) -> Any:
+    def spy(run: KernelRun, options: Any, result: Any, blocks: Any, workspace: Any) -> Any:
         made.append(32 * len(blocks) * options.iterations)
-        return go_on(run, options, journey, blocks, room)
+        return resume(run, options, result, blocks, workspace)
 
-    monkeypatch.setattr(KernelRun, "go_on", spy)
+    monkeypatch.setattr(KernelRun, "resume", spy)
     beliefs = settling(60, -7.0)(graph, tables)
     swept, wanted = sum(made), int(beliefs.status.sweeps.sum())
     assert wanted <= swept < 0.8 * 256 * int(beliefs.status.sweeps.max())
@@ -67,13 +67,13 @@ def test_what_is_gathered_goes_on_as_it_would_have(schedule: object, own: tuple[
     assert isinstance(solution, CompiledSolution)
     (part,) = solution.session.parts
     chosen = np.array([3, 4, 40, 77, 99])
-    run, journey = part.run.gathered(part.options, part.journey, chosen)
-    room = Room()
+    run, result = part.run.gathered(part.options, part.result, chosen)
+    workspace = Workspace()
     whole = replace(method, iterations=6, trace=True)(graph, tables).trace
     assert whole is not None
     for first, count in ((2, 1), (3, 3)):
         more = part.options._replace(iterations=count)
-        trace, moved = run.go_on(more, journey, np.arange(run.blocks), room)
+        trace, moved = run.resume(more, result, np.arange(run.blocks), workspace)
         for sweep in range(count):
             after = run.storage.unpack_examples(trace[sweep + 1], len(chosen))
             wanted = whole[first + sweep + 1, chosen]

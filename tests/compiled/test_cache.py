@@ -60,7 +60,7 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def run(package: Path) -> list[int]:
+def run(package: Path, code: str = RUN) -> list[int]:
     """Answer, cache hits and cache misses of a process of its own."""
     environment = {
         **os.environ,
@@ -68,7 +68,7 @@ def run(package: Path) -> list[int]:
         "NUMBA_CACHE_DIR": str(package.parent / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     return [int(word) for word in done.stdout.split()]
 
 
@@ -81,6 +81,28 @@ def test_an_upgrade_of_a_callee_compiles_its_kernels_again(package: Path) -> Non
     os.utime(callees, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert run(package) == [141, 0, 1]
     assert run(package) == [141, 1, 0]
+
+
+NAMED = """
+from typing import Any, NamedTuple
+
+class {name}(NamedTuple):
+    value: Any
+"""
+CALL = """
+from made_package.kernels import walk
+from made_package.types import {name}
+answer = walk({name}(1)).value
+print(answer, sum(walk.stats.cache_hits.values()), sum(walk.stats.cache_misses.values()))
+"""
+
+
+def test_an_upgrade_that_renames_a_type_compiles_again(package: Path) -> None:
+    (package / "kernels.py").write_text(KERNEL.replace("two_steps(value)", "value"))
+    for name in ("Before", "Afterwards"):
+        (package / "types.py").write_text(NAMED.format(name=name))
+        assert run(package, CALL.format(name=name)) == [1, 0, 1]
+        assert run(package, CALL.format(name=name)) == [1, 1, 0]
 
 
 def test_digests_follow_imports_of_the_own_package_only() -> None:

@@ -43,14 +43,14 @@ ESTIMATORS = {
 PRECISION = {name: 1e-9 if name not in ("two-sided", "one-sided") else 3e-7 for name in ESTIMATORS}
 
 
-def fractional(graph: lw.FactorGraph, seed: int) -> lw.inference.Given:
+def fractional(graph: lw.FactorGraph, seed: int) -> lw.inference.ExplicitCounting:
     """Random counting numbers that satisfy condition P: none is 1, some c_i are negative."""
     rng = np.random.default_rng(seed)
     factor = {member.group.name: rng.uniform(0.5, 1.2, member.group.count) for member in graph.layout.message_groups}
     inside = np.zeros(graph.variables)
     for member in graph.layout.message_groups:
         np.add.at(inside, member.group.scopes, factor[member.group.name][:, None])
-    return lw.inference.Given(factor, rng.uniform(0.8, 1.3, graph.variables) - inside)
+    return lw.inference.ExplicitCounting(factor, rng.uniform(0.8, 1.3, graph.variables) - inside)
 
 
 def methods(graph: lw.FactorGraph) -> dict[str, lw.BP | lw.TRW]:

@@ -29,11 +29,11 @@ PARAMETERS = {
         0.4 + 0.3 * torch.rand(16, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
     ),
     "c of factors": (
-        lambda value, **options: lw.BP(counting=lw.inference.Given({"pair": value}, 0.3), **options),
+        lambda value, **options: lw.BP(counting=lw.inference.ExplicitCounting({"pair": value}, 0.3), **options),
         0.5 + torch.rand(16, generator=torch.Generator().manual_seed(1), dtype=torch.float64),
     ),
     "c of variables": (
-        lambda value, **options: lw.BP(counting=lw.inference.Given({"pair": 0.7}, value), **options),
+        lambda value, **options: lw.BP(counting=lw.inference.ExplicitCounting({"pair": 0.7}, value), **options),
         torch.linspace(-0.2, 0.5, 9, dtype=torch.float64),
     ),
 }

@@ -12,7 +12,7 @@ from loopwise.graph import FactorGraph, chain, complete, grid, random_mrf, union
 from loopwise.inference.counting import (
     Bethe,
     Counting,
-    Given,
+    ExplicitCounting,
     MonotonicChains,
     Reweighted,
     SpanningTrees,
@@ -121,7 +121,7 @@ def test_parallel_edges_share_their_probability() -> None:
         (grid(3, 3), Reweighted(0.5), True),
         (complete(6), Reweighted(0.9), False),
         (GRAPHS["triples"], SpanningTrees(), True),
-        (grid(3, 3), Given({"pair": 1.0}, 0.0), True),
+        (grid(3, 3), ExplicitCounting({"pair": 1.0}, 0.0), True),
     ],
     ids=str,
 )
@@ -147,7 +147,7 @@ def test_concave_scaling_passes_and_is_not_wasteful() -> None:
         (0.0, "rho must be positive"),
         ({"other": 0.5}, "no rho for group 'pair'"),
         ({"pair": [0.5, 0.5]}, "not one number or 12"),
-        (Given({"pair": 1.0}, -5.0), "variable 0 and its factors add up to -3"),
+        (ExplicitCounting({"pair": 1.0}, -5.0), "variable 0 and its factors add up to -3"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from loopwise.inference.compiled import Compiled
-from loopwise.inference.counting import Given
+from loopwise.inference.counting import ExplicitCounting
 from loopwise.inference.message_passing import BP
 from loopwise.inference.reference import Reference
 from oracles.engine_cases import assert_same, mixed_graph, normal_tables
@@ -19,7 +19,7 @@ def test_any_counting_numbers_agree() -> None:
         for group in graph.groups
         if group.arity > 1
     }
-    assert_same(BP, graph, normal_tables(graph, 2), iterations=3, counting=Given(factor, 0.3))
+    assert_same(BP, graph, normal_tables(graph, 2), iterations=3, counting=ExplicitCounting(factor, 0.3))
 
 
 @pytest.mark.parametrize("engine", [Reference(), Compiled()], ids=["reference", "compiled"])

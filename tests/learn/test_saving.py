@@ -19,6 +19,8 @@ from loopwise import decode
 from loopwise.formats.errors import FormatError
 from loopwise.formats.table import Vocabulary
 from loopwise.learn import Examples, System
+from loopwise.learn.fields import Record
+from loopwise.learn.saving import build_system, describe_system
 from loopwise.potentials.features import Features
 from loopwise.potentials.neural import NeuralPotentials
 from oracles.saving_cases import (
@@ -31,6 +33,7 @@ from oracles.saving_cases import (
     parameter,
     saved,
     sparse_system,
+    spread_rho,
     structured_system,
     systems,
 )
@@ -163,3 +166,13 @@ def test_another_process_loads_it_without_pickle(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == System.load(path).predict([[0, -1, -1, -1]]).tolist()
+
+
+def test_names_of_earlier_versions_are_read() -> None:
+    counting = lw.inference.ExplicitCounting(spread_rho(), np.zeros(()))
+    tensors, description = describe_system(System(POTENTIALS, lw.BP(counting=counting)))
+    old = json.loads(json.dumps(description).replace("ExplicitCounting", "Given"))
+    assert old != description
+    assert repr(build_system(Record(old, tensors)).inference) == repr(
+        build_system(Record(description, tensors)).inference
+    )

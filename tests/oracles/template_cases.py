@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import loopwise as lw
-from loopwise.inference.structured import split_potentials, written_out
+from loopwise.inference.structured import split_potentials, to_table_factors
 from loopwise.potentials.checks import checked_tables
 from oracles.enumeration import Enumeration, enumerate_model
 
@@ -171,7 +171,7 @@ def enumerated(template: lw.Template, example: Any, clamped: Mapping[int, int] |
         rest, own = split_potentials(graph, tables)
         checked, _ = checked_tables(graph, rest)
         if graph.structured:
-            graph, checked = written_out(graph, checked, own, torch.empty(0, dtype=torch.float64))
+            graph, checked = to_table_factors(graph, checked, own, torch.empty(0, dtype=torch.float64))
     if clamped is None:
         clamped = {place: int(value) for place, value in enumerate(single.evidence.clamp((INPUT,))) if value >= 0}
     scopes: dict[str, Any] = {group.name: group.scopes for group in graph.groups}

@@ -18,11 +18,11 @@ from loopwise.budget.features import Course
 from loopwise.budget.policy import Policy
 from loopwise.inference.base import Problem
 from loopwise.inference.compiled import Compiled, CompiledSolution
-from loopwise.inference.kernel_run import Journey, KernelRun, Room
+from loopwise.inference.kernel_run import KernelRun, RunResult, Workspace
 from loopwise.inference.message_passing import MessagePassing, default_engine
-from loopwise.inference.parts import RANGES
 from loopwise.inference.schedules import Flooding, Sequential
 from loopwise.inference.storage import Arrangement
+from loopwise.inference.sub_batches import RANGES
 
 # Examples are gathered anew when so small a share of the blocks would do: to gather them costs a few sweeps.
 GATHER_BELOW = 0.5
@@ -68,7 +68,7 @@ class _Team:
     """Examples that run side by side; only the ``live`` ones still count. Places are ``[block, lane]``."""
 
     run: KernelRun
-    journey: Journey
+    result: RunResult
     rows: Tensor  # int64 [blocks, lanes]: which example of the batch stands at each place
     live: Tensor  # bool [blocks, lanes]
     watched: Tensor  # bool [*places, variables]
@@ -76,20 +76,20 @@ class _Team:
     last: Tensor | None = None  # how much a belief of each changed at most in the last one, [blocks, lanes]
 
     @staticmethod
-    def of(run: KernelRun, journey: Journey, rows: Tensor, watched: Tensor) -> _Team:
+    def of(run: KernelRun, result: RunResult, rows: Tensor, watched: Tensor) -> _Team:
         """``rows``: of the run's examples. Lanes that are left over stand for none, and are dead from the start."""
         lanes = run.storage.in_block
         places = rows.new_full((run.blocks * lanes,), int(rows[0]))
         places[: len(rows)] = rows
         live = torch.arange(len(places)) < len(rows)
         seen = watched if watched.ndim == 1 else watched[places].reshape(run.blocks, lanes, -1)
-        return _Team(run, journey, places.reshape(-1, lanes), live.reshape(-1, lanes), seen)
+        return _Team(run, result, places.reshape(-1, lanes), live.reshape(-1, lanes), seen)
 
     @property
     def beliefs(self) -> Tensor:
         """As they stand, ``[blocks, lanes, states]``, not a copy."""
         blocks, lanes = self.live.shape
-        return torch.from_numpy(self.journey.flow.beliefs).reshape(blocks, -1, lanes).transpose(1, 2)
+        return torch.from_numpy(self.result.messages.beliefs).reshape(blocks, -1, lanes).transpose(1, 2)
 
     @property
     def blocks(self) -> np.ndarray:
@@ -113,7 +113,7 @@ class _Team:
         """Whether digits of a live example were lost to underflow in the last sweep."""
         if len(self.run.semiring) >= 2:
             return False
-        lowest = torch.from_numpy(self.journey.lowest[: self.run.examples])
+        lowest = torch.from_numpy(self.result.lowest[: self.run.examples])
         floor = RANGES[lowest.dtype].floor
         return not bool((lowest > floor)[self.live.reshape(-1)[: self.run.examples]].all())
 
@@ -126,8 +126,8 @@ class _GatheredRun:
         flat = watched.expand(*problem.batch, graph.variables).reshape(-1, graph.variables)
         same = bool((flat == flat[:1]).all())
         self.watched = flat[0] if same else flat
-        self.teams = [_Team.of(part.run, part.journey, part.index, self.watched) for part in start.session.parts]
-        self.room = Room()
+        self.teams = [_Team.of(part.run, part.result, part.index, self.watched) for part in start.session.parts]
+        self.workspace = Workspace()
         self.states = start.states.new_empty(len(flat), graph.layout.states)
         self.sweeps = torch.zeros(len(flat), dtype=torch.int64)
         self.change = self.states.new_zeros(len(flat))
@@ -153,7 +153,7 @@ class _GatheredRun:
     def _advance(self, team: _Team) -> bool:
         """Some sweeps and a look at each; False if digits were lost to underflow."""
         count, (blocks, lanes) = team.at_once(self.limit), team.live.shape
-        trace, moved = team.run.go_on(self.one._replace(iterations=count), team.journey, team.blocks, self.room)
+        trace, moved = team.run.resume(self.one._replace(iterations=count), team.result, team.blocks, self.workspace)
         if team.lost():
             return False
         course = Course(
@@ -189,8 +189,8 @@ class _GatheredRun:
     def _gathered(self, team: _Team) -> _Team:
         """The live examples of a team in fewer blocks, with their messages."""
         flat = team.live.reshape(-1)
-        run, journey = team.run.gathered(self.none, team.journey, flat.nonzero()[:, 0].numpy())
-        new = _Team.of(run, journey, team.rows.reshape(-1)[flat], self.watched)
+        run, result = team.run.gathered(self.none, team.result, flat.nonzero()[:, 0].numpy())
+        new = _Team.of(run, result, team.rows.reshape(-1)[flat], self.watched)
         new.sweep = team.sweep
         if team.last is not None:
             known = team.last.reshape(-1)[flat]

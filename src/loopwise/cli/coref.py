@@ -17,7 +17,7 @@ from loopwise.cli.messages import one_line_each, say
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.coref import Coref, Report, Way
+    from loopwise.apps.coref import Coref, Report, Variant
     from loopwise.formats.coref import CorefDocument
 
 SUFFIX = ".loopwise"
@@ -149,10 +149,10 @@ def evaluate(
             _tell_reports(reports)
 
 
-def _way(name: CorefLearnerName) -> Way:
-    from loopwise.apps.coref import published_ways
+def _way(name: CorefLearnerName) -> Variant:
+    from loopwise.apps.coref import published_variants
 
-    return dict(zip(CorefLearnerName, published_ways(), strict=True))[name]
+    return dict(zip(CorefLearnerName, published_variants(), strict=True))[name]
 
 
 def _load(path: Path, seed: int | None) -> Coref:

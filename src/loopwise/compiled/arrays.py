@@ -26,6 +26,27 @@ def copy_into(target, source):
 
 
 @callee
+def floats(count):
+    """So many numbers, with anything in them. NumPy's function is compiled anew for every constant it is given."""
+    return np.empty(count)
+
+
+@callee
+def integers(count):
+    """So many integers, with anything in them."""
+    return np.empty(count, np.int64)
+
+
+@callee
+def zeros(count):
+    """So many zeros."""
+    values = np.empty(count)
+    for place in range(count):
+        values[place] = 0.0
+    return values
+
+
+@callee
 def filled(count, value):
     """So many integers of one value."""
     values = np.empty(count, dtype=np.int64)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _IMPORT = re.compile(r"^(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?", re.MULTILINE)
 
@@ -65,8 +65,22 @@ def _say_compiling() -> None:
         print("loopwise: compiling kernels, once on this machine", file=sys.stderr, flush=True)
 
 
+class IndexFile(IndexDataCacheFile):
+    """Numba's list of what was compiled; one that names types which are gone after an upgrade counts as empty."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError):
+            return {}
+
+
 class SourceCache(FunctionCache):
     """Numba's cache of one function, with the sources it is made of in the key."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file.__class__ = IndexFile
 
     @classmethod
     def attach(cls, dispatcher: Any, function: Callable[..., Any]) -> None:

@@ -3,7 +3,7 @@
 =============  ===============================  =======================================================================
 decorator      called from                      compiled
 =============  ===============================  =======================================================================
-``kernel``     Python (and kernels)             by itself, and kept on disk (:mod:`loopwise.compiled.cache`)
+``kernel``     Python; kernels, as ``callee``   by itself, and kept on disk (:mod:`loopwise.compiled.cache`)
 ``callee``     kernels                          as a part of its callers (:mod:`loopwise.compiled.linked`)
 ``leaf``       kernels                          as ``callee``; neither it nor what it calls allocates or returns arrays
 ``inlined``    kernels                          as ``leaf``, always copied into its callers by the back end
@@ -54,6 +54,9 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         return partial(kernel, **options)
     dispatcher = njit(**_PLAIN, **options)(function)
     SourceCache.attach(dispatcher, function)
+    # To other kernels it is a callee: they neither wait for code of its own nor call it across a boundary.
+    linked = callee(function, **options)
+    dispatcher.get_call_template, dispatcher.get_overload = linked.get_call_template, linked.get_overload
     return dispatcher
 
 

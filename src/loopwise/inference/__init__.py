@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwise.lazy import value_of
+from loopwise.lazy import renamed, value_of
 
 if TYPE_CHECKING:
     from loopwise.inference.auto import Auto as Auto
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from loopwise.inference.counting import Bethe as Bethe
     from loopwise.inference.counting import Counting as Counting
     from loopwise.inference.counting import CountingNumbers as CountingNumbers
-    from loopwise.inference.counting import Given as Given
+    from loopwise.inference.counting import ExplicitCounting as ExplicitCounting
     from loopwise.inference.counting import MonotonicChains as MonotonicChains
     from loopwise.inference.counting import Reweighted as Reweighted
     from loopwise.inference.counting import SpanningTrees as SpanningTrees
@@ -56,7 +56,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.schedules": ("Flooding", "Groups", "RandomSequential", "Residual", "Sequential",),
     "loopwise.inference.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance",),
     "loopwise.inference.counting": (
-        "Bethe", "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees",
+        "Bethe", "Counting", "CountingNumbers", "ExplicitCounting", "MonotonicChains", "Reweighted", "SpanningTrees",
         "check_concavity", "concave_scaling",
     ),
     "loopwise.inference.reference": ("Reference",),
@@ -73,13 +73,15 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
 __all__ = [  # noqa: RUF022 (as above)
     "Inference", "Problem", "Beliefs", "Status", "BP", "TRW", "BelowOne", "MessageWeights", "Tied", "Flooding",
     "Groups", "RandomSequential", "Residual", "Sequential", "AnyOf", "Satisfied", "Stop", "Tolerance", "Bethe",
-    "Counting", "CountingNumbers", "Given", "MonotonicChains", "Reweighted", "SpanningTrees", "check_concavity",
-    "concave_scaling", "Reference", "Compiled", "MeanField", "Gibbs", "gibbs_sample", "marginal_map", "Exact",
-    "TooLargeError", "Maximum", "MapSearch", "Auto", "infer",
+    "Counting", "CountingNumbers", "ExplicitCounting", "MonotonicChains", "Reweighted", "SpanningTrees",
+    "check_concavity", "concave_scaling", "Reference", "Compiled", "MeanField", "Gibbs", "gibbs_sample", "marginal_map",
+    "Exact", "TooLargeError", "Maximum", "MapSearch", "Auto", "infer",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Given":
+        return renamed("lw.inference.Given", "lw.inference.ExplicitCounting", __getattr__("ExplicitCounting"))
     value = globals()[name] = value_of(__name__, _HOME, name)
     return value
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -25,7 +25,8 @@ from loopwise.graph.factor_graph import FactorGraph, StructuredGroup
 from loopwise.graph.layout import StructuredMember
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.normalise import normalised_messages
-from loopwise.inference.structured import Own, own_batches, split_potentials, written_out
+from loopwise.inference.structured import Own, own_batches, split_potentials, to_table_factors
+from loopwise.lazy import renamed
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.checks import LARGEST, Extent, broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
@@ -87,9 +88,15 @@ class Problem:
         table = self.tables[name]
         return table.expand(*table.shape[: table.ndim - 1 - group.arity], group.count, *group.shape)
 
-    def own(self, member: StructuredMember) -> Tensor | None:
+    def factor_potentials(self, member: StructuredMember) -> Tensor | None:
         """The potentials of one structured factor, if it has any."""
         return self.structured[member.name][member.row] if member.name in self.structured else None
+
+    def own(self, member: StructuredMember) -> Tensor | None:
+        """:meth:`factor_potentials` by its old name."""
+        return cast(
+            "Tensor | None", renamed("Problem.own", "Problem.factor_potentials", self.factor_potentials(member))
+        )
 
 
 class Inference(ABC):
@@ -136,7 +143,7 @@ class Inference(ABC):
             given += [(name, value) for name, each in own.items() for value in each if value is not None]
         like = given[0][1].new_empty(0) if given else torch.empty(0, dtype=torch.float64)
         if graph.structured and not self.takes_structured:
-            found = _over(graph, self(*written_out(graph, tables, own, like), evidence, initial=initial))
+            found = _over(graph, self(*to_table_factors(graph, tables, own, like), evidence, initial=initial))
         elif values is None or (values == FREE).all():
             problem = Problem(graph, tables, batch, like, structured=own, extents=extents)
             _check_possible(problem)

@@ -97,5 +97,5 @@ def score(problem: Problem, assignment: Tensor) -> Tensor:
         total = total + picked[..., 0].sum(-1)
     for program in layout.structured:
         scope = torch.tensor(problem.graph.structured_scope(program), device=assignment.device)
-        total = total + program.factor.score(assignment[..., scope], problem.own(program)).to(total)
+        total = total + program.factor.score(assignment[..., scope], problem.factor_potentials(program)).to(total)
     return total

@@ -17,15 +17,15 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.backward import Results
 from loopwise.inference.base import Problem
 from loopwise.inference.compiled_gradient import Session
 from loopwise.inference.counting import CountingNumbers
 from loopwise.inference.decode import decode
 from loopwise.inference.kernel_run import Options
-from loopwise.inference.kernel_undo import Results
 from loopwise.inference.message_passing import MessagePassing, Solution
 from loopwise.inference.normalise import divided, factor_softmax, normalised_messages, variable_softmax
-from loopwise.inference.parts import RANGES, Keep, Part, Scaled
+from loopwise.inference.sub_batches import RANGES, GradientSpec, Scaled, SubBatch
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Compiled:
             problem.graph.layout,
             self.threads,
             maximise=bool(method.temperature == 0),
-            keep=Keep(method.gradient if wanted else None, trained, method.trace),
+            asked=GradientSpec(method.gradient if wanted else None, trained, method.trace),
             converged=method.has_converged,
         )
         if not wanted:
@@ -97,9 +97,9 @@ class CompiledSolution:
         layout = problem.graph.layout
         in_log = [part.run.in_log_domain for part in parts]
         self.domain = "probability" if not any(in_log) else "log" if all(in_log) else "probability and log"
-        self.sent = sum([part.journey.sent for part in parts])
-        self.sweeps = self._joined(lambda part: torch.from_numpy(part.journey.sweeps))
-        self.residual = self._joined(lambda part: torch.from_numpy(part.journey.residual))
+        self.sent = sum([part.result.sent for part in parts])
+        self.sweeps = self._joined(lambda part: torch.from_numpy(part.result.sweeps))
+        self.residual = self._joined(lambda part: torch.from_numpy(part.result.residual))
         if self.known is not None:
             self.states = self.known
         elif self.results is None:
@@ -114,7 +114,7 @@ class CompiledSolution:
     @property
     def trace(self) -> Tensor | None:
         """Variable beliefs after each sweep; an example that stopped keeps its last ones."""
-        if not self.session.keep.trace:
+        if not self.session.asked.trace:
             return None
         found = self.session.trace() if self.results is None else self.results.trace
         last = self.sweeps.reshape(-1)
@@ -124,7 +124,7 @@ class CompiledSolution:
         final = self.states.reshape(1, len(last), -1)
         return torch.where(running[..., None], beliefs, final).reshape(len(beliefs), *self.states.shape)
 
-    def _joined(self, piece: Callable[[Part], Tensor], *shape: int) -> Tensor:
+    def _joined(self, piece: Callable[[SubBatch], Tensor], *shape: int) -> Tensor:
         """The examples' pieces, each of ``shape``, in the order of the batch."""
         parts = self.session.parts
         if not parts:  # an empty batch
@@ -136,7 +136,7 @@ class CompiledSolution:
             if member.group.name == name:
                 shape = (member.group.count, *member.group.shape)
                 if self.results is None:
-                    return self._joined(partial(Part.factor, number=number), *shape)
+                    return self._joined(partial(SubBatch.factor, number=number), *shape)
                 beliefs = factor_softmax(member, self.given.tables[number], self.results.n)
                 return beliefs.reshape(*self.problem.batch, *shape)
         raise ValueError(
@@ -149,7 +149,7 @@ class CompiledSolution:
     def messages(self) -> Tensor:
         layout = self.problem.graph.layout
         if self.results is None:
-            return self._joined(Part.messages, layout.slots)
+            return self._joined(SubBatch.messages, layout.slots)
         return normalised_messages(layout, self.results.m).reshape(*self.problem.batch, layout.slots)
 
     def assignment(self) -> Tensor:

@@ -19,10 +19,10 @@ from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged, 
 from loopwise.gradient.once import taken_once
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.layout import Layout
+from loopwise.inference.backward import Adjoints, Results
+from loopwise.inference.hvp import Direction
 from loopwise.inference.kernel_run import Options
-from loopwise.inference.kernel_twice import Direction
-from loopwise.inference.kernel_undo import Adjoints, Results
-from loopwise.inference.parts import Keep, Part, Scaled, solve
+from loopwise.inference.sub_batches import GradientSpec, Scaled, SubBatch, solve
 from loopwise.notices import GradientError
 from loopwise.potentials.checks import Extent
 
@@ -36,13 +36,13 @@ class Session:
         layout: Layout,
         threads: int | None,
         maximise: bool,
-        keep: Keep,
+        asked: GradientSpec,
         converged: Callable[[Tensor], bool],
     ) -> None:
         self.options, self.layout, self.threads = options, layout, threads
-        self.maximise, self.keep, self.converged = maximise, keep, converged
-        self.report = Report(type(keep.gradient).__name__)
-        self.parts: list[Part] = []
+        self.maximise, self.asked, self.converged = maximise, asked, converged
+        self.report = Report(type(asked.gradient).__name__)
+        self.parts: list[SubBatch] = []
 
     def differentiable(self, given: Scaled, damping: Tensor | float) -> Results:
         """Results connected to what was given."""
@@ -54,7 +54,7 @@ class Session:
 
     def run(self, given: Scaled) -> None:
         """Runs; the results are in the parts. Nothing that is given may want a gradient."""
-        self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.keep)
+        self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.asked)
 
     def results(self) -> Results:
         """Results of all parts as plain numbers."""
@@ -62,12 +62,12 @@ class Session:
             self.joined([torch.log(part.states) for part in self.parts]),
             self.joined([part.to_factors() for part in self.parts]),
             self.joined([part.messages() for part in self.parts]),
-            self.trace() if self.keep.trace else None,
+            self.trace() if self.asked.trace else None,
         )
 
     def trace(self) -> Tensor:
         """Log beliefs after each sweep, ``[sweeps + 1, examples, states]``, of any scale."""
-        sweeps = max((int(part.journey.sweeps.max()) for part in self.parts), default=0)
+        sweeps = max((int(part.result.sweeps.max()) for part in self.parts), default=0)
         return self.joined([part.trace(sweeps).transpose(0, 1) for part in self.parts]).transpose(0, 1)
 
     def joined(self, pieces: list[Tensor]) -> Tensor:
@@ -82,17 +82,17 @@ class Session:
     def pull_back(self, given: Scaled, adjoint: Results) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         self.report.clear()
-        if isinstance(self.keep.gradient, (FixedPoint, OneStep)) and self.layout.edges:
-            residual = np.concatenate([part.journey.residual for part in self.parts])
-            check_converged(self.converged(torch.from_numpy(residual)), self.keep.gradient)
+        if isinstance(self.asked.gradient, (FixedPoint, OneStep)) and self.layout.edges:
+            residual = np.concatenate([part.result.residual for part in self.parts])
+            check_converged(self.converged(torch.from_numpy(residual)), self.asked.gradient)
         rows = [_rows(adjoint, part, len(self.parts)) for part in self.parts]
         found = [part.pull_back(mine, self.report) for part, mine in zip(self.parts, rows, strict=True)]
         return self._added(given, found)
 
     def push_and_pull(self, given: Scaled, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
         """Tangents of results and of adjoints, when what was given moves along ``direction``."""
-        if not isinstance(self.keep.gradient, Unroll):
-            raise GradientError(once_only(self.keep.gradient or Unroll()))
+        if not isinstance(self.asked.gradient, Unroll):
+            raise GradientError(once_only(self.asked.gradient or Unroll()))
         moved, dotted = [], []
         for part in self.parts:
             mine = direction.select(part.index) if len(self.parts) > 1 else direction
@@ -130,7 +130,7 @@ class Session:
         )
 
 
-def _rows(results: Results, part: Part, parts: int) -> Results:
+def _rows(results: Results, part: SubBatch, parts: int) -> Results:
     if parts == 1:
         return results
     trace = None if results.trace is None else results.trace[:, part.index]
@@ -189,7 +189,7 @@ class _Solve(torch.autograd.Function):
         return (None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
 
 
-def _twice(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direction: Direction) -> Any:
+def _hvp(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direction: Direction) -> Any:
     """Tangents of results and adjoints along ``direction``."""
     exponents, _, initial, unary, *tables = arguments
     return shapes.session.push_and_pull(shapes.given(exponents, initial, unary, *tables), results, direction)
@@ -230,7 +230,7 @@ class _PullBack(torch.autograd.Function):
         ]
         direction = Direction(along[2:], along[1], along[0] if initial.numel() else None)
         adjoints = Results(*(tensor.detach() for tensor in tensors[:count]))
-        moved, dotted = _twice(shapes, adjoints, arguments, direction)
+        moved, dotted = _hvp(shapes, adjoints, arguments, direction)
         results = [each for each in (*moved[:3], moved.trace)[:count] if each is not None]
         again = [*results, dotted.unary, *dotted.tables, *([dotted.initial] if initial.numel() else [])]
         message = "the compiled engine differentiates twice; use engine=Reference() for third derivatives"

@@ -141,7 +141,7 @@ class Reweighted(Counting):
 
 
 @dataclass(frozen=True)
-class Given(Counting):
+class ExplicitCounting(Counting):
     r"""Any counting numbers: :math:`c_\alpha` by group, and :math:`c_i` ``[variables]`` (condition P is checked)."""
 
     factor: Mapping[str, ArrayLike | Tensor]
@@ -319,19 +319,19 @@ def check_concavity(graph: FactorGraph, counting: Counting) -> Concavity:
     return Concavity(holds, slack, "" if holds else f"some c_i stays {-slack:.3g} below what its factors can lend it")
 
 
-def concave_scaling(graph: FactorGraph, counting: Counting, steps: int = 30) -> Given:
+def concave_scaling(graph: FactorGraph, counting: Counting, steps: int = 30) -> ExplicitCounting:
     r"""Scales all :math:`c_\alpha` down, keeping :math:`\hat c_i`, until :func:`check_concavity` passes."""
     layout = graph.layout
     numbers = counting.numbers(graph)
 
-    def scaled(share: float) -> Given:
+    def scaled(share: float) -> ExplicitCounting:
         factor = numbers.factor * share
         rule = CountingNumbers(factor, numbers.total)
         pieces, first = {}, 0
         for name, count in layout.named_factors:
             pieces[name] = factor[first : first + count]
             first += count
-        return Given(pieces, rule.variable(layout))
+        return ExplicitCounting(pieces, rule.variable(layout))
 
     if check_concavity(graph, scaled(1.0)):
         return scaled(1.0)

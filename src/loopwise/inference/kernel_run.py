@@ -1,6 +1,6 @@
 """One call of a message-passing kernel: choosing its literal sizes, threads and working arrays.
 
-In: packed potentials and initial messages. Out: a :class:`Journey`: final messages, beliefs, what the run noticed and
+In: packed potentials and initial messages. Out: a :class:`RunResult`: final messages, beliefs, what the run noticed and
 what it kept of its steps. Stage: inference.
 """
 
@@ -17,7 +17,7 @@ from loopwise.inference.schedules import Residual, Schedule, Sequential
 from loopwise.inference.storage import Arrangement, Storage
 from loopwise.kernels import arithmetic
 from loopwise.kernels.convergence import LEAST_REACH, StopRule
-from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Flow, Numbers, Plan, Steps
+from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Messages, Plan, Potentials, Steps
 from loopwise.kernels.threads import available_threads, in_threads
 
 # Below this many messages in all sweeps, starting a second thread (a tenth of a millisecond, and Python's lock is
@@ -62,7 +62,7 @@ class Order(NamedTuple):
     pull: np.ndarray  # bool [3, edges]
 
 
-class Room:
+class Workspace:
     """Arrays of one thread that are used again and again: to touch fresh memory can cost more than to fill it."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Spare:
 SPARE = Spare()  # of the process: one for each graph would add up
 
 
-class Record(NamedTuple):
+class TapeSpec(NamedTuple):
     """What a run is to keep: messages to factors after every step; messages to variables after every so many steps."""
 
     steps: bool = False
@@ -117,10 +117,10 @@ class Record(NamedTuple):
 
 
 @dataclass
-class Journey:
+class RunResult:
     """Where a run ended, and what it kept on the way."""
 
-    flow: Flow  # the arrays it worked in; messages to factors are those of all steps if it was to keep them
+    messages: Messages  # the arrays it worked in; messages to factors are those of all steps if it was to keep them
     m: np.ndarray  # final messages and beliefs, in the storage's arrangement
     n: np.ndarray
     beliefs: np.ndarray
@@ -141,7 +141,7 @@ class KernelRun:
         self,
         storage: Storage,
         plan: Plan,
-        numbers: Numbers,
+        potentials: Potentials,
         examples: int,
         threads: int | None,
         semiring: tuple[int, ...],
@@ -149,68 +149,68 @@ class KernelRun:
     ) -> None:
         """``threads``: at most so many, None for all. ``plain``: all exponents of the plan are known to be 1."""
         self.plain = plain
-        self.storage, self.plan, self.numbers = storage, plan, numbers
+        self.storage, self.plan, self.potentials = storage, plan, potentials
         self.examples, self.at_most, self.semiring = examples, threads, semiring
         self.sweeps = 1  # that are likely
         self.blocks = storage.blocks(examples)
         self.block_size = storage.slots * storage.lanes
         self.neutral = 0.0 if self.in_log_domain else 1.0
 
-    def start(self, options: Options, m: np.ndarray, record: Record) -> Journey:
+    def start(self, options: Options, m: np.ndarray, spec: TapeSpec) -> RunResult:
         """Runs from the packed messages ``m``, which are overwritten."""
         self.sweeps = options.likely_sweeps
-        journey = self._departure(options, m, record, self.blocks)
+        result = self._allocate(options, m, spec, self.blocks)
         if isinstance(options.schedule, Residual):
-            self._by_residual(options, journey)
+            self._by_residual(options, result)
         elif self.storage.arrangement is Arrangement.FACTORS:
             for block in range(self.blocks):
-                self._flood_graph(options, journey, 0, block)
+                self._flood_graph(options, result, 0, block)
         else:
             parts = min(self.parts(self.examples * self.storage.layout.edges), max(self.blocks, 1))
             in_threads(
                 parts,
                 lambda part: self._run_blocks(
-                    options, journey, 0, self.blocks * part // parts, self.blocks * (part + 1) // parts
+                    options, result, 0, self.blocks * part // parts, self.blocks * (part + 1) // parts
                 ),
             )
         if not isinstance(options.schedule, Residual):
             each = self.storage.layout.edges if options.steps == 1 else self.storage.layout.sequential.messages
-            journey.sent = int(journey.sweeps[: self.examples].sum()) * each
+            result.sent = int(result.sweeps[: self.examples].sum()) * each
         if options.iterations == 0 and not isinstance(options.schedule, Residual):
-            journey.residual[:] = np.inf  # no sweep was made, so nothing is known of it
+            result.residual[:] = np.inf  # no sweep was made, so nothing is known of it
         if options.enough is not None:
-            journey.residual[journey.sweeps >= options.enough] = 0.0
-        journey.sweeps = journey.sweeps[: self.examples]
-        journey.residual = journey.residual[: self.examples]
-        journey.lowest = journey.lowest[: self.examples]
-        return journey
+            result.residual[result.sweeps >= options.enough] = 0.0
+        result.sweeps = result.sweeps[: self.examples]
+        result.residual = result.residual[: self.examples]
+        result.lowest = result.lowest[: self.examples]
+        return result
 
-    def again(self, options: Options, m: np.ndarray, record: Record, block: int, room: Room) -> Journey:
-        """The same for one block, from its messages ``m``, with its steps in ``room``."""
-        journey = self._departure(options, m, record, 1, room)
+    def again(self, options: Options, m: np.ndarray, spec: TapeSpec, block: int, workspace: Workspace) -> RunResult:
+        """The same for one block, from its messages ``m``, with its steps in ``workspace``."""
+        result = self._allocate(options, m, spec, 1, workspace)
         if self.storage.arrangement is Arrangement.FACTORS:
-            self._flood_graph(options, journey, block, block)
+            self._flood_graph(options, result, block, block)
         else:
-            self._run_blocks(options, journey, block, block, block + 1)
-        return journey
+            self._run_blocks(options, result, block, block, block + 1)
+        return result
 
-    def go_on(
-        self, options: Options, journey: Journey, blocks: np.ndarray, room: Room
+    def resume(
+        self, options: Options, result: RunResult, blocks: np.ndarray, workspace: Workspace
     ) -> tuple[np.ndarray, np.ndarray]:
         """Makes all of ``options.iterations`` more in these blocks (sorted numbers) of a run by :meth:`start` that
         recorded nothing and had no tolerance.
 
         Its arrays are written over. Beliefs before and after each sweep, ``[sweeps + 1, *beliefs]``, and their largest
-        changes, ``[sweeps, examples]``, padded; both in ``room``, with anything in them for other blocks.
+        changes, ``[sweeps, examples]``, padded; both in ``workspace``, with anything in them for other blocks.
         """
-        beliefs, count, padded = journey.flow.beliefs, options.iterations, self.blocks * self.storage.in_block
-        trace = room.array("trace", (count + 1) * len(beliefs), beliefs.dtype).reshape(count + 1, len(beliefs))
-        moved = room.array("moved", count * padded, beliefs.dtype).reshape(count, padded)
+        beliefs, count, padded = result.messages.beliefs, options.iterations, self.blocks * self.storage.in_block
+        trace = workspace.array("trace", (count + 1) * len(beliefs), beliefs.dtype).reshape(count + 1, len(beliefs))
+        moved = workspace.array("moved", count * padded, beliefs.dtype).reshape(count, padded)
         trace[0] = beliefs
         if self.storage.arrangement is Arrangement.FACTORS:
             for sweep in range(count):
                 for block in blocks:
-                    moved[sweep, block] = self._flood_graph(options._replace(iterations=1), journey, 0, int(block), 1)
+                    moved[sweep, block] = self._flood_graph(options._replace(iterations=1), result, 0, int(block), 1)
                 trace[sweep + 1] = beliefs
             return trace, moved
         self.sweeps = count
@@ -221,13 +221,13 @@ class KernelRun:
             for run in np.split(mine, np.flatnonzero(np.diff(mine) > 1) + 1):
                 if len(run):
                     ends = int(run[0]), int(run[-1]) + 1
-                    self._run_blocks(options, journey, 0, *ends, 1, trace[1:].reshape(-1), moved)
+                    self._run_blocks(options, result, 0, *ends, 1, trace[1:].reshape(-1), moved)
 
         in_threads(parts, work)
         return trace, moved
 
-    def gathered(self, options: Options, journey: Journey, chosen: np.ndarray) -> tuple[KernelRun, Journey]:
-        """The same run of some of its examples, side by side in as few blocks as will do, ready to :meth:`go_on`."""
+    def gathered(self, options: Options, result: RunResult, chosen: np.ndarray) -> tuple[KernelRun, RunResult]:
+        """The same run of some of its examples, side by side in as few blocks as will do, ready to :meth:`resume`."""
         storage, groups, pieces, start = self.storage, self.plan.groups.copy(), [], 0
 
         def picked(values: np.ndarray) -> np.ndarray:
@@ -236,49 +236,49 @@ class KernelRun:
         for row, member in zip(groups, storage.layout.message_groups, strict=True):
             begin, block = int(row[TABLE_START]), int(row[TABLE_BLOCK])
             size = block * self.blocks if block else member.group.count * member.group.cells
-            piece = self.numbers.theta[begin : begin + size]
+            piece = self.potentials.theta[begin : begin + size]
             pieces.append(picked(piece) if block else piece)
             row[TABLE_START] = start
             start += len(pieces[-1])
-        theta = pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, self.numbers.theta[:0]])
-        unary = picked(self.numbers.unary) if self.plan.unary_block else self.numbers.unary
-        plan, numbers = self.plan._replace(groups=groups), Numbers(theta, unary)
-        run = KernelRun(storage, plan, numbers, len(chosen), self.at_most, self.semiring, self.plain)
-        other = run._departure(options, picked(journey.m), Record(), run.blocks)
-        other.flow.n[:] = picked(journey.n)
-        other.flow.beliefs[:] = picked(journey.beliefs)
+        theta = pieces[0] if len(pieces) == 1 else np.concatenate([*pieces, self.potentials.theta[:0]])
+        unary = picked(self.potentials.unary) if self.plan.unary_block else self.potentials.unary
+        plan, potentials = self.plan._replace(groups=groups), Potentials(theta, unary)
+        run = KernelRun(storage, plan, potentials, len(chosen), self.at_most, self.semiring, self.plain)
+        other = run._allocate(options, picked(result.m), TapeSpec(), run.blocks)
+        other.messages.n[:] = picked(result.n)
+        other.messages.beliefs[:] = picked(result.beliefs)
         return run, other
 
-    def _departure(
-        self, options: Options, m: np.ndarray, record: Record, blocks: int, room: Room | None = None
-    ) -> Journey:
+    def _allocate(
+        self, options: Options, m: np.ndarray, spec: TapeSpec, blocks: int, workspace: Workspace | None = None
+    ) -> RunResult:
         """Arrays for a run of so many blocks."""
         size, storage = self.block_size, self.storage
         steps = options.iterations * options.steps
         residual = isinstance(options.schedule, Residual)
-        stored = record.steps and not residual
-        kept = steps // record.every + 1 if record.every else 0
+        stored = spec.steps and not residual
+        kept = steps // spec.every + 1 if spec.every else 0
         tape = Steps(
             np.uint64((steps + 1) * size if stored else size),
             np.uint64(size if stored else 0),
-            (room or Room()).array("m", blocks * kept * size, m.dtype),
+            (workspace or Workspace()).array("m", blocks * kept * size, m.dtype),
             np.uint64(kept * size),
             np.uint64(size),
-            np.uint64(record.every),
+            np.uint64(spec.every),
         )
-        lent = stored and room is None
-        n = self.blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, room, lent)
+        lent = stored and workspace is None
+        n = self.blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, workspace, lent)
         in_lanes = storage.arrangement is Arrangement.EXAMPLES
-        flow = Flow(m, n, np.zeros(blocks * storage.layout.states * storage.in_block, dtype=m.dtype))
+        messages = Messages(m, n, np.zeros(blocks * storage.layout.states * storage.in_block, dtype=m.dtype))
         apart = in_lanes and options.tolerance > 0  # an example that stopped is copied out of its block
         padded = self.blocks * storage.in_block
-        updates = steps * storage.layout.edges if record.steps and residual else 0
+        updates = steps * storage.layout.edges if spec.steps and residual else 0
         width = int(storage.layout.graph.cardinalities.max(initial=1))
-        journey = Journey(
-            flow,
+        result = RunResult(
+            messages,
             np.empty_like(m) if apart else m,
             np.empty_like(m) if apart or stored else n,
-            np.empty_like(flow.beliefs) if apart else flow.beliefs,
+            np.empty_like(messages.beliefs) if apart else messages.beliefs,
             np.zeros(padded, dtype=np.int64),
             np.zeros(padded, dtype=m.dtype),
             np.full(padded, np.inf, dtype=m.dtype),
@@ -289,33 +289,35 @@ class KernelRun:
             np.zeros(self.examples, dtype=np.int64),
         )
         if lent:
-            SPARE.return_after(journey, n)
-        return journey
+            SPARE.return_after(result, n)
+        return result
 
-    def arrived(self, flow: Flow, n: np.ndarray, sweeps: int, residual: np.ndarray, lowest: float) -> Journey:
-        """The journey of one example that ran already, without what it kept on the way."""
-        none, messages = np.zeros((1, 0), dtype=n.dtype), np.uint64(self.block_size)
+    def arrived(self, messages: Messages, n: np.ndarray, sweeps: int, residual: np.ndarray, lowest: float) -> RunResult:
+        """The result of one example that ran already, without what it kept on the way."""
+        none, size = np.zeros((1, 0), dtype=n.dtype), np.uint64(self.block_size)
         zero, sent = np.uint64(0), sweeps * self.storage.layout.edges
-        return Journey(
-            flow,
-            flow.m,
+        return RunResult(
+            messages,
+            messages.m,
             n,
-            flow.beliefs,
+            messages.beliefs,
             np.array([sweeps]),
             residual.reshape(1),
             np.array([lowest], dtype=n.dtype),
             sent,
-            Steps(messages, zero, none[0], zero, messages, zero),
+            Steps(size, zero, none[0], zero, size, zero),
             none.astype(np.int32),
             none,
             np.zeros(1, dtype=np.int64),
         )
 
-    def blank_messages(self, count: int, dtype: np.dtype, room: Room | None = None, lent: bool = False) -> np.ndarray:
+    def blank_messages(
+        self, count: int, dtype: np.dtype, workspace: Workspace | None = None, lent: bool = False
+    ) -> np.ndarray:
         """``count`` blocks of messages to factors; lanes that no factor fills are set once and for all. ``lent``: they
         may be spare memory, to be returned."""
         size = count * self.block_size
-        n = SPARE.take(size, dtype) if lent else (room or Room()).array("n", size, dtype)
+        n = SPARE.take(size, dtype) if lent else (workspace or Workspace()).array("n", size, dtype)
         if self.storage.arrangement is Arrangement.FACTORS:
             rows = n.reshape(count, self.block_size)
             for first, last in self.storage.padded_runs:
@@ -398,22 +400,22 @@ class KernelRun:
         reach = max(reach, LEAST_REACH) if options.judge_messages else 0.0
         return StopRule(options.iterations, options.tolerance, options.threshold, reach)
 
-    def _flood_graph(self, options: Options, journey: Journey, origin: int, block: int, first_sweep: int = 0) -> float:
+    def _flood_graph(self, options: Options, result: RunResult, origin: int, block: int, first_sweep: int = 0) -> float:
         """Returns the last change of a belief."""
         from loopwise.kernels.schedules import flood_graph
 
         parts, rule = self.parts(self.storage.layout.edges), self.rule(options)
-        before = np.empty(self.block_size, dtype=journey.m.dtype)
-        barrier, change = np.zeros(2, dtype=np.int64), np.zeros((2, parts), dtype=journey.m.dtype)
+        before = np.empty(self.block_size, dtype=result.m.dtype)
+        barrier, change = np.zeros(2, dtype=np.int64), np.zeros((2, parts), dtype=result.m.dtype)
         results = in_threads(
             parts,
             lambda part: flood_graph(
                 self.plan,
                 np.uint64(block),
                 np.uint64(origin),
-                self.numbers,
-                journey.flow,
-                journey.tape,
+                self.potentials,
+                result.messages,
+                result.tape,
                 before,
                 part,
                 parts,
@@ -430,18 +432,18 @@ class KernelRun:
                 self.semiring,
             ),
         )
-        journey.sweeps[block], journey.residual[block] = results[0][:2]
-        journey.lowest[block] = min(lowest for *_, lowest in results)
-        if journey.n is not journey.flow.n:  # that is the tape
+        result.sweeps[block], result.residual[block] = results[0][:2]
+        result.lowest[block] = min(lowest for *_, lowest in results)
+        if result.n is not result.messages.n:  # that is the tape
             here, size = block - origin, self.block_size
-            last = here * int(journey.tape.n_block) + int(journey.sweeps[block]) * int(journey.tape.n_step)
-            journey.n[here * size : (here + 1) * size] = journey.flow.n[last : last + size]
+            last = here * int(result.tape.n_block) + int(result.sweeps[block]) * int(result.tape.n_step)
+            result.n[here * size : (here + 1) * size] = result.messages.n[last : last + size]
         return float(results[0][2])
 
     def _run_blocks(
         self,
         options: Options,
-        journey: Journey,
+        result: RunResult,
         origin: int,
         first: int,
         last: int,
@@ -454,11 +456,11 @@ class KernelRun:
         run_blocks(
             self.plan,
             *self.schedule(options),
-            self.numbers,
-            journey.flow,
-            Flow(journey.m, journey.n, journey.beliefs),
-            journey.m is not journey.flow.m or journey.n is not journey.flow.n,
-            journey.tape,
+            self.potentials,
+            result.messages,
+            Messages(result.m, result.n, result.beliefs),
+            result.m is not result.messages.m or result.n is not result.messages.n,
+            result.tape,
             origin,
             self.examples,
             first,
@@ -466,11 +468,11 @@ class KernelRun:
             first_sweep,
             self.rule(options),
             options.damping,
-            journey.sweeps,
-            journey.residual,
-            journey.lowest,
-            journey.m[:0] if trace is None else trace,
-            journey.m[:0].reshape(0, 0) if moved is None else moved,
+            result.sweeps,
+            result.residual,
+            result.lowest,
+            result.m[:0] if trace is None else trace,
+            result.m[:0].reshape(0, 0) if moved is None else moved,
             self.literal,
             self.general,
             self.sharing,
@@ -481,14 +483,14 @@ class KernelRun:
             self.semiring,
         )
 
-    def _by_residual(self, options: Options, journey: Journey) -> None:
+    def _by_residual(self, options: Options, result: RunResult) -> None:
         from loopwise.kernels.residual import residual_examples, residual_pairs
 
         layout, rule = self.storage.layout, self.rule(options)
-        made, fresh = journey.made, np.empty_like(journey.m)
+        made, fresh = result.made, np.empty_like(result.m)
         most = options.iterations * layout.edges
         parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
-        results = (made, journey.residual, journey.lowest, journey.updates, journey.replaced)
+        results = (made, result.residual, result.lowest, result.updates, result.replaced)
         # Rescaling of long products is left to the kernel for all cases.
         short = bool((layout.degrees <= SHORT_PRODUCT).all())
         quick = short and self._quick(options) is not None and self.power == arithmetic.PLAIN
@@ -497,18 +499,18 @@ class KernelRun:
             mine = self.examples * part // parts, self.examples * (part + 1) // parts
             if quick:
                 residual_pairs(
-                    self.plan, layout.edge_variable, self.numbers, journey.flow, fresh, *mine, most, rule, *results,
-                    self.literal, self.power, self.semiring,
+                    self.plan, layout.edge_variable, self.potentials, result.messages, fresh, *mine, most, rule,
+                    *results, self.literal, self.power, self.semiring,
                 )  # fmt: skip
             else:
                 residual_examples(
-                    self.plan, *self.edges_by_variable, self.numbers, journey.flow, fresh, *mine, most, rule,
+                    self.plan, *self.edges_by_variable, self.potentials, result.messages, fresh, *mine, most, rule,
                     options.damping, *results, self.literal, self.general, self.power, self.semiring,
                 )  # fmt: skip
 
         in_threads(parts, work)
-        journey.sweeps[: self.examples] = -(-made // max(layout.edges, 1))
-        journey.sent = int(made.sum())
+        result.sweeps[: self.examples] = -(-made // max(layout.edges, 1))
+        result.sent = int(made.sum())
 
     @cached_property
     def edges_by_variable(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -184,7 +184,7 @@ def _best_seen(problem: Problem, solution: ScopeSolution) -> Maximum:
         _, total = centred(problem)
         for member in problem.graph.layout.structured:
             flat = problem.like.new_zeros(member.factor.slots).to(torch.float64).expand(*problem.batch, -1)
-            own = problem.own(member)
+            own = problem.factor_potentials(member)
             values = member.factor.argmax(flat, None if own is None else own.detach().double())
             total = total + member.factor.score(values, own).detach().to("cpu", torch.float64)
         rounding = ROUNDINGS * torch.finfo(torch.float64).eps * total.abs()

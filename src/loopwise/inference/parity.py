@@ -244,7 +244,7 @@ class _Trace(torch.autograd.Function):
         shape = (len(call.kept), len(call.syndromes), call.checks.variables)
         found = np.empty(shape, dtype=_array(tensors[3][:0], dtype).dtype)
         if len(call.syndromes):
-            trace_shots(call.checks.views, *_given(call, tensors), call.kept, found, *_ways(call.passing))
+            trace_shots(call.checks.views, *_given(call, tensors), call.kept, found, *_variant(call.passing))
         return torch.from_numpy(found)
 
     @staticmethod
@@ -257,7 +257,7 @@ class _Trace(torch.autograd.Function):
         if len(call.syndromes):
             adjoints = _array(of_trace, tensors[3].dtype)
             given = _given(call, tensors)
-            pull_back(call.checks.views, *given, call.kept, adjoints, Adjoints(*found), *_ways(call.passing))
+            pull_back(call.checks.views, *given, call.kept, adjoints, Adjoints(*found), *_variant(call.passing))
         return None, *(torch.from_numpy(one).to(tensor) for one, tensor in zip(found, tensors, strict=True))
 
 
@@ -270,7 +270,7 @@ def _given(call: _Call, tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
     return passing.rules(dtype), Shots(own, begun, call.syndromes)
 
 
-def _ways(passing: Passing) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+def _variant(passing: Passing) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
     return passing.layered, lane_tag(LANES), passing.tag
 
 

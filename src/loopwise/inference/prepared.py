@@ -24,20 +24,20 @@ from loopwise.gradient.hvp import differentiating_twice
 from loopwise.gradient.unroll import Store, Unroll
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.graph.layout import Layout
+from loopwise.inference.backward import Results, tape_for
 from loopwise.inference.base import Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.compiled import Compiled, CompiledSolution, options_of, scaled
 from loopwise.inference.compiled_gradient import Session
 from loopwise.inference.counting import Bethe
 from loopwise.inference.kernel_run import SPARE, KernelRun
-from loopwise.inference.kernel_undo import Results, record_for
 from loopwise.inference.message_passing import BP, MessagePassing, Reading, hard_zero_notes
-from loopwise.inference.parts import RANGES, Keep, Part, flooding_storage
 from loopwise.inference.schedules import Flooding
+from loopwise.inference.sub_batches import RANGES, GradientSpec, SubBatch, flooding_storage
 from loopwise.kernels import arithmetic
 from loopwise.kernels import plan as columns
 from loopwise.kernels.entry import Entry
-from loopwise.kernels.plan import Adjoint, Flow, Numbers, Seeds, Steps
+from loopwise.kernels.plan import Adjoint, Messages, Potentials, Seeds, Steps
 from loopwise.kernels.reverse import undo_steps
 from loopwise.kernels.schedules import flood_graph
 
@@ -267,7 +267,7 @@ class Prepared:
         exponents = self.counting.exponents(layout, self.like)
         empty = np.zeros(0, dtype=self.dtype)
         self.plan = storage.plan(packing.groups, exponents.numpy(), 0, plain=True)
-        self.kernel = kernel = self.kernel_run(Numbers(empty, empty))
+        self.kernel = kernel = self.kernel_run(Potentials(empty, empty))
         self.threaded = kernel.parts(layout.edges) > 1
         self.rule, size = kernel.rule(options), kernel.block_size
         self.uniform = storage.uniform_messages(1, False, self.dtype)
@@ -279,7 +279,7 @@ class Prepared:
         self.long_tape = self.tape._replace(n_block=np.uint64((options.iterations + 1) * size), n_step=block)
         gradient = method.gradient
         self.differentiable = isinstance(gradient, Unroll) and isinstance(
-            record_for(gradient.tape, kernel, options, False, False)[0], Store
+            tape_for(gradient.tape, kernel, options, False, False)[0], Store
         )
         self.tags = kernel.literal, kernel.general, kernel.uniform, kernel.lane_tag, kernel.power, kernel.semiring
         self.back_tags = (
@@ -287,7 +287,7 @@ class Prepared:
             kernel.semiring,
         )  # fmt: skip
 
-    def kernel_run(self, numbers: Numbers) -> KernelRun:
+    def kernel_run(self, numbers: Potentials) -> KernelRun:
         """The engine's view of a run of one example."""
         made = KernelRun(
             self.packing.storage, self.plan, numbers, 1, self.engine.threads, arithmetic.PROBABILITY_SUM, plain=True
@@ -295,7 +295,7 @@ class Prepared:
         made.sweeps = self.options.likely_sweeps
         return made
 
-    def numbers(self, arrays: Sequence[np.ndarray]) -> tuple[Numbers, int] | None:
+    def numbers(self, arrays: Sequence[np.ndarray]) -> tuple[Potentials, int] | None:
         """Tables checked, exponentiated and packed, and how many cells are 0; None if some number needs more care."""
         packing, safe, forbidden = self.packing, self.nats / 6, 0
         flat = np.concatenate((*arrays, self.end), axis=None)
@@ -316,7 +316,7 @@ class Prepared:
         unary = flat[packing.unary[0].start : packing.unary[0].end] if in_order else packing.folded(flat)
         if not in_order and np.ptp(unary) > self.nats:
             return None
-        return Numbers(theta, packing.scaled(unary)), forbidden
+        return Potentials(theta, packing.scaled(unary)), forbidden
 
     def run(self, given: Tables) -> Run | None:
         """Runs; None if numbers need the log domain."""
@@ -326,7 +326,7 @@ class Prepared:
         kernel, options, dtype = self.kernel, self.options, self.dtype
         size, tape = kernel.block_size, self.long_tape if given.wanted else self.tape
         n = kernel.blank_messages(options.iterations + 1, dtype, lent=True) if given.wanted else self.ones.copy()
-        flow = Flow(self.uniform.copy(), n, np.zeros(self.packing.layout.states, dtype=dtype))
+        flow = Messages(self.uniform.copy(), n, np.zeros(self.packing.layout.states, dtype=dtype))
         arguments = (
             self.plan, self.zero, self.zero, packed[0], flow, tape, np.empty(size, dtype=dtype), 0, 1,
             self.barrier, np.zeros((2, 1), dtype=dtype), 0, self.rule, options.damping, *self.tags,
@@ -351,9 +351,9 @@ class Run:
         self,
         call: Prepared,
         given: Tables,
-        numbers: Numbers,
+        numbers: Potentials,
         forbidden: int,
-        flow: Flow,
+        flow: Messages,
         sweeps: int,
         residual: np.ndarray,
         lowest: float,
@@ -494,12 +494,12 @@ class Answer:
         """The same run as the engine keeps it."""
         run, call = self.run, self.run.call
         problem = run.problem_of(run.given.tables)
-        given, keep, options = scaled(problem, call.shortened, call.counting), Keep(), call.options
+        given, keep, options = scaled(problem, call.shortened, call.counting), GradientSpec(), call.options
         kernel, size = call.kernel_run(run.numbers), call.kernel.block_size
         last = run.sweeps * size if run.given.wanted else 0
-        journey = kernel.arrived(run.flow, run.flow.n[last : last + size], run.sweeps, run.residual, run.lowest)
+        result = kernel.arrived(run.flow, run.flow.n[last : last + size], run.sweeps, run.residual, run.lowest)
         session = Session(options, call.packing.layout, call.engine.threads, False, keep, call.method.has_converged)
-        session.parts = [Part(torch.arange(1), given, kernel, options, journey, keep, None)]
+        session.parts = [SubBatch(torch.arange(1), given, kernel, options, result, keep, None)]
         session.report = run.report or session.report
         solution = CompiledSolution(problem, session, given, self.results, self.states)
         return Reading(problem, solution, call.counting, call.method.temperature, self.status)

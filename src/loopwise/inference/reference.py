@@ -31,7 +31,7 @@ from loopwise.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.notices import ImpossibleError
 
 
-class Circuit:
+class MessageUpdate:
     """The equations of one problem as functions of the messages; every method is differentiable torch.
 
     Messages are M = m / c and N = n / c in the notation of the Domke spec, section 3: log messages ``[*batch, slots]``.
@@ -79,7 +79,7 @@ class Circuit:
                 )
         self.own: list[Tensor | None] = []
         for number, structured in enumerate(layout.structured):
-            given = problem.own(structured)
+            given = problem.factor_potentials(structured)
             if given is not None and not unscaled:
                 given = divided(given, temperature * factor[first + number])
             self.own.append(given)
@@ -237,7 +237,7 @@ class Circuit:
             f"no factor group {name!r} of arity 2 or more; factors of fewer variables are read from the variables"
         )
 
-    def at(self, sweep: int, m: Tensor, running: Tensor | None = None) -> Circuit:
+    def at(self, sweep: int, m: Tensor, running: Tensor | None = None) -> MessageUpdate:
         """The equations of sweep ``sweep``, counted from 1, after messages ``m``, with its weights and what variables
         remember; examples that no longer run keep what they remember. Called on those of the sweep before."""
         if self.weights is None:
@@ -350,8 +350,8 @@ class Reference:
         return "reference"
 
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> ReferenceSolution:
-        circuit = Circuit(problem, method, numbers)
-        m = circuit.initial() if problem.initial is None else problem.initial
+        update = MessageUpdate(problem, method, numbers)
+        m = update.initial() if problem.initial is None else problem.initial
         if not isinstance(method.schedule, (Flooding, Sequential, RandomSequential, Residual, Groups)):
             raise ValueError(
                 f"the reference engine does not know the schedule {method.schedule!r}; "
@@ -360,9 +360,9 @@ class Reference:
         solve = _solve_by_residual if isinstance(method.schedule, Residual) else _solve_by_sweeps
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
-            return watched(solve(circuit, m), method)
+            return watched(solve(update, m), method)
         with torch.no_grad():
-            found = solve(circuit, m)
+            found = solve(update, m)
         return watched(settled(found, method.gradient), method)
 
 
@@ -379,7 +379,7 @@ def watched(found: ReferenceSolution, method: MessagePassing) -> ReferenceSoluti
 class ReferenceSolution:
     """Final messages of a reference run."""
 
-    circuit: Circuit
+    update: MessageUpdate
     m: Tensor
     states: Tensor
     sweeps: Tensor
@@ -391,52 +391,52 @@ class ReferenceSolution:
     stopped: Tensor | None = None  # the rule that ended each example, -1 for none of those that watch
 
     def factor(self, name: str) -> Tensor:
-        return self.circuit.factor(name, self.circuit.to_factors(self.m))
+        return self.update.factor(name, self.update.to_factors(self.m))
 
     def structured(self) -> Tensor:
-        return self.circuit.structured_energies(self.circuit.to_factors(self.m))
+        return self.update.structured_energies(self.update.to_factors(self.m))
 
     def messages(self) -> Tensor:
         return self.m
 
     def assignment(self) -> Tensor:
-        return decode(self.circuit.problem, self.states, self.factor)
+        return decode(self.update.problem, self.states, self.factor)
 
     def scopes_maximised(self, values: Tensor) -> Tensor:
         """``values`` ``[*batch, variables]`` with the scope of each structured factor, one after another, at the best
         assignment of that factor given the messages it gets."""
-        circuit, n = self.circuit, self.circuit.to_factors(self.m)
-        values = values.expand(*circuit.problem.batch, -1).clone()
-        for member, own in zip(circuit.layout.structured, circuit.own, strict=True):
-            scope = torch.tensor(circuit.problem.graph.structured_scope(member), device=values.device)
-            best = member.factor.argmax(circuit.incoming(member, n), own)
+        update, n = self.update, self.update.to_factors(self.m)
+        values = values.expand(*update.problem.batch, -1).clone()
+        for member, own in zip(update.layout.structured, update.own, strict=True):
+            scope = torch.tensor(update.problem.graph.structured_scope(member), device=values.device)
+            best = member.factor.argmax(update.incoming(member, n), own)
             values = values.index_copy(-1, scope, best.expand(*values.shape[:-1], -1).to(values))
         return values
 
 
-def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
+def _solve_by_sweeps(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     """Flooding or sequential sweeps; an example that has converged keeps its messages while others go on."""
-    method, batch, device = circuit.method, circuit.problem.batch, circuit.problem.like.device
+    method, batch, device = update.method, update.problem.batch, update.problem.like.device
     sequential = isinstance(method.schedule, Sequential)
-    states = circuit.states(m)
-    n = circuit.to_factors(m)
+    states = update.states(m)
+    n = update.to_factors(m)
     sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
     residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
     previous, expected, threshold = residual, residual, method.threshold(states.dtype)
     running = torch.ones(batch, dtype=torch.bool, device=device)
-    watches = Watches(method.stop, circuit.problem, method.iterations)
+    watches = Watches(method.stop, update.problem, method.iterations)
     watches.begin(states.expand(*batch, -1))
     trace = [states]
     for sweep in range(1, method.iterations + 1):
-        circuit = circuit.at(sweep, m, running)
+        update = update.at(sweep, m, running)
         if sequential:
-            new_m, new_n = circuit.sequential_sweep(m, n)
+            new_m, new_n = update.sequential_sweep(m, n)
         else:
-            new_m, new_n = circuit.sweep(m, first=sweep == 1, number=sweep), n
-        moved = circuit.message_change(new_m, m)
+            new_m, new_n = update.sweep(m, first=sweep == 1, number=sweep), n
+        moved = update.message_change(new_m, m)
         m = torch.where(running[..., None], new_m, m)
         n = torch.where(running[..., None], new_n, n)
-        new_states = circuit.states(m)
+        new_states = update.states(m)
         change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else torch.zeros_like(residual)
         # As in the kernels, a sweep is judged by its messages only if beliefs are expected to rest in it.
         left = torch.where(change > threshold, change, previous)
@@ -460,44 +460,44 @@ def _solve_by_sweeps(circuit: Circuit, m: Tensor) -> ReferenceSolution:
             running = running & (left >= method.tolerance)
         if (method.tolerance > 0 or watches) and not bool(running.any()):
             break
-    enough = method.enough(circuit.problem.graph)
+    enough = method.enough(update.problem.graph)
     if enough is not None:
         residual = torch.where(sweeps >= enough, 0.0, residual)
-    each = circuit.layout.sequential.messages if sequential else circuit.layout.edges
+    each = update.layout.sequential.messages if sequential else update.layout.edges
     kept = torch.stack(trace) if method.trace else None
     sent, stopped = int(sweeps.sum()) * each, watches.stopped.reshape(batch)
-    return ReferenceSolution(circuit, m, states, sweeps, residual, sent, kept, stopped=stopped)
+    return ReferenceSolution(update, m, states, sweeps, residual, sent, kept, stopped=stopped)
 
 
 def settled(
     found: ReferenceSolution, gradient: FixedPoint | OneStep, sweep: Callable[[Tensor], Tensor] | None = None
 ) -> ReferenceSolution:
     """The same solution, differentiable at its fixed point; ``sweep``: another way to make a sweep."""
-    circuit, method = found.circuit, found.circuit.method
+    update, method = found.update, found.update.method
     report = Report(type(gradient).__name__)
 
     def step(m: Tensor) -> Tensor:
         if not isinstance(method.schedule, Sequential):
-            return circuit.sweep(m)
-        return circuit.sequential_sweep(m, circuit.to_factors(m))[0]
+            return update.sweep(m)
+        return update.sequential_sweep(m, update.to_factors(m))[0]
 
-    converged = circuit.layout.edges == 0 or method.has_converged(found.residual)
+    converged = update.layout.edges == 0 or method.has_converged(found.residual)
     m = at_fixed_point(sweep or step, found.m, gradient, converged, report)
-    return replace(found, m=m, states=circuit.states(m), report=report)
+    return replace(found, m=m, states=update.states(m), report=report)
 
 
-def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
+def _solve_by_residual(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     """Highest-residual message first, example by example; ties go to the lowest edge number."""
-    method, problem = circuit.method, circuit.problem
-    edges = circuit.layout.edges
+    method, problem = update.method, update.problem
+    edges = update.layout.edges
     flat = m.expand(*problem.batch, m.shape[-1]).reshape(problem.batch.numel(), m.shape[-1])
     finals, sent, residuals = [], [], []
     for example in range(flat.shape[0]):
-        single = Circuit(_example(problem, example), method, _numbers(method, problem))
+        single = MessageUpdate(_example(problem, example), method, _numbers(method, problem))
         current, updates = flat[example], 0
         while True:
             fresh = single.damped(single.to_variables(single.to_factors(current)), current)
-            gap = circuit.reach * log_change(fresh, current)
+            gap = update.reach * log_change(fresh, current)
             largest = torch.zeros(edges, dtype=gap.dtype, device=gap.device)
             largest = largest.scatter_reduce(0, single.slot_edge, gap, "amax")
             worst = float(largest.max()) if edges else 0.0
@@ -511,9 +511,9 @@ def _solve_by_residual(circuit: Circuit, m: Tensor) -> ReferenceSolution:
     final = torch.stack(finals).reshape(*problem.batch, m.shape[-1]) if finals else m
     count = torch.tensor(sent, device=final.device).reshape(problem.batch)
     return ReferenceSolution(
-        circuit,
+        update,
         final,
-        circuit.states(final),
+        update.states(final),
         -(-count // max(edges, 1)),
         torch.tensor(residuals, dtype=final.dtype, device=final.device).reshape(problem.batch),
         sum(sent),

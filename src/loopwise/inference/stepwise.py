@@ -26,7 +26,7 @@ from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing, Solution
 from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import variable_softmax
-from loopwise.inference.reference import Circuit, Reference, ReferenceSolution, settled, watched
+from loopwise.inference.reference import MessageUpdate, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.schedules import Flooding, Groups
 from loopwise.inference.steps import Checkpoint, Floats, Numbers, Program, Run, Stretch, pull_back
 from loopwise.inference.stop import Watches
@@ -55,7 +55,7 @@ class Stepwise:
     def solve(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Solution:
         if not self.takes(problem, method):
             return Reference().solve(problem, method, numbers)
-        session = _Session(Circuit(problem, method, numbers))
+        session = _Session(MessageUpdate(problem, method, numbers))
         wanted = method.differentiable(problem, numbers)
         if not wanted or not isinstance(method.gradient, (FixedPoint, OneStep)):
             return session.solve(wanted)
@@ -78,7 +78,7 @@ class StepSolution:
     """Where a run ended; messages are read off it when asked for."""
 
     session: _Session
-    circuit: Circuit  # the session's, with what variables remember
+    circuit: MessageUpdate  # the session's, with what variables remember
     call: _Call
     states: Tensor
     trace: Tensor | None
@@ -239,7 +239,7 @@ class Given(NamedTuple):
 class _Session:
     """One call of the engine: the reference engine's circuit, whose scaled potentials the kernels run on."""
 
-    def __init__(self, circuit: Circuit) -> None:
+    def __init__(self, circuit: MessageUpdate) -> None:
         self.circuit, self.problem, self.method = circuit, circuit.problem, circuit.method
         self.program = Program.of(circuit.layout, self.method.schedule)
         self.examples = self.problem.batch.numel()

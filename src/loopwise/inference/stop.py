@@ -167,7 +167,7 @@ class _Constraints(Watch):
         self.structured: list[tuple[StructuredFactor, Tensor, Tensor | None]] = []
         for factor, members in alike.items():
             scopes = torch.tensor(np.stack([graph.structured_scope(one) for one in members]))
-            given = [problem.own(one) for one in members]
+            given = [problem.factor_potentials(one) for one in members]
             own = None
             if factor.potentials_shape is not None and given[0] is not None:
                 depth = len(factor.potentials_shape)

@@ -86,7 +86,7 @@ def own_batches(graph: FactorGraph, own: Mapping[str, Own]) -> list[torch.Size]:
     return found
 
 
-def written_out(
+def to_table_factors(
     graph: FactorGraph, tables: Mapping[str, Tensor], own: Mapping[str, Own], like: Tensor
 ) -> tuple[FactorGraph, dict[str, Tensor]]:
     """The same model with tables only; ValueError where a structured factor is too large to be one."""

@@ -80,13 +80,12 @@ class TreeModels:
         single_root: bool = False,
     ) -> TreeModels:
         """Of ``lengths`` tokens, with these edges and pairs (none)."""
-        from loopwise.kernels.tree_models import Sentences
+        from loopwise.kernels.tree_models import Crossing, Projective, Sentences
 
         if pair_start is None or first is None or second is None:
             pair_start, first, second = np.zeros(len(lengths) + 1, np.int64), _NO_PAIRS, _NO_PAIRS
-        return TreeModels(
-            Sentences(lengths, edge_start, heads, mods, pair_start, first, second, projective, single_root)
-        )
+        kind = Projective() if projective else Crossing()
+        return TreeModels(Sentences(lengths, edge_start, heads, mods, pair_start, first, second, kind, single_root))
 
     def __len__(self) -> int:
         return len(self.arrays.lengths)
@@ -143,8 +142,10 @@ class TreeModels:
     def graph(self) -> FactorGraph:
         """The same for any inference method: variables are edges; groups ``edge`` and ``pair`` of tables, ``tree`` of
         structured factors."""
+        from loopwise.kernels.tree_models import Projective
+
         arrays = self.arrays
-        kind: type[EdgeFactor] = ProjectiveTree if arrays.projective else Tree
+        kind: type[EdgeFactor] = ProjectiveTree if isinstance(arrays.kind, Projective) else Tree
         trees, scopes = [], []
         for n, begin, end in zip(arrays.lengths.tolist(), arrays.edge_start[:-1], arrays.edge_start[1:], strict=True):
             if n:

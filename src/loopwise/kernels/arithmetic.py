@@ -23,12 +23,7 @@ import math
 
 import numpy as np
 
-from loopwise.compiled.decorators import INLINED, spliced
-from loopwise.compiled.decorators import fused_callee as callee
-from loopwise.compiled.decorators import fused_inlined as scalar
-from loopwise.compiled.decorators import fused_kernel as kernel
-
-__all__ = ["INLINED", "callee", "kernel", "scalar", "spliced"]
+from loopwise.compiled.decorators import fused_callee, fused_inlined
 
 LANES = 32  # examples or factors innermost: fills vector registers, and a block of messages still fits the cache
 FEW_LANES = 8  # where examples are few: one long vector register
@@ -49,31 +44,31 @@ def lane_tag(lanes: int) -> tuple[int, ...]:
     return (0,) * (1, FEW_LANES, LANES).index(lanes)
 
 
-@scalar
+@fused_inlined
 def lanes_of(tag):
     if len(tag) == 2:
         return U(32)
     return U(8) if len(tag) == 1 else U(1)
 
 
-@scalar
+@fused_inlined
 def combine(a, b, semiring):
     if len(semiring) < 2:
         return a * b
     return a + b
 
 
-@scalar
+@fused_inlined
 def one(array, semiring):
     return array.dtype.type(1.0) if len(semiring) < 2 else array.dtype.type(0.0)
 
 
-@scalar
+@fused_inlined
 def nothing(array, semiring):
     return array.dtype.type(0.0) if len(semiring) < 2 else array.dtype.type(-np.inf)
 
 
-@callee
+@fused_callee
 def log_add(a, b):
     """log(exp a + exp b), right at -inf."""
     high = max(a, b)
@@ -82,7 +77,7 @@ def log_add(a, b):
     return high + math.log1p(math.exp(min(a, b) - high))
 
 
-@scalar
+@fused_inlined
 def collect(a, b, semiring):
     if len(semiring) == 0:
         return a + b
@@ -91,7 +86,7 @@ def collect(a, b, semiring):
     return max(a, b)
 
 
-@scalar
+@fused_inlined
 def add_mass(a, b, semiring):
     """Adds probability mass whatever the semiring: normalisation is by the sum in max-product, too."""
     if len(semiring) < 2:
@@ -99,7 +94,7 @@ def add_mass(a, b, semiring):
     return log_add(a, b)
 
 
-@scalar
+@fused_inlined
 def inverse(total, semiring):
     """What to combine with to divide by a normaliser; an empty one changes nothing (it is noticed elsewhere)."""
     if len(semiring) < 2:
@@ -107,7 +102,7 @@ def inverse(total, semiring):
     return -total if total > -np.inf else 0.0
 
 
-@scalar
+@fused_inlined
 def remove(a, b, semiring):
     """``a`` without its part ``b``; where ``b`` is nothing, so is ``a``, and so is the result."""
     if len(semiring) < 2:
@@ -115,7 +110,7 @@ def remove(a, b, semiring):
     return a - b if b > -np.inf else b
 
 
-@scalar
+@fused_inlined
 def raise_to(a, exponent, power, semiring):
     """``a`` to the power a message enters its variable with."""
     if len(power) == 0:
@@ -127,7 +122,7 @@ def raise_to(a, exponent, power, semiring):
     return a**exponent if a > 0 else a
 
 
-@scalar
+@fused_inlined
 def blend(new, old, damping, semiring):
     """Damping in the log domain: ``new^(1 - d) old^d``; forbidden values stay forbidden."""
     if len(semiring) >= 2:
@@ -139,14 +134,14 @@ def blend(new, old, damping, semiring):
     return new ** (1 - damping) * old**damping if new > 0 and old > 0 else new
 
 
-@scalar
+@fused_inlined
 def probability(a, semiring):
     if len(semiring) < 2:
         return a
     return math.exp(a)
 
 
-@callee
+@fused_callee
 def balance(values, start, states, lane_tag):
     """Makes the adjoints of a log message or belief sum to zero over its values, as they do but for rounding, which
     every sweep would multiply by the degree of variables and the arity of factors. Values without an adjoint, such as

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel, log_add
+from loopwise.compiled.decorators import fused_callee, fused_kernel
+from loopwise.kernels.arithmetic import log_add
 
 
 class Automata(NamedTuple):
@@ -26,7 +27,7 @@ class Automata(NamedTuple):
     final_start: Any  # where the log weights [states] of the end of each begin
 
 
-@callee
+@fused_callee
 def _shift(values, first, last):
     """Takes the largest off; returns it."""
     top = -np.inf
@@ -39,7 +40,7 @@ def _shift(values, first, last):
     return top
 
 
-@callee
+@fused_callee
 def _read(automata, factor, final, incoming, before, after, shifts):
     """Fills ``before`` and ``after`` (variable by variable, state by state) and, for each variable, what was taken off
     both; returns whether any assignment is possible."""
@@ -71,7 +72,7 @@ def _read(automata, factor, final, incoming, before, after, shifts):
     return after[0] > -np.inf
 
 
-@callee
+@fused_callee
 def _message(automata, factor, variable, value, before, after):
     """log of the sum over states, for one value of one variable."""
     states = automata.states[factor]
@@ -83,7 +84,7 @@ def _message(automata, factor, variable, value, before, after):
     return total
 
 
-@callee
+@fused_callee
 def _room(automata):
     """Numbers that the charts of the largest factor take, and its variables."""
     size, most = 0, 0
@@ -93,7 +94,7 @@ def _room(automata):
     return size, most
 
 
-@kernel
+@fused_kernel
 def automata_send(rows, automata, final, incoming, outgoing, possible, done):
     """Messages of all factors but those ``done[row, factor]`` already; ``possible`` is False where no assignment is."""
     size, most = _room(automata)
@@ -114,7 +115,7 @@ def automata_send(rows, automata, final, incoming, outgoing, possible, done):
                 outgoing[row, at], outgoing[row, at + 1] = off - total, on - total
 
 
-@kernel
+@fused_kernel
 def automata_back(rows, automata, final, incoming, of_outgoing, of_incoming, of_final, done):
     """Adjoint of :func:`automata_send`, whose charts are filled again: adds to ``of_incoming`` and ``of_final`` (one
     row for all examples, or one each). Adjoints are multiplied by shares only, which are at most 1."""

@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from loopwise.kernels.arithmetic import callee
+from loopwise.compiled.decorators import fused_callee
 
 COUNT, GENERATION = 0, 1
 
@@ -46,7 +46,7 @@ def yield_thread(typing_context):
     return types.int64(), generate
 
 
-@callee
+@fused_callee
 def meet(barrier, parties):
     """Returns when ``parties`` threads have called it."""
     if parties == 1:

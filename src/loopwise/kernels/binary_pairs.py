@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel, log_add, scalar
+from loopwise.compiled.arrays import zeros
+from loopwise.compiled.decorators import fused_inlined, fused_kernel
+from loopwise.kernels.arithmetic import log_add
 from loopwise.kernels.elementary import exp_all, log_all
 
 BLOCK = 128
@@ -31,7 +33,7 @@ class Pairs(NamedTuple):
     least: Any  # numbers of at least this, or 0, keep their digits when two are multiplied
 
 
-@scalar
+@fused_inlined
 def _heard(total, counts, state, odds):
     """Log-odds that a variable sends to a factor whose own message is ``odds``, where some values are ruled out."""
     off, on = total[state], total[state + 1]
@@ -41,7 +43,7 @@ def _heard(total, counts, state, odds):
     return on - off if max(off, on) > -np.inf else 0.0  # where both are, the variable has no belief, either
 
 
-@scalar
+@fused_inlined
 def _add_message(odds, state, part, count):
     """Adds a message to the sums of its variable; NaN rules out both values."""
     if abs(odds) < np.inf:
@@ -51,19 +53,19 @@ def _add_message(odds, state, part, count):
         count[state + 1] += 0 if odds == np.inf else 1
 
 
-@scalar
+@fused_inlined
 def _log_odds(off_off, off_on, on_off, on_on, heard):
     """The message in logarithms: for numbers beyond the range of probabilities."""
     off, on = min(-heard, 0.0), min(heard, 0.0)
     return log_add(on_off + off, on_on + on) - log_add(off_off + off, off_on + on)
 
 
-@kernel
+@fused_kernel
 def pairs_send(rows, pairs, weights, sums, counts, odds, heard, part, count):
     """New messages ``odds`` ``[examples, 2, factors]`` from the sums of all messages; the log-odds that each factor
     heard into ``heard``, and the sums of the new messages into ``part`` and ``count``."""
     factors, least = pairs.first.shape[0], pairs.least
-    small, ratio = np.zeros(2 * BLOCK), np.ones(2 * BLOCK)
+    small, ratio = zeros(2 * BLOCK), np.ones(2 * BLOCK)
     for row in rows:
         which = row if weights.theta.shape[0] > 1 else 0
         total, forbidden, mine, told = sums[row], counts[row], odds[row], heard[row]
@@ -111,7 +113,7 @@ def pairs_send(rows, pairs, weights, sums, counts, odds, heard, part, count):
                     _add_message(o1, pairs.second[begin + j], added, ruled)
 
 
-@scalar
+@fused_inlined
 def _shares(off_off, off_on, on_off, on_on, heard):
     """Of the sums above and below the fraction bar, in logarithms, the shares of their four terms; 0 where a sum is."""
     off, on = min(-heard, 0.0), min(heard, 0.0)
@@ -126,7 +128,7 @@ def _shares(off_off, off_on, on_off, on_on, heard):
     )
 
 
-@scalar
+@fused_inlined
 def _fractions(w0, w1, w2, w3, u, v):
     """The same from weights."""
     below, above = w0 * u + w1 * v, w2 * u + w3 * v
@@ -136,13 +138,13 @@ def _fractions(w0, w1, w2, w3, u, v):
     return w0 * u * below, w1 * v * below, w2 * u * above, w3 * v * above
 
 
-@kernel
+@fused_kernel
 def pairs_back(rows, pairs, weights, heard, of_sums, carried, of_heard, of_theta):
     """Adjoint of :func:`pairs_send`. ``of_sums``: of the sums that the messages were added to, since they were sent;
     ``carried`` ``[examples, 2, factors]``: what else is known of the adjoints of the messages, replaced by what belongs
     to the messages before; ``of_heard`` (added to): of the sums that were heard."""
     factors, least = pairs.first.shape[0], pairs.least
-    small = np.zeros(2 * BLOCK)
+    small = zeros(2 * BLOCK)
     for row in rows:
         which = row if weights.theta.shape[0] > 1 else 0
         told, back, spread, known = heard[row], of_sums[row], of_heard[row], carried[row]
@@ -180,7 +182,7 @@ def pairs_back(rows, pairs, weights, heard, of_sums, carried, of_heard, of_theta
                 spread[b + 1] += h1
 
 
-@kernel
+@fused_kernel
 def pair_messages(rows, odds, slot, m):
     """Normalised log messages of log-odds; NaN is -inf twice."""
     for row in rows:
@@ -194,7 +196,7 @@ def pair_messages(rows, odds, slot, m):
                     m[row, at], m[row, at + 1] = -max(value, 0.0) - less, min(value, 0.0) - less
 
 
-@kernel
+@fused_kernel
 def pair_seeds(rows, odds, slot, of_m, carried):
     """Adjoints of log-odds from those of normalised log messages."""
     for row in rows:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel
+from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.kernels.sweeps import normalise_log
 
 
@@ -24,7 +24,7 @@ class Chains(NamedTuple):
     step_start: Any  # where the tables [length - 1, states, states] of each begin
 
 
-@callee
+@fused_callee
 def _log_sum(terms, count):
     top, total = -np.inf, 0.0
     for place in range(count):
@@ -36,7 +36,7 @@ def _log_sum(terms, count):
     return top + math.log(total)
 
 
-@callee
+@fused_callee
 def _shift(values, first, last):
     """Takes the largest off; returns it."""
     top = -np.inf
@@ -49,7 +49,7 @@ def _shift(values, first, last):
     return top
 
 
-@callee
+@fused_callee
 def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms):
     """Log messages along the chain from both ends; whether any path is possible."""
     for state in range(states):
@@ -74,7 +74,7 @@ def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms
     return _log_sum(terms, states) > -np.inf
 
 
-@callee
+@fused_callee
 def _room(chains):
     """Slots of the largest chain, its length and its states."""
     size, most, widest = 0, 0, 0
@@ -84,7 +84,7 @@ def _room(chains):
     return size, most, widest
 
 
-@kernel
+@fused_kernel
 def chains_send(rows, chains, steps, incoming, outgoing, possible):
     """Messages of all chains; ``possible[row, chain]`` is False where no path is."""
     size, most, widest = _room(chains)
@@ -103,7 +103,7 @@ def chains_send(rows, chains, steps, incoming, outgoing, possible):
                 normalise_log(outgoing[row], slots + first, slots + first + states)
 
 
-@kernel
+@fused_kernel
 def chains_back(rows, chains, steps, incoming, of_outgoing, of_incoming, of_steps):
     """Adjoint of :func:`chains_send`, which is made again: adds to ``of_incoming`` and ``of_steps`` (one row for all
     examples, or one each)."""

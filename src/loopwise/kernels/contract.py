@@ -22,7 +22,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, balance, callee, collect, lanes_of
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.kernels.arithmetic import U, balance, collect, lanes_of
 from loopwise.kernels.messages import store_message
 from loopwise.kernels.pairs import least_mass, share_of
 from loopwise.kernels.plan import ARITY, CELLS, SHAPE, SLOT_START, TABLE_BLOCK, TABLE_START, WIDTH

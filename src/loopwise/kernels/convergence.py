@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, lanes_of, scalar
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_inlined as scalar
+from loopwise.kernels.arithmetic import lanes_of
 
 NEAR = 1.5  # times the threshold: an expected change that is worth judging
 

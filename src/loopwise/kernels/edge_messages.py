@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel
+from loopwise.compiled.decorators import fused_kernel
 
 
 class Trees(NamedTuple):
@@ -23,7 +23,7 @@ class Trees(NamedTuple):
     cells: Any  # of one example
 
 
-@kernel
+@fused_kernel
 def edge_scores(rows, trees, incoming, scores):
     """Log-odds of ON; -inf where there is no edge, +inf for one that must be there."""
     scores[:] = -np.inf
@@ -37,7 +37,7 @@ def edge_scores(rows, trees, incoming, scores):
             scores[base + trees.cell[edge]] = odds
 
 
-@kernel
+@fused_kernel
 def edge_messages(rows, trees, messages, outgoing):
     """Normalised log messages of log-odds, which may be infinite."""
     for place in range(rows.shape[0]):
@@ -49,7 +49,7 @@ def edge_messages(rows, trees, messages, outgoing):
             sent[slot + 1] = min(odds, 0.0) - less
 
 
-@kernel
+@fused_kernel
 def edge_seeds(rows, trees, messages, of_outgoing, seeds):
     """Adjoints of the log-odds of messages; 0 where they are infinite."""
     seeds[:] = 0.0
@@ -65,7 +65,7 @@ def edge_seeds(rows, trees, messages, of_outgoing, seeds):
             seeds[base + trees.cell[edge]] = off * back[slot + 1] - on * back[slot]
 
 
-@kernel
+@fused_kernel
 def edge_adjoints(rows, trees, scores, pulled, seeds, of_incoming):
     """Adds the adjoints of the messages that came in: messages are logit p less the score, so the seed is taken off."""
     for place in range(rows.shape[0]):

@@ -9,7 +9,7 @@ domain where those leave the range of float64: scores of +-1e4 are fine. O(n^3) 
 
 For one sentence, from another kernel::
 
-    charts, tangents = np.empty(charts_size(n)), np.empty(charts_size(n))
+    charts, tangents = floats(charts_size(n)), floats(charts_size(n))
     log_z, in_log = inside_outside(scores, n, single_root, charts, log_gradient)
     read_columns(scores, log_gradient, n, log_on, log_off, messages)          # log p, log(1 - p), log-odds messages
     pull_back(scores, n, single_root, charts, in_log, log_on, log_off, marginal_adjoint, logit_adjoint, tangents,
@@ -24,7 +24,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from loopwise.compiled.arrays import copy_into, floats, integers, zeros
 from loopwise.compiled.decorators import callee, kernel
+from loopwise.kernels.arithmetic import LOG_SUM
 from loopwise.kernels.eisner_charts import (
     GRADIENT,
     MATRICES,
@@ -65,8 +67,8 @@ def load_weights(scores, n, charts):
     """Log weights into the first matrix, the largest of each column 0; what they are short of the scores, in all, or
     -inf if no tree is left. Every tree has one edge in each column, so columns may be scaled freely."""
     width, size, shift = n + 1, (n + 1) * (n + 1), 0.0
-    weights, best, top = charts[WEIGHT * size : (WEIGHT + 1) * size], np.empty(width, np.int64), np.empty(width)
-    weights[:] = scores
+    weights, best, top = charts[WEIGHT * size : (WEIGHT + 1) * size], integers(width), floats(width)
+    copy_into(weights, scores)
     leave_out(weights, width, -np.inf)
     find_tops(weights, width, best, top)
     top[0] = 0.0
@@ -89,7 +91,7 @@ def _leave_logs(charts, n):
     There are S equal weights in a column of flat scores, and 6.75^n trees; one weight of 1 in a peaked one, and one
     tree; between the two, a tree is worth as much as if each column had its mean weight throughout."""
     width, size, shift = n + 1, (n + 1) * (n + 1), 0.0
-    weights, total, count = charts[WEIGHT * size : (WEIGHT + 1) * size], np.zeros(width), np.zeros(width)
+    weights, total, count = charts[WEIGHT * size : (WEIGHT + 1) * size], zeros(width), zeros(width)
     for at in range(size):
         if -np.inf < weights[at] < LEAST_WEIGHT:
             return -np.inf
@@ -153,7 +155,8 @@ def _in_probabilities(scores, n, single_root, charts):
             return -np.inf
         least = max(least, LOST / total)
         scale = total ** (1.0 / n)
-        charts[WEIGHT * size : (WEIGHT + 1) * size] /= scale
+        for at in range(WEIGHT * size, (WEIGHT + 1) * size):
+            charts[at] /= scale
         shift += n * np.log(scale)
     return -np.inf
 
@@ -169,15 +172,15 @@ def inside_outside(scores, n, single_root, charts, log_gradient):
         return -np.inf, False
     log_total = _in_probabilities(scores, n, single_root, charts)
     if log_total > -np.inf:
-        log_gradient[:] = gradient
+        copy_into(log_gradient, gradient)
         log_all(log_gradient)
         return shift + log_total, False
     load_weights(scores, n, charts)
-    log_total = inside_log(charts, n, single_root)
+    log_total = inside_log(charts, n, single_root, LOG_SUM)
     if log_total == -np.inf:
         return -np.inf, True
     outside_log(charts, n, single_root)
-    log_gradient[:] = gradient
+    copy_into(log_gradient, gradient)
     return shift + log_total, True
 
 
@@ -211,7 +214,7 @@ def pull_back(
     Near-certain edges and temperature 1e-4 are fine; adjoints of log-odds above 500 or below -600 are 0 (what they
     could move is below the smallest float64)."""
     size = (n + 1) * (n + 1)
-    seeds, direction, p = np.empty(size), np.empty(size), np.empty(size)
+    seeds, direction, p = floats(size), floats(size), floats(size)
     column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, LEAST_ON, LEAST_OFF, p, seeds)
     relative_direction(seeds, p, n, direction)
     gradient_tangent(charts, n, single_root, in_log, direction, tangents, adjoint)

@@ -8,46 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from loopwise.compiled.arrays import floats
 from loopwise.compiled.decorators import callee, kernel
+from loopwise.kernels.arithmetic import LOG_MAX, LOG_SUM
 from loopwise.kernels.eisner import load_weights
-from loopwise.kernels.eisner_charts import INTO_LEFT, INTO_RIGHT, LEFT, OUT_RIGHT, RIGHT, SPLIT, WEIGHT, fill
+from loopwise.kernels.eisner_charts import INTO_LEFT, INTO_RIGHT, LEFT, RIGHT, SPLIT, WEIGHT
 from loopwise.kernels.eisner_log import inside_log
-
-
-@callee
-def _most(charts, first, first_step, second, second_step, count):
-    top = -np.inf
-    for step in range(count):
-        top = max(top, charts[first + step * first_step] + charts[second + step * second_step])
-    return top
-
-
-@callee
-def _inside_max(charts, n, single_root):
-    """:func:`inside_log` with maxima for sums; the best score."""
-    m, size = n + 1, (n + 1) * (n + 1)
-    fill(charts, size, SPLIT, OUT_RIGHT, -np.inf)
-    first = 1 if single_root else 0
-    for i in range(first, m):
-        charts[RIGHT * size + i * m + i] = charts[LEFT * size + i * m + i] = 0.0
-    for width in range(1, m - first):
-        for i in range(first, m - width):
-            j = i + width
-            at, row, column = i * m + j, i * m + i, (i + 1) * m + j
-            split = _most(charts, RIGHT * size + row, 1, LEFT * size + column, m, width)
-            charts[SPLIT * size + at] = split
-            charts[INTO_RIGHT * size + at] = charts[WEIGHT * size + at] + split
-            charts[RIGHT * size + at] = _most(charts, INTO_RIGHT * size + row + 1, 1, RIGHT * size + column, m, width)
-            if i > 0:
-                charts[INTO_LEFT * size + at] = charts[WEIGHT * size + j * m + i] + split
-                charts[LEFT * size + at] = _most(charts, LEFT * size + row, 1, INTO_LEFT * size + at, m, width)
-    if not single_root:
-        return charts[RIGHT * size + n]
-    best = -np.inf
-    for r in range(1, m):
-        root = charts[WEIGHT * size + r] + charts[LEFT * size + m + r] + charts[RIGHT * size + r * m + n]
-        best = max(best, root)
-    return best
 
 
 @callee
@@ -80,7 +46,7 @@ def _push(stack, place, kind, i, j):
 def _descend(charts, n, single_root, uniforms, heads):
     """From the whole sentence down to its edges; every choice takes the next of ``uniforms`` (none: the best)."""
     m, size = n + 1, (n + 1) * (n + 1)
-    terms, stack, drawn = np.empty(m), np.empty((4 * m + 4, 3), dtype=np.int64), 0
+    terms, stack, drawn = floats(m), np.empty((4 * m + 4, 3), dtype=np.int64), 0
     heads[0] = -1
     depth = 1
     _push(stack, 0, RIGHT, 0, n)
@@ -128,10 +94,10 @@ def best_projective(scores, n, single_root, charts, heads):
     shift = load_weights(scores, n, charts)
     if shift == -np.inf:
         return -np.inf
-    best = _inside_max(charts, n, single_root)
+    best = inside_log(charts, n, single_root, LOG_MAX)
     if best == -np.inf:
         return -np.inf
-    _descend(charts, n, single_root, np.empty(0), heads)
+    _descend(charts, n, single_root, floats(0), heads)
     return shift + best
 
 
@@ -143,7 +109,7 @@ def draw_projective(scores, n, single_root, uniforms, charts, heads):
     shift = load_weights(scores, n, charts)
     if shift == -np.inf:
         return -np.inf
-    total = inside_log(charts, n, single_root)
+    total = inside_log(charts, n, single_root, LOG_SUM)
     if total == -np.inf:
         return -np.inf
     for sample in range(heads.shape[0]):

@@ -68,35 +68,51 @@ def _mean_dot(charts, tangents, first, first_step, second, second_step, count, t
     return mean
 
 
+@callee
+def _most(charts, first, first_step, second, second_step, count):
+    """The largest x + y of two strided runs of the charts."""
+    top = -np.inf
+    for step in range(np.uint64(count)):
+        at = np.uint64(first) + step * np.uint64(first_step)
+        top = max(top, charts[at] + charts[np.uint64(second) + step * np.uint64(second_step)])
+    return top
+
+
+@callee
+def _dot(charts, first, first_step, second, second_step, count, semiring):
+    """The best, or the sum, of what two runs of the charts make together."""
+    if len(semiring) == 3:
+        return _most(charts, first, first_step, second, second_step, count)
+    return _log_dot(charts, first, first_step, second, second_step, count)
+
+
 @kernel
-def inside_log(charts, n, single_root):
-    """Fills the inside matrices, shortest spans first; log Z. O(n^3)."""
+def inside_log(charts, n, single_root, semiring):
+    """Fills the inside matrices, shortest spans first; log Z (``LOG_SUM``) or the best score (``LOG_MAX``). O(n^3)."""
     m, size = n + 1, (n + 1) * (n + 1)
     fill(charts, size, SPLIT, OUT_RIGHT, -np.inf)
     first = 1 if single_root else 0
     for i in range(first, m):
         charts[RIGHT * size + i * m + i] = charts[LEFT * size + i * m + i] = 0.0
-    for width in range(1, n + 1 - first):
+    for width in range(1, m - first):
         for i in range(first, m - width):
             j = i + width
             at, row, column = i * m + j, i * m + i, (i + 1) * m + j
-            split = _log_dot(charts, RIGHT * size + row, 1, LEFT * size + column, m, width)
+            split = _dot(charts, RIGHT * size + row, 1, LEFT * size + column, m, width, semiring)
             charts[SPLIT * size + at] = split
             charts[INTO_RIGHT * size + at] = charts[WEIGHT * size + at] + split
-            charts[RIGHT * size + at] = _log_dot(
-                charts, INTO_RIGHT * size + row + 1, 1, RIGHT * size + column, m, width
+            charts[RIGHT * size + at] = _dot(
+                charts, INTO_RIGHT * size + row + 1, 1, RIGHT * size + column, m, width, semiring
             )
             if i > 0:
                 charts[INTO_LEFT * size + at] = charts[WEIGHT * size + j * m + i] + split
-                charts[LEFT * size + at] = _log_dot(
-                    charts, LEFT * size + row, 1, INTO_LEFT * size + i * m + j, m, width
-                )
+                charts[LEFT * size + at] = _dot(charts, LEFT * size + row, 1, INTO_LEFT * size + at, m, width, semiring)
     if not single_root:
         return charts[RIGHT * size + n]
     total = -np.inf
     for r in range(1, m):
         root = charts[WEIGHT * size + r] + charts[LEFT * size + m + r] + charts[RIGHT * size + r * m + n]
-        total = log_add(total, root)
+        total = max(total, root) if len(semiring) == 3 else log_add(total, root)
     return total
 
 

@@ -16,19 +16,8 @@ import math
 import numpy as np
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import (
-    INLINED,
-    U,
-    balance,
-    callee,
-    collect,
-    combine,
-    lanes_of,
-    nothing,
-    one,
-    scalar,
-    spliced,
-)
+from loopwise.compiled.decorators import INLINED, fused_callee, fused_inlined, spliced
+from loopwise.kernels.arithmetic import U, balance, collect, combine, lanes_of, nothing, one
 from loopwise.kernels.contract import contract_back
 from loopwise.kernels.pairs import is_literal, least_mass, pair_back, share_of, suited
 from loopwise.kernels.plan import (
@@ -81,7 +70,7 @@ def pair_sources(
             spread[onward + b * lanes + lane] += n[source + b * lanes + lane] * total
 
 
-@callee
+@fused_callee
 def pair_message_back(
     groups, g, member, position, block, theta, now, adjoint, kept, rates, literal, shared, lane_tag,
 ):  # fmt: skip
@@ -142,7 +131,7 @@ def cell_products(theta, t, lane_step, n, n0, cell_slots, slots, arity, partial,
             partial[arity * lanes + lane] = combine(suffix, n[source + lane], semiring)
 
 
-@scalar
+@fused_inlined
 def part_of(product, rate, adjoint, semiring):
     """A cell's part in its message's adjoint: product / mass x adjoint; ``rate`` is adjoint / mass, or the log mass."""
     if len(semiring) < 2:
@@ -150,7 +139,7 @@ def part_of(product, rate, adjoint, semiring):
     return math.exp(product - rate) * adjoint if rate > -np.inf else adjoint * 0
 
 
-@callee
+@fused_callee
 def table_back(
     groups, cell_slots, shapes, g, member, first, last, block, theta, n, n_base, adjoint, kept, rates, partial,
     lane_tag, semiring,
@@ -218,7 +207,7 @@ def table_back(
         back[at + place] *= kept
 
 
-@callee
+@fused_callee
 def factors_back(
     plan, block, part, parts, theta, n, n_base, adjoint, kept, scratch, literal, general, sharing, lane_tag, semiring,
 ):  # fmt: skip
@@ -278,7 +267,7 @@ def _group_back(
     return suited(literal, general, semiring, logs, tables, pairs, both)
 
 
-@callee
+@fused_callee
 def log_back(plan, g, block, first, last, theta, n, n_base, adjoint, kept, scratch, lane_tag, semiring):
     """Undoes the messages of the factors ``first`` to ``last`` of group ``g``, any arity, log domain."""
     lanes, width, spread = lanes_of(lane_tag), plan.groups[g, WIDTH], adjoint.n
@@ -292,7 +281,7 @@ def log_back(plan, g, block, first, last, theta, n, n_base, adjoint, kept, scrat
         )  # fmt: skip
 
 
-@callee
+@fused_callee
 def message_back(
     plan, g, member, position, block, theta, adjoint, kept, scratch, literal, general, sharing, lane_tag, semiring,
 ):  # fmt: skip

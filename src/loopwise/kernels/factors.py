@@ -8,18 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import (
-    INLINED,
-    U,
-    add_mass,
-    callee,
-    combine,
-    inverse,
-    kernel,
-    lanes_of,
-    nothing,
-    probability,
-)
+from loopwise.compiled.decorators import INLINED, fused_callee, fused_kernel
+from loopwise.kernels.arithmetic import U, add_mass, combine, inverse, lanes_of, nothing, probability
 from loopwise.kernels.contract import contract_step
 from loopwise.kernels.messages import pair_message, store_message, table_messages
 from loopwise.kernels.pairs import is_literal, pair_step, suited
@@ -39,7 +29,7 @@ from loopwise.kernels.plan import (
 )
 
 
-@callee
+@fused_callee
 def log_step(plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring):
     """Messages of the factors ``first`` to ``last`` of group ``g``, any arity, log domain."""
     lanes = lanes_of(lane_tag)
@@ -74,7 +64,7 @@ def log_step(plan, g, block, first, last, theta, flow, base, n_base, damping, sc
             offset += states * lanes
 
 
-@callee
+@fused_callee
 def factor_step(
     plan, block, part, parts, theta, flow, base, n_base, damping, scratch, literal, general, sharing, lane_tag,
     semiring,
@@ -151,7 +141,7 @@ def _group_step(
     return suited(literal, general, semiring, logs, tables, pairs, both)
 
 
-@kernel
+@fused_kernel
 def factor_beliefs(plan, g, blocks, theta, n, out, lane_tag, semiring):
     """Normalised beliefs theta(cell) prod n of the factors of group ``g``, laid out ``[block, member, cell, lane]``."""
     lanes = lanes_of(lane_tag)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel, log_add
+from loopwise.compiled.decorators import fused_callee, fused_kernel
+from loopwise.kernels.arithmetic import log_add
 from loopwise.kernels.hypergraph import HypergraphArrays, _backward_one, _inside, _outside
 from loopwise.kernels.limits import HARD, MOSTLY
 from loopwise.kernels.sweeps import normalise_log
@@ -54,7 +55,7 @@ class Workspace(NamedTuple):
     alpha: Any
 
 
-@callee
+@fused_callee
 def _arrays(grammars, factor):
     """The structure of one of them, as the kernels of a single hypergraph read it."""
     e0, e1 = grammars.edge_start[factor], grammars.edge_start[factor + 1]
@@ -70,7 +71,7 @@ def _arrays(grammars, factor):
     )
 
 
-@callee
+@fused_callee
 def _workspace(grammars):
     slots, edges, nodes = 1, 1, 1
     for factor in range(grammars.root.shape[0]):
@@ -83,7 +84,7 @@ def _workspace(grammars):
     )  # fmt: skip
 
 
-@callee
+@fused_callee
 def _weigh(grammars, factor, own, incoming, work):
     """Log weights of hyperedges from relative messages; what all assignments have in common."""
     slots, v0 = grammars.slot_start[factor], grammars.variable_start[factor]
@@ -112,7 +113,7 @@ def _weigh(grammars, factor, own, incoming, work):
     return common
 
 
-@callee
+@fused_callee
 def _rest(grammars, pair, work):
     """The weight of a hyperedge without one of the values that it fires."""
     edge, value = grammars.pair_edge[pair], work.relative[grammars.pair_slot[pair]]
@@ -121,7 +122,7 @@ def _rest(grammars, pair, work):
     return work.known[edge] - value if work.never[edge] == 0 else -np.inf
 
 
-@callee
+@fused_callee
 def _hold(grammars, factor, variable, work):
     """Weights of hyperedges that do not fire a variable, into ``weights``; which others are called from within."""
     first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
@@ -130,13 +131,13 @@ def _hold(grammars, factor, variable, work):
             work.weights[grammars.pair_edge[pair]] = -np.inf
 
 
-@callee
+@fused_callee
 def _release(edges, work):
     for edge in range(edges):
         work.weights[edge] = -np.inf if work.never[edge] > 0 else work.known[edge]
 
 
-@callee
+@fused_callee
 def _share(grammars, factor, variable, work, total):
     """The probability that some value other than its default is fired."""
     first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
@@ -147,7 +148,7 @@ def _share(grammars, factor, variable, work, total):
     return math.exp(others - total)
 
 
-@callee
+@fused_callee
 def _messages(grammars, factor, arrays, work):
     """Unnormalised log messages, given weights; log Z."""
     edges = arrays.head.shape[0]
@@ -178,7 +179,7 @@ def _messages(grammars, factor, arrays, work):
     return total
 
 
-@kernel
+@fused_kernel
 def grammars_send(rows, grammars, own, incoming, outgoing, possible):
     """Messages of all grammars; ``possible[row, factor]`` is False where no derivation is."""
     work = _workspace(grammars)
@@ -197,7 +198,7 @@ def grammars_send(rows, grammars, own, incoming, outgoing, possible):
                     outgoing[row, slots + slot] = -np.inf if value < -HARD / 2 else value
 
 
-@kernel
+@fused_kernel
 def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_own):
     """Adjoint of :func:`grammars_send`, which is made again: adds to ``of_incoming`` and ``of_own``."""
     work = _workspace(grammars)

@@ -16,7 +16,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, overload, register_model
 
-from loopwise.kernels.arithmetic import FEW_LANES, INLINED, LANES
+from loopwise.compiled.decorators import INLINED
+from loopwise.kernels.arithmetic import FEW_LANES, LANES
 
 _CONTRACT = ("contract",)  # fused multiply-add, the only liberty taken, but in sums over lanes
 _WORD = ir.IntType(32)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import kernel
+from loopwise.compiled.decorators import fused_kernel
 from loopwise.kernels.sweeps import normalise_log
 
 
-@kernel
+@fused_kernel
 def weigh(rows, edges, ranges, powers, shares, old, m):
     """New messages ``m`` of the edges ``ranges`` become the mix (1 - share) power m + share old, normalised again.
 
@@ -30,7 +30,7 @@ def weigh(rows, edges, ranges, powers, shares, old, m):
                 normalise_log(fresh, edges.slot[edge], edges.slot[edge + 1])
 
 
-@kernel
+@fused_kernel
 def weigh_back(rows, edges, ranges, powers, shares, old, fresh, of_m, of_fresh, of_powers, of_shares):
     """Adjoint of :func:`weigh`: ``of_m``, those of its results, become those of ``old``; those of the new messages
     ``fresh`` that it was given are written, those of powers and shares added up."""
@@ -63,7 +63,7 @@ def weigh_back(rows, edges, ranges, powers, shares, old, fresh, of_m, of_fresh, 
                         of_shares[edge] += (before - power * value) * due
 
 
-@kernel
+@fused_kernel
 def remember(rows, state_start, shares, own, logs, bias):
     """``bias``: the mix (1 - share) own + share (log belief) of each variable, where neither rules a value out, else
     its own potentials; ``logs``: of beliefs, of any scale."""
@@ -79,7 +79,7 @@ def remember(rows, state_start, shares, own, logs, bias):
                     out[state] = (1.0 - shares[variable]) * mine[state] + shares[variable] * (seen[state] - top)
 
 
-@kernel
+@fused_kernel
 def remember_back(rows, state_start, shares, own, logs, of_bias, of_shares, of_own, of_logs):
     """Adjoint of :func:`remember`: adds to the adjoints of shares, own potentials and logs of beliefs, and uses up
     ``of_bias``. What a variable's values have in common makes no difference, so adjoints add up to 0 over them."""

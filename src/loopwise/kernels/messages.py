@@ -14,19 +14,8 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import (
-    U,
-    add_mass,
-    blend,
-    callee,
-    collect,
-    combine,
-    inverse,
-    lanes_of,
-    nothing,
-    one,
-    spliced,
-)
+from loopwise.compiled.decorators import fused_callee, spliced
+from loopwise.kernels.arithmetic import U, add_mass, blend, collect, combine, inverse, lanes_of, nothing, one
 
 
 @spliced
@@ -163,7 +152,7 @@ def table_messages(
                 partial[last + lane] = combine(partial[last + lane], n[n0 + slot + lane], semiring)
 
 
-@callee
+@fused_callee
 def table_message(
     theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, target, states, partial, lane_tag,
     semiring,

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel
+from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
 LEAST = 1e-250  # of a sum over the others
 
 
-@callee
+@fused_callee
 def _read(automata, factor, none, incoming, x, after):
     """x of each variable over the largest of all and of ``none``; sums from the right, ``none`` included. The log of
     what x was divided by, NaN if some value is ruled out."""
@@ -40,7 +40,7 @@ def _read(automata, factor, none, incoming, x, after):
     return top
 
 
-@kernel
+@fused_kernel
 def one_of_send(rows, automata, final, incoming, outgoing, possible, done):
     """Messages of all factors but those left to the automaton; ``done[row, factor]`` says which were sent."""
     most = 0
@@ -68,7 +68,7 @@ def one_of_send(rows, automata, final, incoming, outgoing, possible, done):
                     outgoing[row, slots + slot] = sent[slot]
 
 
-@kernel
+@fused_kernel
 def one_of_back(rows, automata, final, incoming, of_outgoing, of_incoming, of_final, done):
     """Adjoint of :func:`one_of_send`: with g the adjoint of a message's log-odds, a_j gets -x_j times the sum of g_i /
     S_i over all others i, added up from both sides."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel
+from loopwise.compiled.decorators import fused_callee, fused_kernel
 
 EXHAUSTIVE, COMBINATIONS = 0, 1
 
@@ -35,7 +35,7 @@ class Reduced(NamedTuple):
     gains: Any  # of each other place: what flipping it would cost, [bits]
 
 
-@callee
+@fused_callee
 def set_up(columns, order, syndrome, words):
     words[:] = 0
     last = words.shape[1] - 1
@@ -47,13 +47,13 @@ def set_up(columns, order, syndrome, words):
         words[c, last] = syndrome[c]
 
 
-@callee
+@fused_callee
 def add_row(words, source, target, first):
     for w in range(first, words.shape[1]):
         words[target, w] ^= words[source, w]
 
 
-@callee
+@fused_callee
 def reduce_rows(columns, bits, room):
     """Gauss and Jordan; returns the number of pivots, and of other places seen before the last pivot."""
     words, rank, others = room.words, 0, 0
@@ -81,7 +81,7 @@ def reduce_rows(columns, bits, room):
     return rank, others
 
 
-@callee
+@fused_callee
 def cost_of(words, place, rank, signed, own):
     """What flipping one place, and the pivots that follow it, would cost."""
     w, shift = place >> 6, np.uint64(place & 63)
@@ -91,7 +91,7 @@ def cost_of(words, place, rank, signed, own):
     return own
 
 
-@callee
+@fused_callee
 def shared_cost(words, one, other, rank, signed):
     """The part that two places have in common, which flipping both leaves as it is."""
     w, v = one >> 6, other >> 6
@@ -103,7 +103,7 @@ def shared_cost(words, one, other, rank, signed):
     return found
 
 
-@callee
+@fused_callee
 def flip(words, place, rank, last, signed):
     """Flips a place: pivots follow, what they cost changes its sign."""
     w, shift = place >> 6, np.uint64(place & 63)
@@ -113,7 +113,7 @@ def flip(words, place, rank, last, signed):
             signed[row] = -signed[row]
 
 
-@callee
+@fused_callee
 def try_pairs(order, costs, room, rank, others, depth, chosen):
     """Each other place alone, and pairs of the first ``depth``; the best in ``chosen``, how many it is returned."""
     words, best, count = room.words, 0.0, 0
@@ -131,7 +131,7 @@ def try_pairs(order, costs, room, rank, others, depth, chosen):
     return count
 
 
-@callee
+@fused_callee
 def try_all(order, costs, room, rank, others, depth, chosen):
     """All sets of the first ``depth`` other places, one flip from set to set; ends as it began."""
     words, last, size = room.words, room.words.shape[1] - 1, min(depth, others)
@@ -157,7 +157,7 @@ def try_all(order, costs, room, rank, others, depth, chosen):
     return count
 
 
-@kernel
+@fused_kernel
 def solve_shots(columns, order, syndromes, costs, way, depth, hard, fine):
     """A solution ``hard`` for each shot; ``fine`` says whether there is one. ``depth`` 0: the first one."""
     bits = order.shape[1]

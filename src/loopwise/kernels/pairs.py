@@ -21,7 +21,10 @@ from typing import Any
 from numba.core.types import NoneType
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import INLINED, U, callee, collect, inverse, lanes_of, scalar
+from loopwise.compiled.decorators import INLINED
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_inlined as scalar
+from loopwise.kernels.arithmetic import U, collect, inverse, lanes_of
 from loopwise.kernels.messages import store_message
 from loopwise.kernels.plan import ARITY, K0, K1, SLOT_START, TABLE_BLOCK, TABLE_START
 from loopwise.kernels.views import Message, add, at, entry, put, table_at

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel, scalar
+from loopwise.compiled.decorators import fused_callee, fused_inlined, fused_kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
 LARGEST = 600.0  # nats of a ratio; beyond, 1 - tanh would not be a normal number
 
 
-@scalar
+@fused_inlined
 def _ratio(off, on):
     """log OFF / ON; NaN if both are -inf."""
     return off - on if on > -np.inf or off == -np.inf else np.inf
 
 
-@callee
+@fused_callee
 def _read_ratios(automata, final, incoming, ratios, small):
     """L of every variable and, last of each factor, of the end; and exp(-|L|)."""
     at = 0
@@ -43,7 +43,7 @@ def _read_ratios(automata, final, incoming, ratios, small):
     exp_all(small[:at])
 
 
-@callee
+@fused_callee
 def _strays(ratios, first, count):
     """Whether some ratio is finite but too large, or is none at all (then nothing is possible)."""
     for place in range(first, first + count):
@@ -53,7 +53,7 @@ def _strays(ratios, first, count):
     return False
 
 
-@callee
+@fused_callee
 def _products(ratios, small, first, count, whole, gap, negative):
     """|tau| and 1 - |tau| of each variable (rows 0) and of all from it on (rows 1); returns whether the sign of the
     product of all is negative."""
@@ -69,7 +69,7 @@ def _products(ratios, small, first, count, whole, gap, negative):
     return minus
 
 
-@callee
+@fused_callee
 def _room(automata):
     """Variables and ends of all factors, and the most that one factor has."""
     size, most = 0, 0
@@ -79,7 +79,7 @@ def _room(automata):
     return size, most
 
 
-@kernel
+@fused_kernel
 def parities_send(rows, automata, final, incoming, outgoing, possible, done):
     """Messages of all factors but those that stray from the range of probabilities; ``done[row, factor]`` says which
     were sent, ``possible`` whether any assignment of theirs is."""
@@ -116,7 +116,7 @@ def parities_send(rows, automata, final, incoming, outgoing, possible, done):
             first += automata.variables[factor] + 1
 
 
-@kernel
+@fused_kernel
 def parities_back(rows, automata, final, incoming, of_outgoing, of_incoming, of_final, done):
     """Adjoint of :func:`parities_send`: adds to ``of_incoming`` and ``of_final``. What a ratio L gets of another's
     message is the product of all other tau times (1 - tau^2) / (1 - P^2), at most 1."""

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, kernel, lanes_of
+from loopwise.compiled.decorators import fused_kernel
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.lane_vectors import below, equal, flipped, least, load, most, size, spread, store, total, where
 from loopwise.kernels.parity_decode import enter, new_states, state_at
 from loopwise.kernels.parity_lanes import (
@@ -56,21 +57,21 @@ class Back(NamedTuple):
     rate: Any
 
 
-def undo(room, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule):
+def undo(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule):
     """Adjoints ``back.x`` of messages to a check from those, ``back.f``, of its own."""
 
 
 @overload(undo, jit_options=INLINED_STEP)
-def _undo(room, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule):
+def _undo(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule):
     way = undo_sums if len(rule) == 0 else undo_least
-    return lambda room, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule: way(
-        room, back, degree, odd, offsets, row, first, of_offsets, lane_tag
+    return lambda work, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule: way(
+        work, back, degree, odd, offsets, row, first, of_offsets, lane_tag
     )
 
 
 @inlined
-def undo_least(room, back, degree, odd, offsets, row, first, of_offsets, lane_tag):
-    lanes, x, of_f, of_x = lanes_of(lane_tag), room.x, back.f, back.x
+def undo_least(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag):
+    lanes, x, of_f, of_x = lanes_of(lane_tag), work.x, back.f, back.x
     zero, low = spread(0.0, x, lane_tag), spread(LARGEST, x, lane_tag)
     second, minus = low, odd
     for place in range(degree):
@@ -104,51 +105,51 @@ def undo_least(room, back, degree, odd, offsets, row, first, of_offsets, lane_ta
 
 
 @inlined
-def undo_sums(room, back, degree, odd, offsets, row, first, of_offsets, lane_tag):
-    lanes, x, of_f, of_x, rate = lanes_of(lane_tag), room.x, back.f, back.x, back.rate
-    minus = take_tanhs(room, degree, odd, lane_tag)
+def undo_sums(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag):
+    lanes, x, of_f, of_x, rate = lanes_of(lane_tag), work.x, back.f, back.x, back.rate
+    minus = take_tanhs(work, degree, odd, lane_tag)
     zero, one, tiny = spread(0.0, x, lane_tag), spread(1.0, x, lane_tag), spread(tiniest(x), x, lane_tag)
     two, half = spread(2.0, x, lane_tag), spread(0.5, x, lane_tag)
     product, short, carried = one, zero, zero
     for place in range(degree):
         here, after = place * lanes, (place + U(1)) * lanes
-        right, value = load(room.wholes, after, lane_tag), load(x, here, lane_tag)
-        u = most(short + product * load(room.gaps, after, lane_tag), tiny)
+        right, value = load(work.wholes, after, lane_tag), load(x, here, lane_tag)
+        u = most(short + product * load(work.gaps, after, lane_tag), tiny)
         b = flipped(minus ^ below(value, zero), load(of_f, here, lane_tag))
         r = two * b / (u * (one + product * right))
         store(rate, here, r)
         store(of_x, here, right * carried)
-        whole = load(room.whole, here, lane_tag)
+        whole = load(work.whole, here, lane_tag)
         carried = carried * whole + r * product
-        short = short + product * load(room.gap, here, lane_tag)
-        store(room.f, here, product)
+        short = short + product * load(work.gap, here, lane_tag)
+        store(work.f, here, product)
         product = product * whole
     carried = zero
     for back_step in range(degree):
         place = degree - U(1) - back_step
         here, after = place * lanes, (place + U(1)) * lanes
-        whole = load(room.whole, here, lane_tag)
-        a = load(of_x, here, lane_tag) + load(room.f, here, lane_tag) * carried
-        a = a * half * load(room.gap, here, lane_tag) * (one + whole)
+        whole = load(work.whole, here, lane_tag)
+        a = load(of_x, here, lane_tag) + load(work.f, here, lane_tag) * carried
+        a = a * half * load(work.gap, here, lane_tag) * (one + whole)
         store(of_x, here, flipped(below(load(x, here, lane_tag), zero), a))
-        carried = carried * whole + load(rate, here, lane_tag) * load(room.wholes, after, lane_tag)
+        carried = carried * whole + load(rate, here, lane_tag) * load(work.wholes, after, lane_tag)
 
 
 @inlined
-def check_back(checks, rules, state, room, tape, back, of, c, sweep, layered, lane_tag, rule):
+def check_back(checks, rules, state, work, tape, back, of, c, sweep, layered, lane_tag, rule):
     """Undoes one check of one sweep."""
     lanes, edges = lanes_of(lane_tag), U(checks.variable.shape[0])
     first, last = checks.start[c], checks.start[c + U(1)]
     row, off = row_of(rules.weights, sweep), row_of(rules.offsets, sweep)
     for e in range(first, last):
         here, place = (e - first) * lanes, (U(sweep) * edges + e) * lanes
-        store(room.x, here, load(tape.x, place, lane_tag))
+        store(work.x, here, load(tape.x, place, lane_tag))
         of_m = load(back.m, e * lanes, lane_tag) + load(back.belief, checks.variable[e] * lanes, lane_tag)
         of.weights[row, e] += total(load(tape.f, place, lane_tag) * of_m)
-        store(back.f, here, spread(rules.weights[row, e], room.x, lane_tag) * of_m)
+        store(back.f, here, spread(rules.weights[row, e], work.x, lane_tag) * of_m)
     odd = state.odd[state.check + c]
-    undo(room, back, last - first, odd, rules.offsets, off, first, of.offsets, lane_tag, rule)
-    zero = spread(0.0, room.x, lane_tag)
+    undo(work, back, last - first, odd, rules.offsets, off, first, of.offsets, lane_tag, rule)
+    zero = spread(0.0, work.x, lane_tag)
     for e in range(first, last):
         v, of_x = checks.variable[e] * lanes, load(back.x, (e - first) * lanes, lane_tag)
         if layered:
@@ -187,14 +188,14 @@ def remember_back(checks, rules, state, tape, back, of, first, held, sweep, laye
 
 
 @inlined
-def prior_back(of_prior, adjoint, v, first, held, room, lane_tag):
+def prior_back(of_prior, adjoint, v, first, held, work, lane_tag):
     """Adds the adjoints of a variable's log-odds, of each shot or of all."""
     if of_prior.shape[0] == 1:
         of_prior[0, v] += total(adjoint)
     else:
-        store(room, U(0), adjoint)
+        store(work, U(0), adjoint)
         for lane in range(held):
-            of_prior[first + lane, v] += room[lane]
+            of_prior[first + lane, v] += work[lane]
 
 
 @step
@@ -203,18 +204,18 @@ def clear(values):
         values[place] = 0.0
 
 
-@kernel
+@fused_kernel
 def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
     """Log-odds after the sweeps ``kept`` (rising, counted from 1), without a stop: ``trace[k, shot, variable]``."""
     lanes, count = lanes_of(lane_tag), shots.syndrome.shape[0]
-    room, states = new_room(checks, shots.prior, lane_tag), new_states(checks, rules, shots.prior, U(1), lane_tag)
+    work, states = new_room(checks, shots.prior, lane_tag), new_states(checks, rules, shots.prior, U(1), lane_tag)
     nothing = np.empty(0, shots.prior.dtype)
     tape, state = Tape(nothing, nothing, nothing), state_at(states, U(0), checks, lanes)
     for first in range(0, count, np.int64(lanes)):
         held, place = min(np.int64(lanes), count - first), 0
         enter(checks, rules, state, shots, U(first), U(held), lane_tag)
         for sweep in range(kept[-1]):
-            sweep_once(checks, rules, state, room, tape, sweep, layered, lane_tag, rule)
+            sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
             if sweep + 1 == kept[place]:
                 for lane in range(held):
                     for v in range(checks.variables[0]):
@@ -223,11 +224,11 @@ def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
 
 
 @step
-def block_back(checks, rules, shots, kept, of_trace, of, room, state, tape, back, first, held, layered, lane_tag, rule):
+def block_back(checks, rules, shots, kept, of_trace, of, work, state, tape, back, first, held, layered, lane_tag, rule):
     """The sweeps of one block, made again and undone."""
     lanes, variables = lanes_of(lane_tag), checks.variables[0]
     for sweep in range(kept[-1]):
-        sweep_once(checks, rules, state, room, tape, sweep, layered, lane_tag, rule)
+        sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
     clear(back.m)
     clear(back.belief)
     clear(back.bias)
@@ -242,7 +243,7 @@ def block_back(checks, rules, shots, kept, of_trace, of, room, state, tape, back
         clear(back.heard)
         for number in range(U(checks.start.shape[0]) - U(1)):
             c = U(checks.start.shape[0]) - U(2) - number
-            check_back(checks, rules, state, room, tape, back, of, c, sweep, layered, lane_tag, rule)
+            check_back(checks, rules, state, work, tape, back, of, c, sweep, layered, lane_tag, rule)
         remember_back(checks, rules, state, tape, back, of, first, held, sweep, layered, lane_tag)
     for v in range(variables):  # before the first sweep beliefs, and what stands for the prior, are what was given
         begun = load(back.belief, v * lanes, lane_tag)
@@ -254,17 +255,17 @@ def block_back(checks, rules, shots, kept, of_trace, of, room, state, tape, back
             prior_back(of.prior, begun, v, first, held, back.f, lane_tag)
 
 
-@kernel
+@fused_kernel
 def pull_back(checks, rules, shots, kept, of_trace, of, layered, lane_tag, rule):
     """Undoes :func:`trace_shots`: adds to the adjoints ``of``."""
     lanes, count, like, sweeps = lanes_of(lane_tag), shots.syndrome.shape[0], shots.prior, U(kept[-1])
-    room, states = new_room(checks, like, lane_tag), new_states(checks, rules, like, U(1), lane_tag)
+    work, states = new_room(checks, like, lane_tag), new_states(checks, rules, like, U(1), lane_tag)
     state, edges, variables = state_at(states, U(0), checks, lanes), U(checks.variable.shape[0]), checks.variables[0]
     tape = Tape(
         np.empty(sweeps * edges * lanes, like.dtype), np.empty(sweeps * edges * lanes, like.dtype),
         np.empty(sweeps * variables * lanes, like.dtype),
     )  # fmt: skip
-    rows = U(room.x.shape[0])
+    rows = U(work.x.shape[0])
     back = Back(
         np.empty(edges * lanes, like.dtype), np.empty(variables * lanes, like.dtype),
         np.empty(variables * lanes, like.dtype), np.empty(variables * lanes, like.dtype), np.empty(rows, like.dtype),
@@ -274,5 +275,5 @@ def pull_back(checks, rules, shots, kept, of_trace, of, layered, lane_tag, rule)
         held = min(np.int64(lanes), count - first)
         enter(checks, rules, state, shots, U(first), U(held), lane_tag)
         block_back(
-            checks, rules, shots, kept, of_trace, of, room, state, tape, back, first, held, layered, lane_tag, rule
+            checks, rules, shots, kept, of_trace, of, work, state, tape, back, first, held, layered, lane_tag, rule
         )

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
+from loopwise.compiled.decorators import fused_callee, fused_kernel
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.parity_lanes import (
     State,
     Tape,
@@ -42,7 +43,7 @@ class Found(NamedTuple):
     explained: Any  # bool [shots]
 
 
-@callee
+@fused_callee
 def state_at(states, block, checks, lanes):
     """The view of one block."""
     edges, variables = U(checks.variable.shape[0]), checks.variables[0]
@@ -53,7 +54,7 @@ def state_at(states, block, checks, lanes):
     )  # fmt: skip
 
 
-@callee
+@fused_callee
 def new_states(checks, rules, like, blocks, lane_tag):
     """Room for so many blocks."""
     lanes, edges, variables = lanes_of(lane_tag), U(checks.variable.shape[0]), checks.variables[0]
@@ -139,12 +140,12 @@ def next_level(count, shots, begun, lanes):
     return -1
 
 
-@kernel
+@fused_kernel
 def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, rule):
     """Decodes all shots. ``levels``: sweeps at which shots may move, from 0 to the limit; ``stops`` False: all sweeps
     are made, whatever is explained. Returns the sweeps of blocks, what the time goes into."""
     lanes, depth = lanes_of(lane_tag), levels.shape[0] - 1
-    room, states = (
+    work, states = (
         new_room(checks, shots.prior, lane_tag),
         new_states(checks, rules, shots.prior, U(2 * depth), lane_tag),
     )
@@ -169,7 +170,7 @@ def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, 
         active = np.uint32(0xFFFFFFFF) >> np.uint32(32 - held)
         last = level + 1 == depth
         for sweep in range(levels[level], levels[level + 1]):
-            sweep_once(checks, rules, state, room, tape, sweep, layered, lane_tag, rule)
+            sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
             done += 1
             if stops or sweep + 1 == levels[depth]:
                 hard_decisions(checks, state, words, lane_tag)

@@ -19,7 +19,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import U, callee, lanes_of
+from loopwise.compiled.decorators import fused_callee
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.lane_vectors import (
     at_most,
     below,
@@ -81,7 +82,7 @@ class State(NamedTuple):
     check: Any
 
 
-class Room(NamedTuple):
+class ParityWorkspace(NamedTuple):
     """Scratch for a check, a row of lanes for each place in it; ``heard`` has one for each variable: log-odds of which
     messages to checks are the part without the check's own."""
 
@@ -102,14 +103,14 @@ class Tape(NamedTuple):
     belief: Any  # before each sweep
 
 
-@callee
+@fused_callee
 def new_room(checks, like, lane_tag):
     """Scratch for the largest check."""
     lanes, widest = lanes_of(lane_tag), U(1)
     for c in range(U(checks.start.shape[0]) - U(1)):
         widest = max(widest, checks.start[c + U(1)] - checks.start[c])
     row, dtype = (widest + U(1)) * lanes, like.dtype
-    return Room(
+    return ParityWorkspace(
         np.empty(checks.variables[0] * lanes, dtype), np.empty(row, dtype), np.empty(row, dtype), np.empty(row, dtype),
         np.empty(row, dtype), np.empty(row, dtype), np.empty(row, dtype),
     )  # fmt: skip
@@ -122,11 +123,11 @@ def row_of(values, sweep):
 
 
 @inlined
-def remember(checks, rules, state, room, sweep, layered, lane_tag):
+def remember(checks, rules, state, work, sweep, layered, lane_tag):
     """What variables have in place of their prior in this sweep, and what checks hear of them; beliefs begin anew
     unless sweeps go check by check."""
     lanes, row = lanes_of(lane_tag), row_of(rules.memory, sweep)
-    belief, prior, bias, heard = state.belief, state.prior, state.bias, room.heard
+    belief, prior, bias, heard = state.belief, state.prior, state.bias, work.heard
     for v in range(checks.variables[0]):
         here = state.variable + v * lanes
         was, now = load(belief, here, lane_tag), load(prior, here, lane_tag)
@@ -139,9 +140,9 @@ def remember(checks, rules, state, room, sweep, layered, lane_tag):
 
 
 @inlined
-def hear(checks, state, room, first, last, layered, lane_tag):
+def hear(checks, state, work, first, last, layered, lane_tag):
     """Messages to a check."""
-    lanes, m, belief, heard, x = lanes_of(lane_tag), state.m, state.belief, room.heard, room.x
+    lanes, m, belief, heard, x = lanes_of(lane_tag), state.m, state.belief, work.heard, work.x
     for e in range(first, last):
         old, v = load(m, state.edge + e * lanes, lane_tag), checks.variable[e] * lanes
         if layered:
@@ -150,21 +151,21 @@ def hear(checks, state, room, first, last, layered, lane_tag):
             store(x, (e - first) * lanes, load(heard, v, lane_tag) - old)
 
 
-def send(room, degree, odd, offsets, row, first, lane_tag, rule):
+def send(work, degree, odd, offsets, row, first, lane_tag, rule):
     """The messages ``f`` of a check from those to it; ``odd``: its word of the syndrome."""
 
 
 @overload(send, jit_options=INLINED_STEP)
-def _send(room, degree, odd, offsets, row, first, lane_tag, rule):
+def _send(work, degree, odd, offsets, row, first, lane_tag, rule):
     sent = send_sums if len(rule) == 0 else send_least
-    return lambda room, degree, odd, offsets, row, first, lane_tag, rule: sent(
-        room, degree, odd, offsets, row, first, lane_tag
+    return lambda work, degree, odd, offsets, row, first, lane_tag, rule: sent(
+        work, degree, odd, offsets, row, first, lane_tag
     )
 
 
 @inlined
-def send_least(room, degree, odd, offsets, row, first, lane_tag):
-    lanes, x = lanes_of(lane_tag), room.x
+def send_least(work, degree, odd, offsets, row, first, lane_tag):
+    lanes, x = lanes_of(lane_tag), work.x
     zero, low = spread(0.0, x, lane_tag), spread(LARGEST, x, lane_tag)
     second, minus = low, odd
     for place in range(degree):
@@ -177,17 +178,17 @@ def send_least(room, degree, odd, offsets, row, first, lane_tag):
         value = load(x, place * lanes, lane_tag)
         other = where(equal(size(value), low), second, low)
         other = most(other - spread(offsets[row, first + place], x, lane_tag), zero)
-        store(room.f, place * lanes, flipped(minus ^ below(value, zero), other))
+        store(work.f, place * lanes, flipped(minus ^ below(value, zero), other))
 
 
 @inlined
-def take_tanhs(room, degree, odd, lane_tag):
+def take_tanhs(work, degree, odd, lane_tag):
     """|tanh x/2|, what it is short of 1, and products of both from the right; the word of signs of all."""
-    lanes, x = lanes_of(lane_tag), room.x
+    lanes, x = lanes_of(lane_tag), work.x
     zero, one, two = spread(0.0, x, lane_tag), spread(1.0, x, lane_tag), spread(2.0, x, lane_tag)
     product, short, minus = one, zero, odd
-    store(room.wholes, degree * lanes, product)
-    store(room.gaps, degree * lanes, short)
+    store(work.wholes, degree * lanes, product)
+    store(work.gaps, degree * lanes, short)
     for step in range(degree):
         here = (degree - U(1) - step) * lanes
         value = load(x, here, lane_tag)
@@ -195,28 +196,28 @@ def take_tanhs(room, degree, odd, lane_tag):
         e = exp_of(zero - size(value))
         share = one / (one + e)
         whole, gap = (one - e) * share, two * e * share
-        store(room.whole, here, whole)
-        store(room.gap, here, gap)
+        store(work.whole, here, whole)
+        store(work.gap, here, gap)
         short = gap + whole * short
         product = product * whole
-        store(room.wholes, here, product)
-        store(room.gaps, here, short)
+        store(work.wholes, here, product)
+        store(work.gaps, here, short)
     return minus
 
 
 @inlined
-def send_sums(room, degree, odd, offsets, row, first, lane_tag):
-    lanes, x = lanes_of(lane_tag), room.x
-    minus = take_tanhs(room, degree, odd, lane_tag)
+def send_sums(work, degree, odd, offsets, row, first, lane_tag):
+    lanes, x = lanes_of(lane_tag), work.x
+    minus = take_tanhs(work, degree, odd, lane_tag)
     zero, one, tiny = spread(0.0, x, lane_tag), spread(1.0, x, lane_tag), spread(tiniest(x), x, lane_tag)
     product, short = one, zero
     for place in range(degree):
         here, after = place * lanes, (place + U(1)) * lanes
-        high = one + product * load(room.wholes, after, lane_tag)
-        value = log_of(high / most(short + product * load(room.gaps, after, lane_tag), tiny))
-        store(room.f, here, flipped(minus ^ below(load(x, here, lane_tag), zero), value))
-        short = short + product * load(room.gap, here, lane_tag)
-        product = product * load(room.whole, here, lane_tag)
+        high = one + product * load(work.wholes, after, lane_tag)
+        value = log_of(high / most(short + product * load(work.gaps, after, lane_tag), tiny))
+        store(work.f, here, flipped(minus ^ below(load(x, here, lane_tag), zero), value))
+        short = short + product * load(work.gap, here, lane_tag)
+        product = product * load(work.whole, here, lane_tag)
 
 
 @inlined
@@ -226,19 +227,19 @@ def tiniest(array):
 
 
 @inlined
-def tell(checks, rules, state, room, row, first, last, layered, lane_tag):
+def tell(checks, rules, state, work, row, first, last, layered, lane_tag):
     """Weighted messages of a check to its variables."""
     lanes, m, belief = lanes_of(lane_tag), state.m, state.belief
     for e in range(first, last):
         here, v = (e - first) * lanes, state.variable + checks.variable[e] * lanes
-        value = spread(rules.weights[row, e], m, lane_tag) * load(room.f, here, lane_tag)
+        value = spread(rules.weights[row, e], m, lane_tag) * load(work.f, here, lane_tag)
         store(m, state.edge + e * lanes, value)
-        old = load(room.x, here, lane_tag) if layered else load(belief, v, lane_tag)
+        old = load(work.x, here, lane_tag) if layered else load(belief, v, lane_tag)
         store(belief, v, old + value)
 
 
 @step
-def sweep_once(checks, rules, state, room, tape, sweep, layered, lane_tag, rule):
+def sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule):
     """One sweep of a block, counted from 0: all checks from the beliefs before it, or each from what the last left."""
     lanes, taped = lanes_of(lane_tag), tape.x.shape[0] > 0
     edges, row, off = U(checks.variable.shape[0]), row_of(rules.weights, sweep), row_of(rules.offsets, sweep)
@@ -246,17 +247,17 @@ def sweep_once(checks, rules, state, room, tape, sweep, layered, lane_tag, rule)
         start = U(sweep) * checks.variables[0] * lanes
         for v in range(checks.variables[0]):
             store(tape.belief, start + v * lanes, load(state.belief, state.variable + v * lanes, lane_tag))
-    remember(checks, rules, state, room, sweep, layered, lane_tag)
+    remember(checks, rules, state, work, sweep, layered, lane_tag)
     for c in range(U(checks.start.shape[0]) - U(1)):
         first, last = checks.start[c], checks.start[c + U(1)]
-        hear(checks, state, room, first, last, layered, lane_tag)
-        send(room, last - first, state.odd[state.check + c], rules.offsets, off, first, lane_tag, rule)
-        tell(checks, rules, state, room, row, first, last, layered, lane_tag)
+        hear(checks, state, work, first, last, layered, lane_tag)
+        send(work, last - first, state.odd[state.check + c], rules.offsets, off, first, lane_tag, rule)
+        tell(checks, rules, state, work, row, first, last, layered, lane_tag)
         if taped:
             start = (U(sweep) * edges + first) * lanes
             for place in range(last - first):
-                store(tape.x, start + place * lanes, load(room.x, place * lanes, lane_tag))
-                store(tape.f, start + place * lanes, load(room.f, place * lanes, lane_tag))
+                store(tape.x, start + place * lanes, load(work.x, place * lanes, lane_tag))
+                store(tape.f, start + place * lanes, load(work.f, place * lanes, lane_tag))
 
 
 @inlined

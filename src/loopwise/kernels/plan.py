@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, callee, lanes_of
+from loopwise.compiled.decorators import fused_callee
+from loopwise.kernels.arithmetic import U, lanes_of
 
 # Columns of Plan.groups, a row a factor group.
 ARITY, MEMBERS, K0, K1, WIDTH, CELLS = U(0), U(1), U(2), U(3), U(4), U(5)
@@ -42,14 +43,14 @@ class Plan(NamedTuple):
     unary_block: Any  # how far apart two blocks' unary potentials are: 0 when all examples share them
 
 
-class Numbers(NamedTuple):
+class Potentials(NamedTuple):
     """Potentials: exponentiated and scaled in the probability domain, plain in the log domain."""
 
     theta: Any
     unary: Any
 
 
-class Flow(NamedTuple):
+class Messages(NamedTuple):
     """Messages to variables, messages to factors, variable beliefs."""
 
     m: Any
@@ -60,7 +61,7 @@ class Flow(NamedTuple):
 class Steps(NamedTuple):
     """What a run keeps of its steps. A step is a flooding sweep, or half a sequential one; step 0 is the start.
 
-    Messages to factors after step s of block b stand in ``Flow.n`` from ``b * n_block + s * n_step`` on; with
+    Messages to factors after step s of block b stand in ``Messages.n`` from ``b * n_block + s * n_step`` on; with
     ``n_step`` 0 each step overwrites the one before. Messages to variables after step s = k * every are copied to
     ``m`` from ``b * m_block + k * m_step`` on (``every`` 0: never).
     """
@@ -85,7 +86,7 @@ class Scratch(NamedTuple):
     lowest: Any
 
 
-@callee
+@fused_callee
 def new_scratch(plan, like, lane_tag):
     """Working space large enough for every factor and variable of ``plan``."""
     lanes = np.int64(lanes_of(lane_tag))
@@ -107,7 +108,7 @@ def new_scratch(plan, like, lane_tag):
 
 
 class Adjoint(NamedTuple):
-    """Adjoints of the logarithms of everything in Flow and Numbers, of one block.
+    """Adjoints of the logarithms of everything in Messages and Potentials, of one block.
 
     Those of messages sum to zero over the values of a variable (ERMA spec, section 4.3), so that normalising a message
     needs no undoing.
@@ -140,7 +141,7 @@ class Tangent(NamedTuple):
     m: Any  # [slots, lane] messages to variables, now
     n: Any  # [step, slots, lane] messages to factors after every step
     now: Any  # messages to factors themselves, as the visit being made finds them (sequential schedule)
-    theta: Any  # laid out like Numbers
+    theta: Any  # laid out like Potentials
     unary: Any
     last_unary: Any  # as in Seeds: beliefs and messages where each example stopped, and beliefs after every sweep
     last_m: Any
@@ -148,7 +149,48 @@ class Tangent(NamedTuple):
     trace: Any
 
 
-@callee
+class Linearised(NamedTuple):
+    """The run whose steps are linearised: what stays the same for all its blocks."""
+
+    plan: Any
+    theta: Any
+    examples: Any
+    kept: Any  # what damping keeps of a message
+    seeds: Any  # what the loss says, and the sweep each example stopped at
+
+
+class Share(NamedTuple):
+    """Share ``part`` of ``parts`` of the work on one block; the threads of all shares meet at ``barrier``."""
+
+    block: Any
+    part: Any
+    parts: Any
+    barrier: Any
+
+
+class TapeSegment(NamedTuple):
+    """Steps ``high`` to ``low`` + 1 of a run, and where their tape stands."""
+
+    high: Any
+    low: Any
+    n: Any
+    n_base: Any
+    tape: Any  # Steps
+    m_base: Any
+
+
+class Static(NamedTuple):
+    """What the compiler knows of a run: how long a tuple is, and whether anything is there."""
+
+    literal: Any  # as long as the size of the pair factors with a kernel of their own
+    general: Any  # None: there are no other factors
+    sharing: Any  # None: every lane has tables of its own
+    lanes: Any  # the lane tag of factors
+    variable_lanes: Any  # and of variables
+    semiring: Any
+
+
+@fused_callee
 def new_undo_scratch(plan, like, lane_tag):
     """Working space to undo a step: rates of a factor, products of a cell, sums of a variable; and room for the
     tangents of the first two."""

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, callee, scalar
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_inlined as scalar
+from loopwise.kernels.arithmetic import U
 
 FAN = 16  # children of a node
 

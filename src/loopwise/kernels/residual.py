@@ -10,7 +10,10 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, callee, kernel, spliced
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_kernel as kernel
+from loopwise.compiled.decorators import spliced
+from loopwise.kernels.arithmetic import U
 from loopwise.kernels.convergence import limits_of, message_change, ratio_of
 from loopwise.kernels.pairs import send_one
 from loopwise.kernels.plan import MEMBERS, TABLE_BLOCK, TABLE_START, new_scratch

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, kernel
+from loopwise.compiled.decorators import fused_kernel as kernel
+from loopwise.kernels.arithmetic import U
 from loopwise.kernels.factor_adjoints import message_back
 from loopwise.kernels.plan import new_scratch, new_undo_scratch
 from loopwise.kernels.variable_adjoints import damping_back, enter_seeds, exponents_back, variables_back

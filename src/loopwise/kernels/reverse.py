@@ -9,14 +9,15 @@ Undoing step s needs the messages to factors after step s - 1 only. A tape whose
 
 from __future__ import annotations
 
-from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
+from loopwise.compiled.decorators import fused_callee, fused_kernel
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.barrier import meet
 from loopwise.kernels.factor_adjoints import factors_back, message_back
 from loopwise.kernels.plan import new_undo_scratch
 from loopwise.kernels.variable_adjoints import damping_back, enter_seeds, exponents_back, variables_back
 
 
-@callee
+@fused_callee
 def undo_half_sweep(
     plan, order, pull, block, theta, n, n_base, tape, m_base, adjoint, kept, scratch, literal, general, sharing,
     lane_tag, semiring,
@@ -48,7 +49,7 @@ def undo_half_sweep(
                 )  # fmt: skip
 
 
-@kernel
+@fused_kernel
 def undo_steps(
     plan, flooding, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, part, parts,
     barrier, kept, literal, general, sharing, uniform, lane_tag, variable_tag, semiring,

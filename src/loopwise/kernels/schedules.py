@@ -13,7 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.compiled.arrays import fill, largest
-from loopwise.kernels.arithmetic import U, callee, kernel, lanes_of
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_kernel as kernel
+from loopwise.kernels.arithmetic import U, lanes_of
 from loopwise.kernels.barrier import meet
 from loopwise.kernels.convergence import (
     change_is_known,

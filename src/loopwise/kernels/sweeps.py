@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import callee, kernel
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_kernel as kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
 

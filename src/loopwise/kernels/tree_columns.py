@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from loopwise.compiled.arrays import floats, integers, zeros
 from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.elementary import exp_all, log_all
 
@@ -62,7 +63,7 @@ def read_columns(scores, log_gradient, n, log_on, log_off, messages):
     are no edge (into 0, into themselves) get 0 for ``log_off`` and ``messages`` and -inf for ``log_on``. All
     columns at once, row by row; those without a second head to speak of, one by one."""
     width = n + 1
-    best, top = np.empty(width, np.int64), np.empty(width)
+    best, top = integers(width), floats(width)
     for at in range(np.uint64(width * width)):
         log_on[at] = scores[at] + log_gradient[at]
     leave_out(log_on, width, -np.inf)
@@ -72,7 +73,7 @@ def read_columns(scores, log_gradient, n, log_on, log_off, messages):
         for column in range(width):
             messages[np.uint64(head * width + column)] = log_on[np.uint64(head * width + column)] - top[column]
     exp_all(messages)
-    small, around, total = np.zeros(width), np.zeros(width), np.empty(width)
+    small, around, total = zeros(width), zeros(width), floats(width)
     for head in range(width):  # sums over the heads before: those of the heads after are added on the way back
         for column in range(width):
             at = np.uint64(head * width + column)
@@ -127,7 +128,7 @@ def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, le
     cancel nothing. Adjoints of log-odds below ``least_on`` or above ``-least_off`` nats are left out. ``p`` is filled
     besides. O(n^2)."""
     width = n + 1
-    best, chief, mean = np.empty(width, np.int64), np.empty(width), np.zeros(width)
+    best, chief, mean = integers(width), floats(width), zeros(width)
     find_tops(log_on, width, best, chief)
     for column in range(width):
         chief[column] = marginal_adjoint[best[column] * width + column]
@@ -153,8 +154,8 @@ def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, le
 
 @callee
 def _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds):
-    given, odds, ratio = np.empty(width * width), np.empty(width * width), np.empty(width * width)
-    others, first, off = np.zeros(width), np.empty(width), np.empty(width)
+    given, odds, ratio = floats(width * width), floats(width * width), floats(width * width)
+    others, first, off = zeros(width), floats(width), floats(width)
     for head in range(width):
         for column in range(width):
             at = np.uint64(head * width + column)

@@ -14,8 +14,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
-from loopwise.kernels.arithmetic import callee, kernel
+from loopwise.compiled.arrays import copied, copy_into, fill, filled, floats, integers, zeros
+from loopwise.compiled.decorators import INLINED, fused_callee, fused_kernel
 from loopwise.kernels.binary_pairs import Pairs, pairs_back, pairs_send
 from loopwise.kernels.eisner import charts_size, inside_outside, pull_back
 from loopwise.kernels.eisner_decode import best_projective
@@ -38,8 +40,17 @@ class Sentences(NamedTuple):
     pair_start: Any  # [sentences + 1]
     first: Any  # [pairs] edges, numbered within their sentence
     second: Any
-    projective: Any
+    kind: Any  # Projective() or Crossing(): what is not asked for is not compiled
     single_root: Any
+
+
+class Projective(NamedTuple):
+    """Trees without crossing edges (:mod:`loopwise.kernels.eisner`)."""
+
+
+class Crossing(NamedTuple):
+    """All trees (:mod:`loopwise.kernels.matrix_tree`). They keep their weights, and the penalty of root edges, in the
+    charts."""
 
 
 class Tape(NamedTuple):
@@ -57,28 +68,75 @@ class Tape(NamedTuple):
     log_partition: Any  # [sentences] of the tree in the last sweep; -inf: no tree
 
 
-@callee
+@fused_callee
 def _dense(n, heads, mods, values, empty):
     """A flat matrix (head, modifier), ``empty`` where there is no edge."""
-    matrix = np.full((n + 1) * (n + 1), empty)
+    matrix = np.empty((n + 1) * (n + 1))
+    fill(matrix, empty)
     for edge in range(heads.shape[0]):
         matrix[heads[edge] * (n + 1) + mods[edge]] = values[edge]
     return matrix
 
 
-@callee
-def _tree_sweep(n, heads, mods, projective, single_root, arrived, charts, on, off, messages):
-    """log Z (-inf: no tree), whether charts hold logs; log p, log(1 - p) and log-odds messages of every edge.
+def _outside(kind, scores, n, single_root, charts, gradient):
+    """log Z, whether charts hold logs; log dZ/dw of every edge into ``gradient``."""
 
-    Trees that need not be projective keep their weights, and the penalty of root edges, in the charts."""
-    size = (n + 1) * (n + 1)
-    scores, gradient, in_log = _dense(n, heads, mods, arrived, -np.inf), np.empty(size), True
-    if projective:
-        log_partition, in_log = inside_outside(scores, n, single_root, charts, gradient)
-    else:
+
+@overload(_outside, jit_options=INLINED)
+def _choose_outside(kind, scores, n, single_root, charts, gradient):
+    def projective(kind, scores, n, single_root, charts, gradient):
+        return inside_outside(scores, n, single_root, charts, gradient)
+
+    def crossing(kind, scores, n, single_root, charts, gradient):
+        size = (n + 1) * (n + 1)
         log_partition, charts[size] = spanning_outside(scores, n, single_root, charts[:size], gradient)
+        return log_partition, True
+
+    return projective if kind.instance_class is Projective else crossing
+
+
+def _outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
+    """Adjoints of the scores from ``given``: log p, log(1 - p), adjoints of p and of logit p."""
+
+
+@overload(_outside_back, jit_options=INLINED)
+def _choose_outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
+    def projective(kind, scores, n, single_root, charts, in_log, given, adjoint):
+        log_on, log_off, marginal, odds = given
+        tangents = floats(charts_size(n))
+        pull_back(scores, n, single_root, charts, in_log, log_on, log_off, marginal, odds, tangents, adjoint)
+
+    def crossing(kind, scores, n, single_root, charts, in_log, given, adjoint):
+        log_on, log_off, marginal, odds = given
+        size = (n + 1) * (n + 1)
+        spanning_pull_back(scores, n, charts[:size], charts[size], log_on, log_off, marginal, odds, adjoint)
+
+    return projective if kind.instance_class is Projective else crossing
+
+
+def _best_tree(kind, scores, n, single_root, heads):
+    """The largest sum of scores of a tree, whose heads are left in ``heads``."""
+
+
+@overload(_best_tree, jit_options=INLINED)
+def _choose_best_tree(kind, scores, n, single_root, heads):
+    def projective(kind, scores, n, single_root, heads):
+        return best_projective(scores, n, single_root, floats(charts_size(n)), heads)
+
+    def crossing(kind, scores, n, single_root, heads):
+        return best_spanning(scores, n, single_root, heads)
+
+    return projective if kind.instance_class is Projective else crossing
+
+
+@fused_callee
+def _tree_sweep(n, heads, mods, kind, single_root, arrived, charts, on, off, messages):
+    """log Z (-inf: no tree), whether charts hold logs; log p, log(1 - p) and log-odds messages of every edge."""
+    size = (n + 1) * (n + 1)
+    scores, gradient = _dense(n, heads, mods, arrived, -np.inf), floats(size)
+    log_partition, in_log = _outside(kind, scores, n, single_root, charts, gradient)
     if log_partition > -np.inf:
-        log_on, log_off, sent = np.empty(size), np.empty(size), np.empty(size)
+        log_on, log_off, sent = floats(size), floats(size), floats(size)
         read_columns(scores, gradient, n, log_on, log_off, sent)
         for edge in range(heads.shape[0]):
             cell = heads[edge] * (n + 1) + mods[edge]
@@ -86,33 +144,39 @@ def _tree_sweep(n, heads, mods, projective, single_root, arrived, charts, on, of
     return log_partition, in_log
 
 
-@callee
-def _tree_back(n, heads, mods, projective, single_root, arrived, charts, in_log, on, off, of_marginal, of_odds, out):
+@fused_callee
+def _tree_back(n, heads, mods, kind, single_root, arrived, charts, in_log, on, off, of_marginal, of_odds, out):
     """Adjoints of what arrived from those of p and of logit p, after :func:`_tree_sweep` with these charts."""
     size = (n + 1) * (n + 1)
     scores, marginal = _dense(n, heads, mods, arrived, -np.inf), _dense(n, heads, mods, of_marginal, 0.0)
     log_on, log_off = _dense(n, heads, mods, on, -np.inf), _dense(n, heads, mods, off, 0.0)
-    odds, back = _dense(n, heads, mods, of_odds, 0.0), np.empty(size)
-    if projective:
-        tangents = np.empty(charts_size(n))
-        pull_back(scores, n, single_root, charts, in_log, log_on, log_off, marginal, odds, tangents, back)
-    else:
-        spanning_pull_back(scores, n, charts[:size], charts[size], log_on, log_off, marginal, odds, back)
+    odds, back = _dense(n, heads, mods, of_odds, 0.0), floats(size)
+    _outside_back(kind, scores, n, single_root, charts, in_log, (log_on, log_off, marginal, odds), back)
     for edge in range(heads.shape[0]):
         out[edge] = back[heads[edge] * (n + 1) + mods[edge]]
 
 
-@callee
+@fused_callee
+def _states(edges):
+    """State OFF of the variable of each edge."""
+    states = integers(edges.shape[0])
+    for place in range(edges.shape[0]):
+        states[place] = 2 * edges[place]
+    return states
+
+
+@fused_callee
 def _pair_weights(scores):
     """Tables that are 1 but for both ON."""
     theta = np.zeros((1, scores.shape[0], 4))
-    theta[0, :, 3] = scores
-    weights = Weights(theta, np.empty(theta.shape), np.empty((1, scores.shape[0]), np.bool_))
+    for pair in range(scores.shape[0]):
+        theta[0, pair, 3] = scores[pair]
+    weights = Weights(theta, floats(theta.shape), np.empty((1, scores.shape[0]), np.bool_))
     table_weights(theta, LEAST, weights.weight, weights.tame)
     return weights
 
 
-@callee
+@fused_callee
 def _add_up(arrived, messages, sums, counts):
     """What edges have in all, as :mod:`loopwise.kernels.binary_pairs` reads it: certain ones have values ruled out."""
     for edge in range(arrived.shape[0]):
@@ -121,7 +185,7 @@ def _add_up(arrived, messages, sums, counts):
         counts[0, 2 * edge], counts[0, 2 * edge + 1] = 1 if total == np.inf else 0, 1 if total == -np.inf else 0
 
 
-@callee
+@fused_callee
 def _arrive(unary, part, count, arrived):
     """Scores and messages of pairs; those that rule out a value are infinite."""
     for edge in range(unary.shape[0]):
@@ -131,7 +195,7 @@ def _arrive(unary, part, count, arrived):
         arrived[edge] = total if count[0, 2 * edge + 1] == 0 else -np.inf
 
 
-@callee
+@fused_callee
 def _largest_move(on, before):
     moved = 0.0
     for edge in range(on.shape[0]):
@@ -139,13 +203,13 @@ def _largest_move(on, before):
     return moved
 
 
-@kernel
+@fused_kernel
 def run_trees(sentences, unary, scores, iterations, tolerance, tape):
     """At most ``iterations`` sweeps of each sentence, fewer if no belief moves by more than ``tolerance``.
 
     O(sweeps (n^3 + pairs)) a sentence."""
-    rows, rule = tape.arrived.shape[0], (sentences.projective, sentences.single_root)
-    all_rows = np.zeros(1, np.int64)
+    rows = tape.arrived.shape[0]
+    all_rows = filled(1, 0)
     for s in range(sentences.lengths.shape[0]):
         n, begin, end = sentences.lengths[s], sentences.edge_start[s], sentences.edge_start[s + 1]
         low, high = sentences.pair_start[s], sentences.pair_start[s + 1]
@@ -153,86 +217,89 @@ def run_trees(sentences, unary, scores, iterations, tolerance, tape):
         tape.used[s], tape.log_partition[s] = 0, 0.0
         if n == 0:
             continue
-        pairs = Pairs(2 * sentences.first[low:high], 2 * sentences.second[low:high], LEAST)
+        pairs = Pairs(_states(sentences.first[low:high]), _states(sentences.second[low:high]), LEAST)
         weights, edges, size = _pair_weights(scores[low:high]), end - begin, charts_size(n)
         sums, counts = np.zeros((1, 2 * edges)), np.zeros((1, 2 * edges), np.int64)
         part, count = np.zeros((1, 2 * edges)), np.zeros((1, 2 * edges), np.int64)
-        odds, heard, messages = np.zeros((1, 2, high - low)), np.empty((1, 2, high - low)), np.empty(edges)
-        kept, charts = tape.charts[tape.chart_start[s] : tape.chart_start[s + 1]], np.empty(0)
+        odds, heard, messages = np.zeros((1, 2, high - low)), np.empty((1, 2, high - low)), floats(edges)
+        kept, charts = tape.charts[tape.chart_start[s] : tape.chart_start[s + 1]], floats(0)
         if kept.shape[0] == 0:
-            charts = np.empty(size)
+            charts = floats(size)
         for sweep in range(iterations):
             row = sweep % rows
             if high > low:
                 pairs_send(all_rows, pairs, weights, sums, counts, odds, heard, part, count)
-                tape.heard[row, :, low:high] = heard[0]
+                for side in range(2):
+                    copy_into(tape.heard[row, side, low:high], heard[0, side])
             _arrive(mine, part, count, tape.arrived[row, begin:end])
             if kept.shape[0] > 0:
                 place = size * sweep if kept.shape[0] > size else 0
                 charts = kept[place : place + size]
             on, off = tape.on[row, begin:end], tape.off[row, begin:end]
             tape.log_partition[s], tape.in_log[row, s] = _tree_sweep(
-                n, heads, mods, rule[0], rule[1], tape.arrived[row, begin:end], charts, on, off, messages
-            )
+                n, heads, mods, sentences.kind, sentences.single_root, tape.arrived[row, begin:end], charts, on, off,
+                messages,
+            )  # fmt: skip
             tape.used[s] = sweep + 1
             if tape.log_partition[s] == -np.inf:
-                on[:], off[:] = -np.inf, 0.0
+                fill(on, -np.inf)
+                fill(off, 0.0)
                 break
             if sweep > 0 and tolerance > 0.0 and _largest_move(on, tape.on[(sweep - 1) % rows, begin:end]) <= tolerance:
                 break
             if sweep + 1 < iterations:
                 _add_up(tape.arrived[row, begin:end], messages, sums, counts)
-        tape.sent[:, low:high] = odds[0]
+        for side in range(2):
+            copy_into(tape.sent[side, low:high], odds[0, side])
 
 
-@kernel
+@fused_kernel
 def pull_back_trees(sentences, scores, tape, adjoint, of_unary, of_scores):
     """Adjoints of all scores from ``adjoint``, that of the beliefs: one product with a tree covariance a sweep.
 
     ``tape``: of a run that kept every sweep. Charts of one sweep only are filled again. About twice the forward."""
-    rule, all_rows = (sentences.projective, sentences.single_root), np.zeros(1, np.int64)
+    kind, single_root, all_rows = sentences.kind, sentences.single_root, filled(1, 0)
     for s in range(sentences.lengths.shape[0]):
         n, begin, end = sentences.lengths[s], sentences.edge_start[s], sentences.edge_start[s + 1]
         low, high = sentences.pair_start[s], sentences.pair_start[s + 1]
         if n == 0 or tape.log_partition[s] == -np.inf:
             continue
         heads, mods, edges, size = sentences.heads[begin:end], sentences.mods[begin:end], end - begin, charts_size(n)
-        pairs = Pairs(2 * sentences.first[low:high], 2 * sentences.second[low:high], LEAST)
+        pairs = Pairs(_states(sentences.first[low:high]), _states(sentences.second[low:high]), LEAST)
         weights, of_theta = _pair_weights(scores[low:high]), np.zeros((1, high - low, 4))
-        of_marginal, of_odds, moved = adjoint[begin:end].copy(), np.zeros(edges), np.empty(edges)
+        of_marginal, of_odds, moved = copied(adjoint[begin:end], edges), zeros(edges), floats(edges)
         of_sums, of_heard, carried = np.zeros((1, 2 * edges)), np.zeros((1, 2 * edges)), np.zeros((1, 2, high - low))
-        charts, total = tape.charts[tape.chart_start[s] : tape.chart_start[s + 1]], np.zeros(edges)
+        charts, total = tape.charts[tape.chart_start[s] : tape.chart_start[s + 1]], zeros(edges)
         for sweep in range(tape.used[s] - 1, -1, -1):
             arrived, on, off = tape.arrived[sweep, begin:end], tape.on[sweep, begin:end], tape.off[sweep, begin:end]
             own = charts[size * sweep : size * sweep + size] if charts.shape[0] > size else charts
             if charts.shape[0] == size and sweep != tape.used[s] - 1:
-                _, tape.in_log[sweep, s] = _tree_sweep(n, heads, mods, rule[0], rule[1], arrived, own, on, off, moved)
+                _, tape.in_log[sweep, s] = _tree_sweep(n, heads, mods, kind, single_root, arrived, own, on, off, moved)
             for edge in range(edges):  # what is certain does not move
                 of_odds[edge] = of_odds[edge] if abs(on[edge] - off[edge]) < np.inf else 0.0
             _tree_back(
-                n, heads, mods, rule[0], rule[1], arrived, own, tape.in_log[sweep, s], on, off, of_marginal, of_odds,
-                moved,
+                n, heads, mods, kind, single_root, arrived, own, tape.in_log[sweep, s], on, off, of_marginal,
+                of_odds, moved,
             )  # fmt: skip
-            of_marginal[:] = 0.0
-            total += moved
+            for edge in range(edges):
+                of_marginal[edge] = of_heard[0, 2 * edge] = of_heard[0, 2 * edge + 1] = 0.0
+                of_sums[0, 2 * edge + 1] = moved[edge]
+                total[edge] += moved[edge]
             if high > low:
-                of_heard[:] = 0.0
-                for edge in range(edges):
-                    of_sums[0, 2 * edge + 1] = moved[edge]
                 heard = tape.heard[sweep : sweep + 1, :, low:high]
                 pairs_back(all_rows, pairs, weights, heard, of_sums, carried, of_heard, of_theta)
                 for edge in range(edges):
                     of_odds[edge] = of_heard[0, 2 * edge + 1]
-        of_unary[begin:end] = total
-        of_scores[low:high] = of_theta[0, :, 3]
+        copy_into(of_unary[begin:end], total)
+        copy_into(of_scores[low:high], of_theta[0, :, 3])
 
 
-@callee
+@fused_callee
 def _entropy(probability):
     return -probability * math.log(probability) if probability > 0.0 else 0.0
 
 
-@callee
+@fused_callee
 def _pair_belief(one, two, score):
     """Of (OFF, OFF), (ON, OFF), (OFF, ON), (ON, ON), from log-odds that both edges send."""
     one, two = min(max(one, -SURE), SURE), min(max(two, -SURE), SURE)
@@ -243,7 +310,7 @@ def _pair_belief(one, two, score):
     return cells[0] / total, cells[1] / total, cells[2] / total, cells[3] / total
 
 
-@kernel
+@fused_kernel
 def bethe_values(sentences, unary, scores, tape, values, joint):
     r"""The Bethe approximation of log Z of each sentence after its last sweep, and beliefs b(ON, ON) of its pairs.
 
@@ -269,7 +336,7 @@ def bethe_values(sentences, unary, scores, tape, values, joint):
         values[s] = value
 
 
-@kernel
+@fused_kernel
 def best_trees(sentences, scores, heads, possible):
     """The tree of the highest sum of ``scores`` of edges: the head of each token, sentence after sentence; ``possible``
     is False of sentences whose edges hold no tree."""
@@ -278,11 +345,7 @@ def best_trees(sentences, scores, heads, possible):
         n, begin, end = sentences.lengths[s], sentences.edge_start[s], sentences.edge_start[s + 1]
         if n > 0:
             dense = _dense(n, sentences.heads[begin:end], sentences.mods[begin:end], scores[begin:end], -np.inf)
-            found = np.zeros(n + 1, np.int64)
-            if sentences.projective:
-                best = best_projective(dense, n, sentences.single_root, np.empty(charts_size(n)), found)
-            else:
-                best = best_spanning(dense, n, sentences.single_root, found)
-            possible[s] = best > -np.inf
-            heads[at : at + n] = found[1:]
+            found = filled(n + 1, 0)
+            possible[s] = _best_tree(sentences.kind, dense, n, sentences.single_root, found) > -np.inf
+            copy_into(heads[at : at + n], found[1:])
         at += n

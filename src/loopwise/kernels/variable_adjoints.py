@@ -13,10 +13,11 @@ import math
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import U, balance, callee, lanes_of, scalar
+from loopwise.compiled.decorators import fused_callee, fused_inlined
+from loopwise.kernels.arithmetic import U, balance, lanes_of
 
 
-@callee
+@fused_callee
 def variables_back(begin, end, order, plan, block, adjoint, adding, clearing, scratch, uniform, stride_tag, lane_tag):
     """Undoes the visits to variables ``begin`` to ``end`` of ``order`` (None: as numbered). ``uniform`` (not None) is
     as long as every variable's cardinality.
@@ -90,7 +91,7 @@ def variables_back(begin, end, order, plan, block, adjoint, adding, clearing, sc
                     n[here + place * step] = 0
 
 
-@scalar
+@fused_inlined
 def finite_log(message, log):
     """The logarithm of a message; 0 for a forbidden value, which no derivative sees."""
     if log:
@@ -98,7 +99,7 @@ def finite_log(message, log):
     return math.log(message) if message > 0 else 0.0
 
 
-@callee
+@fused_callee
 def exponents_back(begin, end, plan, m, m_base, adjoint, log, stride_tag, lane_tag):
     """Adjoint of the powers with which messages enter variables ``begin`` to ``end``: S times the log message. To be
     called before the visits are undone. ``m``: messages after the step; ``log``: they are logarithms."""
@@ -116,7 +117,7 @@ def exponents_back(begin, end, plan, m, m_base, adjoint, log, stride_tag, lane_t
                     adjoint.exponents[at] += total * finite_log(m[m_base + plan.edge_base[at] + place], log)
 
 
-@callee
+@fused_callee
 def damping_back(m, before, after, first, last, adjoint, kept, log):
     """Adjoint of the damping, from messages ``m`` at ``before`` and ``after`` a step: new = (1 - d) calculated + d old
     in logarithms, so d new / d d = old - calculated = (old - new) / (1 - d)."""
@@ -125,7 +126,7 @@ def damping_back(m, before, after, first, last, adjoint, kept, log):
         adjoint.damping[0] += adjoint.m[place] * change / (1 - kept)
 
 
-@callee
+@fused_callee
 def enter_seeds(
     plan, seeds, block, sweep, begin, end, examples, m, m_base, adjoint, adding, log, stride_tag, lane_tag,
 ):  # fmt: skip

@@ -9,19 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.arithmetic import (
-    U,
-    add_mass,
-    callee,
-    combine,
-    inverse,
-    lanes_of,
-    one,
-    probability,
-    raise_to,
-    remove,
-    scalar,
-)
+from loopwise.compiled.decorators import fused_callee, fused_inlined
+from loopwise.kernels.arithmetic import U, add_mass, combine, inverse, lanes_of, one, probability, raise_to, remove
 from loopwise.kernels.messages import store_message, table_message, update_pair
 from loopwise.kernels.pairs import send_one
 from loopwise.kernels.plan import (
@@ -42,13 +31,13 @@ from loopwise.kernels.views import Message, Table
 RESCALE_EVERY = U(16)
 
 
-@scalar
+@fused_inlined
 def ends_run(done, degree):
     """Whether a product is due to be rescaled: after a run of factors and, if it needed that, at its end."""
     return (done % RESCALE_EVERY == RESCALE_EVERY - U(1)) | ((degree > RESCALE_EVERY) & (done + U(1) == degree))
 
 
-@callee
+@fused_callee
 def rescale(values, states, spent, lowest, lane_tag, semiring):
     """Divides the values of each lane by their sum.
 
@@ -71,7 +60,7 @@ def rescale(values, states, spent, lowest, lane_tag, semiring):
             values[state * lanes + lane] = combine(values[state * lanes + lane], share, semiring)
 
 
-@callee
+@fused_callee
 def roots_of_four(unary, u0, m, n, m0, n0, edge_base, first, states, total, stride):
     """:func:`powered_messages` of every inner variable of a grid: with P the product of its four messages,
     root(P) / M1 = M2 M3 M4 / root(P), so that a root and a division do for all. False if a product is too small for
@@ -97,7 +86,7 @@ def roots_of_four(unary, u0, m, n, m0, n0, edge_base, first, states, total, stri
     return large
 
 
-@callee
+@fused_callee
 def powered_messages(
     unary,
     u0,
@@ -150,7 +139,7 @@ def powered_messages(
                 n[there + place] = remove(total[state * lanes + lane], m[base + place], semiring)
 
 
-@callee
+@fused_callee
 def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring):
     """Normalises ``total`` into ``beliefs``; ``change[lane]`` grows to the largest difference from the old belief."""
     lanes = lanes_of(lane_tag)
@@ -167,7 +156,7 @@ def update_belief(total, beliefs, b0, change, lowest, states, lane_tag, semiring
             beliefs[b0 + place] = value
 
 
-@callee
+@fused_callee
 def pull_message(
     g, member, position, groups, cell_slots, block, theta, n, n_base, m, base, states, damping, fresh, partial, lowest,
     literal, general, sharing, lane_tag, semiring,
@@ -205,7 +194,7 @@ def pull_message(
         )  # fmt: skip
 
 
-@callee
+@fused_callee
 def visit_variables(
     begin, end, order, pull, plan, block, theta, unary, unary_base, flow, base, n_base, belief_base, watch, damping,
     scratch, literal, general, sharing, quick, uniform, stride_tag, lane_tag, power, semiring,

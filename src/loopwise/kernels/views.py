@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from numba.core.types import NoneType
 from numba.extending import overload
 
-from loopwise.kernels.arithmetic import INLINED, scalar
+from loopwise.compiled.decorators import INLINED, fused_inlined
 
 
 class Table(NamedTuple):
@@ -57,16 +57,16 @@ def _entry(table, cell, lane, lanes):
     return lambda table, cell, lane, lanes: table.data[table.start + cell * lanes + lane]
 
 
-@scalar
+@fused_inlined
 def at(message, place):
     return message.data[message.start + place]
 
 
-@scalar
+@fused_inlined
 def put(message, place, value):
     message.data[message.start + place] = value
 
 
-@scalar
+@fused_inlined
 def add(message, place, value):
     message.data[message.start + place] += value

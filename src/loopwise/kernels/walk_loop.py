@@ -17,7 +17,7 @@ from loopwise.kernels.walk_models import (
     accepts,
     apply_move,
     begin,
-    emit_move,
+    delta_features,
     emit_ranked,
     emit_state,
     extent,
@@ -78,7 +78,7 @@ def _learn_step(model, world, rule, learning, work, document, step, tally):
     gain = gain_of(model, world, document, move)
     if gain != gain:
         return gain, False
-    emit_move(model, world, document, move, delta)
+    delta_features(model, world, document, move, delta)
     if pair[0] < 0 and rule.atomic:
         before, after = rank_pair(rule, learning, delta, gain, tally)
         score = before if rule.stale else after

@@ -87,7 +87,7 @@ def propose(model, world, document, weights, temperature, step, generator, move,
     """Fills ``move``; whether it changes anything, and its log ratio."""
 
 
-def emit_move(model, world, document, move, delta):
+def delta_features(model, world, document, move, delta):
     """Adds the features after the move less those before."""
 
 
@@ -167,7 +167,7 @@ def _propose(model, world, document, weights, temperature, step, generator, move
     return _by_model(for_labels, for_clusters, for_users)(model)
 
 
-@overload(emit_move, jit_options=_HOT)
+@overload(delta_features, jit_options=_HOT)
 def _emit_move(model, world, document, move, delta):
     def for_labels(model, world, document, move, delta):
         labels.emit_value(model, world, document, move[0], move[1], -1.0, delta)

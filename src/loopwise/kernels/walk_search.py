@@ -17,7 +17,7 @@ from loopwise.kernels.walk_models import (
     accepts,
     apply_move,
     begin,
-    emit_move,
+    delta_features,
     emit_state,
     extent,
     propose,
@@ -67,7 +67,7 @@ def _search_step(model, world, weights, temperature, work, document, step, tally
     if not moved:
         return 0.0, False
     tally[MOVED] += 1
-    emit_move(model, world, document, work.move, work.delta)
+    delta_features(model, world, document, work.move, work.delta)
     rise = dot(work.delta, weights)
     clear(work.delta)
     if not accepts(rise, ratio, temperature, work.generator):

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from loopwise.formats.numbers import bounded_product
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.learn.fields import DAMAGE, FieldError, check_counts, check_options, shown
-from loopwise.learn.known import KNOWN
+from loopwise.learn.known import KNOWN, OLD_NAMES
 
 _BY_KIND = {known.kind: known for known in KNOWN}
 _BY_NAME = {known.name: known for known in KNOWN}
+_BY_NAME |= {old: _BY_NAME[new] for old, new in OLD_NAMES.items()}
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (torch.float64, torch.float32, torch.float16)}
 _INFINITIES = ("inf", "-inf")  # the numbers that JSON does not have; NaN is nobody's option
 

@@ -54,7 +54,7 @@ from loopwise.graph.structured import (
 )
 from loopwise.inference.auto import Auto
 from loopwise.inference.compiled import Compiled
-from loopwise.inference.counting import Bethe, Given, MonotonicChains, Reweighted, SpanningTrees
+from loopwise.inference.counting import Bethe, ExplicitCounting, MonotonicChains, Reweighted, SpanningTrees
 from loopwise.inference.exact import Exact
 from loopwise.inference.gibbs import Gibbs
 from loopwise.inference.map_search import MapSearch
@@ -121,7 +121,7 @@ _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
     Flooding, Sequential, RandomSequential, Residual, Groups,
     AnyOf, Satisfied, Tolerance,
-    Bethe, Reweighted, Given, SpanningTrees, MonotonicChains,
+    Bethe, Reweighted, ExplicitCounting, SpanningTrees, MonotonicChains,
     Reference, Compiled,
     Unroll, Store, Recompute, Checkpoints, Fitting,
     FixedPoint, OneStep, Covariance,
@@ -161,3 +161,6 @@ KNOWN: tuple[Known, ...] = (
     *(Known(kind.__name__, kind, options, kind) for kind, options in _MODULES.items()),
     Known("SparsePotentials", SparsePotentials, _sparse, _make_sparse),
 )
+
+# Names in files of earlier versions, and what they are called now.
+OLD_NAMES = {"Given": "ExplicitCounting"}

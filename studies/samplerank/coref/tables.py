@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.coref import published_ways
+from loopwise.apps.coref import published_variants
 from studies.harness.published import published
 from studies.harness.queue import run_jobs
 from studies.harness.results import FULL, Cell, Deadline, Results
@@ -37,7 +37,7 @@ from studies.samplerank.table import PaperTable
 
 F1, LONGER, SECONDS, ACTIVE = "B-cubed F1", "B-cubed F1, longer search", "Seconds", "Active features an update"
 PICTURE = "table1.png"
-LEARNERS = tuple(way.name for way in published_ways())
+LEARNERS = tuple(way.name for way in published_variants())
 PRINTED = published("samplerank")["table1"]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from loopwise.apps.coref import Coref, Report, Way, head_match, published_ways, singletons
+from loopwise.apps.coref import Coref, Report, Variant, head_match, published_variants, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats.coref import CorefDocument
 from loopwise.walk import MIRA, ConstantMargin, Decaying, MentionDocument, Sweeps, Unit
@@ -75,7 +75,7 @@ def jobs(protocol: CorefProtocol) -> list[CorefJob]:
 
     Settings are tried once a fold, on parts of documents, and serve whole documents too.
     """
-    ways = [way.name for way in published_ways()]
+    ways = [way.name for way in published_variants()]
     found = []
     for item in protocol.items:
         for fold in range(protocol.folds):
@@ -92,7 +92,7 @@ def chosen_factor(runs: Path, protocol: CorefProtocol, fold: int, way: str) -> f
     return max(scores, key=lambda factor: scores[factor]) if scores else 1.0
 
 
-def varied(way: Way, factor: float) -> Way:
+def varied(way: Variant, factor: float) -> Variant:
     """The way with its one setting times ``factor``: the margin of uncapped MIRA, the rate of other steps."""
     step = way.step
     if isinstance(step, MIRA):
@@ -144,7 +144,7 @@ class _Fold:
             simple: Callable[[CorefDocument], Any] = singletons if name == ALONE else head_match
             scores = _scores(self.test, [simple(document) for document in self.test])
             return {"seconds": 0.0, "scores": scores, "longer": scores, "sizes": self._sizes()}
-        way = varied(next(way for way in published_ways() if way.name == name), factor)
+        way = varied(next(way for way in published_variants() if way.name == name), factor)
         featuriser, train, test = self.features()
         coref = Coref(way, rounds=protocol.rounds, steps=protocol.steps, seed=seed + self.number)
         _compile(way, featuriser, train)
@@ -174,7 +174,7 @@ class _Fold:
         return {"train": len(self.train), "test": len(self.test), "test_mentions": mentions}
 
 
-def _compile(way: Way, featuriser: Featuriser, train: Sequence[MentionDocument]) -> None:
+def _compile(way: Variant, featuriser: Featuriser, train: Sequence[MentionDocument]) -> None:
     """A walk of one step, so that times are without the compiler's."""
     Coref(way, rounds=1, steps=1).fit_prepared(featuriser, train[:1], progress=False)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.apps.coref import Coref, Report, published_ways, singletons
+from loopwise.apps.coref import Coref, Report, published_variants, singletons
 from oracles.coref_cases import TEST, TRAIN
 
 
-@pytest.mark.parametrize("way", published_ways(), ids=lambda way: way.name)
+@pytest.mark.parametrize("way", published_variants(), ids=lambda way: way.name)
 def test_every_way_learns(way: object, fitted: Coref) -> None:
     featuriser = fitted.featuriser_
     train, test = [featuriser(document) for document in TRAIN], [featuriser(document) for document in TEST]

@@ -20,7 +20,7 @@ from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
-from loopwise.apps.coref.ways import Way
+from loopwise.apps.coref.variants import Variant
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike, check_apart
@@ -61,7 +61,7 @@ class Coref(SavedEstimator):
     Parameters
     ----------
     way:
-        How to train (:class:`~loopwise.apps.coref.ways.Way`); by default SampleRank with unit steps.
+        How to train (:class:`~loopwise.apps.coref.variants.Variant`); by default SampleRank with unit steps.
     rounds, steps:
         Walks over each training document, and steps of each, from the truth (``start``).
     decode_steps:
@@ -91,7 +91,7 @@ class Coref(SavedEstimator):
 
     def __init__(
         self,
-        way: Way | None = None,
+        way: Variant | None = None,
         *,
         rounds: int = 4,
         steps: Steps = 4000,
@@ -108,7 +108,7 @@ class Coref(SavedEstimator):
         for name, count in (("rounds", rounds), ("steps", steps), ("decode_steps", decode_steps)):
             if not isinstance(count, Sweeps) and count < 1:
                 raise ValueError(f"{name} must be at least 1, not {count}")
-        self.way = way or Way()
+        self.way = way or Variant()
         self.rounds, self.steps, self.start = rounds, steps, start
         self.decode_steps, self.cooling, self.restarts = decode_steps, cooling or Cooling(), restarts
         self.setwise, self.types, self.shards, self.jobs, self.seed = setwise, types, shards, jobs, seed

@@ -152,7 +152,8 @@ class Corpus:
         counts = np.diff(self.start)[chosen]
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         columns = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], counts)
-        return Corpus(self.tokens[:, columns], start, self.heads[columns], self.relations[columns])
+        tokens = np.take(self.tokens, columns, axis=1)  # row after row, as kernels are compiled for
+        return Corpus(tokens, start, self.heads[columns], self.relations[columns])
 
     def split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of columns ``[columns]`` as one array a sentence, its words alone."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from loopwise.apps.coref import made_documents, published_ways
+from loopwise.apps.coref import made_documents, published_variants
 from studies.harness.page import write_pages
 from studies.harness.results import FULL, QUICK, Deadline, Results
 from studies.harness.study import StudyOrder, reproduce
@@ -107,7 +107,7 @@ def test_settings_are_chosen_on_training_documents_of_the_fold(tmp_path: Path) -
 
 
 def test_one_setting_of_each_way_varies() -> None:
-    for way in published_ways():
+    for way in published_variants():
         assert varied(way, 1.0) == way and varied(way, 10.0) != way
         mine, other = (vars(one) for one in (way, varied(way, 10.0)))
         assert [name for name in mine if mine[name] != other[name]] == [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.apps.parser.features.templates import COARSE
+from loopwise.compiled.arrays import copied, copy_into, filled, largest, zeros
 from loopwise.compiled.decorators import callee, kernel
 
 FREE = -1  # a word whose head is not given
@@ -61,7 +62,7 @@ def learn_lengths(tokens, token_start, gold_heads, longest):
 @kernel
 def list_candidates(tokens, token_start, chosen, longest, given):
     """:func:`candidate_arcs` of the sentences ``chosen``: ``start, heads, mods``."""
-    start, bound = np.zeros(len(chosen) + 1, np.int64), 0
+    start, bound = filled(len(chosen) + 1, 0), 0
     for j in range(len(chosen)):
         n = token_start[chosen[j] + 1] - token_start[chosen[j]] - 3
         bound += n * n
@@ -69,9 +70,19 @@ def list_candidates(tokens, token_start, chosen, longest, given):
     for j in range(len(chosen)):
         first = token_start[chosen[j]]
         h, m = candidate_arcs(tokens, first + 1, token_start[chosen[j] + 1] - first - 3, longest, given)
-        heads[start[j] : start[j] + len(h)], mods[start[j] : start[j] + len(h)] = h, m
+        copy_into(heads[start[j] :], h)
+        copy_into(mods[start[j] :], m)
         start[j + 1] = start[j] + len(h)
-    return start, heads[: start[-1]].copy(), mods[: start[-1]].copy()
+    return start, copied(heads, start[-1]), copied(mods, start[-1])
+
+
+@callee
+def rank_of(values, place, begin, end):
+    """How many of the values ``begin`` to ``end`` come before that at ``place``: larger, or equal and earlier."""
+    before, mine = 0, values[place]
+    for other in range(begin, end):
+        before += values[other] > mine or (values[other] == mine and other < place)
+    return before
 
 
 @kernel
@@ -85,11 +96,10 @@ def choose_arcs(start, heads, mods, probability, lengths, parse, possible, thres
             end = begin
             while end < start[j + 1] and mods[end] == mods[begin]:
                 end += 1
-            order = np.argsort(-probability[begin:end], kind="mergesort")
-            least = threshold * probability[begin + order[0]]
-            for rank in range(end - begin):
-                arc = begin + order[rank]
-                keep[arc] = (rank < most and probability[arc] >= least) or parse[at + mods[arc] - 1] == heads[arc]
+            least = threshold * largest(probability[begin:end])
+            for arc in range(begin, end):
+                ranked = rank_of(probability, arc, begin, end) < most and probability[arc] >= least
+                keep[arc] = ranked or parse[at + mods[arc] - 1] == heads[arc]
             begin = end
         at += lengths[j]
     return keep
@@ -122,12 +132,12 @@ def lifted_arcs(token_start, chosen, gold_heads):
     1 for a gold arc, and a little for ancestors of the gold head, nearer ones first, so that the best tree of another
     kind lifts what it must give up as little as can be.
     """
-    start = np.zeros(len(chosen) + 1, np.int64)
+    start = filled(len(chosen) + 1, 0)
     for j in range(len(chosen)):
         n = token_start[chosen[j] + 1] - token_start[chosen[j]] - 3
         start[j + 1] = start[j] + n * n
     heads, mods = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
-    scores, arc = np.zeros(start[-1]), 0
+    scores, arc = zeros(start[-1]), 0
     for j in range(len(chosen)):
         column = token_start[chosen[j]] + 1
         n = token_start[chosen[j] + 1] - column - 2

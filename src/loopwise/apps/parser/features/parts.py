@@ -23,6 +23,7 @@ from loopwise.apps.parser.features.templates import (
     arc_features,
     pair_features,
 )
+from loopwise.compiled.arrays import copied, copy_into, filled, floats, integers
 from loopwise.compiled.decorators import callee, kernel
 
 # Which pairs there are, and which are possible, as bits of `structure`.
@@ -45,12 +46,12 @@ class Parts(NamedTuple):
 @callee
 def arcs_by_head(n, heads):
     """``order[start[h]:start[h + 1]]``: the arcs that leave word h, by modifier."""
-    start = np.zeros(n + 2, np.int64)
+    start = filled(n + 2, 0)
     for arc in range(len(heads)):
         start[heads[arc] + 1] += 1
     for head in range(n + 1):
         start[head + 1] += start[head]
-    order, free = np.empty(len(heads), np.int64), start[:-1].copy()
+    order, free = integers(len(heads)), copied(start, n + 1)
     for arc in range(len(heads)):
         order[free[heads[arc]]] = arc
         free[heads[arc]] += 1
@@ -97,10 +98,10 @@ def list_siblings(n, heads, structure, first, second):
 @kernel
 def list_pairs(n, heads, mods, structure):
     """All pairs ``first``, ``second`` of a sentence, and how many of them, the first, are grandparents."""
-    nothing = np.empty(0, np.int64)
+    nothing = integers(0)
     grandparents = list_grandparents(n, heads, mods, structure, nothing, nothing) if structure & GRANDPARENTS else 0
     siblings = list_siblings(n, heads, structure, nothing, nothing) if structure & SIBLINGS else 0
-    first, second = np.empty(grandparents + siblings, np.int64), np.empty(grandparents + siblings, np.int64)
+    first, second = integers(grandparents + siblings), integers(grandparents + siblings)
     if grandparents:
         list_grandparents(n, heads, mods, structure, first[:grandparents], second[:grandparents])
     if siblings:
@@ -123,13 +124,13 @@ def scratch(tags):
     """Room for the features of one part."""
     most = FIXED + 2 * tags
     seen, packed, names = np.zeros((2, tags), np.int64), np.empty(most, np.uint64), np.empty(most, np.uint64)
-    return seen, packed, names, np.empty(2 * most, np.int64)
+    return seen, packed, names, integers(2 * most)
 
 
 @callee
 def count_pairs(token_start, chosen, arc_start, heads, mods, structure):
     """Where the pairs of the sentences ``chosen`` begin, one after another."""
-    start, nothing = np.zeros(len(chosen) + 1, np.int64), np.empty(0, np.int64)
+    start, nothing = filled(len(chosen) + 1, 0), integers(0)
     for j in range(len(chosen)):
         begin, end = arc_start[chosen[j]], arc_start[chosen[j] + 1]
         n, count = token_start[chosen[j] + 1] - token_start[chosen[j]] - 3, 0
@@ -144,13 +145,14 @@ def count_pairs(token_start, chosen, arc_start, heads, mods, structure):
 @callee
 def gather_arcs(chosen, arc_start, heads, mods):
     """The arcs of the sentences ``chosen``, one after another: ``start, heads, mods``."""
-    start = np.zeros(len(chosen) + 1, np.int64)
+    start = filled(len(chosen) + 1, 0)
     for j in range(len(chosen)):
         start[j + 1] = start[j] + arc_start[chosen[j] + 1] - arc_start[chosen[j]]
     h, m = np.empty(start[-1], heads.dtype), np.empty(start[-1], mods.dtype)
     for j in range(len(chosen)):
         begin, end = arc_start[chosen[j]], arc_start[chosen[j] + 1]
-        h[start[j] : start[j + 1]], m[start[j] : start[j + 1]] = heads[begin:end], mods[begin:end]
+        copy_into(h[start[j] :], heads[begin:end])
+        copy_into(m[start[j] :], mods[begin:end])
     return start, h, m
 
 
@@ -164,8 +166,8 @@ def build_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
     for j in range(len(chosen)):
         begin, end, pairs = edge_start[j], edge_start[j + 1], pair_start[j + 1] - pair_start[j]
         bound += feature_bound(all_heads[begin:end], all_mods[begin:end], pairs, flags, tags)
-    first, second = np.empty(pair_start[-1], np.int64), np.empty(pair_start[-1], np.int64)
-    start, index = np.zeros(edge_start[-1] + pair_start[-1] + 1, np.int64), np.empty(bound, np.int32)
+    first, second = integers(pair_start[-1]), integers(pair_start[-1])
+    start, index = filled(edge_start[-1] + pair_start[-1] + 1, 0), np.empty(bound, np.int32)
     seen, packed, names, places = scratch(tags)
     at = part = 0
     for j in range(len(chosen)):
@@ -174,16 +176,17 @@ def build_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
         h, m = all_heads[edge_start[j] : edge_start[j + 1]], all_mods[edge_start[j] : edge_start[j + 1]]
         for arc in range(len(h)):
             count = arc_features(tokens, column + h[arc], column + m[arc], flags, size, seen, packed, names, places)
-            index[at : at + count] = places[:count]
+            copy_into(index[at:], places[:count])
             at += count
             part += 1
             start[part] = at
         one, two, split = list_pairs(n, h, m, structure)
-        first[pair_start[j] : pair_start[j + 1]], second[pair_start[j] : pair_start[j + 1]] = one, two
+        copy_into(first[pair_start[j] :], one)
+        copy_into(second[pair_start[j] :], two)
         for pair in range(len(one)):
             a, b, c = column + h[one[pair]], column + m[one[pair]], column + m[two[pair]]
             count = pair_features(tokens, pair < split, a, b, c, flags, size, packed, names, places)
-            index[at : at + count] = places[:count]
+            copy_into(index[at:], places[:count])
             at += count
             part += 1
             start[part] = at
@@ -193,12 +196,12 @@ def build_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
 @kernel
 def split_parts(parts, values):
     """Values of parts as those of all arcs and those of all pairs."""
-    unary, pairs, part = np.empty(parts.edge_start[-1]), np.empty(parts.pair_start[-1]), 0
+    unary, pairs, part = floats(parts.edge_start[-1]), floats(parts.pair_start[-1]), 0
     for j in range(len(parts.edge_start) - 1):
         for kind in range(2):
             start, found = (parts.pair_start, pairs) if kind else (parts.edge_start, unary)
             count = start[j + 1] - start[j]
-            found[start[j] : start[j + 1]] = values[part : part + count]
+            copy_into(found[start[j] :], values[part : part + count])
             part += count
     return unary, pairs
 
@@ -207,17 +210,21 @@ def split_parts(parts, values):
 def write_adjoints(parts, of_unary, of_pairs, scale, clip):
     """Adjoints of arcs and pairs in the order of their parts, times ``scale``; the norm of those of one sentence is at
     most ``clip`` before."""
-    adjoint, part = np.empty(len(of_unary) + len(of_pairs)), 0
+    adjoint, part = floats(len(of_unary) + len(of_pairs)), 0
     for j in range(len(parts.edge_start) - 1):
         begin = part
         for kind in range(2):
             start, values = (parts.pair_start, of_pairs) if kind else (parts.edge_start, of_unary)
             count = start[j + 1] - start[j]
-            adjoint[part : part + count] = values[start[j] : start[j + 1]]
+            copy_into(adjoint[part:], values[start[j] : start[j + 1]])
             part += count
-        mine = adjoint[begin:part]
-        norm = math.sqrt((mine * mine).sum())
-        mine *= scale * (clip / norm if norm > clip else 1.0)
+        square = 0.0
+        for place in range(begin, part):
+            square += adjoint[place] * adjoint[place]
+        norm = math.sqrt(square)
+        factor = scale * (clip / norm if norm > clip else 1.0)
+        for place in range(begin, part):
+            adjoint[place] *= factor
     return adjoint
 
 
@@ -227,13 +234,15 @@ def score_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
     pair_start, first, second, unary, scores``."""
     pair_start = count_pairs(token_start, chosen, arc_start, heads, mods, structure)
     edge_start, all_heads, all_mods = gather_arcs(chosen, arc_start, heads, mods)
-    first, second = np.empty(pair_start[-1], np.int64), np.empty(pair_start[-1], np.int64)
-    unary, scores, room = np.empty(edge_start[-1]), np.empty(pair_start[-1]), scratch(tags)
+    first, second = integers(pair_start[-1]), integers(pair_start[-1])
+    unary, scores, room = floats(edge_start[-1]), floats(pair_start[-1]), scratch(tags)
     for j in range(len(chosen)):
         column, n = token_start[chosen[j]] + 1, token_start[chosen[j] + 1] - token_start[chosen[j]] - 3
         edges, pairs = slice(edge_start[j], edge_start[j + 1]), slice(pair_start[j], pair_start[j + 1])
         h, m = all_heads[edges], all_mods[edges]
-        first[pairs], second[pairs], grandparents = list_pairs(n, h, m, structure)
+        one, two, grandparents = list_pairs(n, h, m, structure)
+        copy_into(first[pairs], one)
+        copy_into(second[pairs], two)
         score_parts(
             tokens, column, h, m, first[pairs], second[pairs], grandparents, flags, weights, room, unary[edges],
             scores[pairs],
@@ -244,7 +253,7 @@ def score_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
 @kernel
 def score_arcs(tokens, token_start, chosen, edge_start, heads, mods, flags, weights, tags):
     """Scores of the arcs of the sentences ``chosen``, which stand one after another."""
-    unary, room, nothing, none = np.empty(len(heads)), scratch(tags), np.empty(0, np.int64), np.empty(0)
+    unary, room, nothing, none = floats(len(heads)), scratch(tags), integers(0), floats(0)
     for j in range(len(chosen)):
         edges, column = slice(edge_start[j], edge_start[j + 1]), token_start[chosen[j]] + 1
         score_parts(tokens, column, heads[edges], mods[edges], nothing, nothing, 0, flags, weights, room, unary[edges],

@@ -13,6 +13,7 @@ import numpy as np
 
 from loopwise.apps.parser.features.parts import scratch
 from loopwise.apps.parser.features.templates import COARSE, arc_features, place_of
+from loopwise.compiled.arrays import copy_into, filled, integers
 from loopwise.compiled.decorators import callee, kernel
 
 
@@ -31,7 +32,7 @@ def build_labels(tokens, token_start, chosen, heads, allowed_start, allowed, fla
     ``arc_start[j]`` is the first arc of sentence j, ``part_start[k]`` the first part of the k-th arc, whose modifier is
     in the column ``words[k]``; ``relations``: of each part.
     """
-    arc_start, arcs, parts = np.zeros(len(chosen) + 1, np.int64), 0, 0
+    arc_start, arcs, parts = filled(len(chosen) + 1, 0), 0, 0
     for j in range(len(chosen)):
         column, end = token_start[chosen[j]] + 1, token_start[chosen[j] + 1] - 1
         for m in range(column + 1, end):
@@ -41,7 +42,7 @@ def build_labels(tokens, token_start, chosen, heads, allowed_start, allowed, fla
                 parts += stop - begin
         arc_start[j + 1] = arcs
     seen, packed, names, keys = scratch(tags)
-    part_start, words, start = np.zeros(arcs + 1, np.int64), np.empty(arcs, np.int64), np.zeros(parts + 1, np.int64)
+    part_start, words, start = filled(arcs + 1, 0), integers(arcs), filled(parts + 1, 0)
     relations, index = np.empty(parts, np.int32), np.empty(parts * 128, np.int32)
     arc = part = at = 0
     for j in range(len(chosen)):
@@ -54,7 +55,7 @@ def build_labels(tokens, token_start, chosen, heads, allowed_start, allowed, fla
             begin, stop = allowed_range(tokens, h, m, allowed_start)
             if at + count * (stop - begin) > len(index):
                 larger = np.empty(2 * len(index) + count * (stop - begin), np.int32)
-                larger[:at] = index[:at]
+                copy_into(larger, index[:at])
                 index = larger
             for place in range(begin, stop):
                 name = np.uint64(allowed[place] + 1)

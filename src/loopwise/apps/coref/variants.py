@@ -1,6 +1,6 @@
 """Ways to train: the six learners of the published comparison, each with its step and margin.
 
-In: nothing. Out: :class:`Way`, which makes a learner for a model. Stage: use (Wick et al. 2011, Table 1).
+In: nothing. Out: :class:`Variant`, which makes a learner for a model. Stage: use (Wick et al. 2011, Table 1).
 
 Where the paper is silent: accuracy of pairs differs by about 1e-4 between neighbouring clusterings, so that MIRA's
 weights, which just meet that margin, would be far too small for a walk at temperature 1. Its margin is 10, so that a
@@ -35,7 +35,7 @@ from loopwise.walk import (
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """A learner of :mod:`loopwise.walk`, its options, and the signal that orders clusterings.
 
     ``margin`` None: the learner's own, the difference of the signals.
@@ -53,14 +53,14 @@ class Way:
         return self.learner(model, MentionMover(), metric=self.metric, step=self.step, seed=seed, **more)
 
 
-def published_ways() -> tuple[Way, ...]:
+def published_variants() -> tuple[Variant, ...]:
     """The rows of Table 1, best first."""
     zero_one = ConstantMargin(1.0)
     return (
-        Way("SampleRank (MIRA)", SampleRank, MIRA(cap=inf), ConstantMargin(10.0)),
-        Way("SampleRank"),
-        Way("SampleRank-SVM-1", SampleRankSVM1, Unit(), zero_one),
-        Way("CD-1", CD, Decaying(), None),
-        Way("SampleRank-SVM", SampleRankSVM, Unit(), zero_one),
-        Way("PCD", PCD, Decaying(), None),
+        Variant("SampleRank (MIRA)", SampleRank, MIRA(cap=inf), ConstantMargin(10.0)),
+        Variant("SampleRank"),
+        Variant("SampleRank-SVM-1", SampleRankSVM1, Unit(), zero_one),
+        Variant("CD-1", CD, Decaying(), None),
+        Variant("SampleRank-SVM", SampleRankSVM, Unit(), zero_one),
+        Variant("PCD", PCD, Decaying(), None),
     )

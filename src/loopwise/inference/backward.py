@@ -1,6 +1,6 @@
 """Undoing one kernel run: where the tape comes from, which thread undoes what, and the adjoints unpacked.
 
-In: a :class:`KernelRun`, the :class:`Journey` it made, adjoints of its results. Out: :class:`Adjoints` of what it was
+In: a :class:`KernelRun`, the :class:`RunResult` it made, adjoints of its results. Out: :class:`Adjoints` of what it was
 given. Stage: inference.
 """
 
@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Tape
-from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record, Room
+from loopwise.inference.kernel_run import KernelRun, Options, RunResult, TapeSpec, Workspace
 from loopwise.inference.schedules import Residual
 from loopwise.inference.storage import Arrangement
 from loopwise.kernels import plan as columns
-from loopwise.kernels.plan import Adjoint, Flow, Seeds, Steps
+from loopwise.kernels.plan import Adjoint, Messages, Seeds, TapeSegment
 from loopwise.kernels.threads import in_threads
 
 
@@ -43,23 +43,12 @@ class Adjoints:
     damping: Tensor  # []
 
 
-class Stretch(NamedTuple):
-    """Steps ``high`` to ``low`` + 1 of a run, and where their tape stands."""
-
-    high: int
-    low: int
-    n: np.ndarray
-    n_base: int
-    tape: Steps
-    m_base: int
-
-
-def record_for(tape: Tape, run: KernelRun, options: Options, parameters: bool, trace: bool) -> tuple[Tape, Record]:
+def tape_for(tape: Tape, run: KernelRun, options: Options, parameters: bool, trace: bool) -> tuple[Tape, TapeSpec]:
     """The tape that will be used, and what the forward run has to keep for it. ``parameters``: damping or counting
     numbers want a gradient, which takes messages to variables as well; so does a trace."""
-    sweep = options.steps * run.block_size * np.dtype(run.numbers.theta.dtype).itemsize
+    sweep = options.steps * run.block_size * np.dtype(run.potentials.theta.dtype).itemsize
     if isinstance(options.schedule, Residual):
-        return Store(), Record(steps=True)
+        return Store(), TapeSpec(steps=True)
     if isinstance(tape, Fitting):
         whole = sweep * options.iterations
         if whole * run.blocks <= tape.limit:
@@ -70,44 +59,44 @@ def record_for(tape: Tape, run: KernelRun, options: Options, parameters: bool, t
             tape = Checkpoints()
     if isinstance(tape, Checkpoints):
         every = tape.every or max(1, math.isqrt(options.iterations))
-        return Checkpoints(every), Record(every=1 if trace else every * options.steps)
+        return Checkpoints(every), TapeSpec(every=1 if trace else every * options.steps)
     if isinstance(tape, Store):
-        return tape, Record(steps=True, every=1 if parameters or trace else 0)
+        return tape, TapeSpec(steps=True, every=1 if parameters or trace else 0)
     if isinstance(tape, Recompute):
-        return tape, Record(every=1 if trace else 0)
+        return tape, TapeSpec(every=1 if trace else 0)
     raise ValueError(
         f"the compiled engine does not know the tape {tape!r}; use Store(), Recompute(), Checkpoints() or Fitting()"
     )
 
 
-class KernelUndo:
+class Backward:
     """The way back of one run."""
 
     def __init__(
-        self, run: KernelRun, options: Options, journey: Journey, start: np.ndarray, tape: Tape, parameters: bool
+        self, run: KernelRun, options: Options, result: RunResult, start: np.ndarray, tape: Tape, parameters: bool
     ) -> None:
-        self.run, self.options, self.journey = run, options, journey
+        self.run, self.options, self.result = run, options, result
         self.start, self.tape, self.parameters = start, tape, parameters
         self.dtype = start.dtype
 
     def pull_back(self, adjoint: Results) -> Adjoints:
         """Adjoints of potentials, initial messages and inference parameters from those of the results."""
-        book, seeds = Book(self.run, self.dtype, self.parameters), self.seeds(adjoint)
-        blocks, parts = self.run.blocks, book.parts
+        buffers, seeds = AdjointBuffers(self.run, self.dtype, self.parameters), self.seeds(adjoint)
+        blocks, parts = self.run.blocks, buffers.parts
 
         def undo(part: int) -> None:
-            room = Room()
+            workspace = Workspace()
             for block in range(blocks * part // parts, blocks * (part + 1) // parts):
-                here = book.adjoint(part)
+                here = buffers.adjoint(part)
                 if isinstance(self.options.schedule, Residual):
-                    self._undo_updates(book, seeds, here, block)
+                    self._undo_updates(buffers, seeds, here, block)
                 else:
                     for low, high in reversed(self.bounds(block)):
-                        self.undo(book, seeds, here, block, self.stretch(block, low, high, room))
-                book.finish(here, block)
+                        self.undo(buffers, seeds, here, block, self.segment(block, low, high, workspace))
+                buffers.finish(here, block)
 
         in_threads(parts, undo)
-        return book.adjoints()
+        return buffers.adjoints()
 
     def seeds(self, adjoint: Results) -> Seeds:
         """What the loss says, packed."""
@@ -122,43 +111,43 @@ class KernelUndo:
             storage.pack_messages(adjoint.m, 0.0),
             storage.pack_messages(adjoint.n, 0.0),
             trace,
-            self.journey.sweeps,
+            self.result.sweeps,
         )
 
     def _sweeps(self, block: int) -> int:
         """How many sweeps the longest run of a block made."""
         lanes = self.run.storage.in_block
-        return int(self.journey.sweeps[block * lanes : (block + 1) * lanes].max(initial=0))
+        return int(self.result.sweeps[block * lanes : (block + 1) * lanes].max(initial=0))
 
     def bounds(self, block: int) -> list[tuple[int, int]]:
-        """The sweeps (low, high) of each stretch of a block's run that has its tape at once, first to last."""
+        """The sweeps (low, high) of each segment of a block's run that has its tape at once, first to last."""
         sweeps = self._sweeps(block)
         length = self.tape.every if isinstance(self.tape, Checkpoints) else None
         if length is None or sweeps <= length:
             return [(0, sweeps)]
         return [(low, min(low + length, sweeps)) for low in range(0, sweeps, length)]
 
-    def stretch(self, block: int, low: int, high: int, room: Room) -> Stretch:
+    def segment(self, block: int, low: int, high: int, workspace: Workspace) -> TapeSegment:
         """The tape of some sweeps of a block: kept, or made again."""
-        journey, size, steps = self.journey, self.run.block_size, self.options.steps
-        tape = journey.tape
+        result, size, steps = self.result, self.run.block_size, self.options.steps
+        tape = result.tape
         if isinstance(self.tape, Store):
             n_base, m_base = block * int(tape.n_block), block * int(tape.m_block)
-            return Stretch(high * steps, 0, journey.flow.n, n_base, tape, m_base)
+            return TapeSegment(high * steps, 0, result.messages.n, n_base, tape, m_base)
         if low == 0:
             m = self.start[block * size : (block + 1) * size].copy()
         else:
             kept = block * int(tape.m_block) + low * steps // int(tape.every) * size
             m = tape.m[kept : kept + size].copy()
         options = self.options._replace(iterations=high - low, tolerance=0.0)
-        again = self.run.again(options, m, Record(True, 1 if self.parameters else 0), block, room)
-        return Stretch(high * steps, low * steps, again.flow.n, 0, again.tape, 0)
+        again = self.run.again(options, m, TapeSpec(True, 1 if self.parameters else 0), block, workspace)
+        return TapeSegment(high * steps, low * steps, again.messages.n, 0, again.tape, 0)
 
-    def undo(self, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, stretch: Stretch) -> None:
-        """Undoes one stretch, adding to ``adjoint``, which is a page of ``book``."""
+    def undo(self, buffers: AdjointBuffers, seeds: Seeds, adjoint: Adjoint, block: int, segment: TapeSegment) -> None:
+        """Undoes one segment, adding to ``adjoint``, which is one of ``buffers``."""
         from loopwise.kernels.reverse import undo_steps
 
-        run, parts = self.run, book.kernel_parts
+        run, parts = self.run, buffers.kernel_parts
         dampings = np.zeros((parts, 1), dtype=self.dtype)
         barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.options)
         in_threads(
@@ -166,17 +155,17 @@ class KernelUndo:
             lambda part: undo_steps(
                 run.plan,
                 *schedule,
-                run.numbers.theta,
-                stretch.n,
-                np.uint64(stretch.n_base),
-                stretch.tape,
-                np.uint64(stretch.m_base),
+                run.potentials.theta,
+                segment.n,
+                np.uint64(segment.n_base),
+                segment.tape,
+                np.uint64(segment.m_base),
                 seeds,
                 adjoint._replace(damping=dampings[part]),
                 np.uint64(block),
                 run.examples,
-                stretch.high,
-                stretch.low,
+                segment.high,
+                segment.low,
                 part,
                 parts,
                 barrier,
@@ -192,23 +181,23 @@ class KernelUndo:
         )
         adjoint.damping[0] += dampings.sum()
 
-    def _undo_updates(self, book: Book, seeds: Seeds, adjoint: Adjoint, example: int) -> None:
+    def _undo_updates(self, buffers: AdjointBuffers, seeds: Seeds, adjoint: Adjoint, example: int) -> None:
         from loopwise.kernels.residual_adjoint import undo_updates
 
-        run, journey, size = self.run, self.journey, self.run.block_size
+        run, result, size = self.run, self.result, self.run.block_size
         block = slice(example * size, (example + 1) * size)
-        adjoint.now[:] = journey.n[block]
+        adjoint.now[:] = result.n[block]
         edge_at, edge_variable, _, _ = run.edges_by_variable
         undo_updates(
             run.plan,
             edge_at,
             edge_variable,
-            run.numbers,
-            Flow(journey.m[block].copy(), adjoint.now, np.zeros(run.storage.layout.states, dtype=self.dtype)),
+            run.potentials,
+            Messages(result.m[block].copy(), adjoint.now, np.zeros(run.storage.layout.states, dtype=self.dtype)),
             example,
-            int(journey.made[example]),
-            journey.updates[example],
-            journey.replaced[example],
+            int(result.made[example]),
+            result.updates[example],
+            result.replaced[example],
             seeds,
             adjoint,
             run.examples,
@@ -221,7 +210,7 @@ class KernelUndo:
         )
 
 
-class Book:
+class AdjointBuffers:
     """The arrays that adjoints are added up in: where examples share something, each thread has its own sum."""
 
     def __init__(self, run: KernelRun, dtype: np.dtype, parameters: bool) -> None:
@@ -247,11 +236,11 @@ class Book:
         self.initial = np.zeros(run.blocks * run.block_size, dtype=dtype)
         self.exponents = np.zeros((self.parts, storage.layout.edges if parameters else 0), dtype=dtype)
         self.damping = np.zeros((self.parts, 1), dtype=dtype)
-        self.rooms = [[np.zeros(run.block_size, dtype=dtype) for _ in range(3)] for _ in range(self.parts)]
+        self.messages = [[np.zeros(run.block_size, dtype=dtype) for _ in range(3)] for _ in range(self.parts)]
 
     def adjoint(self, part: int) -> Adjoint:
         """The kernels' view for one thread, with empty message adjoints."""
-        m, n, now = self.rooms[part]
+        m, n, now = self.messages[part]
         m[:], n[:] = 0, 0
         starts = np.array(
             [(start + part * size, 0) if shared else (start, size) for start, size, shared in self.places],

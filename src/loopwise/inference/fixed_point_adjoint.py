@@ -1,6 +1,6 @@
 """Adjoint sweeps at the fixed point of one kernel run: back belief propagation.
 
-In: a :class:`KernelRun`, the :class:`Journey` that converged, adjoints of its results. Out: :class:`Adjoints`. Stage:
+In: a :class:`KernelRun`, the :class:`RunResult` that converged, adjoints of its results. Out: :class:`Adjoints`. Stage:
 inference. The same kernels undo real steps; here every step finds the final messages.
 """
 
@@ -11,19 +11,19 @@ import numpy as np
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, report_adjoint, solve_adjoint
 from loopwise.gradient.unroll import Store
-from loopwise.inference.kernel_run import Journey, KernelRun, Options
-from loopwise.inference.kernel_undo import Adjoints, Book, KernelUndo, Results, Stretch
+from loopwise.inference.backward import AdjointBuffers, Adjoints, Backward, Results
+from loopwise.inference.kernel_run import KernelRun, Options, RunResult
 from loopwise.inference.schedules import Residual, Sequential
-from loopwise.kernels.plan import Adjoint, Seeds, Steps
+from loopwise.kernels.plan import Adjoint, Seeds, Steps, TapeSegment
 from loopwise.kernels.threads import in_threads
 
 TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anything
 
 
-def settle(
+def fixed_point_adjoint(
     run: KernelRun,
     options: Options,
-    journey: Journey,
+    result: RunResult,
     adjoint: Results,
     gradient: FixedPoint | OneStep,
     report: Report,
@@ -33,93 +33,107 @@ def settle(
     counting numbers want theirs."""
     if isinstance(options.schedule, Residual):  # its fixed points are those of any order
         options = options._replace(schedule=Sequential())
-    return _Settling(run, options, journey, gradient, report).pull_back(adjoint, parameters)
+    return _FixedPointAdjoint(run, options, result, gradient, report).pull_back(adjoint, parameters)
 
 
-class _Settling:
+class _FixedPointAdjoint:
     def __init__(
-        self, run: KernelRun, options: Options, journey: Journey, gradient: FixedPoint | OneStep, report: Report
+        self, run: KernelRun, options: Options, result: RunResult, gradient: FixedPoint | OneStep, report: Report
     ) -> None:
         self.run, self.options, self.gradient, self.report = run, options, gradient, report
-        self.journey = journey
+        self.result = result
         unused = -run.examples % run.storage.in_block
         if unused:  # a run that stops examples one by one never writes the lanes that no example fills
-            for messages in (journey.m, journey.n):
+            for messages in (result.m, result.n):
                 messages.reshape(run.blocks, -1, run.storage.lanes)[-1, :, -unused:] = run.neutral
         self.frozen = Steps(
             np.uint64(run.block_size),
             np.uint64(0),
-            journey.m,
+            result.m,
             np.uint64(0),
             np.uint64(0),
             np.uint64(0),
         )
 
     def pull_back(self, adjoint: Results, parameters: bool) -> Adjoints:
-        book = Book(self.run, self.journey.m.dtype, parameters)
-        undo = KernelUndo(self.run, self.options, self.journey, self.journey.m, Store(), parameters=False)
-        seeds = undo.seeds(adjoint)
-        blocks, parts = self.run.blocks, book.parts
+        buffers = AdjointBuffers(self.run, self.result.m.dtype, parameters)
+        backward = Backward(self.run, self.options, self.result, self.result.m, Store(), parameters=False)
+        seeds = backward.seeds(adjoint)
+        blocks, parts = self.run.blocks, buffers.parts
 
         def solve(part: int) -> list[tuple[int, float]]:
             mine = range(blocks * part // parts, blocks * (part + 1) // parts)
-            return [self._solve_block(undo, book, seeds, part, block) for block in mine]
+            return [self._solve_block(backward, buffers, seeds, part, block) for block in mine]
 
         solves = [solve for some in in_threads(parts, solve) for solve in some]
         if isinstance(self.gradient, OneStep):
             self.report.iterations = 1
         else:
-            report_adjoint(self.report, solves, self.gradient, self.journey.m.dtype)
-        return book.adjoints()
+            report_adjoint(self.report, solves, self.gradient, self.result.m.dtype)
+        return buffers.adjoints()
 
-    def _solve_block(self, undo: KernelUndo, book: Book, seeds: Seeds, part: int, block: int) -> tuple[int, float]:
+    def _solve_block(
+        self, backward: Backward, buffers: AdjointBuffers, seeds: Seeds, part: int, block: int
+    ) -> tuple[int, float]:
         """Iterations and residual of one block."""
-        here = book.adjoint(part)
+        here = buffers.adjoint(part)
         # What the loss says of beliefs and messages, carried to messages to variables.
-        self._sweeps_back(undo, book, seeds._replace(last=np.zeros_like(seeds.last)), here, block, 0)
+        self._sweeps_back(backward, buffers, seeds._replace(last=np.zeros_like(seeds.last)), here, block, 0)
         silent = seeds._replace(last=np.full_like(seeds.last, -1))
         if isinstance(self.gradient, OneStep):
-            self._sweeps_back(undo, book, silent, here, block, 1)
+            self._sweeps_back(backward, buffers, silent, here, block, 1)
             return 1, 0.0
         if self.gradient.anderson:
-            return self._accelerated(undo, book, silent, here, block, self.gradient)
-        return self._plain(undo, book, silent, here, block, self.gradient)
+            return self._accelerated(backward, buffers, silent, here, block, self.gradient)
+        return self._plain(backward, buffers, silent, here, block, self.gradient)
 
     def _sweeps_back(
-        self, undo: KernelUndo, book: Book, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int
+        self, backward: Backward, buffers: AdjointBuffers, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int
     ) -> None:
         """Undoes so many sweeps, each of which found the final messages."""
         adjoint.n[:] = 0
         steps, n_base = sweeps * self.options.steps, block * self.run.block_size
-        undo.undo(book, seeds, adjoint, block, Stretch(steps, 0, self.journey.n, n_base, self.frozen, n_base))
+        backward.undo(buffers, seeds, adjoint, block, TapeSegment(steps, 0, self.result.n, n_base, self.frozen, n_base))
 
     def _plain(
-        self, undo: KernelUndo, book: Book, silent: Seeds, here: Adjoint, block: int, gradient: FixedPoint
+        self,
+        backward: Backward,
+        buffers: AdjointBuffers,
+        silent: Seeds,
+        here: Adjoint,
+        block: int,
+        gradient: FixedPoint,
     ) -> tuple[int, float]:
         """The Neumann series: each sweep adds its part of the potentials' adjoints."""
         scale = float(np.abs(here.m).max(initial=0.0))
         iterations, residual = 0, 1.0 if scale > 0 else 0.0
         while residual > gradient.reachable(here.m.dtype) and iterations < gradient.iterations:
             sweeps = min(TOGETHER, gradient.iterations - iterations)
-            self._sweeps_back(undo, book, silent, here, block, sweeps)
+            self._sweeps_back(backward, buffers, silent, here, block, sweeps)
             iterations += sweeps
             residual = float(np.abs(here.m).max()) / scale
         return iterations, residual
 
     def _accelerated(
-        self, undo: KernelUndo, book: Book, silent: Seeds, here: Adjoint, block: int, gradient: FixedPoint
+        self,
+        backward: Backward,
+        buffers: AdjointBuffers,
+        silent: Seeds,
+        here: Adjoint,
+        block: int,
+        gradient: FixedPoint,
     ) -> tuple[int, float]:
         """Anderson's iterates first, apart from the sums; then one sweep with the solution."""
-        trial_book = Book(self.run, self.journey.m.dtype, parameters=False)
-        trial = trial_book.adjoint(0)
+        trial_buffers = AdjointBuffers(self.run, self.result.m.dtype, parameters=False)
+        trial = trial_buffers.adjoint(0)
 
         def transpose(y: np.ndarray) -> np.ndarray:
             trial.m[:] = y
-            self._sweeps_back(undo, trial_book, silent, trial, block, 1)
+            self._sweeps_back(backward, trial_buffers, silent, trial, block, 1)
             image: np.ndarray = trial.m.copy()
             return image
 
         y, iterations, residual = solve_adjoint(transpose, here.m.copy(), gradient)
         here.m[:] = y
-        self._sweeps_back(undo, book, silent, here, block, 1)
+        self._sweeps_back(backward, buffers, silent, here, block, 1)
         return iterations, residual

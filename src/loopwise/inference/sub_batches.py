@@ -1,7 +1,7 @@
 """One compiled run over a batch: potentials packed, examples sent to the domain that can hold them, results unpacked.
 
-In: scaled potentials (:class:`Scaled`). Out: :class:`Part` after :class:`Part`, each some of the examples in one kernel
-run; and the adjoints of what was given. Stage: inference.
+In: scaled potentials (:class:`Scaled`). Out: a :class:`SubBatch` for each kernel run, with some of the
+examples; and the adjoints of what was given. Stage: inference.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from loopwise.gradient.base import Gradient, Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.unroll import Tape, Unroll
 from loopwise.graph.layout import Layout
-from loopwise.inference.kernel_run import Journey, KernelRun, Options, Record
-from loopwise.inference.kernel_settle import settle
-from loopwise.inference.kernel_twice import Direction, push_and_pull
-from loopwise.inference.kernel_undo import Adjoints, KernelUndo, Results, record_for
+from loopwise.inference.backward import Adjoints, Backward, Results, tape_for
+from loopwise.inference.fixed_point_adjoint import fixed_point_adjoint
+from loopwise.inference.hvp import Direction, push_and_pull
+from loopwise.inference.kernel_run import KernelRun, Options, RunResult, TapeSpec
 from loopwise.inference.normalise import factor_softmax, rescaled
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.storage import Arrangement, Storage
@@ -71,7 +71,7 @@ class Scaled(Direction):
         return Extent.of(self.tables[number]) if self.extents is None else self.extents[number]
 
 
-class Keep(NamedTuple):
+class GradientSpec(NamedTuple):
     """What a run has to remember for its backward; ``gradient`` None: nothing."""
 
     gradient: Gradient | None = None
@@ -80,27 +80,27 @@ class Keep(NamedTuple):
 
 
 @dataclass
-class Part:
+class SubBatch:
     """One kernel run over some of the examples."""
 
     index: Tensor  # which examples
     given: Scaled
     run: KernelRun
     options: Options
-    journey: Journey
-    keep: Keep
+    result: RunResult
+    asked: GradientSpec
     tape: Tape | None  # for a gradient by Unroll
 
     @property
     def states(self) -> Tensor:
         """Variable beliefs ``[examples, states]``."""
-        states = self.run.storage.unpack_examples(self.journey.beliefs, len(self.index))
+        states = self.run.storage.unpack_examples(self.result.beliefs, len(self.index))
         # Logarithms of huge potentials round by whole nats: what they leave is brought to sum to one.
         return rescaled(self.run.storage.layout, states) if self.run.in_log_domain else states
 
     def lost(self, floor: float) -> Tensor | None:
         """Which examples have messages that may have underflowed; None if there is none."""
-        lowest, beliefs = self.journey.lowest, self.journey.beliefs
+        lowest, beliefs = self.result.lowest, self.result.beliefs
         if lowest.min(initial=np.inf) > floor and not np.isnan(beliefs).any():  # lanes that no example fills included
             return None
         found = torch.from_numpy(~(lowest > floor)) | torch.isnan(self.states).any(-1)
@@ -108,11 +108,11 @@ class Part:
 
     def messages(self) -> Tensor:
         """Log messages to variables ``[examples, slots]``."""
-        return self._logarithms(self.journey.m)
+        return self._logarithms(self.result.m)
 
     def to_factors(self) -> Tensor:
         """Log messages to factors ``[examples, slots]``, each up to a constant."""
-        return self._logarithms(self.journey.n)
+        return self._logarithms(self.result.n)
 
     def _logarithms(self, packed: np.ndarray) -> Tensor:
         values = self.run.storage.unpack_messages(packed, len(self.index))
@@ -125,13 +125,13 @@ class Part:
         run, storage = self.run, self.run.storage
         group = storage.layout.message_groups[number].group
         members = int(storage.groups[number][1])
-        out = np.empty(run.blocks * members * group.cells * storage.lanes, dtype=self.journey.n.dtype)
+        out = np.empty(run.blocks * members * group.cells * storage.lanes, dtype=self.result.n.dtype)
         factor_beliefs(
             run.plan,
             np.uint64(number),
             np.uint64(run.blocks),
-            run.numbers.theta,
-            self.journey.n,
+            run.potentials.theta,
+            self.result.n,
             out,
             run.lane_tag,
             run.semiring,
@@ -146,7 +146,7 @@ class Part:
     def trace(self, sweeps: int) -> Tensor:
         """Log beliefs, each up to a constant, after every sweep up to ``sweeps``, ``[sweeps + 1, examples, states]``;
         zero for an example that stopped earlier."""
-        storage, tape, size = self.run.storage, self.journey.tape, self.run.block_size
+        storage, tape, size = self.run.storage, self.result.tape, self.run.block_size
         layout, examples = storage.layout, len(self.index)
         every = int(tape.every)
         rows = tape.m.size // (self.run.blocks * size) if size else 1
@@ -160,16 +160,16 @@ class Part:
             weighted = self._logarithms(np.ascontiguousarray(kept[:, row]).reshape(-1)) * exponents
             weighted = torch.where(torch.isnan(weighted), -torch.inf, weighted)
             total = weighted.new_zeros(examples, layout.states).index_add(-1, slot_state, weighted)
-            running = torch.from_numpy(self.journey.sweeps >= sweep)[:, None]
+            running = torch.from_numpy(self.result.sweeps >= sweep)[:, None]
             found.append(torch.where(running, total + self.given.unary, 0.0))
         return torch.stack(found)
 
     def pull_back(self, adjoint: Results, report: Report) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
-        if isinstance(self.keep.gradient, (FixedPoint, OneStep)):
-            gradient, parameters = self.keep.gradient, self.keep.parameters
-            return settle(self.run, self.options, self.journey, adjoint, gradient, report, parameters)
-        return self._undo().pull_back(adjoint)
+        if isinstance(self.asked.gradient, (FixedPoint, OneStep)):
+            gradient, parameters = self.asked.gradient, self.asked.parameters
+            return fixed_point_adjoint(self.run, self.options, self.result, adjoint, gradient, report, parameters)
+        return self._backward().pull_back(adjoint)
 
     def push_and_pull(self, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
         """Tangents of the results, and of what :meth:`pull_back` gives for ``adjoint``."""
@@ -178,28 +178,28 @@ class Part:
                 "the compiled engine has no second derivatives of the residual schedule; use Flooding or Sequential, "
                 "or engine=Reference()"
             )
-        return push_and_pull(self._undo(), adjoint, direction)
+        return push_and_pull(self._backward(), adjoint, direction)
 
-    def _undo(self) -> KernelUndo:
+    def _backward(self) -> Backward:
         assert self.tape is not None
         start = initial_messages(self.given, self.run.storage, self.run.in_log_domain)
-        return KernelUndo(self.run, self.options, self.journey, start, self.tape, self.keep.parameters)
+        return Backward(self.run, self.options, self.result, start, self.tape, self.asked.parameters)
 
 
 def solve(
-    given: Scaled, options: Options, layout: Layout, threads: int | None, maximise: bool, keep: Keep
-) -> list[Part]:
+    given: Scaled, options: Options, layout: Layout, threads: int | None, maximise: bool, asked: GradientSpec
+) -> list[SubBatch]:
     """Probability domain where it can be, log domain where it must."""
     dtype = given.unary.dtype
     everyone = torch.arange(given.examples)
-    parts: list[Part] = []
+    parts: list[SubBatch] = []
     wide = _too_wide(given, RANGES[dtype].nats)
     in_log = everyone[:0] if wide is None else wide.nonzero()[:, 0]
 
-    def run(index: Tensor, log: bool) -> Part:
+    def run(index: Tensor, log: bool) -> SubBatch:
         chosen = given if len(index) == given.examples else given.select(index)
         storage, semiring = _storage(chosen, options, layout), _semiring(log, maximise)
-        return _run(chosen, index, options, storage, threads, semiring, keep)
+        return _run(chosen, index, options, storage, threads, semiring, asked)
 
     if len(in_log) < given.examples:
         part = run(everyone if wide is None else (~wide).nonzero()[:, 0], log=False)
@@ -213,7 +213,7 @@ def solve(
                 parts.append(run(kept, log=False))
     if len(in_log):
         part = run(in_log.sort().values, log=True)  # in the order of the examples, as what is given is
-        dead = np.flatnonzero(part.journey.lowest == -np.inf)
+        dead = np.flatnonzero(part.result.lowest == -np.inf)
         if dead.size:
             raise ImpossibleError(
                 f"no configuration is possible in example {int(part.index[dead[0]])}: "
@@ -296,9 +296,9 @@ def _run(
     storage: Storage,
     threads: int | None,
     semiring: tuple[int, ...],
-    keep: Keep,
-) -> Part:
-    from loopwise.kernels.plan import Numbers
+    asked: GradientSpec,
+) -> SubBatch:
+    from loopwise.kernels.plan import Potentials
 
     log = len(semiring) >= 2
 
@@ -318,16 +318,16 @@ def _run(
     run = KernelRun(
         storage,
         storage.plan(groups, exponents, unary_block, given.plain),
-        Numbers(theta.astype(m.dtype, copy=False), unary),
+        Potentials(theta.astype(m.dtype, copy=False), unary),
         given.examples,
         threads,
         semiring,
         given.plain,
     )
-    tape, record = None, Record(every=options.steps if keep.trace else 0)
-    if isinstance(keep.gradient, Unroll):
-        tape, record = record_for(keep.gradient.tape, run, options, keep.parameters, keep.trace)
-    return Part(index, given, run, options, run.start(options, m, record), keep, tape)
+    tape, spec = None, TapeSpec(every=options.steps if asked.trace else 0)
+    if isinstance(asked.gradient, Unroll):
+        tape, spec = tape_for(asked.gradient.tape, run, options, asked.parameters, asked.trace)
+    return SubBatch(index, given, run, options, run.start(options, m, spec), asked, tape)
 
 
 def _packed_unary(given: Scaled, storage: Storage, log: bool) -> tuple[np.ndarray, int]:

@@ -1,0 +1,78 @@
+"""The kernels of every literal size that ships, against the reference engine: values, gradients, Hessian products.
+
+Other tests make do with size 2 and with sizes that are known at run time (``few_kernels`` in ``conftest.py``). What
+users run is here: one example with its factors in lanes, examples in lanes, one message at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import loopwise as lw
+from loopwise.inference import storage
+from loopwise.inference.compiled import Compiled
+from loopwise.inference.reference import Reference
+from loopwise.inference.schedules import Flooding, Sequential
+
+SHIPPED = tuple(storage.LITERAL_SIZES)  # read before any test: what ships
+LANES = 40  # a batch that fills lanes, and part of others
+
+
+@pytest.fixture(autouse=True)
+def shipped(literal_sizes: range) -> None:
+    assert tuple(literal_sizes) == SHIPPED == (2, 3, 4, 5)
+
+
+def graph_of(states: int) -> lw.FactorGraph:
+    """A cycle of pairs with a chord, and a variable of another size, so that other factors stand beside those pairs."""
+    sizes = [states] * 5 + [states + 1]
+    scopes = [(v,) for v in range(6)] + [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3), (4, 5)]
+    return lw.FactorGraph.from_scopes(sizes, scopes)
+
+
+def tables_of(graph: lw.FactorGraph, batch: int | None) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(graph.cardinalities[0].item())
+    lead = () if batch is None else (batch,)
+    return {
+        group.name: torch.randn((*lead, group.count, *group.shape), generator=generator, dtype=torch.float64)
+        for group in graph.groups
+    }
+
+
+def answers(engine: Any, graph: lw.FactorGraph, batch: int | None, twice: bool, **options: Any) -> list[Tensor]:
+    """Beliefs; the gradient of a loss of them; and a product with its Hessian."""
+    leaves = {name: table.requires_grad_() for name, table in tables_of(graph, batch).items()}
+    states = lw.BP(iterations=3, tolerance=0, engine=engine, **options)(graph, leaves).states
+    loss = (states.square() * torch.arange(1.0, states.shape[-1] + 1)).sum()
+    gradient = torch.autograd.grad(loss, list(leaves.values()), create_graph=twice)
+    found = [states, *gradient]
+    if twice:
+        along = sum((each * table.detach().cos()).sum() for each, table in zip(gradient, leaves.values(), strict=True))
+        found += torch.autograd.grad(along, list(leaves.values()))
+    return [each.detach() for each in found]
+
+
+def assert_same(states: int, batch: int | None, schedule: Any, twice: bool) -> None:
+    graph = graph_of(states)
+    plain = answers(Reference(), graph, batch, twice, schedule=schedule)
+    for fast, slow in zip(answers(Compiled(), graph, batch, twice, schedule=schedule), plain, strict=True):
+        torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("states", SHIPPED)
+@pytest.mark.parametrize(
+    ("batch", "schedule"),
+    [(None, Flooding()), (LANES, Flooding()), (None, Sequential())],
+    ids=["one", "many", "sequential"],
+)
+def test_beliefs_and_gradients(states: int, batch: int | None, schedule: Any) -> None:
+    assert_same(states, batch, schedule, twice=False)
+
+
+@pytest.mark.parametrize("states", [SHIPPED[0], SHIPPED[-1]])  # loops over a literal size, not code written for it
+def test_hessian_products(states: int) -> None:
+    assert_same(states, None, Flooding(), twice=True)
