@@ -11,7 +11,7 @@ import torch
 
 from apps.decoder.codes import HAMMING, toric
 from loopwise.apps import Decoder
-from loopwise.apps.decoder import OSD, Code, Decimation, Flips, Gaussian, Leg, MinSum, Shots, SumProduct, search_legs
+from loopwise.apps.decoder import OSD, Code, Decimation, Flips, Gaussian, Leg, MinSum, Shots, SumProduct
 from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.errors import FormatError
@@ -65,19 +65,6 @@ def test_later_legs_are_trained_on_what_is_left() -> None:
     decoder.fit(Flips(code), leg=0, hard=0.5, **options)
     decoder.fit(Flips(code), leg=1, **options)
     assert decoder.evaluate(held).errors < before.errors
-
-
-def test_legs_are_found_by_trying() -> None:
-    code = toric(p=0.08)
-    held = Flips(code).draw(3000, np.random.default_rng(9))
-    options = {"rule": MinSum(0.8), "layered": True}
-    legs = search_legs(code, Flips(code), [5, 5], candidates=6, shots=1500, progress=False, rule=MinSum(0.8))
-    plain = Decoder(code, legs=[Leg(code, 5), Leg(code, 5)], **options).evaluate(held)
-    assert Decoder(code, legs=legs, **options).evaluate(held).errors < 0.9 * plain.errors
-    with pytest.raises(ValueError, match="at least one candidate and the sweeps of at least one leg"):
-        search_legs(code, Flips(code), [])
-    with pytest.raises(ValueError, match="must rise and end below 1"):
-        search_legs(code, Flips(code), [3], interval=(0.5, 1.5))
 
 
 def test_a_classical_code_is_trained_for_bits() -> None:
