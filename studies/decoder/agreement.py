@@ -16,7 +16,9 @@ import numpy as np
 
 from loopwise.apps.decoder import Code, Decoder, Flips, MinSum, SumProduct
 from studies.decoder.codes import classical, gross_code
-from studies.decoder.run import DATA, SEED
+from studies.decoder.protocol import SEED
+
+DATA = Path("../shared/data")
 
 NEAR = 1e-6  # log-odds that rounding may turn, and differences that it may make
 

@@ -20,7 +20,7 @@ RUNS = "runs"  # the folder, in that of the results
 PROTOCOL = "protocol.txt"
 Arrays = Mapping[str, NDArray[Any]]
 
-KINDS = ("json", "npz", "checkpoint")  # of files that runs leave
+KINDS = ("json", "npz", "checkpoint", "loopwise", "txt")  # of files that runs leave
 
 
 def check_runs(folder: Path, identity: Mapping[str, Any], keep: bool) -> None:
@@ -33,7 +33,7 @@ def check_runs(folder: Path, identity: Mapping[str, Any], keep: bool) -> None:
     if path.exists() and path.read_text(encoding="utf-8") != wanted:
         if keep:
             raise ValueError(f"{folder} holds runs of another protocol or seed; choose another folder, or delete it")
-        for old in (path for kind in KINDS for path in folder.glob(f"*.{kind}")):
+        for old in (path for kind in KINDS for path in folder.glob(f"*.{kind}") if path.name != PROTOCOL):
             old.unlink()
     with atomic_write(path) as stream:
         stream.write(wanted)

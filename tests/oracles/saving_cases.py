@@ -43,7 +43,10 @@ INFERENCES: list[lw.Inference] = [
     lw.BP(iterations=3, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d"), uniform_start=True)),
     lw.BP(iterations=2, tolerance=0, counting=lw.Bethe(), gradient=lw.Unroll(lw.Store())),
     lw.BP(iterations=2, tolerance=0, counting=lw.Reweighted(spread_rho()), gradient=lw.Unroll(lw.Recompute())),
-    lw.BP(iterations=2, tolerance=0, counting=lw.inference.ExplicitCounting(spread_rho(), np.zeros(())), gradient=lw.Unroll(Fitting(1e6))),
+    lw.BP(
+        iterations=2, tolerance=0, counting=lw.inference.ExplicitCounting(spread_rho(), np.zeros(())),
+        gradient=lw.Unroll(Fitting(1e6)),
+    ),
     lw.BP(iterations=2, damping=parameter(0.2), counting=lw.Reweighted(spread_rho() | {"a": parameter(0.8)})),
     lw.BP(iterations=2, tolerance=0, gradient=lw.FixedPoint(anderson=2), schedule=lw.Flooding()),
     lw.BP(iterations=2, tolerance=0, gradient=lw.OneStep()),

@@ -1,0 +1,161 @@
+"""Who decodes: this library's decoders, trained once and kept in a file, and those of others where they are installed.
+
+In: a code. Out: :class:`Contender` by name. What is chosen (scales, legs, weights) is chosen on shots of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.decoder import OSD, Code, Decoder, Flips, Gaussian, Leg, MinSum, SumProduct, relay, search_legs
+from loopwise.apps.decoder.losses import BitwiseCrossEntropy
+from loopwise.apps.decoder.training import Trained
+from loopwise.formats.files import atomic_write
+from studies.decoder.codes import gross_code
+from studies.decoder.protocol import SEED, DecoderProtocol
+
+NOISY = 0.05  # the probability of flips that legs are searched for at; they serve others, too
+SWEEPS = 60  # that all legs of ours together may make on the gross code
+BP_OSD, MIN_SUM, RANDOM, SEARCHED = "BP+OSD", "min-sum", "legs drawn at random", "legs searched for"
+RELAY, LAYERED = "relay-BP", "layered relay"
+SCALES = (0.6, 0.7, 0.8, 0.9, 1.0)
+
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """``corrects``: flips found for syndromes, ``[shots, bits]``. ``share``: of each chunk that it is given."""
+
+    corrects: Callable[[Bits], Bits]
+    share: float = 1.0
+
+
+def peer(name: str) -> Any:
+    """Another library, None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+# --- The gross code, independent flips -------------------------------------------------------------------------------
+
+
+def of_gross(code: Code, folder: Path, protocol: DecoderProtocol) -> dict[str, Contender]:
+    """BP+OSD, the plain min-sum, legs as drawn and legs searched for."""
+    scale = _tuned_scale(code, folder, protocol.scale_shots)
+    return {
+        BP_OSD: Contender(_bp_osd(code, scale, double=True)),
+        MIN_SUM: Contender(Decoder(code, rule=MinSum(scale), sweeps=SWEEPS).decode_batch),
+        RANDOM: Contender(_drawn(code).decode_batch),
+        SEARCHED: Contender(_searched(code, folder, protocol).decode_batch),
+    }
+
+
+def _bp_osd(code: Code, scale: float, double: bool = False) -> Callable[[Bits], Bits]:
+    """ldpc's where it is installed, else this library's; min-sum, 1,000 iterations, osd_cs of order 10."""
+    ldpc = peer("ldpc")
+    if ldpc is None:
+        return Decoder(code, rule=MinSum(scale), sweeps=1000, second=OSD(10), double=double).decode_batch
+    decoder = ldpc.BpOsdDecoder(
+        code.checks.matrix.astype(np.uint8), error_channel=list(code.priors), max_iter=1000, bp_method="minimum_sum",
+        ms_scaling_factor=scale, schedule="parallel", osd_method="osd_cs", osd_order=10,
+    )  # fmt: skip
+    return lambda syndromes: np.array([decoder.decode(row) for row in syndromes], dtype=np.uint8)
+
+
+def _tuned_scale(code: Code, folder: Path, shots: int) -> float:
+    """The scale of the min-sum with the fewest failures of BP+OSD on shots of their own."""
+    path = folder / f"scale-{code.priors[0]:g}.txt"
+    if not path.exists():
+        held = Flips(code).draw(shots, np.random.default_rng([SEED, 1]))
+
+        def errors(scale: float) -> int:
+            return Decoder(code, rule=MinSum(scale), sweeps=1000, second=OSD(10), double=True).evaluate(held).errors
+
+        with atomic_write(path) as stream:
+            json.dump(min(SCALES, key=errors), stream)
+    return float(path.read_text(encoding="utf-8"))
+
+
+def _drawn(code: Code) -> Decoder:
+    """Four legs of a relay, memory drawn at random."""
+    legs = relay(code, 3, SWEEPS // 4, interval=(-0.3, 0.5), seed=SEED)
+    return Decoder(code, rule=SumProduct(), layered=True, solutions=5, legs=legs)
+
+
+def _searched(code: Code, folder: Path, protocol: DecoderProtocol) -> Decoder:
+    """The same, changed for the failures at the higher noise, in rounds of 60 tries on fresh shots each."""
+    path = folder / "gross.loopwise"
+    if not path.exists():
+        noisy = gross_code(NOISY)
+        found = _drawn(noisy)
+        for number in range(-(-protocol.tries // 60)):
+            tries = min(60, protocol.tries - 60 * number)
+            found = search_legs(
+                found, Flips(noisy), tries=tries, shots=protocol.tried_on, seed=SEED + number, progress=False
+            )
+        found.save(path)
+    return Decoder.load(path, code)
+
+
+# --- The gross code, circuit noise -----------------------------------------------------------------------------------
+
+
+def of_circuit(code: Code) -> dict[str, Contender]:
+    """The plain min-sum, layered sweeps with memory, relay-BP with its published settings, BP+OSD on some shots."""
+    legs = relay(code, 300, 15, first_sweeps=40, first_memory=0.15, interval=(-0.226, 0.622), seed=SEED)
+    found = {
+        MIN_SUM: Contender(Decoder(code, rule=MinSum(0.9), sweeps=80).decode_batch),
+        LAYERED: Contender(Decoder(code, rule=MinSum(1.0), layered=True, solutions=3, legs=legs).decode_batch),
+    }
+    relay_bp = peer("relay_bp")
+    if relay_bp is not None:
+        decoder = relay_bp.RelayDecoderF32(
+            code.checks.matrix.astype(np.uint8), code.priors, alpha=1.0, gamma0=0.15, pre_iter=80, num_sets=300,
+            set_max_iter=60, gamma_dist_interval=(-0.22628432386414646, 0.6216020925981884), stop_nconv=5,
+        )  # fmt: skip
+        found[RELAY] = Contender(lambda bits: np.asarray(decoder.decode_batch(np.ascontiguousarray(bits)), np.uint8))
+    if peer("ldpc") is not None:
+        found[BP_OSD] = Contender(_bp_osd(code, 0.9), share=0.05)
+    return found
+
+
+# --- Classical codes, Gaussian noise ---------------------------------------------------------------------------------
+
+
+def of_words(
+    code: Code, rate: float, folder: Path, name: str, sweeps: int, levels: tuple[float, ...], steps: int
+) -> dict[str, Decoder]:
+    """The sum-product, flooding and layered, plain and trained."""
+    found = {}
+    for layered in (False, True):
+        first = "layered, " if layered else ""
+        path = folder / f"{name}_{sweeps}{'_layered' if layered else ''}.loopwise"
+        if not path.exists():
+            _trained(code, rate, sweeps, levels, layered, steps).save(path)
+        found[f"{first}plain"] = Decoder(code, rule=SumProduct(), sweeps=sweeps, layered=layered)
+        found[f"{first}trained"] = Decoder.load(path)
+    return found
+
+
+def _trained(code: Code, rate: float, sweeps: int, levels: tuple[float, ...], layered: bool, steps: int) -> Decoder:
+    """Weights of neural BP. Layered sweeps leave little to mend, and their gradient is noise but for that: fewer
+    numbers, one for each check and sweep, in small steps."""
+    ties = code.checks.edge_check if layered else None
+    decoder = Decoder(code, rule=SumProduct(), layered=layered, legs=[Leg(code, sweeps, edge_ties=ties)])
+    dev = Gaussian(code, levels[len(levels) // 2], rate).draw(20_000, np.random.default_rng([SEED, 4]))
+    return decoder.fit(
+        Gaussian(code, levels, rate), BitwiseCrossEntropy(), trained=Trained(True, True, False, not layered),
+        steps=steps, batch=512 if layered else 256, rate=0.004 if layered else 0.02,
+        kept=range(max(1, sweeps // 2), sweeps + 1), dev=dev, report=50, seed=SEED, progress=False,
+    )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Counts over one chunk of shots, the same for all that decode them.
+
+In: a :class:`ChunkJob`. Out: its counts as JSON: for each contender shots, failures, core-seconds, and, beside the one
+it is compared with, failures of one and not of the other.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loopwise.apps.decoder import Code, Decoder, Flips, Gaussian, Shots
+from loopwise.demo.workers import one_thread
+from loopwise.inference.second_stage import rank_of
+from studies.decoder.codes import circuit, classical, gross_code
+from studies.decoder.contenders import BP_OSD, RELAY, Contender, of_circuit, of_gross, of_words
+from studies.decoder.protocol import CIRCUIT, GROSS, SEED, WORDS, ChunkJob, DecoderProtocol, Setting
+from studies.harness.runs import write_run
+
+Counted = dict[str, dict[str, float]]
+BASE = {GROSS: BP_OSD, CIRCUIT: RELAY}  # whom others are compared with
+
+
+def run_job(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> None:
+    """Counts a chunk and keeps it."""
+    with one_thread():
+        kind = job.setting.kind
+        found = words_chunk(job, protocol, folder, data) if kind == WORDS else flips_chunk(job, protocol, folder, data)
+    write_run(job.path(folder), found)
+
+
+def flips_chunk(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> Counted:
+    """Shots whose residual error a check or an observable sees."""
+    code, sampler, contenders = _contenders(job.setting, protocol, folder, data)
+    kind = [2, int(1000 * job.setting.level)] if job.setting.kind == GROSS else [3]
+    shots: Shots = sampler.draw(job.shots, np.random.default_rng([SEED, *kind, job.number]))
+    bits = np.ascontiguousarray(code.syndromes(shots.syndromes)[0])
+    found, failures = Counted(), dict[str, Any]()
+    for name, contender in contenders.items():
+        count = max(1, round(contender.share * len(bits)))
+        begin = time.process_time()
+        corrections = contender.corrects(bits[:count])
+        seconds = time.process_time() - begin
+        failures[name] = _failed(code, shots.take(slice(count)), bits[:count], corrections)
+        found[name] = {"shots": count, "failures": float(failures[name].sum()), "seconds": seconds}
+    if BASE[job.setting.kind] not in failures:
+        return found
+    for name, wrong in failures.items():
+        theirs = failures[BASE[job.setting.kind]][: len(wrong)]
+        found[name] |= {"only": float((wrong[: len(theirs)] & ~theirs).sum()), "not": float((theirs & ~wrong).sum())}
+    return found
+
+
+def _failed(code: Code, shots: Shots, bits: Any, corrections: Any) -> Any:
+    if shots.errors is not None:
+        return code.failures(shots.errors, corrections)
+    return (code.flips(corrections) != shots.flips).any(1) | (code.checks.syndromes(corrections) != bits).any(1)
+
+
+@cache
+def _contenders(
+    setting: Setting, protocol: DecoderProtocol, folder: Path, data: Path
+) -> tuple[Code, Any, dict[str, Contender]]:
+    if setting.kind == CIRCUIT:
+        code, sampler = circuit(data, f"{setting.level:g}")
+        return code, sampler, of_circuit(code)
+    code = gross_code(setting.level)
+    return code, Flips(code), of_gross(code, folder, protocol)
+
+
+def words_chunk(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> Counted:
+    """Bits and words that are wrong."""
+    channel, decoders = _words(job.setting, protocol, folder, data)
+    random = np.random.default_rng([SEED, 5, int(10 * job.setting.level), job.number])
+    received = channel.draw(job.shots, random).log_odds
+    assert received is not None
+    found = Counted()
+    for name, decoder in decoders.items():
+        begin = time.process_time()
+        per_word = decoder.receive(received).corrections.sum(1).astype(float)
+        seconds = time.process_time() - begin
+        found[name] = {"shots": job.shots, "failures": float((per_word > 0).sum()), "seconds": seconds}
+        found[name] |= {"bits": float(per_word.sum()), "squares": float((per_word**2).sum())}
+        found[name]["of bits"] = float(job.shots * received.shape[1])
+    return found
+
+
+@cache
+def _words(
+    setting: Setting, protocol: DecoderProtocol, folder: Path, data: Path
+) -> tuple[Gaussian, dict[str, Decoder]]:
+    code = classical(data, setting.code)
+    rate = 1 - rank_of(code.checks) / code.bits
+    levels = next(levels for name, levels, _ in protocol.words if name == setting.code)
+    decoders = of_words(code, rate, folder, setting.code, setting.sweeps, levels, protocol.steps)
+    return Gaussian(code, setting.level, rate), decoders

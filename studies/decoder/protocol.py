@@ -1,0 +1,107 @@
+"""What the study of decoders runs: settings, each counted chunk by chunk, in two sizes.
+
+In: a mode. Out: settings and the jobs that count them. Counts of chunks add up, so that a study that was stopped goes
+on, and one that is cut short has something of everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from studies.harness.results import FULL, QUICK
+from studies.harness.runs import file_name
+
+GROSS, CIRCUIT, WORDS = "gross code, independent flips", "gross code, circuit noise", "classical codes, Gaussian noise"
+SEED = 2026
+GROSS_SHOTS, CIRCUIT_SHOTS, WORD_SHOTS = 5_000, 512, 50_000  # of a chunk
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One code under one noise. ``level``: the probability of a flip, or Eb/N0 in dB; ``sweeps``: of words."""
+
+    kind: str
+    code: str
+    level: float
+    sweeps: int = 0
+
+    @property
+    def name(self) -> str:
+        if self.kind == WORDS:
+            return f"{self.code}, {self.sweeps} sweeps, {self.level:g} dB"
+        return f"{self.kind}, p = {self.level:g}"
+
+
+@dataclass(frozen=True)
+class ChunkJob:
+    """So many shots of a setting, the same for all that decode them."""
+
+    setting: Setting
+    number: int
+    shots: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.setting.name}: chunk {self.number + 1}"
+
+    def path(self, folder: Path) -> Path:
+        """Where its counts are kept."""
+        return folder / file_name(self.setting.name, self.number)
+
+
+@dataclass(frozen=True)
+class DecoderProtocol:
+    """How much is run."""
+
+    gross_chunks: int
+    word_chunks: int
+    circuit_chunks: int
+    words: tuple[tuple[str, tuple[float, ...], tuple[int, ...]], ...]  # codes, Eb/N0, sweeps
+    tries: int  # changes of legs that are tried, in rounds of 60 on fresh shots
+    tried_on: int  # shots
+    scale_shots: int  # that the scale of the min-sum is chosen on
+    steps: int  # of training for classical codes
+
+
+def settings(protocol: DecoderProtocol) -> dict[Setting, tuple[int, int]]:
+    """How many chunks of how many shots each setting has."""
+    found = {Setting(GROSS, "gross", p): (protocol.gross_chunks, GROSS_SHOTS) for p in (0.03, 0.05)}
+    if protocol.circuit_chunks:
+        found[Setting(CIRCUIT, "gross", 0.003)] = protocol.circuit_chunks, CIRCUIT_SHOTS
+    for code, levels, all_sweeps in protocol.words:
+        for sweeps in all_sweeps:
+            found |= {Setting(WORDS, code, level, sweeps): (protocol.word_chunks, WORD_SHOTS) for level in levels}
+    return found
+
+
+def jobs(protocol: DecoderProtocol) -> list[ChunkJob]:
+    """The first chunk of every setting, then the second, and so on."""
+    wanted = settings(protocol)
+    most = max(chunks for chunks, _ in wanted.values())
+    return [
+        ChunkJob(setting, number, shots)
+        for number in range(most)
+        for setting, (chunks, shots) in wanted.items()
+        if number < chunks
+    ]
+
+
+PROTOCOLS = {
+    QUICK: DecoderProtocol(4, 4, 0, (("BCH_N63_K45", (6.0,), (10,)),), 60, 20_000, 10_000, 150),
+    FULL: DecoderProtocol(
+        80,
+        20,
+        196,
+        (
+            ("BCH_N63_K45", (4.0, 5.0, 6.0), (10,)),
+            ("BCH_N63_K36", (4.0, 5.0, 6.0), (5, 20)),
+            ("LDPC_N121_K60", (3.0, 4.0, 5.0), (5, 20)),
+            ("POLAR_N64_K32", (4.0, 5.0, 6.0), (5, 20)),
+        ),
+        480,
+        120_000,
+        40_000,
+        400,
+    ),
+}

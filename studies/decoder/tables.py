@@ -1,0 +1,78 @@
+"""Counts of all chunks, and the tables they make.
+
+In: the folder of runs. Out: sums by setting and contender; cells.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from studies.decoder.counting import Counted
+from studies.decoder.protocol import WORDS, DecoderProtocol, Setting, jobs
+from studies.harness.published import published
+from studies.harness.results import Cell
+from studies.harness.runs import read_run
+
+RATE, TIME, BITS = "failures a shot", "core ms a shot", "bit errors a bit"
+
+
+def totals(folder: Path, protocol: DecoderProtocol) -> dict[Setting, Counted]:
+    """Sums over the chunks there are."""
+    found: dict[Setting, Counted] = {}
+    for job in jobs(protocol):
+        for name, counts in (read_run(job.path(folder)) or {}).items():
+            mine = found.setdefault(job.setting, {}).setdefault(name, {})
+            for key, value in counts.items():
+                mine[key] = mine.get(key, 0.0) + value
+    return found
+
+
+def cells(counted: dict[Setting, Counted]) -> list[Cell]:
+    """A row for each contender."""
+    return [
+        cell
+        for setting, rows in counted.items()
+        for name, counts in rows.items()
+        for cell in (_bit_cells if setting.kind == WORDS else _flip_cells)(setting, name, counts)
+    ]
+
+
+def _flip_cells(setting: Setting, name: str, counts: dict[str, float]) -> list[Cell]:
+    shots = counts["shots"]
+    rate = counts["failures"] / shots
+    known = None
+    if "circuit" in setting.kind and name == "relay-BP":
+        relay = published("decoder")["relay"]
+        known = relay["failures"] / relay["shots"]
+    return [
+        Cell(setting.name, name, RATE, rate, rate_error(counts["failures"], shots), int(shots), known),
+        Cell(setting.name, name, TIME, 1e3 * counts["seconds"] / shots, None, int(shots)),
+    ]
+
+
+def _bit_cells(setting: Setting, name: str, counts: dict[str, float]) -> list[Cell]:
+    words, bits = counts["shots"], counts["of bits"]
+    known = published("decoder")["bch_63_45"] if (setting.code, setting.level) == ("BCH_N63_K45", 6.0) else {}
+    return [
+        Cell(setting.name, name, BITS, counts["bits"] / bits, bit_error(counts), int(words), known.get(name)),
+        Cell(setting.name, name, "word errors a word", counts["failures"] / words, None, int(words)),
+    ]
+
+
+def rate_error(failures: float, shots: float) -> float:
+    """The standard error of a rate.
+
+    >>> round(rate_error(100, 10_000), 6)
+    0.000995
+    """
+    rate = failures / shots
+    return math.sqrt(max(rate * (1 - rate), 1 / shots) / shots)
+
+
+def bit_error(counts: dict[str, float]) -> float:
+    """The standard error of a bit error rate; bits of one word are not independent."""
+    words = counts["shots"]
+    mean = counts["bits"] / words
+    spread = max(counts["squares"] / words - mean**2, 1 / words)
+    return math.sqrt(spread / words) * words / counts["of bits"]

@@ -1,0 +1,72 @@
+"""The study of decoders: its counts, rules by hand, and the whole of it in miniature."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies.decoder import contenders, run
+from studies.decoder.claims import claims, upper_limit
+from studies.decoder.contenders import BP_OSD, SEARCHED
+from studies.decoder.protocol import GROSS, PROTOCOLS, WORDS, DecoderProtocol, Setting, jobs, settings
+from studies.decoder.tables import bit_error, totals
+from studies.harness.results import FULL, QUICK
+from studies.harness.study import StudyOrder, reproduce
+
+TINY = DecoderProtocol(1, 1, 0, (("BCH_N31_K16", (4.0,), (3,)),), 2, 200, 100, 5)
+
+
+def test_jobs_take_turns_and_have_files_of_their_own(tmp_path: Path) -> None:
+    todo = jobs(PROTOCOLS[FULL])
+    assert len({job.path(tmp_path) for job in todo}) == len(todo)
+    assert len({job.setting for job in todo[: len(settings(PROTOCOLS[FULL]))]}) == len(settings(PROTOCOLS[FULL]))
+
+
+def test_the_limit_of_a_paired_difference() -> None:
+    mine = {"shots": 1000.0, "failures": 30.0, "only": 12.0, "not": 8.0}
+    spread = math.sqrt(20 - 16 / 1000)
+    assert upper_limit(mine) == pytest.approx((4 + 1.96 * spread) / 1000)
+
+
+def counted(only: float, fewer: float) -> dict[Setting, Any]:
+    mine = {"shots": 1e6, "failures": 1000 + only - fewer, "seconds": 1.0, "only": only, "not": fewer}
+    theirs = {"shots": 1e6, "failures": 1000.0, "seconds": 9.0, "only": 0.0, "not": 0.0}
+    return {Setting(GROSS, "gross", 0.03): {BP_OSD: theirs, SEARCHED: mine}}
+
+
+@pytest.mark.parametrize(("only", "fewer", "holds"), [(100, 100, True), (150, 50, False), (400, 300, False)])
+def test_no_more_failures_than_the_other(only: float, fewer: float, holds: bool) -> None:
+    found = {claim.id: claim for claim in claims(counted(only, fewer))}
+    assert found["gross-0.03"].holds is holds
+    assert found["gross-0.05"].holds is None and found["circuit"].holds is None
+
+
+def test_errors_of_bits_go_by_words() -> None:
+    counts = {"shots": 100.0, "bits": 50.0, "squares": 500.0, "of bits": 1000.0}  # five words with ten wrong bits each
+    assert bit_error(counts) == pytest.approx(math.sqrt((5 - 0.25) / 100) * 100 / 1000)
+
+
+def test_the_whole_in_miniature(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS, QUICK, TINY)
+    monkeypatch.setattr(contenders, "SCALES", (0.8,))
+    monkeypatch.setattr("studies.decoder.protocol.GROSS_SHOTS", 300)
+    monkeypatch.setattr("studies.decoder.protocol.WORD_SHOTS", 300)
+    order = StudyOrder(tmp_path, data=shared_data)
+    results, complete = reproduce(run.STUDY, order)
+    assert complete and json.loads((tmp_path / "results.json").read_text())["paper"] == "decoder"
+    assert (tmp_path / "quantum.png").exists() and (tmp_path / "classical.png").exists()
+    found = totals(order.runs_folder, TINY)
+    for setting, rows in found.items():
+        assert all(counts["shots"] == 300 for counts in rows.values())
+        if setting.kind == WORDS:
+            assert rows["plain"]["bits"] > 0
+        else:
+            assert rows[BP_OSD]["only"] == rows[BP_OSD]["not"] == 0
+            apart = rows[SEARCHED]["only"] - rows[SEARCHED]["not"]
+            assert apart == rows[SEARCHED]["failures"] - rows[BP_OSD]["failures"]
+    again, _ = reproduce(run.STUDY, order)  # nothing is left to run
+    assert [cell.ours for cell in again.cells] == [cell.ours for cell in results.cells]
