@@ -1,4 +1,4 @@
-"""The house rules: imports go one way, importing is cheap, names and versions agree."""
+"""The house rules: importing is cheap, names and versions agree, tests and docstrings are where one looks for them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def run_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
-
-
-def test_data_flows_one_way() -> None:
-    code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert "0 broken" in done.stdout
 
 
 @pytest.mark.parametrize("module", ["loopwise", "loopwise.cli.main"])
@@ -189,7 +182,7 @@ def test_no_function_takes_too_many_arguments() -> None:
     """About ten at most; but what users call with names (fit, constructors, commands) may offer more, and kernels."""
     import ast
 
-    offered = {"__init__", "fit", "pareto", "search_legs", "grid", "score_parts"}
+    offered = {"__init__", "fit", "pareto", "search_legs", "score_parts"}
     many = []
     for path in SOURCE.rglob("*.py"):
         if {"cli", "kernels"} & set(path.relative_to(SOURCE).parts):
