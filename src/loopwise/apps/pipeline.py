@@ -40,6 +40,16 @@ class Pipeline:
         Of fine parts of speech (XPOS), if the parser looks at them.
 
     Sentences are texts, which are cut into words at spaces and punctuation, or lists of words.
+
+    >>> class Nouns:  # any tagger and any parser with these methods will do
+    ...     def predict(self, sentences):
+    ...         return [["NOUN"] * len(words) for words in sentences]
+    >>> class Flat:
+    ...     def parse(self, sentences):
+    ...         return [[0] * len(sentence) for sentence in sentences]
+    >>> pipeline = Pipeline(Nouns(), Flat())
+    >>> pipeline.sentences(["Dogs bark."])[0].forms
+    ['Dogs', 'bark', '.']
     """
 
     def __init__(self, tagger: TagsWords, parser: ParsesSentences, *, fine_tagger: TagsWords | None = None) -> None:

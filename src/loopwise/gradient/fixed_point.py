@@ -28,7 +28,16 @@ class FixedPoint(Gradient):
     """Adjoint sweeps at the converged messages until they add less than ``tolerance``; no tape at all.
 
     Only valid if inference converged (else an error). The adjoint sweeps follow the method's own schedule; the
-    sequential one needs fewer of them. ``anderson``: so many earlier iterates are combined for speed (0: none).
+    sequential one needs fewer of them.
+
+    Parameters
+    ----------
+    tolerance: adjoint sweeps end when one adds less than this.
+    iterations: adjoint sweeps at most.
+    anderson: so many earlier iterates are combined for speed; 0: none.
+
+    >>> import loopwise as lw
+    >>> method = lw.BP(iterations=200, gradient=FixedPoint(tolerance=1e-6))
     """
 
     tolerance: float = 1e-8

@@ -23,6 +23,16 @@ def hvp(function: Callable[[], Tensor], params: Sequence[Tensor], vector: Sequen
     reverse), at about three times the cost of a gradient and without any matrix. Inference must be differentiated by
     ``Unroll`` (or be :class:`~loopwise.Exact` under a likelihood); other estimators say that they differentiate once.
 
+    Parameters
+    ----------
+    function: gives the loss, anew at each call.
+    params: the tensors that it is differentiated by.
+    vector: the direction, of the same shapes.
+
+    Returns
+    -------
+    A tensor for each of ``params``.
+
     >>> import torch, loopwise as lw
     >>> graph = lw.random_mrf(variables=3, edges=2, seed=0)
     >>> theta = torch.zeros(2, 2, 2, dtype=torch.float64, requires_grad=True)

@@ -80,13 +80,22 @@ class Perturbation(MarginalGradient):
     r"""Differences of marginals along the adjoint (Domke 2010): valid wherever inference maximises
     :math:`\theta\cdot\mu + H(\mu)` and converged.
 
-    two_sided: central differences, error :math:`r^2`; else forward ones, error :math:`r`, one call less. multiplier:
-    of the step. step: the rule for it, :class:`SquareRoot` or :class:`CubeRoot`. stopping: when perturbed runs stop.
-    check: look for signs that the result is no gradient (a :class:`~loopwise.notices.GradientWarning` names them: not
-    converged, a jump between optima, saturated marginals, inconsistent changes), at no further call. probe: also test
-    the Jacobian's symmetry against a random direction, at two more calls. precision: of the perturbed runs, whatever
-    that of the potentials; None for the same (float32 leaves 2 to 3 digits). Examples of a batch have steps of their
+    Examples of a batch have steps of their
     own; cost: 2 inference calls (1 or 2 if one-sided).
+
+    Parameters
+    ----------
+    two_sided: central differences, error :math:`r^2`; else forward ones, error :math:`r`, one call less.
+    multiplier: of the step.
+    step: the rule for it, :class:`SquareRoot` or :class:`CubeRoot`.
+    stopping: when perturbed runs stop.
+    check: look for signs that the result is no gradient (a :class:`~loopwise.notices.GradientWarning` names them: not
+        converged, a jump between optima, saturated marginals, inconsistent changes), at no further call.
+    probe: also test the Jacobian's symmetry against a random direction, at two more calls.
+    precision: of the perturbed runs, whatever that of the potentials; None for the same (float32 leaves 2 to 3 digits).
+
+    >>> import loopwise as lw
+    >>> method = lw.TRW(rho=0.5, iterations=500, tolerance=1e-8, gradient=Perturbation())
     """
 
     two_sided: bool = True

@@ -57,6 +57,14 @@ class Unroll(Gradient):
 
     Exact for truncated runs, any schedule, damping and temperature, and twice differentiable. Time: two to three times
     that of the run.
+
+    Parameters
+    ----------
+    tape: which messages a run keeps for its backward (:class:`Store`, :class:`Recompute`, :class:`Checkpoints`); by
+        default as many as fit.
+
+    >>> import loopwise as lw
+    >>> method = lw.BP(iterations=4, tolerance=0, gradient=Unroll())
     """
 
     tape: Tape = field(default_factory=Fitting)

@@ -12,7 +12,20 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 
 
 def chain(length: int, states: int = 2) -> FactorGraph:
-    """Variables in a row: groups ``unary`` ``[length, K]`` and ``pair`` ``[length - 1, K, K]``."""
+    """Variables in a row: groups ``unary`` ``[length, K]`` and ``pair`` ``[length - 1, K, K]``.
+
+    Parameters
+    ----------
+    length: how many variables.
+    states: values of each.
+
+    Returns
+    -------
+    A graph whose pair factors join neighbours.
+
+    >>> chain(4, states=3).group("pair").scopes.tolist()
+    [[0, 1], [1, 2], [2, 3]]
+    """
     _at_least("length", length, 1)
     first = np.arange(length - 1)
     return _with_unary(length, states, np.stack([first, first + 1], axis=1))
@@ -24,6 +37,19 @@ def grid(rows: int, columns: int, states: int = 2, neighbours: int = 4) -> Facto
     Groups ``unary`` and ``pair``: first the pairs along rows, then those down columns, then (8 neighbours)
     the two diagonals downwards. With 4 neighbours there are ``rows * (columns - 1) + (rows - 1) * columns``
     pairs.
+
+    Parameters
+    ----------
+    rows, columns: of the lattice.
+    states: values of each variable.
+    neighbours: 4, or 8 with the diagonals.
+
+    Returns
+    -------
+    A graph of ``rows * columns`` variables.
+
+    >>> grid(2, 3).group("pair").count
+    7
     """
     _at_least("rows", rows, 1)
     _at_least("columns", columns, 1)
@@ -50,6 +76,21 @@ def random_mrf(
     """Distinct scopes drawn uniformly without replacement (Stoyanov et al. 2011, section 6: pairs only).
 
     The factors form the group ``pair`` (``factor`` when ``arity`` is not 2).
+
+    Parameters
+    ----------
+    variables, edges: how many variables and how many factors.
+    states: values of each variable.
+    arity: variables of a factor.
+    unary: whether each variable has a factor of its own besides, group ``unary``.
+    seed: decides which scopes are drawn.
+
+    Returns
+    -------
+    A graph; two calls with one seed give the same.
+
+    >>> random_mrf(variables=6, edges=4, unary=True, seed=0)
+    FactorGraph(6 variables, 10 factors: unary 6 of 2, pair 4 of 2x2)
     """
     _at_least("variables", variables, 1)
     if not 2 <= arity <= variables:

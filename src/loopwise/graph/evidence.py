@@ -21,7 +21,11 @@ FREE = -1  # marks a variable that is not clamped
 
 
 class Role(IntEnum):
-    """What a variable is in one example (Stoyanov et al. 2011, section 2)."""
+    """What a variable is in one example (Stoyanov et al. 2011, section 2).
+
+    >>> [role.name for role in Role]
+    ['INPUT', 'OUTPUT', 'HIDDEN', 'MISSING']
+    """
 
     INPUT = 0  # observed in training and at test time
     OUTPUT = 1  # observed in training only: what is predicted and scored
@@ -33,8 +37,15 @@ class Role(IntEnum):
 class Evidence:
     """Values and roles of variables, possibly different in each example.
 
-    ``values`` is ``[*batch, variables]``; entries of hidden and missing variables are ignored.
-    ``roles`` is ``[variables]`` or ``[*batch, variables]`` of :class:`Role`.
+    Parameters
+    ----------
+    values: int64 ``[*batch, variables]``; entries of hidden and missing variables are ignored.
+    roles: of :class:`Role`, ``[variables]`` or ``[*batch, variables]``.
+
+    >>> import loopwise as lw
+    >>> seen = Evidence.of([1, 0, 0], [Role.INPUT, Role.OUTPUT, Role.HIDDEN])
+    >>> lw.BP()(lw.chain(3), lw.TablePotentials(lw.chain(3)), seen).variables[0].tolist()  # an input is observed
+    [0.0, 1.0]
     """
 
     values: Integers

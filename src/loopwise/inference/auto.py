@@ -46,6 +46,18 @@ class Auto(Inference):
     Asking costs a greedy elimination of the graph: milliseconds for thousands of variables, seconds for a
     million. ``temperature`` is that of the method chosen: 0 asks for a joint maximum. There, what elimination cannot
     do is left to ``search``, which starts from decodings of ``otherwise`` and gives a bound besides.
+
+    Parameters
+    ----------
+    memory_limit, cell_limit: bytes, and clique cells over all examples, up to which elimination is taken.
+    temperature: of the method chosen; 0 asks for a joint maximum.
+    otherwise: the method for graphs that are too large.
+    search: what finds a maximum there.
+
+    >>> import loopwise as lw
+    >>> graph = lw.grid(3, 3)
+    >>> Auto()(graph, lw.TablePotentials.random(graph, seed=0)).status.exact
+    True
     """
 
     takes_structured: ClassVar[bool] = True
@@ -141,6 +153,17 @@ def infer(
     temperature 0 asks for the most probable configuration: by elimination, else by search (:class:`MapSearch`), for
     which ``seconds`` may be given; elimination is then tried only if it should take no longer. More options:
     :class:`Auto`.
+
+    Parameters
+    ----------
+    graph, potentials, evidence: as for every method (:meth:`Inference.__call__`).
+    memory_limit: bytes that a junction tree may take.
+    temperature: 0 asks for the most probable configuration.
+    seconds: for the search, where elimination would take longer.
+
+    Returns
+    -------
+    Beliefs, whose ``status`` says which method was chosen and why.
 
     >>> import loopwise as lw
     >>> small = lw.grid(4, 4)

@@ -92,6 +92,21 @@ class Beliefs:
     """Marginals of variables and factors, log-partition function and status of one inference call.
 
     All tensors have the batch dimensions of the call in front.
+
+    Parameters
+    ----------
+    graph: of which they are.
+    states: beliefs of variables, one after another.
+    factors, log_partition, status, messages, assignment, bounds: functions that work these out when first asked for,
+        where a method has them.
+    trace: beliefs of every sweep, if they were kept.
+    gradient: what the backward will report.
+
+    >>> import loopwise as lw
+    >>> graph = lw.chain(2)
+    >>> beliefs = lw.BP()(graph, lw.TablePotentials(graph))
+    >>> beliefs.variables.tolist(), tuple(beliefs.factor("pair").shape), round(float(beliefs.log_partition.exp()))
+    ([[0.5, 0.5], [0.5, 0.5]], (1, 2, 2), 4)
     """
 
     def __init__(

@@ -54,7 +54,18 @@ class Exact(Inference):
 
     Time is O(cells of all cliques * tables in a clique), memory two numbers per separator cell; clique tables
     are never stored. Beyond ``memory_limit`` bytes, or ``cell_limit`` clique cells an example, it refuses.
-    ``gradient``: how the backward is computed.
+
+    Parameters
+    ----------
+    memory_limit: bytes beyond which it refuses.
+    temperature: see above.
+    cell_limit: clique cells of an example beyond which it refuses.
+    gradient: how the backward is computed.
+
+    >>> import loopwise as lw
+    >>> graph = lw.grid(3, 3)
+    >>> round(float(Exact()(graph, lw.TablePotentials(graph)).log_partition.exp()))  # all configurations weigh 1
+    512
     """
 
     gradients: ClassVar[tuple[type[Gradient], ...]] = (Covariance, Perturbation)

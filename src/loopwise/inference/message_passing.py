@@ -483,6 +483,27 @@ class BP(MessagePassing):
 
     ``counting``: other counting numbers than Bethe's (fractional or convexified BP). Cost of a sweep: the cells of
     all tables times their arity.
+
+    Parameters
+    ----------
+    iterations: sweeps at most.
+    tolerance: a run stops when beliefs change by less in a sweep, and messages rest; 0: never before the last.
+    damping: the share of the old message that is kept.
+    schedule: the order of messages: :class:`Flooding`, :class:`Sequential`, :class:`Residual`, :class:`Groups`.
+    temperature: 1 for sums, 0 for max-product, anything between.
+    engine: :class:`Compiled` or :class:`Reference`; None: the one that fits.
+    gradient: how a backward is computed.
+    trace: whether beliefs of every sweep are kept.
+    judge_messages: whether convergence is judged on messages, too, and not on beliefs alone.
+    weights: numbers on messages and memory that are trained (:class:`MessageWeights`).
+    stop: another rule to stop by.
+    counting: counting numbers, Bethe's by default.
+
+    >>> import loopwise as lw
+    >>> graph = lw.chain(5)
+    >>> beliefs = BP(iterations=10)(graph, lw.TablePotentials.random(graph, seed=0))
+    >>> beliefs.status.exact, tuple(beliefs.variables.shape)
+    (True, (5, 2))
     """
 
     counting: Counting = field(default_factory=Bethe)
@@ -502,6 +523,19 @@ class TRW(MessagePassing):
     :class:`~loopwise.inference.counting.Counting` rule, or None for those of spanning trees. If they are valid, the
     log-partition at a fixed point is an upper bound, and the status says so where one was reached; short of it, the
     status calls it an estimate. With ``schedule=Sequential()`` it is TRW-S.
+
+    Parameters
+    ----------
+    rho: appearance probabilities; see above.
+    iterations, tolerance, damping, schedule, temperature, engine, gradient, trace, judge_messages, weights, stop: as of
+        :class:`BP`.
+
+    >>> import loopwise as lw
+    >>> graph = lw.grid(3, 3)
+    >>> potentials = lw.TablePotentials.random(graph, seed=0)
+    >>> upper = TRW(rho=0.5, iterations=500)(graph, potentials).log_partition
+    >>> bool(upper >= lw.Exact()(graph, potentials).log_partition)
+    True
     """
 
     rho: float | Mapping[str, ArrayLike] | Counting | None = None

@@ -76,8 +76,25 @@ def evaluate(
     """``measure`` of the hard decisions of ``system``, or an objective's mean: what is reported at test time.
 
     A mapping or a list of measures gives as many numbers; inference is run once for all measures of decisions.
-    ``batch`` examples (or a :class:`~loopwise.TotalSize` of them) go at a time; ``by_pattern`` as for
-    :meth:`Examples.batches`, so that the number does not depend on how examples are cut.
+
+    Parameters
+    ----------
+    system: what decides.
+    examples: :class:`Examples`, or with a template a list of its examples.
+    measure: a loss, a metric or a likelihood, or several in a mapping or list.
+    batch: examples (or a :class:`~loopwise.TotalSize` of them) at a time.
+    by_pattern: as for :meth:`Examples.batches`.
+
+    Returns
+    -------
+    A number, or as many as there are measures, in the same form.
+
+    >>> import loopwise as lw
+    >>> graph = lw.chain(3)
+    >>> examples = lw.Examples.of(graph, [[0, 1, 1], [1, 1, 0]], [lw.Role.OUTPUT] * 3)
+    >>> system = lw.System(lw.TablePotentials(graph), lw.BP())
+    >>> round(lw.evaluate(system, examples, lw.metric.Accuracy()), 3)
+    0.333
     """
     if isinstance(measure, Mapping):
         values = evaluate(system, examples, list(measure.values()), batch=batch, by_pattern=by_pattern)

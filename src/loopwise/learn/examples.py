@@ -40,11 +40,18 @@ CHUNK = 512  # examples at once where no gradient is kept: lanes are full, and m
 class Examples:
     """A number of examples over one graph.
 
-    ``values`` is int64 ``[count, variables]``, :data:`~loopwise.FREE` (-1) where a value is missing; those of hidden
-    variables are never looked at. ``roles`` is ``[count, variables]`` of :class:`~loopwise.Role`, as declared: an
-    output whose value is missing is predicted, but not scored. ``inputs`` are what the potentials' ``forward`` takes by
-    name, each with one row an example. Make them by :meth:`of`, which checks once; parts (``examples[3:7]``) are not
+    Make them by :meth:`of`, which checks once; parts (``examples[3:7]``) are not
     checked again.
+
+    Parameters
+    ----------
+    graph: that all examples have.
+    values: int64 ``[count, variables]``, :data:`~loopwise.FREE` (-1) where a value is missing; those of hidden
+        variables are never looked at.
+    roles: ``[count, variables]`` of :class:`~loopwise.Role`, as declared: an output whose value is missing is
+        predicted, but not scored.
+    inputs: what the potentials' ``forward`` takes by name, each with one row an example.
+    given_targets: answers that are distributions or sets, in place of values.
 
     >>> from loopwise import Role, chain
     >>> examples = Examples.of(chain(3), [[0, 1, 1], [1, -1, 0]], [Role.INPUT, Role.OUTPUT, Role.HIDDEN])

@@ -109,6 +109,18 @@ def fit(
     not shown: its budget is part of what is trained.
 
     Cost: an epoch is one gradient an example, about four with SMD; the probe of the rate is some 60 of a batch.
+
+    Returns
+    -------
+    The :class:`History`: loss and measure of each epoch.
+
+    >>> import loopwise as lw
+    >>> graph = lw.chain(3)
+    >>> examples = lw.Examples.of(graph, [[0, 1, 1], [1, 1, 0], [0, 1, 0]], [lw.Role.OUTPUT] * 3)
+    >>> system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=3, tolerance=0))
+    >>> history = lw.fit(system, examples, lw.loss.MSE(), epochs=5, progress=False)
+    >>> history.losses[-1] < history.losses[0]
+    True
     """
     plan = FitPlan.of(
         goal, optimizer, epochs, batch, dev, measure, patience, seed, clip, prior, schedule, restarts, start, by_pattern

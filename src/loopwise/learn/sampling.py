@@ -85,6 +85,25 @@ def sample_examples(
     after a random start; ``chains``, ``thinning``, ``threads`` as for :func:`~loopwise.gibbs_sample`. With
     ``exact=lw.Exact()`` they are independent exact samples from a junction tree instead (an error where that is too
     large). Values of hidden variables are kept, and looked at by nobody.
+
+    Parameters
+    ----------
+    potentials: a module that knows its ``graph`` and gives log-potentials without batch dimensions.
+    count: how many samples, or how many of each set.
+    roles: ``[variables]``, or a row for each sample.
+    seed, burn_in, chains, thinning, threads: as for :func:`~loopwise.gibbs_sample`.
+    exact: independent exact samples from a junction tree instead (an error where that is too large).
+
+    Returns
+    -------
+    Examples, or a tuple of them.
+
+    >>> import loopwise as lw
+    >>> potentials = lw.TablePotentials.random(lw.chain(4), seed=0)
+    >>> roles = [lw.Role.OUTPUT] * 4
+    >>> train, test = sample_examples(potentials, (20, 10), roles=roles, seed=1, exact=lw.Exact())
+    >>> len(train), len(test)
+    (20, 10)
     """
     graph = graph_of(potentials)
     sizes = (count,) if isinstance(count, int) else tuple(count)

@@ -44,14 +44,24 @@ Inputs = Mapping[str, Any]
 class System(nn.Module):
     """What is trained, saved, loaded and deployed: potentials, then inference, then a decoder.
 
-    ``potentials``: a module whose ``forward(**inputs)`` gives log-potentials for its ``graph`` (or give the graph), or
-    a :class:`~loopwise.Template`, whose examples each have a graph of their own.
-    ``inference``: how beliefs are computed, with its budget. ``decoder``: how they become decisions, by default the
-    beliefs themselves. Parameters in the options of the last two (``lw.BP(damping=torch.nn.Parameter(...))``, a trained
-    temperature) are parameters of the system. ``vocabulary``: what variables and values are called, if they have names
-    (by default those of the graph): evidence is then ``{"smoker": "yes"}`` too, and data frames are taken.
-    ``roles``: what each variable is, ``[variables]``, where evidence without roles is given (by default all that is not
-    observed is an output); both are saved with the system.
+    Parameters
+    ----------
+    potentials:
+        A module whose ``forward(**inputs)`` gives log-potentials for its ``graph`` (or give the graph), or a
+        :class:`~loopwise.Template`, whose examples each have a graph of their own.
+    inference:
+        How beliefs are computed, with its budget.
+    decoder:
+        How they become decisions, by default the beliefs themselves. Parameters in the options of inference and
+        decoder (``lw.BP(damping=torch.nn.Parameter(...))``, a trained temperature) are parameters of the system.
+    graph:
+        Where the potentials do not know theirs.
+    vocabulary:
+        What variables and values are called, if they have names (by default those of the graph): evidence is then
+        ``{"smoker": "yes"}`` too, and data frames are taken.
+    roles:
+        What each variable is, ``[variables]``, where evidence without roles is given (by default all that is not
+        observed is an output); vocabulary and roles are saved with the system.
 
     Wherever ``given`` is asked for, give :class:`Examples` (with their inputs) or evidence as inference takes it; then
     ``inputs`` are the potentials' arguments by name. With a template, give a list of its examples, or

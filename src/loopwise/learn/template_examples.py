@@ -37,6 +37,12 @@ class TemplateExamples:
     """A number of examples of one template. Wherever a list of examples is taken, these are too, and nothing of them is
     computed again; make them by :meth:`of`, once, of data that are used several times.
 
+    Parameters
+    ----------
+    template: of which they are.
+    examples, graphs, values, roles, prepared: of each example.
+    numbers: where each stood in what was given.
+
     >>> import loopwise as lw
     >>> class Coins(lw.Template):
     ...     def graph(self, coins):

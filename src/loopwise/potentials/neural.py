@@ -22,6 +22,11 @@ class NeuralPotentials(nn.Module):
     parameters shared by all inputs (``[factors or 1, *shape]``). ``forward(*inputs)`` calls every network with the
     same ``inputs``. A table may lack the factor axis, or have 1 there: then it is tied over the group's factors.
 
+    Parameters
+    ----------
+    graph: whose groups are scored.
+    networks: one module for all groups, or for each group a module or a tensor.
+
     >>> import torch, loopwise as lw
     >>> net = torch.nn.Sequential(torch.nn.Linear(5, 12), torch.nn.Unflatten(-1, (4, 3)))  # 4 variables, 3 states
     >>> potentials = NeuralPotentials(lw.chain(4, states=3), {"unary": net, "pair": torch.zeros(3, 3)})

@@ -68,6 +68,12 @@ class SparsePotentials(nn.Module):
     ``sparse_gradient=False`` makes them dense, for any optimiser. With ``create_graph=True`` they are dense and can
     be differentiated again, whatever was said. O(entries) either way.
 
+    Parameters
+    ----------
+    groups: how each group is scored.
+    dtype, table_dtype: of the weights, and of the tables that they give.
+    sparse_gradient: whether gradients are sparse tensors.
+
     >>> import loopwise as lw
     >>> model = SparsePotentials.of(lw.chain(3, states=4), {"unary": 100, "pair": 1})
     >>> features = Features.of_rows([[17, 3], [5], [99, 17]])

@@ -19,6 +19,17 @@ class TablePotentials(nn.Module):
 
     ``forward()`` returns ``{group: [factors, *shape]}``. Parameters are kept under the group's number, since
     group names may hold characters that parameter names may not.
+
+    Parameters
+    ----------
+    graph: whose groups are scored.
+    tables: log-potentials of each group, ``[factors or 1, *shape]``; None: all zero.
+    dtype: of the parameters.
+
+    >>> import loopwise as lw
+    >>> potentials = TablePotentials(lw.chain(3))
+    >>> {name: tuple(table.shape) for name, table in potentials().items()}
+    {'unary': (3, 2), 'pair': (2, 2, 2)}
     """
 
     def __init__(

@@ -60,6 +60,11 @@ class AffineUnary(nn.Module):
 
     for channels c and powers p = 1 ... ``powers``. All weights start at 0.
 
+    Parameters
+    ----------
+    states, channels: of labels, and of images.
+    powers: of intensities that are looked at.
+
     >>> unary = AffineUnary(states=3, channels=2)
     >>> tuple(unary(torch.zeros(5, 2, 4, 6, dtype=torch.float64)).shape)
     (5, 3, 4, 6)
@@ -83,7 +88,12 @@ class ConvUnary(nn.Module):
     """A small convolutional network: layers of ``hidden`` channels with ``kernel`` x ``kernel`` windows and ReLUs, then
     a linear layer to the states. It sees ``(kernel - 1) * len(hidden) + 1`` pixels across; edges are repeated outwards.
 
-    ``seed``: of its first weights; the last layer starts at 0, so that the model starts indifferent.
+    Parameters
+    ----------
+    states, channels: of labels, and of images.
+    hidden: channels of each layer.
+    kernel: pixels across a window, an odd number.
+    seed: of its first weights; the last layer starts at 0, so that the model starts indifferent.
 
     >>> sum(weight.numel() for weight in ConvUnary(states=2, hidden=(8,)).parameters())
     98
@@ -121,8 +131,15 @@ class ConvUnary(nn.Module):
 class TiedPair(nn.Module):
     r"""One table for all pairs, :math:`\theta(y_i, y_j) = a(y_i, y_j)` (Domke 2010, eq. 27), whatever the image.
 
-    Pairs are ordered (left before right, upper before lower), so the table need not be symmetric. ``directions``: 1, or
-    as many as the neighbourhood has (2 or 4) for a table each. All start at 0.
+    Pairs are ordered (left before right, upper before lower), so the table need not be symmetric. All start at 0.
+
+    Parameters
+    ----------
+    states: how many labels there are.
+    directions: 1, or as many as the neighbourhood has (2 or 4) for a table each.
+
+    >>> tuple(TiedPair(states=3)(torch.zeros(1, 1, 4, 4), Lattice.of(4, 4, 3, 4)).shape)
+    (1, 3, 3)
     """
 
     def __init__(self, states: int = 2, directions: int = 1) -> None:
@@ -143,8 +160,18 @@ class ContrastPair(nn.Module):
 
     .. math:: \theta(y_i, y_j; x) = a(y_i, y_j) + w(y_i, y_j)\, e^{-\|x_i - x_j\|^2 / 2 s^2}
 
-    ``scale`` is :math:`s`; None takes the root mean square difference of neighbours in the training images (times the
-    channels). ``directions`` as for :class:`TiedPair`. All weights start at 0.
+    All weights start at 0.
+
+    Parameters
+    ----------
+    states: how many labels there are.
+    directions: as for :class:`TiedPair`.
+    scale: :math:`s`; None takes the root mean square difference of neighbours in the training images (times the
+        channels).
+
+    >>> pair = ContrastPair(scale=0.5)
+    >>> tuple(pair(torch.zeros(2, 1, 4, 4, dtype=torch.float64), Lattice.of(4, 4, 2, 4)).shape)  # of two images
+    (2, 24, 2, 2)
     """
 
     scale: Tensor

@@ -58,12 +58,19 @@ class Tree:
 class Parser:
     """A graph-based parser trained for its own inference (Gormley, Dredze & Eisner 2015).
 
-    factors: pairs of arcs that are scored, ``"grandparent"`` and ``"sibling"``; none of them is a first-order parser.
-    inference: ``BP(iterations=...)``, in training and in use, or ``Exact()`` (grandparents only). projective: trees
-    whose arcs do not cross. single_root: one word under the root, as Universal Dependencies has it. templates:
-    features. pruning: how arcs are cut first; None keeps them all.
-
     Time O(T (n^3 + k^2 n)) a sentence for T iterations and k heads a word.
+
+    Parameters
+    ----------
+    factors: pairs of arcs that are scored, ``"grandparent"`` and ``"sibling"``; none of them is a first-order parser.
+    inference: ``BP(iterations=...)``, in training and in use, or ``Exact()`` (grandparents only).
+    projective: whether arcs may not cross.
+    single_root: one word under the root, as Universal Dependencies has it.
+    templates: features.
+    pruning: how arcs are cut first; None keeps them all.
+
+    >>> from loopwise import BP
+    >>> parser = Parser(factors=("sibling",), inference=BP(iterations=2))  # then: parser.fit("train.conllu")
     """
 
     def __init__(

@@ -8,6 +8,10 @@ from loopwise.graph.structured.one_of import OneOf
 class AtMostOne(OneOf):
     r"""1 if no or one of its binary variables is ON, else 0 (ATMOST1 of Smith & Eisner 2008).
 
+    Parameters
+    ----------
+    variables: how many binary variables there are.
+
     >>> import torch
     >>> message = AtMostOne(3).messages(torch.zeros(6, dtype=torch.float64)).exp()
     >>> [round(value, 3) for value in message[:2].tolist()]  # OFF, ON

@@ -39,6 +39,16 @@ class StructuredFactor(ABC):
     tensors, differentiable where that makes sense, of any batch dimensions; the dtype that comes in goes out. ``-inf``
     in a message is a value that is ruled out: a factor must take it. ``loopwise.testing.check_factor`` compares all of
     it with the table that the factor stands for.
+
+    >>> import loopwise as lw, torch
+    >>> class AllEqual(StructuredFactor):  # of three binary variables
+    ...     cardinalities = (2, 2, 2)
+    ...     def log_partition(self, incoming, potentials=None):
+    ...         return torch.logsumexp(incoming.unflatten(-1, (3, 2)).sum(-2), -1)
+    >>> graph = lw.FactorGraph([2, 2, 2], {"unary": [[0], [1], [2]]}, structured={"equal": [(AllEqual(), [0, 1, 2])]})
+    >>> tables = {"unary": torch.tensor([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0]])}
+    >>> lw.BP()(graph, tables).variables[:, 1]
+    tensor([0.8808, 0.8808, 0.8808])
     """
 
     #: What runs all factors of this kind at once in the compiled engine; None: the torch methods, factor by factor.

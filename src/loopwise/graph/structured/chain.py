@@ -33,6 +33,11 @@ class Chain(StructuredFactor):
     (:math:`n` the incoming ones, :math:`b` likewise from the right), in logarithms: plain torch operations, any device,
     differentiable to any order. O(length x states^2), a loop over the length. Best paths and samples are compiled.
 
+    Parameters
+    ----------
+    length: how many variables.
+    states: values of each.
+
     >>> factor = Chain(3, 2)
     >>> steps = torch.tensor([[0.0, -torch.inf], [-torch.inf, 0.0]]).expand(2, 2, 2)  # all alike
     >>> factor.log_partition(torch.zeros(6), steps).exp()

@@ -26,6 +26,12 @@ class Count(Automaton):
     Messages come from the distributions of the numbers to the left and to the right of a variable: O(variables x most),
     and O(variables x least) where ``most`` is no limit.
 
+    Parameters
+    ----------
+    variables: how many there are.
+    least, most: bounds of how many are ON; ``most`` None: all may be.
+    weighted: whether there are log-potentials of the numbers instead.
+
     >>> import torch
     >>> torch.round(Count.exactly(5, 2).log_partition(torch.zeros(10, dtype=torch.float64)).exp())
     tensor(10., dtype=torch.float64)

@@ -32,13 +32,22 @@ class Hypergraph(StructuredFactor):
 
     .. math:: \beta_i=\sum_{e\in I(i)}w_e\prod_{j\in T(e)}\beta_j,\qquad Z=\beta_{root}
 
-    ``sizes``: cardinalities of the variables. ``hyperedges``: (head, tails, fired) each, nodes being numbers from 0 and
-    fired a list of (variable, value); the order is free, cycles are not. ``defaults``: the value of a variable that a
-    derivation does not fire, None for one that every derivation fires. ``weighted``: whether hyperedges have
-    log-potentials of their own, ``[hyperedges]``. No derivation may fire a variable twice.
-
     Time is linear in the hyperedges, and so is that of messages but for variables with a default value that are mostly
     fired: each takes a pass of its own, so that nothing is lost by subtraction.
+
+    Parameters
+    ----------
+    sizes: cardinalities of the variables.
+    hyperedges: (head, tails, fired) each, nodes being numbers from 0 and fired a list of (variable, value); the order
+        is free, cycles are not. No derivation may fire a variable twice.
+    root: the node whose derivations are summed up.
+    defaults: the value of a variable that a derivation does not fire, None for one that every derivation fires.
+    weighted: whether hyperedges have log-potentials of their own, ``[hyperedges]``.
+
+    >>> import torch
+    >>> either = Hypergraph((2,), ((0, (), ((0, 0),)), (0, (), ((0, 1),))), root=0)  # one variable, two ways to set it
+    >>> round(float(either.log_partition(torch.zeros(2, dtype=torch.float64)).exp()))
+    2
     """
 
     compiled = HypergraphMessages

@@ -47,7 +47,13 @@ class Or(Logic):
     others does, :math:`y_n = y_1\vee\dots\vee y_{n-1}`.
 
     A message is the odds of any other literal, :math:`o_i = -\log(1-\prod_{j\ne i}(1-q_j))`, added up from both sides
-    without a subtraction; O(variables). ``negated``: positions of the scope whose literal holds when they are OFF.
+    without a subtraction; O(variables).
+
+    Parameters
+    ----------
+    variables: how many there are, the output included.
+    negated: positions of the scope whose literal holds when they are OFF.
+    output: whether the last literal says if one of the others holds.
 
     >>> import torch
     >>> torch.round(Or(3).log_partition(torch.zeros(6, dtype=torch.float64)).exp())
@@ -71,7 +77,13 @@ class Or(Logic):
 @dataclass(frozen=True, eq=False)
 class And(Logic):
     r"""1 if all literals hold, else 0; with ``output=True`` 1 if the last literal says whether all others do,
-    :math:`y_n = y_1\wedge\dots\wedge y_{n-1}`. O(variables); ``negated`` as in :class:`Or`.
+    :math:`y_n = y_1\wedge\dots\wedge y_{n-1}`. O(variables).
+
+    Parameters
+    ----------
+    variables: how many there are, the output included.
+    negated: positions of the scope whose literal holds when they are OFF.
+    output: whether the last literal says if all others hold.
 
     >>> import torch
     >>> And(3, output=True).score(torch.tensor([[1, 1, 1], [0, 1, 1], [0, 1, 0]]))
@@ -93,7 +105,12 @@ class And(Logic):
 @dataclass(frozen=True, eq=False)
 class Implies(Logic):
     r"""1 if the last literal holds whenever all others do, :math:`y_1\wedge\dots\wedge y_{n-1}\rightarrow y_n`, else 0.
-    ``variables``: premises and conclusion together. O(variables); ``negated`` as in :class:`Or`.
+    O(variables).
+
+    Parameters
+    ----------
+    variables: premises and conclusion together.
+    negated: positions of the scope whose literal holds when they are OFF.
 
     >>> import torch
     >>> Implies(2).score(torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]))

@@ -29,6 +29,11 @@ class Parity(Automaton):
     nats. O(variables). With ``odd=None`` each example has a sign of its own: the potentials, shape (2,), are the log
     weights of an even and of an odd number; :meth:`signs` makes them of syndrome bits.
 
+    Parameters
+    ----------
+    variables: how many there are.
+    odd: which sum has weight; None: each example says so by its potentials.
+
     >>> import torch
     >>> check = Parity(3, odd=None)
     >>> same = torch.tensor([0.1, 0.9, 0.1, 0.9, 0.5, 0.5]).log()  # two that are likely ON, a third left open

@@ -23,6 +23,12 @@ class ProjectiveTree(EdgeFactor):
     with the edge marginals :math:`p_e` of inside-outside over Eisner's :math:`O(n^3)` items. A tree is projective if
     every token between a head and its modifier descends from that head.
 
+    Parameters
+    ----------
+    tokens: words of the sentence, without the root.
+    single_root: whether one token only hangs on the root.
+    edges: pairs (head, modifier) that have a variable, ``[edges, 2]``; None: all.
+
     >>> import torch
     >>> tree = ProjectiveTree(4)
     >>> trees = tree.log_partition(torch.zeros(tree.slots, dtype=torch.float64)).exp()

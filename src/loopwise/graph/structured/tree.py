@@ -19,6 +19,12 @@ class Tree(EdgeFactor):
     theorem: Koo et al., McDonald & Satta, Smith & Smith 2007), computed without a subtraction, so that peaked scores
     lose nothing. :math:`O(n^3)`; samples :math:`O(n^4)`; the best tree by Chu, Liu & Edmonds.
 
+    Parameters
+    ----------
+    tokens: words of the sentence, without the root.
+    single_root: whether one token only hangs on the root.
+    edges: pairs (head, modifier) that have a variable, ``[edges, 2]``; None: all.
+
     >>> import torch
     >>> tree = Tree(4, single_root=True)
     >>> round(float(tree.log_partition(torch.zeros(tree.slots, dtype=torch.float64)).exp()))
