@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loopwise.kernels.eisner import charts_size, inside_outside, pull_back
-from loopwise.kernels.tree_columns import read_columns
+from loopwise.kernels.tree_columns import EdgeAdjoints, read_columns
 from oracles.differences import slopes
 from oracles.trees import edge_indicators, every_tree, log_sum, tree_scores
 
@@ -37,9 +37,7 @@ def test_sums_marginals_and_their_adjoint(single_root: bool, scale: float) -> No
     assert log_z == pytest.approx(total)
     assert np.exp(log_on[cells]) == pytest.approx(expected[cells], abs=1e-12)
     assert np.exp(log_off[cells]) == pytest.approx(1 - expected[cells], abs=1e-12)
-    pull_back(
-        scores, TOKENS, single_root, charts, in_log, log_on, log_off, np.where(cells, seed, 0.0), np.zeros(CELLS),
-        np.empty(len(charts)), adjoint,
-    )  # fmt: skip
+    given = EdgeAdjoints(log_on, log_off, np.where(cells, seed, 0.0), np.zeros(CELLS))
+    pull_back(scores, TOKENS, single_root, charts, in_log, given, np.empty(len(charts)), adjoint)
     by_differences = slopes(lambda x: float((seed * marginals(x, single_root)[1])[cells].sum()), scores)
     assert adjoint[cells] == pytest.approx(by_differences[cells], abs=1e-7)

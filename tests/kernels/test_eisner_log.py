@@ -15,7 +15,7 @@ def test_both_domains_agree(single_root: bool, n: int, scale: float) -> None:
     trial) and from logarithms."""
     from loopwise.kernels import eisner, eisner_log
     from loopwise.kernels.arithmetic import LOG_SUM
-    from loopwise.kernels.tree_columns import read_columns
+    from loopwise.kernels.tree_columns import EdgeAdjoints, read_columns
 
     size = (n + 1) ** 2
     scores = random_scores(n, scale, seed=1).reshape(-1)
@@ -32,9 +32,8 @@ def test_both_domains_agree(single_root: bool, n: int, scale: float) -> None:
         log_on, log_off, messages, adjoint = np.empty((4, size))
         read_columns(scores, slope, n, log_on, log_off, messages)
         draws = np.random.default_rng(2).standard_normal((2, size))
-        eisner.pull_back(
-            scores, n, single_root, own, domain, log_on, log_off, draws[0], draws[1], np.empty(len(own)), adjoint
-        )
+        given = EdgeAdjoints(log_on, log_off, draws[0], draws[1])
+        eisner.pull_back(scores, n, single_root, own, domain, given, np.empty(len(own)), adjoint)
         results.append((np.exp(log_on), np.exp(log_off), messages, adjoint))
     for mine, theirs in zip(*results, strict=True):
         assert mine == pytest.approx(theirs, abs=1e-10)

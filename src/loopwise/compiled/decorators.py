@@ -75,5 +75,6 @@ fused_kernel = partial(kernel, fastmath=_FUSED)
 fused_callee = partial(callee, fastmath=_FUSED)
 fused_inlined = partial(callee, fastmath=_FUSED, forceinline=True)
 
-# The options of a ``fused_inlined`` function for what is chosen by type (numba.extending.overload).
-INLINED: dict[str, Any] = {**_LINKED, "forceinline": True, "fastmath": _FUSED}
+# The options of ``fused_callee`` and ``fused_inlined`` functions for what is chosen by type (numba.extending.overload).
+LINKED: dict[str, Any] = {**_LINKED, "fastmath": _FUSED}
+INLINED: dict[str, Any] = {**LINKED, "forceinline": True}

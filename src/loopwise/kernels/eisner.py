@@ -12,12 +12,12 @@ For one sentence, from another kernel::
     charts, tangents = floats(charts_size(n)), floats(charts_size(n))
     log_z, in_log = inside_outside(scores, n, single_root, charts, log_gradient)
     read_columns(scores, log_gradient, n, log_on, log_off, messages)          # log p, log(1 - p), log-odds messages
-    pull_back(scores, n, single_root, charts, in_log, log_on, log_off, marginal_adjoint, logit_adjoint, tangents,
-              adjoint)                                                          # adjoint of the scores
+    given = EdgeAdjoints(log_on, log_off, of_marginal, of_logit)
+    pull_back(scores, n, single_root, charts, in_log, given, tangents, adjoint)   # adjoint of the scores
 
-``pull_back`` with ``marginal_adjoint = v`` and ``logit_adjoint = 0`` is the covariance product C v; with
-``logit_adjoint = x`` it adds the pull-back of log(p / (1 - p)). Messages are logit p - a, so their pull-back is
-``pull_back(logit_adjoint=obar) - obar``. The charts of ``inside_outside`` must be those given to ``pull_back``.
+``pull_back`` with ``of_marginal = v`` and ``of_logit = 0`` is the covariance product C v; with ``of_logit = x`` it adds
+the pull-back of log(p / (1 - p)). Messages are logit p - a, so their pull-back is ``pull_back(of_logit=obar) - obar``.
+The charts of ``inside_outside`` must be those given to ``pull_back``.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from loopwise.kernels.tree_columns import (
     column_seeds,
     find_tops,
     finish_adjoint,
+    given_of,
     leave_out,
     read_columns,
     relative_direction,
@@ -206,53 +207,43 @@ def gradient_tangent(charts, n, single_root, in_log, direction, tangents, moved)
 
 
 @kernel
-def pull_back(
-    scores, n, single_root, charts, in_log, log_on, log_off, marginal_adjoint, logit_adjoint, tangents, adjoint
-):
+def pull_back(scores, n, single_root, charts, in_log, given, tangents, adjoint):
     """Adjoints of the scores from those of the marginals p and of logit p: one Hessian-vector product.
 
     Near-certain edges and temperature 1e-4 are fine; adjoints of log-odds above 500 or below -600 are 0 (what they
     could move is below the smallest float64)."""
     size = (n + 1) * (n + 1)
     seeds, direction, p = floats(size), floats(size), floats(size)
-    column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, LEAST_ON, LEAST_OFF, p, seeds)
+    column_seeds(scores, given, n, LEAST_ON, LEAST_OFF, p, seeds)
     relative_direction(seeds, p, n, direction)
     gradient_tangent(charts, n, single_root, in_log, direction, tangents, adjoint)
     finish_adjoint(scores, p, seeds, adjoint, n, adjoint)
 
 
 @kernel
-def forward_batch(
-    scores, start, lengths, single_root, chunk, chunks, charts, kept, log_partition, in_log, gradient, log_on, log_off,
-    messages,
-):  # fmt: skip
-    """Every ``chunks``-th sentence from ``chunk`` on: sentence s has ``lengths[s]`` tokens and the cells ``start[s]``
-    to ``start[s + 1]``. Calls of different chunks may run in different threads.
+def forward_batch(trees, charts, kept, in_log, gradient, found, share):
+    """Every ``share[1]``-th sentence from ``share[0]`` on; calls of different shares may run in different threads.
 
     ``charts``: where ``kept``, of ``MATRICES * start[-1]`` numbers, for the backward to find; else room for the longest
-    sentence. Fills ``log_partition`` and ``in_log`` ``[sentences]`` and, flat, log dZ/dw, log p, log(1 - p) and
-    messages."""
-    for sentence in range(chunk, lengths.shape[0], chunks):
-        n, first, end = lengths[sentence], start[sentence], start[sentence + 1]
-        own, slope = charts[MATRICES * first if kept else 0 :], gradient[first:end]
-        log_partition[sentence], in_log[sentence] = inside_outside(scores[first:end], n, single_root, own, slope)
-        if log_partition[sentence] > -np.inf:
-            read_columns(scores[first:end], slope, n, log_on[first:end], log_off[first:end], messages[first:end])
+    sentence. Fills ``found`` and ``in_log`` ``[sentences]`` and, flat, log dZ/dw."""
+    start, log_on, log_off, messages = trees.start, found.log_on, found.log_off, found.messages
+    for sentence in range(share[0], trees.lengths.shape[0], share[1]):
+        n, first, end = trees.lengths[sentence], start[sentence], start[sentence + 1]
+        own, slope, scores = charts[MATRICES * first if kept else 0 :], gradient[first:end], trees.scores[first:end]
+        log_z, in_log[sentence] = inside_outside(scores, n, trees.single_root, own, slope)
+        found.log_partition[sentence] = log_z
+        if log_z > -np.inf:
+            read_columns(scores, slope, n, log_on[first:end], log_off[first:end], messages[first:end])
 
 
 @kernel
-def backward_batch(
-    scores, start, lengths, single_root, chunk, chunks, charts, kept, in_log, log_on, log_off, marginal_adjoint,
-    logit_adjoint, tangents, adjoint,
-):  # fmt: skip
+def backward_batch(trees, charts, kept, in_log, given, tangents, adjoint, share):
     """:func:`pull_back` of the same sentences; charts that were not ``kept`` are filled again. ``tangents``: room for
     the longest sentence."""
-    for sentence in range(chunk, lengths.shape[0], chunks):
-        n, first, end = lengths[sentence], start[sentence], start[sentence + 1]
-        own, there = charts[MATRICES * first if kept else 0 :], scores[first:end]
+    for sentence in range(share[0], trees.lengths.shape[0], share[1]):
+        n, first, end = trees.lengths[sentence], trees.start[sentence], trees.start[sentence + 1]
+        own, scores = charts[MATRICES * first if kept else 0 :], trees.scores[first:end]
         if not kept:
-            inside_outside(there, n, single_root, own, adjoint[first:end])
-        pull_back(
-            there, n, single_root, own, in_log[sentence], log_on[first:end], log_off[first:end],
-            marginal_adjoint[first:end], logit_adjoint[first:end], tangents, adjoint[first:end],
-        )  # fmt: skip
+            inside_outside(scores, n, trees.single_root, own, adjoint[first:end])
+        mine = given_of(given, first, end)
+        pull_back(scores, n, trees.single_root, own, in_log[sentence], mine, tangents, adjoint[first:end])

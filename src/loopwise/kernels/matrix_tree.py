@@ -21,7 +21,7 @@ import numpy as np
 from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.eisner import load_weights
 from loopwise.kernels.eisner_log import log_add
-from loopwise.kernels.tree_columns import column_seeds, read_columns
+from loopwise.kernels.tree_columns import column_seeds, given_of, read_columns
 
 SURE = 45.0  # nats by which trees of too many roots are outweighed: below rounding
 
@@ -258,14 +258,14 @@ def spanning_outside(scores, n, single_root, weights, log_gradient):
 
 
 @callee
-def spanning_pull_back(scores, n, weights, penalty, log_on, log_off, marginal_adjoint, logit_adjoint, adjoint):
+def spanning_pull_back(scores, n, weights, penalty, given, adjoint):
     """Adjoints of the scores from those of the marginals and of logit p, as :func:`loopwise.kernels.eisner.pull_back`.
 
     The elimination is undone step by step on logarithms: coefficients are shares, so near-certain edges, edges that
     only cycles rule out and temperature 1e-4 are fine. O(n^3) time and, for the tape, n^3 / 3 numbers."""
     size = (n + 1) * (n + 1)
     seeds = np.empty(size)
-    column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, -np.inf, -np.inf, np.empty(size), seeds)
+    column_seeds(scores, given, n, -np.inf, -np.inf, np.empty(size), seeds)
     _every_last(weights, n, penalty, np.empty(0), seeds, adjoint)
     for at in range(size):
         adjoint[at] = adjoint[at] + seeds[at] if np.isfinite(scores[at]) else 0.0
@@ -325,27 +325,24 @@ def draw_spanning(scores, n, single_root, uniforms, heads):
 
 
 @kernel
-def spanning_forward_batch(
-    scores, start, lengths, single_root, chunk, chunks, weights, log_partition, penalties, gradient, log_on, log_off,
-    messages,
-):  # fmt: skip
-    """As :func:`loopwise.kernels.eisner.forward_batch`; ``weights`` (flat like ``scores``) is kept for the backward."""
-    for sentence in range(chunk, lengths.shape[0], chunks):
-        n, first, end = lengths[sentence], start[sentence], start[sentence + 1]
-        own, slope = scores[first:end], gradient[first:end]
-        log_partition[sentence], penalties[sentence] = spanning_outside(own, n, single_root, weights[first:end], slope)
-        if log_partition[sentence] > -np.inf:
+def spanning_forward_batch(trees, weights, penalties, gradient, found, share):
+    """As :func:`loopwise.kernels.eisner.forward_batch`; ``weights`` (flat like scores) is kept for the backward."""
+    start, log_on, log_off, messages = trees.start, found.log_on, found.log_off, found.messages
+    for sentence in range(share[0], trees.lengths.shape[0], share[1]):
+        n, first, end = trees.lengths[sentence], start[sentence], start[sentence + 1]
+        own, slope = trees.scores[first:end], gradient[first:end]
+        log_z, penalties[sentence] = spanning_outside(own, n, trees.single_root, weights[first:end], slope)
+        found.log_partition[sentence] = log_z
+        if log_z > -np.inf:
             read_columns(own, slope, n, log_on[first:end], log_off[first:end], messages[first:end])
 
 
 @kernel
-def spanning_backward_batch(
-    scores, start, lengths, chunk, chunks, weights, penalties, log_on, log_off, marginal_adjoint, logit_adjoint, adjoint
-):
+def spanning_backward_batch(trees, weights, penalties, given, adjoint, share):
     """:func:`spanning_pull_back` of the same sentences."""
-    for sentence in range(chunk, lengths.shape[0], chunks):
-        first, end = start[sentence], start[sentence + 1]
+    for sentence in range(share[0], trees.lengths.shape[0], share[1]):
+        n, first, end = trees.lengths[sentence], trees.start[sentence], trees.start[sentence + 1]
         spanning_pull_back(
-            scores[first:end], lengths[sentence], weights[first:end], penalties[sentence], log_on[first:end],
-            log_off[first:end], marginal_adjoint[first:end], logit_adjoint[first:end], adjoint[first:end],
+            trees.scores[first:end], n, weights[first:end], penalties[sentence], given_of(given, first, end),
+            adjoint[first:end],
         )  # fmt: skip

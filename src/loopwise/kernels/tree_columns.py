@@ -10,11 +10,42 @@ parser, section 3).
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.arrays import floats, integers, zeros
 from loopwise.compiled.decorators import callee, kernel
 from loopwise.kernels.elementary import exp_all, log_all
+
+
+class TreeBatch(NamedTuple):
+    """Sentences one after another: that of ``lengths[s]`` tokens has the cells ``start[s]`` to ``start[s + 1]``."""
+
+    scores: Any
+    start: Any
+    lengths: Any
+    single_root: Any
+
+
+class TreeBeliefs(NamedTuple):
+    """What inference finds of them, flat like the scores: log p, log(1 - p), messages; and log Z ``[sentences]``."""
+
+    log_on: Any
+    log_off: Any
+    messages: Any
+    log_partition: Any
+
+
+class EdgeAdjoints(NamedTuple):
+    """What is known of the edges of one sentence when it is pulled back: log p, log(1 - p), adjoints of p and of logit
+    p."""
+
+    log_on: Any
+    log_off: Any
+    of_marginal: Any
+    of_logit: Any
+
 
 LEAST_ON, LEAST_OFF = -600.0, -500.0  # nats: adjoints of log-odds beyond are 0; their weights would leave float64
 SMALLEST = 1e-262  # below exp(LEAST_ON)
@@ -120,20 +151,20 @@ def _read_column(scores, log_gradient, column, width, best, top, log_on, log_off
 
 
 @callee
-def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, least_on, least_off, p, seeds):
+def column_seeds(scores, given, n, least_on, least_off, p, seeds):
     """Adjoints of a + log G, the inputs of each column's softmax; each column of them sums to 0.
 
     From those of p: s_e = p_e (pbar_e - sum_f p_f pbar_f). From those of logit p:
     s_e = x_e - p_e sum_{f != e} x_f / (1 - p_f). Both are centred on the likeliest head, so that near-certain edges
     cancel nothing. Adjoints of log-odds below ``least_on`` or above ``-least_off`` nats are left out. ``p`` is filled
     besides. O(n^2)."""
-    width = n + 1
+    width, marginal_adjoint = n + 1, given.of_marginal
     best, chief, mean = integers(width), floats(width), zeros(width)
-    find_tops(log_on, width, best, chief)
+    find_tops(given.log_on, width, best, chief)
     for column in range(width):
         chief[column] = marginal_adjoint[best[column] * width + column]
     for at in range(np.uint64(width * width)):
-        p[at] = log_on[at]
+        p[at] = given.log_on[at]
     exp_all(p)
     for head in range(width):
         for column in range(width):
@@ -146,26 +177,27 @@ def column_seeds(scores, log_on, log_off, marginal_adjoint, logit_adjoint, n, le
             seed = p[at] * (marginal_adjoint[at] - chief[column] - mean[column])
             seeds[at] = seed if np.isfinite(scores[at]) and p[at] > 0.0 else 0.0
     for at in range(width * width):
-        if logit_adjoint[at] != 0.0:
-            _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds)
+        if given.of_logit[at] != 0.0:
+            _add_logit_seeds(scores, given, width, least_on, least_off, best, p, seeds)
             break
     leave_out(seeds, width, 0.0)
 
 
 @callee
-def _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, least_off, best, p, seeds):
-    given, odds, ratio = floats(width * width), floats(width * width), floats(width * width)
+def _add_logit_seeds(scores, given, width, least_on, least_off, best, p, seeds):
+    log_on, log_off, logit_adjoint = given.log_on, given.log_off, given.of_logit
+    used_adjoint, odds, ratio = floats(width * width), floats(width * width), floats(width * width)
     others, first, off = zeros(width), floats(width), floats(width)
     for head in range(width):
         for column in range(width):
             at = np.uint64(head * width + column)
             used = np.isfinite(scores[at]) and log_on[at] > least_on and log_off[at] > least_off
-            given[at] = logit_adjoint[at] if used else 0.0
+            used_adjoint[at] = logit_adjoint[at] if used else 0.0
             odds[at] = -log_off[at] if used and head != best[column] else 0.0  # 1 / (1 - p) where p is at most 1/2
-    leave_out(given, width, 0.0)
+    leave_out(used_adjoint, width, 0.0)
     for column in range(width):
         chief = best[column] * width + column
-        first[column], off[column] = given[chief], log_off[chief] if given[chief] != 0.0 else 0.0
+        first[column], off[column] = used_adjoint[chief], log_off[chief] if used_adjoint[chief] != 0.0 else 0.0
     for head in range(width):
         for column in range(width):
             ratio[np.uint64(head * width + column)] = log_on[np.uint64(head * width + column)] - off[column]
@@ -174,15 +206,23 @@ def _add_logit_seeds(scores, log_on, log_off, logit_adjoint, width, least_on, le
     for head in range(width):
         for column in range(width):
             at = np.uint64(head * width + column)
-            others[column] += 0.0 if head == best[column] else given[at] * odds[at]
+            others[column] += 0.0 if head == best[column] else used_adjoint[at] * odds[at]
     for head in range(width):
         for column in range(width):
             at = np.uint64(head * width + column)
-            around, seed = others[column], given[at]
+            around, seed = others[column], used_adjoint[at]
             if head != best[column]:
-                around -= given[at] * odds[at]
+                around -= used_adjoint[at] * odds[at]
                 seed -= first[column] * ratio[at]
             seeds[at] += seed - p[at] * around if np.isfinite(scores[at]) else 0.0
+
+
+@callee
+def given_of(given, first, end):
+    """What is given of one sentence among others."""
+    return EdgeAdjoints(
+        given.log_on[first:end], given.log_off[first:end], given.of_marginal[first:end], given.of_logit[first:end]
+    )
 
 
 @callee

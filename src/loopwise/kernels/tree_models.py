@@ -17,14 +17,14 @@ import numpy as np
 from numba.extending import overload
 
 from loopwise.compiled.arrays import copied, copy_into, fill, filled, floats, integers, zeros
-from loopwise.compiled.decorators import INLINED, fused_callee, fused_kernel
+from loopwise.compiled.decorators import LINKED, fused_callee, fused_kernel
 from loopwise.kernels.binary_pairs import Pairs, pairs_back, pairs_send
 from loopwise.kernels.eisner import charts_size, inside_outside, pull_back
 from loopwise.kernels.eisner_decode import best_projective
 from loopwise.kernels.matrix_tree import spanning_outside, spanning_pull_back
 from loopwise.kernels.spanning_decode import best_spanning
 from loopwise.kernels.sweeps import Weights, table_weights
-from loopwise.kernels.tree_columns import read_columns
+from loopwise.kernels.tree_columns import EdgeAdjoints, read_columns
 
 LEAST = 1e-140  # two numbers of a cell that are at least this may be multiplied
 SURE = 600.0  # log-odds beyond this count as this in beliefs of pairs
@@ -82,7 +82,7 @@ def _outside(kind, scores, n, single_root, charts, gradient):
     """log Z, whether charts hold logs; log dZ/dw of every edge into ``gradient``."""
 
 
-@overload(_outside, jit_options=INLINED)
+@overload(_outside, jit_options=LINKED)
 def _choose_outside(kind, scores, n, single_root, charts, gradient):
     def projective(kind, scores, n, single_root, charts, gradient):
         return inside_outside(scores, n, single_root, charts, gradient)
@@ -96,20 +96,17 @@ def _choose_outside(kind, scores, n, single_root, charts, gradient):
 
 
 def _outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
-    """Adjoints of the scores from ``given``: log p, log(1 - p), adjoints of p and of logit p."""
+    """Adjoints of the scores from what is ``given`` of the edges."""
 
 
-@overload(_outside_back, jit_options=INLINED)
+@overload(_outside_back, jit_options=LINKED)
 def _choose_outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
     def projective(kind, scores, n, single_root, charts, in_log, given, adjoint):
-        log_on, log_off, marginal, odds = given
-        tangents = floats(charts_size(n))
-        pull_back(scores, n, single_root, charts, in_log, log_on, log_off, marginal, odds, tangents, adjoint)
+        pull_back(scores, n, single_root, charts, in_log, given, floats(charts_size(n)), adjoint)
 
     def crossing(kind, scores, n, single_root, charts, in_log, given, adjoint):
-        log_on, log_off, marginal, odds = given
         size = (n + 1) * (n + 1)
-        spanning_pull_back(scores, n, charts[:size], charts[size], log_on, log_off, marginal, odds, adjoint)
+        spanning_pull_back(scores, n, charts[:size], charts[size], given, adjoint)
 
     return projective if kind.instance_class is Projective else crossing
 
@@ -118,7 +115,7 @@ def _best_tree(kind, scores, n, single_root, heads):
     """The largest sum of scores of a tree, whose heads are left in ``heads``."""
 
 
-@overload(_best_tree, jit_options=INLINED)
+@overload(_best_tree, jit_options=LINKED)
 def _choose_best_tree(kind, scores, n, single_root, heads):
     def projective(kind, scores, n, single_root, heads):
         return best_projective(scores, n, single_root, floats(charts_size(n)), heads)
@@ -151,7 +148,7 @@ def _tree_back(n, heads, mods, kind, single_root, arrived, charts, in_log, on, o
     scores, marginal = _dense(n, heads, mods, arrived, -np.inf), _dense(n, heads, mods, of_marginal, 0.0)
     log_on, log_off = _dense(n, heads, mods, on, -np.inf), _dense(n, heads, mods, off, 0.0)
     odds, back = _dense(n, heads, mods, of_odds, 0.0), floats(size)
-    _outside_back(kind, scores, n, single_root, charts, in_log, (log_on, log_off, marginal, odds), back)
+    _outside_back(kind, scores, n, single_root, charts, in_log, EdgeAdjoints(log_on, log_off, marginal, odds), back)
     for edge in range(heads.shape[0]):
         out[edge] = back[heads[edge] * (n + 1) + mods[edge]]
 

@@ -74,38 +74,35 @@ class _ProjectiveRun:
     def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
         from loopwise.kernels.eisner import charts_size, forward_batch
         from loopwise.kernels.eisner_charts import MATRICES
+        from loopwise.kernels.tree_columns import TreeBatch, TreeBeliefs
 
-        examples = len(lengths)
-        self.scores, self.single_root, self.room = scores, single_root, charts_size(int(lengths.max(initial=1)))
-        self.start, self.lengths = matrix_starts(lengths), lengths
+        examples, longest = len(lengths), int(lengths.max(initial=1))
+        self.scores, self.room = scores, charts_size(longest)
+        self.trees = TreeBatch(scores, matrix_starts(lengths), lengths, single_root)
         self.kept = 8 * MATRICES * scores.size <= LARGEST_CHARTS
         self.charts = np.empty(MATRICES * scores.size if self.kept else 0)
         self.log_partition, self.in_log = np.empty(examples), np.zeros(examples, dtype=np.bool_)
         self.log_on, self.log_off = np.full(scores.shape, -np.inf), np.zeros(scores.shape)
         self.messages, gradient = np.zeros(scores.shape), np.empty(scores.size)
+        found = TreeBeliefs(self.log_on, self.log_off, self.messages, self.log_partition)
 
         def run(chunk: int, chunks: int) -> None:
             charts = self.charts if self.kept else np.empty(self.room)
-            forward_batch(
-                scores, self.start, self.lengths, self.single_root, chunk, chunks, charts, self.kept,
-                self.log_partition, self.in_log, gradient, self.log_on, self.log_off,
-                self.messages,
-            )  # fmt: skip
+            forward_batch(self.trees, charts, self.kept, self.in_log, gradient, found, (chunk, chunks))
 
         in_chunks(run, examples)
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
         from loopwise.kernels.eisner import backward_batch
+        from loopwise.kernels.tree_columns import EdgeAdjoints
 
         adjoint = np.zeros(self.scores.shape)
+        given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)
 
         def run(chunk: int, chunks: int) -> None:
             charts = self.charts if self.kept else np.empty(self.room)
-            backward_batch(
-                self.scores, self.start, self.lengths, self.single_root, chunk, chunks, charts, self.kept,
-                self.in_log, self.log_on, self.log_off, marginal_adjoint,
-                logit_adjoint, np.empty(self.room), adjoint,
-            )  # fmt: skip
+            tangents = np.empty(self.room)
+            backward_batch(self.trees, charts, self.kept, self.in_log, given, tangents, adjoint, (chunk, chunks))
 
-        in_chunks(run, len(self.lengths))
+        in_chunks(run, len(self.trees.lengths))
         return adjoint

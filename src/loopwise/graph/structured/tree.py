@@ -62,35 +62,30 @@ class _TreeRun:
 
     def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
         from loopwise.kernels.matrix_tree import spanning_forward_batch
+        from loopwise.kernels.tree_columns import TreeBatch, TreeBeliefs
 
         examples = len(lengths)
-        self.scores = scores
-        self.start, self.lengths = matrix_starts(lengths), lengths
+        self.scores, self.trees = scores, TreeBatch(scores, matrix_starts(lengths), lengths, single_root)
         self.weights, self.penalties = np.empty(scores.size), np.zeros(examples)
         self.log_partition = np.empty(examples)
         self.log_on, self.log_off = np.full(scores.shape, -np.inf), np.zeros(scores.shape)
         self.messages, gradient = np.zeros(scores.shape), np.empty(scores.size)
+        found = TreeBeliefs(self.log_on, self.log_off, self.messages, self.log_partition)
 
         def run(chunk: int, chunks: int) -> None:
-            spanning_forward_batch(
-                scores, self.start, self.lengths, single_root, chunk, chunks, self.weights,
-                self.log_partition, self.penalties, gradient, self.log_on, self.log_off,
-                self.messages,
-            )  # fmt: skip
+            spanning_forward_batch(self.trees, self.weights, self.penalties, gradient, found, (chunk, chunks))
 
         in_chunks(run, examples)
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
         from loopwise.kernels.matrix_tree import spanning_backward_batch
+        from loopwise.kernels.tree_columns import EdgeAdjoints
 
         adjoint = np.zeros(self.scores.shape)
+        given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)
 
         def run(chunk: int, chunks: int) -> None:
-            spanning_backward_batch(
-                self.scores, self.start, self.lengths, chunk, chunks, self.weights, self.penalties,
-                self.log_on, self.log_off, marginal_adjoint,
-                logit_adjoint, adjoint,
-            )  # fmt: skip
+            spanning_backward_batch(self.trees, self.weights, self.penalties, given, adjoint, (chunk, chunks))
 
-        in_chunks(run, len(self.lengths))
+        in_chunks(run, len(self.trees.lengths))
         return adjoint
