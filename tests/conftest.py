@@ -21,6 +21,23 @@ settings.register_profile("loopwise", deadline=None, derandomize=True, max_examp
 settings.register_profile("thorough", deadline=None, max_examples=500)  # pytest --hypothesis-profile=thorough
 settings.load_profile("loopwise")
 
+# What takes long is a page or a study: one test, for tens of seconds. They come first; what is quick fills the gaps.
+LONG = ("docs/", "README", "tests/studies/", "tests/test_docs_site", "tests/test_examples")
+LONGER_THAN_MOST = ("tests/apps/", "tests/cli/", "tests/fuzz/", "tests/demo/", "tests/learn/", "tests/budget/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, examples in docstrings last (``make test`` hands files to processes in this order)."""
+
+    def rank(item: pytest.Item) -> int:
+        if item.nodeid.startswith(LONG):
+            return 0
+        if item.nodeid.startswith(LONGER_THAN_MOST):
+            return 1
+        return 3 if item.nodeid.startswith("src/") else 2
+
+    items.sort(key=rank)
+
 
 @pytest.fixture
 def literal_sizes() -> range:

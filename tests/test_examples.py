@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -25,17 +26,26 @@ def test_every_example_is_run() -> None:
     assert {path.name for path in FOLDER.glob("*.py")} == set(EXAMPLES)
 
 
+SHOWN = (UserWarning, RuntimeWarning, FutureWarning)  # warnings that a newcomer would see
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example(name: str, tmp_path: Path) -> None:
+def test_example(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, as ``python examples/NAME`` would run it in one of its own."""
     arguments, expected = EXAMPLES[name]
-    out = tmp_path / "out"
-    command = [sys.executable, str(FOLDER / name), *(str(out) if part == "OUT" else part for part in arguments)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr  # no warning either
-    last = done.stdout.strip().splitlines()[-1]
-    assert expected in last
-    for line in done.stdout.splitlines():
+    given = [str(tmp_path / "out") if part == "OUT" else part for part in arguments]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr(sys, "argv", [name, *given])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+    said = capsys.readouterr()
+    assert not said.err and not [one for one in caught if issubclass(one.category, SHOWN)]
+    assert expected in said.out.strip().splitlines()[-1]
+    for line in said.out.splitlines():
         if line.startswith("wrote "):
             assert Path(line.removeprefix("wrote ")).stat().st_size > 500
 

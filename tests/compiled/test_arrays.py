@@ -31,6 +31,20 @@ def test_they_do_what_numpy_does() -> None:
     assert (largest, total) == (4.0, 3.5)
 
 
+@kernel
+def made(count):
+    numbers, whole = arrays.floats(count), arrays.integers(count)
+    for place in range(count):
+        numbers[place], whole[place] = place / 2, place
+    return numbers, whole, arrays.zeros(count)
+
+
+def test_new_arrays() -> None:
+    numbers, whole, zeros = made(3)
+    assert (numbers.tolist(), whole.tolist(), zeros.tolist()) == ([0.0, 0.5, 1.0], [0, 1, 2], [0.0, 0.0, 0.0])
+    assert (numbers.dtype, whole.dtype, zeros.dtype) == (np.float64, np.int64, np.float64)
+
+
 def test_the_largest_of_what_is_not_a_number_is_not_a_number() -> None:
     for place in range(3):
         values = np.array([1.0, 2.0, 0.5])

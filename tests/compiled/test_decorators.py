@@ -48,6 +48,21 @@ def test_a_callee_called_from_python_is_an_error_not_a_crash() -> None:
         square(3.0)
 
 
+def test_a_kernel_that_kernels_call_is_compiled_within_them() -> None:
+    @kernel
+    def inner(value):
+        return value / 3
+
+    @kernel
+    def outer(value):
+        return inner(inner(value))
+
+    assert outer(18.0) == 2.0
+    assert not inner.overloads  # nothing of its own, until Python calls it
+    assert inner(6.0) == 2.0 and len(inner.overloads) == 1
+    assert outer(9.0) == 1.0
+
+
 def test_callees_are_machine_code_only_within_their_kernels() -> None:
     @callee
     def inner(value):
