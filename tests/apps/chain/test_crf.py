@@ -17,6 +17,7 @@ import loopwise as lw
 from loopwise.apps import ChainCRF
 from loopwise.apps.chain import SVM, EntityF1, Perceptron, Posterior, Viterbi
 from loopwise.apps.chain.features.sequences import Sequences
+from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.model import objective_of
 from loopwise.apps.chain_crf import SoftmaxMargin, WeightedLikelihood
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
@@ -71,7 +72,7 @@ def fitted(**options: Any) -> tuple[ChainCRF, Oracle]:
 
 def problem_of(x: Any, y: list[np.ndarray]) -> ChainProblem:
     crf = ChainCRF(standardize=False, iterations=1).fit(x, y)
-    return crf._problem(Sequences.of(x), np.concatenate(y))
+    return crf._problem(Sequences.of(x), Known(np.concatenate(y)))
 
 
 def test_likelihood_is_maximised() -> None:
@@ -315,7 +316,8 @@ def test_sequences_without_meaning() -> None:
         (x, [y[0][:2], *y[1:]], "sequence 0 has 4 elements"),
         (x, None, "the target y is None"),
         (x, [row + 0.5 for row in y], "continuous"),
-        (x, [row * np.nan for row in y], "NaN or infinity"),
+        (x, [row * np.nan for row in y], "NaN, None or -1 only: no label is known"),
+        (x, [np.full(len(row), np.inf) for row in y], "infinity"),
         ([np.zeros((0, 2))], [[]], "all sequences are empty"),
         (np.concatenate(x), y, "1d array"),
     ):
