@@ -205,7 +205,7 @@ class Tagger(ChainEstimator):
     def _text(self, sentences: Sentences, *, fitting: bool = False) -> Text:
         """The sentences, with the columns that templates look at."""
         items = self.templates is None if fitting and not self._continues else self.items_
-        text = Text.of(sentences, self._columns, items=items)
+        text = Text.of(sentences, self.columns, items=items)
         if not fitting and text.tokens and items != (text.items is not None):
             raise ValueError(
                 f"this Tagger was trained on {'features of tokens, dicts or lists' if items else 'words'}; give it "
@@ -214,7 +214,8 @@ class Tagger(ChainEstimator):
         return text
 
     @property
-    def _columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a file, or keys of dicts, that the templates look at beside words."""
         return columns_wanted(self.templates or "", self.step_templates)
 
     def _keys(self, text: Text) -> tuple[KeyRows, KeyRows]:
@@ -233,7 +234,7 @@ class Tagger(ChainEstimator):
         """Step features that have weights: the constant one, and those of the step templates."""
         if self.order == 2:
             return 1 + len(self.labels_)
-        return self.step_index_.size if len(self._parsed(self._columns)[1]) > 1 else 1
+        return self.step_index_.size if len(self._parsed(self.columns)[1]) > 1 else 1
 
     @property
     def _continues(self) -> bool:
@@ -286,7 +287,7 @@ class Tagger(ChainEstimator):
         if tags is not None:
             return sentences, tags
         if isinstance(sentences, str | os.PathLike):
-            sentences = read_tagged(sentences, extra=self._columns)
+            sentences = read_tagged(sentences, extra=self.columns)
         if isinstance(sentences, TaggedText) and sentences.tags is not None:
             return sentences, sentences
         raise ValueError("there are no tags: give them beside the sentences, or give a column file that has them")
@@ -383,7 +384,7 @@ class Tagger(ChainEstimator):
     def tag_file(self, source: PathLike, target: PathLike) -> int:
         """Tags the words of a column file; writes words and tags; how many sentences."""
         check_apart([(f"the target {target}", target)], [source])
-        text = read_words(source, extra=self._columns)
+        text = read_words(source, extra=self.columns)
         write_tagged(target, text.sentences(), self.predict(text))
         return len(text)
 
@@ -442,7 +443,7 @@ class Tagger(ChainEstimator):
 
     def _reader(self) -> Reader | None:
         """None for what only the general way can do: columns, features of steps, features as they are, order 2."""
-        if self.items_ or self._columns or self.order != 1 or self.step_rows > 1 or not self.unary_index_.size:
+        if self.items_ or self.columns or self.order != 1 or self.step_rows > 1 or not self.unary_index_.size:
             return None
         return Reader(self._parsed(())[0], self.unary_index_, self.weights_.unary)
 
