@@ -57,7 +57,7 @@ class Contest:
 
     @staticmethod
     def of(train: TaggedText, test: TaggedText) -> Contest:
-        tagger = Tagger(threads=1)
+        tagger = Tagger(threads=1, decoder=Viterbi(valid=False))  # without rules, as crfsuite
         problem = tagger.problem(Text.of(train), train)
         tagger.weights_ = problem.start()
         text, prepared = tagger.prepared(test)

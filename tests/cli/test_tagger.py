@@ -171,3 +171,38 @@ def test_a_treebank_is_read_as_one(tmp_path: Path) -> None:
     succeed("train", tmp_path / "t.conllu", *options)
     assert "accuracy 1.0000" in succeed("evaluate", out, tmp_path / "t.conllu", "--column", "xpos").stdout
     assert_one_sentence(invoke("train", tmp_path / "t.conllu", "--column", "tags"), "no column is called 'tags'")
+
+
+def test_several_taggings(folder: Path, tmp_path: Path) -> None:
+    """The best few as columns or JSON, and drawn ones, each with its probability."""
+    model, text = folder / "t.loopwise", folder / "test.conll"
+    best = json.loads(succeed("predict", model, text, "--json").stdout)["sentences"]
+    several = json.loads(succeed("predict", model, text, "--k", 3, "--json").stdout)["sentences"]
+    for one, found in zip(best, several, strict=True):
+        assert found["taggings"][0]["tags"] == one["tags"] and len(found["taggings"]) <= 3
+        shares = [tagging["probability"] for tagging in found["taggings"]]
+        assert shares == sorted(shares, reverse=True) and 0 < sum(shares) <= 1 + 1e-9
+    lines = succeed("predict", model, text, "--k", 2).stdout.splitlines()
+    assert lines[0].startswith("# probabilities = 0.") or lines[0].startswith("# probabilities = 1")
+    assert [line.split("\t")[0] for line in lines[1 : 1 + len(best[0]["words"])]] == best[0]["words"]
+    assert [line.split("\t")[1] for line in lines[1 : 1 + len(best[0]["words"])]] == best[0]["tags"]
+    drawn = succeed("predict", model, text, "--samples", 4, "--seed", 1, "--json").stdout
+    assert drawn == succeed("predict", model, text, "--samples", 4, "--seed", 1, "--json").stdout
+    assert len(json.loads(drawn)["sentences"][0]["taggings"]) == 4
+    assert_one_sentence(invoke("predict", model, text, "--k", 2, "--samples", 2), "ask for one of the two")
+
+
+def test_columns_order_and_beta(tmp_path: Path) -> None:
+    """Templates look at the second column of the file, in training, prediction and evaluation."""
+    rows = ["the DT O", "Smiths NNP B-PER", "ran VB O", "", "Rome NNP B-PER", "saw VB O", "dogs NN O", ""]
+    (tmp_path / "a.conll").write_text("\n".join(rows) + "\n")
+    new = ("--out", tmp_path / "m.loopwise")
+    succeed("train", tmp_path / "a.conll", "--templates", "column2[0] bias", "--order", 2, "--l2", 0.1, *new)
+    assert succeed("predict", tmp_path / "m.loopwise", tmp_path / "a.conll").stdout.split()[1::2] == [
+        row.split()[-1] for row in rows if row
+    ]
+    succeed("evaluate", tmp_path / "m.loopwise", tmp_path / "a.conll")
+    erm = ("--learner", "erm", "--loss", "entity-fbeta", "--beta", 3, "--iterations", 3)
+    succeed("train", tmp_path / "a.conll", "--templates", "column2[0]", *erm, *new)
+    (tmp_path / "b.conll").write_text("the O\n")
+    assert_one_sentence(invoke("predict", tmp_path / "m.loopwise", tmp_path / "b.conll"), "")

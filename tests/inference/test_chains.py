@@ -241,9 +241,27 @@ def test_side_by_side_is_one_by_one(lengths: list[int], states: int, scale: floa
 
 def test_wide_ranges_are_not_done_side_by_side() -> None:
     start, unary, pair = random_chains([3, 4], 3, True, 1.0, 1)
-    for place, value in ((0, -400.0), (4, -np.inf), (2, np.nan)):
+    for place, value in ((0, -400.0), (2, np.nan)):
         wide = unary.copy()
         wide[place, 1] = value
         assert Chains(start)._side_by_side(wide, pair) is None
-    pair[0, 1, 2] = -np.inf
+    pair[0, 1] = -np.inf  # nothing may follow state 1
     assert Chains(start)._side_by_side(unary, pair) is None
+
+
+def test_impossible_states_side_by_side() -> None:
+    """What is forbidden has no probability; what leaves too little of a message is done one after another."""
+    start, unary, pair = random_chains([3, 1, 4, 2], 3, True, 1.0, 1)
+    pair[0, 1, 2] = pair[0, 0, 0] = -np.inf
+    unary[4, 1] = unary[0, 0] = -np.inf
+    together, alone = Chains(start)._side_by_side(unary, pair), Chains(start).marginals(unary, pair)
+    assert together is not None and together.single[4, 1] == 0.0 and together.double[0, 1, 2] == 0.0
+    np.testing.assert_allclose(together.log_z, alone.log_z, rtol=1e-12)
+    np.testing.assert_allclose(together.single, alone.single, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(together.double, alone.double, rtol=1e-9, atol=1e-12)
+    # State 2 is reached from 2 alone, which 250 nats hardly leave alive at each token, and then it is the only one.
+    unary, pair = np.zeros((5, 3)), np.zeros((1, 3, 3))
+    unary[:3, 2], unary[4, :2] = -250.0, -np.inf
+    pair[0, :2, 2] = -np.inf
+    assert Chains(np.array([0, 5]))._side_by_side(unary, pair) is None
+    assert Chains(np.array([0, 5])).marginals(unary, pair).log_z[0] == pytest.approx(-750.0)

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from loopwise.apps import ChainCRF
 from loopwise.apps.chain.features.sequences import Sequences
+from loopwise.apps.chain.features.text import Known
 from loopwise.learn.chain.problem import ChainProblem
 
 LENGTHS = (4, 1, 3, 2)
@@ -63,4 +64,4 @@ def fitted(**options: Any) -> tuple[ChainCRF, Oracle]:
 
 def problem_of(x: Any, y: list[np.ndarray]) -> ChainProblem:
     crf = ChainCRF(standardize=False, iterations=1).fit(x, y)
-    return crf._problem(Sequences.of(x), np.concatenate(y))
+    return crf._problem(Sequences.of(x), Known(np.concatenate(y)))

@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loopwise.apps.chain.estimator import ChainCRF as ChainCRF
-    from loopwise.apps.chain.estimator import Tagger as Tagger
+    from loopwise.apps.chain import ChainCRF as ChainCRF
+    from loopwise.apps.chain import Tagger as Tagger
     from loopwise.apps.coref.estimator import Coref as Coref
     from loopwise.apps.decoder.decoder import Decoder as Decoder
     from loopwise.apps.dedupe.estimator import Dedupe as Dedupe
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Where each name lives.
 _HOME = {
     "AffineUnary": "loopwise.apps.grid_crf.model",
-    "ChainCRF": "loopwise.apps.chain.estimator",
+    "ChainCRF": "loopwise.apps.chain",
     "ContrastPair": "loopwise.apps.grid_crf.model",
     "ConvUnary": "loopwise.apps.grid_crf.model",
     "Coref": "loopwise.apps.coref.estimator",
@@ -36,7 +36,7 @@ _HOME = {
     "TiedPair": "loopwise.apps.grid_crf.model",
     "Parser": "loopwise.apps.parser.parser",
     "Pipeline": "loopwise.apps.pipeline",
-    "Tagger": "loopwise.apps.chain.estimator",
+    "Tagger": "loopwise.apps.chain",
 }
 
 __all__ = [

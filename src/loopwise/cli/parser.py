@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loopwise.apps.parser.evaluation import Scores
     from loopwise.apps.parser.objectives import Objective
     from loopwise.apps.parser.parser import Parser
+    from loopwise.apps.partial import Ranked
     from loopwise.formats.conllu import Sentence
     from loopwise.inference.base import Inference
     from loopwise.learn.history import History
@@ -84,6 +85,9 @@ def train(
     cutoff: Annotated[int, typer.Option(help="Words seen fewer times are unknown.")] = 3,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Also train relations.")] = True,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out sentences without a tree.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Heads that are _ are not known; learn from the others.")
+    ] = False,
     tagger: Annotated[Path | None, typer.Option(help=TAGGER)] = None,
     fine_tagger: Annotated[Path | None, typer.Option(help=FINE_TAGGER)] = None,
     checkpoint: Annotated[
@@ -97,6 +101,7 @@ def train(
     with one_line_each():
         from loopwise.apps.parser.options import RATE, Pruning, Templates
         from loopwise.apps.parser.parser import Parser
+        from loopwise.formats.conllu import NO_HEAD
 
         if probe and rate is not None:
             raise ValueError("--probe finds the rate that --rate gives; use one of them")
@@ -119,9 +124,13 @@ def train(
             known, held_out, _objectives(loss), epochs=epochs, batch=batch,
             rate=None if probe else RATE if rate is None else rate, l2=l2, patience=patience, seed=seed,
             threads=threads, labels=labels, checkpoint=checkpoint, progress=is_interactive(), skip_bad=skip_bad,
+            partial=partial,
         )  # fmt: skip
         new.save(target)
-        _report_training(as_json, new, sentences, target, known if held_out is None else held_out, history)
+        judged = known if held_out is None else held_out
+        if partial:  # scores are of whole trees
+            judged = [sentence for sentence in judged if NO_HEAD not in sentence.heads]
+        _report_training(as_json, new, sentences, target, judged, history)
 
 
 @parser.command()
@@ -145,18 +154,38 @@ def predict(
     ] = None,
     tagger: Annotated[Path | None, typer.Option(help=TAGGER)] = None,
     fine_tagger: Annotated[Path | None, typer.Option(help=FINE_TAGGER)] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="So many of the most probable trees, with their probabilities.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="So many trees drawn from the model, with their probabilities.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON: heads, relations and probabilities.")] = False,
-    seed: Annotated[int, typer.Option(help="Accepted for all commands; parsing draws nothing.")] = 0,
+    seed: Annotated[int, typer.Option(help="For --samples.")] = 0,
 ) -> None:
-    """Parse sentences; everything but heads and relations is copied as it is."""
+    """Parse sentences; everything but heads and relations is copied as it is. With --k or --samples, JSON: a line a
+    sentence."""
     with one_line_each():
         from loopwise.formats import atomic_write
         from loopwise.formats.conllu import write_conllu
 
+        if k is not None and samples is not None:
+            raise ValueError("--k lists the best trees, --samples draws some; ask for one of the two")
+        if confidence and (k is not None or samples is not None):
+            raise ValueError("--confidence is of the arcs of one tree; leave it out with --k and --samples")
         target = target_of(out, inputs=(system, sentences, tagger, fine_tagger))
         trained = _load(system, iterations)
         read = _read(sentences, tagger, fine_tagger, plain=True)
+        if k is not None or samples is not None:
+            if k is not None:
+                several = trained.k_best(read, k, partial=partial, threads=threads)
+            else:
+                several = trained.sample(read, samples or 1, seed=seed, partial=partial, threads=threads)
+            with atomic_write(target) as stream:
+                for sentence, found in zip(read, several, strict=True):
+                    stream.write(_several_json(sentence, found))
+            return
         if as_json:
             trees = trained.parse(read, partial=partial, threads=threads)
             with atomic_write(target) as stream:
@@ -241,6 +270,13 @@ def show(
             typer.echo(json.dumps({"out": str(out), "sentences": len(drawings)}))
         else:
             typer.echo(f"{len(drawings)} drawn: {out}")
+
+
+def _several_json(sentence: Sentence, found: list[Ranked]) -> str:
+    trees = [
+        {"heads": list(tree.heads), "relations": list(tree.relations), "probability": share} for tree, share in found
+    ]
+    return json.dumps({"words": sentence.forms, "trees": trees}, ensure_ascii=False) + "\n"
 
 
 def _factors(names: str) -> tuple[str, ...]:
@@ -333,8 +369,8 @@ def _report_training(
     as_json: bool, new: Parser, train: Path, target: Path, judged: list[Sentence], history: History
 ) -> None:
     """``judged``: the development sentences, or those of training if there are none."""
-    scores = new.evaluate(judged, skip_bad=True) if history.best is not None else None
-    pruned = new.pruning_report(judged, skip_bad=True)
+    scores = new.evaluate(judged, skip_bad=True) if history.best is not None and judged else None
+    pruned = new.pruning_report(judged, skip_bad=True) if judged else None
     if as_json:
         report: dict[str, Any] = {"train": str(train), "parser": str(target), "history": history.to_json()}
         report["pruning"] = pruned
@@ -346,9 +382,9 @@ def _report_training(
         f"loss {history.losses[0]:.4g} in the first epoch, {history.losses[-1]:.4g} in the last ({history.ended}, "
         f"{history.seconds:.1f} s)"
     )
-    typer.echo(
-        f"pruning leaves {pruned['arcs_per_word']:.1f} heads a word and {100 * pruned['oracle']:.2f} % of the gold arcs"
-    )
+    if pruned is not None:
+        heads, share = pruned["arcs_per_word"], 100 * pruned["oracle"]
+        typer.echo(f"pruning leaves {heads:.1f} heads a word and {share:.2f} % of the gold arcs")
     if scores is not None:
         typer.echo(f"best on the development data: epoch {history.best}")
         _show_scores(scores)

@@ -17,7 +17,7 @@ from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.tagger import Decoder, Learner, Report, Tagger
+    from loopwise.apps.tagger import Decoder, Learner, Ranked, Report, Tagger
     from loopwise.formats.columns import TaggedText
 
 SUFFIX = ".loopwise"
@@ -41,6 +41,7 @@ class TagLossName(str, Enum):
     """What ERM trains for, by name."""
 
     ENTITY_F1 = "entity-f1"
+    ENTITY_F_BETA = "entity-fbeta"
     TOKEN_F1 = "token-f1"
     HAMMING = "hamming"
 
@@ -76,6 +77,7 @@ _USERS = {  # of the options that are not for every learner
     "epochs": ("perceptron", "svm", "samplerank"),
     "c": ("svm",),
     "loss": ("erm",),
+    "beta": ("erm",),
 }
 _FILE = (
     "A column file (.gz may follow): CoNLL-2003, word TAB tag, word tag, UNER or a treebank (CoNLL-U); an empty line "
@@ -107,17 +109,21 @@ def train(
     ] = None,
     templates: Annotated[
         str | None,
-        typer.Option(help="Feature templates, such as 'w[0] suffix3[0] lower[-1]|lower[0]', or a file of them."),
+        typer.Option(
+            help="Feature templates, such as 'w[0] suffix3[0] lower[-1]|lower[0] column2[0]', or a file of them."
+        ),
     ] = None,
     step_templates: Annotated[str, typer.Option(help="Templates for pairs of neighbouring tags.")] = "",
     minimum_count: Annotated[int, typer.Option(help="Leave out features that fewer tokens have.")] = 1,
     hashing: Annotated[int | None, typer.Option(help="Hash features into so many rows.")] = None,
+    order: Annotated[int, typer.Option(min=1, max=2, help="2: tags depend on the two before (likelihood).")] = 1,
     learner: Annotated[TagLearnerName, typer.Option(help="How to train.")] = TagLearnerName.LIKELIHOOD,
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 1.0,
     iterations: Annotated[int | None, typer.Option(help="Of likelihood or erm.", show_default="200 or 50")] = None,
     epochs: Annotated[int, typer.Option(help="Of perceptron, svm and samplerank.")] = 10,
     c: Annotated[float, typer.Option("--c", help="The C of svm.")] = 0.1,
     loss: Annotated[TagLossName, typer.Option(help="What erm trains for.")] = TagLossName.ENTITY_F1,
+    beta: Annotated[float, typer.Option(help="Of entity-fbeta: above 1, recall counts for more.")] = 2.0,
     decoder: Annotated[TagDecoderName, typer.Option(help="How tags are chosen.")] = TagDecoderName.VITERBI,
     start: Annotated[Path | None, typer.Option(help="A saved tagger to go on from.")] = None,
     checkpoint: Annotated[
@@ -137,17 +143,20 @@ def train(
     """Train a tagger on a column file."""
     with one_line_each():
         refuse_idle(context, learner.value, _USERS)
-        way = _learner(learner, l2, iterations, epochs, c, loss)
+        way = _learner(learner, l2, iterations, epochs, c, loss, beta)
         target = target_of(
             out,
             Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
             inputs=(data, dev, start, _file_of(templates)),
             checkpoint=checkpoint,
         )
-        text = _read(data, column, coding, strict, outside, blank_tokens)
-        model = _model(start, templates, step_templates, minimum_count, hashing)
+        model = _model(start, templates, step_templates, minimum_count, hashing, order)
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
-        held_out = None if dev is None else _read(dev, column, coding, strict, outside, blank_tokens)
+        text, held_out = (
+            None if file is None else _read(file, model, column, coding, strict, outside, blank_tokens)
+            for file in (data, dev)
+        )
+        assert text is not None
         model.fit(text, dev=held_out, checkpoint=checkpoint)
         model.save(target)
         scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}
@@ -160,18 +169,33 @@ def predict(
     data: Annotated[Path, typer.Argument(help=_FILE + " Tags are not looked at.")],
     blank_tokens: _Blank = BlankTokensName.REFUSE,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="So many of the most probable taggings, with their probabilities.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="So many taggings drawn from the model, with their probabilities.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with entities and the probability of tags.")] = False,
-    seed: Annotated[int, typer.Option(help="Accepted for all commands; prediction draws nothing.")] = 0,
+    seed: Annotated[int, typer.Option(help="For --samples.")] = 0,
 ) -> None:
-    """Tag the words of a column file: word TAB tag lines."""
+    """Tag the words of a column file: word TAB tag lines. With --k or --samples, a column of tags for each
+    answer, under a line of their probabilities."""
     with one_line_each():
         from loopwise.apps.tagger import Tagger
         from loopwise.formats.columns import BlankTokens, read_words, write_tagged
         from loopwise.formats.files import atomic_write
 
+        if k is not None and samples is not None:
+            raise ValueError("--k lists the best taggings, --samples draws some; ask for one of the two")
         target = target_of(out, inputs=(model, data))
         blank = BlankTokens(blank_tokens.value)
-        trained, text = Tagger.load(model), read_words(data, blank_tokens=blank)
+        trained = Tagger.load(model)
+        text = read_words(data, blank_tokens=blank, extra=trained.columns)
+        if k is not None or samples is not None:
+            several = trained.predict(text, k=k) if k is not None else trained.sample(text, seed, count=samples)
+            with atomic_write(target) as stream:
+                stream.write(_several_json(text, several) if as_json else _several_lines(text, several))
+            return
         if not as_json:
             write_tagged(target, text.sentences(), trained.predict(text), blank_tokens=blank)
             return
@@ -195,7 +219,8 @@ def evaluate(
     with one_line_each():
         from loopwise.apps.tagger import Tagger
 
-        report = Tagger.load(model).evaluate(_read(data, column, coding, strict, outside, blank_tokens))
+        trained = Tagger.load(model)
+        report = trained.evaluate(_read(data, trained, column, coding, strict, outside, blank_tokens))
         if as_json:
             typer.echo(json.dumps(report.to_json(), allow_nan=False))
         else:
@@ -203,7 +228,13 @@ def evaluate(
 
 
 def _read(
-    path: Path, column: str | None, coding: CodingName, strict: bool, outside: str, blank_tokens: BlankTokensName
+    path: Path,
+    model: Tagger,
+    column: str | None,
+    coding: CodingName,
+    strict: bool,
+    outside: str,
+    blank_tokens: BlankTokensName,
 ) -> TaggedText:
     from loopwise.cli.tables import named
     from loopwise.formats.columns import BlankTokens, read_tagged
@@ -217,11 +248,12 @@ def _read(
         outside=named(outside, "--outside"),
         blank_tokens=BlankTokens(blank_tokens.value),
         column=column,
+        extra=model.columns,
     )
 
 
 def _learner(
-    name: TagLearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: TagLossName
+    name: TagLearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: TagLossName, beta: float
 ) -> Learner:
     from loopwise.apps import tagger as app
 
@@ -235,6 +267,7 @@ def _learner(
         return app.Likelihood(l2, 200 if iterations is None else iterations)
     losses: dict[TagLossName, app.SoftLoss] = {
         TagLossName.ENTITY_F1: app.EntityF1(),
+        TagLossName.ENTITY_F_BETA: app.EntityFBeta(beta),
         TagLossName.TOKEN_F1: app.TokenF1(),
         TagLossName.HAMMING: app.Hamming(),
     }
@@ -248,24 +281,42 @@ def _decoder(name: TagDecoderName) -> Decoder:
 
 
 def _model(
-    start: Path | None, templates: str | None, step_templates: str, minimum_count: int, hashing: int | None
+    start: Path | None, templates: str | None, step_templates: str, minimum_count: int, hashing: int | None, order: int
 ) -> Tagger:
     from loopwise.apps.tagger import NAMES, Tagger
     from loopwise.formats.files import read_text
 
     if start is not None:
-        if templates is not None or step_templates or minimum_count != 1 or hashing is not None:
+        if templates is not None or step_templates or minimum_count != 1 or hashing is not None or order != 1:
             raise ValueError("--start goes on with the features of the saved tagger; leave the options of features out")
         return Tagger.load(start).set_params(warm_start=True)
     listed = _file_of(templates)
     chosen = NAMES if templates is None else templates if listed is None else read_text(listed)
-    return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing)
+    return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing, order=order)
 
 
 def _file_of(templates: str | None) -> Path | None:
     """The file that ``--templates`` names, if it names one."""
     named = templates is not None and "[" not in templates and Path(templates).is_file()
     return Path(templates) if templates is not None and named else None
+
+
+def _several_json(text: TaggedText, several: list[list[Ranked]]) -> str:
+    sentences = [
+        {"words": words, "taggings": [{"tags": tags, "probability": share} for tags, share in found]}
+        for words, found in zip(text.sentences(), several, strict=True)
+    ]
+    return json.dumps({"sentences": sentences}, allow_nan=False) + "\n"
+
+
+def _several_lines(text: TaggedText, several: list[list[Ranked]]) -> str:
+    """A column for each tagging, under a comment with their probabilities."""
+    lines: list[str] = []
+    for words, found in zip(text.sentences(), several, strict=True):
+        lines.append("# probabilities = " + " ".join(f"{share:.6g}" for _, share in found))
+        lines += ["\t".join(row) for row in zip(words, *(tags for tags, _ in found), strict=True)]
+        lines.append("")
+    return "\n".join(lines) + "\n"
 
 
 def _answers(model: Tagger, text: TaggedText) -> dict[str, Any]:

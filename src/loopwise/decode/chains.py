@@ -10,8 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from loopwise.formats.iob import TagError, TagSet, allowed_steps
+from loopwise.decode.rules import Rules
 from loopwise.inference.chains import Chains
+from loopwise.notices import ImpossibleError
 from loopwise.potentials.linear import Floats, Integers
 
 
@@ -35,7 +36,11 @@ class Viterbi:
     def decide(self, chains: Chains, unary: Floats, pair: Floats, labels: tuple[str, ...]) -> Integers:
         if self.valid:
             unary, pair = forbid(chains, unary, pair, labels)
-        return chains.best(unary, pair)[0]
+        path, score = chains.best(unary, pair)
+        impossible = np.flatnonzero(np.isneginf(score))
+        if impossible.size:
+            raise no_path(int(impossible[0]))
+        return path
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,13 @@ class Posterior:
 
 def forbid(chains: Chains, unary: Floats, pair: Floats, labels: tuple[str, ...]) -> tuple[Floats, Floats]:
     """The scores with minus infinity where IOB2 allows nothing; unchanged if the labels are no such tags."""
-    try:
-        may_begin, may_follow = allowed_steps(TagSet.of(labels))
-    except TagError:
-        return unary, pair
-    if not may_begin.any() or may_begin.all():
-        return unary, pair
-    first = chains.start[:-1][np.diff(chains.start) > 0]
-    changed = unary.copy()
-    changed[first] = np.where(may_begin, unary[first], -np.inf)
-    return changed, np.where(may_follow, pair, -np.inf)
+    rules = Rules.of(labels, iob=True)
+    return (unary, pair) if rules is None else rules(chains, unary, pair)
+
+
+def no_path(sentence: int) -> ImpossibleError:
+    """What is raised where rules and given tags leave no sequence."""
+    return ImpossibleError(
+        f"sentence {sentence} has no possible tags: what is given for it breaks the rules of the tags (I after "
+        "nothing, say); give other tags, or fewer"
+    )

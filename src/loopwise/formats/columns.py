@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -75,13 +76,15 @@ TREEBANK_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "dep
 # is named on purpose may have more.
 MANY_TAGS, MOST_TAGS = 300, 1000
 _NAMES_LINE = "# global.columns ="  # CoNLL-U Plus
+_NUMBERED = "column"  # before the number of a column that has no name
 
 
 @dataclass(frozen=True, eq=False)
 class TaggedText:
     """Tokens of all sentences, one after another: sentence ``s`` is tokens ``start[s]`` to ``start[s + 1] - 1``.
 
-    ``tags`` is None where the file was read without; ``lines`` are the tokens' lines, from 1.
+    ``tags`` is None where the file was read without; ``lines`` are the tokens' lines, from 1; ``columns``: what other
+    columns that were asked for have.
     """
 
     words: list[str]
@@ -89,6 +92,7 @@ class TaggedText:
     start: Integers  # [sentences + 1]
     lines: Integers  # [tokens]
     coding: Coding = Coding.PLAIN
+    columns: Mapping[str, list[str]] | None = None
 
     def __len__(self) -> int:
         """How many sentences."""
@@ -105,7 +109,7 @@ class TaggedText:
         return split(self.tags, self.start)
 
 
-def split(items: Sequence[str], start: Integers) -> list[list[str]]:
+def split(items: Sequence[Any], start: Integers) -> list[list[Any]]:
     """Items of all sentences as a list a sentence."""
     bounds = start.tolist()
     return [list(items[begin:end]) for begin, end in itertools.pairwise(bounds)]
@@ -120,6 +124,7 @@ def read_tagged(
     outside: Collection[str] = (),
     blank_tokens: BlankTokens = BlankTokens.REFUSE,
     column: str | int | None = None,
+    extra: Sequence[str] = (),
 ) -> TaggedText:
     """Words and tags of a column file; entities come out in IOB2 whatever coding they had.
 
@@ -128,6 +133,7 @@ def read_tagged(
     ``# global.columns = ID FORM ...`` those that it names. ``repair``: tags that break IOB2 (an ``I`` that
     continues nothing) become what they are taken for anyway, ``B``, with one warning; otherwise the first is an error.
     ``outside``: types of entities to leave out. ``blank_tokens``: what to do about tokens without a visible character.
+    ``extra``: other columns to keep, for templates: by name where the file names them, or ``"column2"`` for the second.
     O(size of the file).
     """
     where, rows, layout = _rows(path, columns)
@@ -137,22 +143,28 @@ def read_tagged(
     if names is not None and coding is None and layout.tag < len(names) and names[layout.tag] in TREEBANK_COLUMNS:
         coding = Coding.PLAIN  # a part of speech may well be called O
     words, tags, start, lines = _tokens(where, rows, layout, True, blank_tokens)
+    kept_columns = _extra_columns(where, rows, layout, lines, extra, names)
     _check_tags(where, tags, layout, names, MANY_TAGS if column is None else MOST_TAGS)
     kept = _without(tags, outside)
     try:
         kept, coding = _recoded(where, kept, start, lines, coding, repair)
     except TagError as problem:
         raise FormatError(where, int(lines[problem.place]), problem.problem) from None
-    return TaggedText(words, kept, start, lines, coding)
+    return TaggedText(words, kept, start, lines, coding, kept_columns)
 
 
 def read_words(
-    path: PathLike, *, columns: Columns | None = None, blank_tokens: BlankTokens = BlankTokens.REFUSE
+    path: PathLike,
+    *,
+    columns: Columns | None = None,
+    blank_tokens: BlankTokens = BlankTokens.REFUSE,
+    extra: Sequence[str] = (),
 ) -> TaggedText:
-    """The words of a column file; it may have no tags."""
+    """The words of a column file; it may have no tags. ``extra``: as for :func:`read_tagged`."""
     where, rows, layout = _rows(path, columns)
     words, _, start, lines = _tokens(where, rows, layout, False, blank_tokens)
-    return TaggedText(words, None, start, lines)
+    kept = _extra_columns(where, rows, layout, lines, extra, _column_names(rows, layout))
+    return TaggedText(words, None, start, lines, columns=kept)
 
 
 def write_tagged(
@@ -224,11 +236,41 @@ def _column_of(where: str, column: str | int, names: tuple[str, ...] | None) -> 
         return int(text) - 1
     if names is None:
         raise FormatError(
-            where, None, f"the file does not name its columns, so there is none called {quoted(text)}; give its number"
+            where,
+            None,
+            f"the file does not name its columns, so there is none called {quoted(text)}; give its number "
+            "(column2, say, in templates)",
         )
     if text not in names:
         raise FormatError(where, None, f"no column is called {quoted(text)}; {known_names('columns', names, text)}")
     return names.index(text)
+
+
+def _extra_columns(
+    where: str,
+    rows: Sequence[str],
+    layout: Columns,
+    lines: Integers,
+    extra: Sequence[str],
+    names: tuple[str, ...] | None,
+) -> dict[str, list[str]] | None:
+    """What columns beside words and tags have, token by token."""
+    if not extra:
+        return None
+    cells = [split_cells(rows[line - 1], layout.tabs) for line in lines.tolist()]
+    found: dict[str, list[str]] = {}
+    for name in extra:
+        number = name.removeprefix(_NUMBERED)
+        place = _column_of(where, number if number != name and is_whole(number) else name, names)
+        short = next((at for at, row in enumerate(cells) if len(row) <= place), None)
+        if short is not None:
+            raise FormatError(
+                where,
+                int(lines[short]),
+                f"the line has {len(cells[short])} columns, column {place + 1} is asked for",
+            )
+        found[name] = [row[place] for row in cells]
+    return found
 
 
 def _check_tags(where: str, tags: Sequence[str], layout: Columns, names: tuple[str, ...] | None, most: int) -> None:

@@ -168,10 +168,10 @@ def make_sentence(
     forms: Sequence[str],
     coarse: Sequence[str],
     fine: Sequence[str] | None = None,
-    heads: Sequence[int] | None = None,
+    heads: Sequence[int | None] | None = None,
     relations: Sequence[str] | None = None,
 ) -> Sentence:
-    """A sentence that comes from no file.
+    """A sentence that comes from no file; a head that is None or -1 is not known.
 
     >>> print(*make_sentence(["Hello", "world"], ["INTJ", "NOUN"], heads=[2, 0]).lines, sep="\\n")
     1	Hello	_	INTJ	_	_	2	_	_	_
@@ -180,7 +180,8 @@ def make_sentence(
     blank = [EMPTY] * len(forms)
     texts = [
         [str(number + 1) for number in range(len(forms))], forms, blank, coarse, fine or blank, blank,
-        blank if heads is None else [str(int(head)) for head in heads], relations or blank, blank, blank,
+        blank if heads is None else [EMPTY if head is None or head == NO_HEAD else str(int(head)) for head in heads],
+        relations or blank, blank, blank,
     ]  # fmt: skip
     lines = ["\t".join(columns) for columns in zip(*texts, strict=True)]
     return _sentence(lines, "<given>", 1)
@@ -193,11 +194,11 @@ def _noted(column: str, note: str) -> str:
     return "|".join([*others, note])
 
 
-def check_tree(sentence: Sentence, *, single_root: bool = False) -> None:
-    """A :class:`FormatError` with the line if heads are missing or form no tree. O(n)."""
+def check_tree(sentence: Sentence, *, single_root: bool = False, partial: bool = False) -> None:
+    """A :class:`FormatError` with the line if heads are missing (unless ``partial``) or form no tree. O(n)."""
     heads = sentence.heads
     for word, head in enumerate(heads, 1):
-        if head == NO_HEAD:
+        if head == NO_HEAD and not partial:
             _fail(sentence.where, sentence.line_of(word), f"word {word} has no head; column 7 must be a number here")
     found = find_cycle(heads)
     if len(found) == 1:

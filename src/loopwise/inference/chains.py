@@ -39,8 +39,9 @@ class Chains:
     start: Integers
     threads: int = 1
 
-    def marginals(self, unary: Floats, pair: Floats, *, each: bool = False) -> ChainMarginals:
-        """Forward-backward. ``each``: probabilities of each step, not their sum. O(K^2) a token."""
+    def marginals(self, unary: Floats, pair: Floats, *, each: bool = False, may_fail: bool = False) -> ChainMarginals:
+        """Forward-backward. ``each``: probabilities of each step, not their sum. ``may_fail``: chains of which nothing
+        is possible are no error, and have no marginals. O(K^2) a token."""
         from loopwise.kernels.chain import marginals
 
         tokens, states = unary.shape
@@ -60,13 +61,18 @@ class Chains:
         in_threads(len(parts), part)
         if not whole:
             double = np.sum(sums, axis=0)
+        known = ChainMarginals(single, double, log_z)
         impossible = np.flatnonzero(~np.isfinite(log_z))
-        if impossible.size:
+        if impossible.size and not (may_fail and np.isneginf(log_z[impossible]).all()):
             raise ImpossibleError(
                 f"sentence {impossible[0]} has no possible tags: log Z is {log_z[impossible[0]]}; the scores must be "
                 "finite, or forbid less"
             )
-        return ChainMarginals(single, double, log_z)
+        return known
+
+    def log_partition(self, unary: Floats, pair: Floats) -> Floats:
+        """log Z ``[chains]``, minus infinity where nothing is possible."""
+        return self.marginals(unary, pair, may_fail=True).log_z
 
     def _side_by_side(self, unary: Floats, pair: Floats) -> ChainMarginals | None:
         """The same, many chains at once; None if the scores span too much for that."""
@@ -75,8 +81,9 @@ class Chains:
         chains = len(self.start) - 1
         moved, highest, widest = np.empty_like(unary), np.empty(chains), np.empty(chains)
         self._each(lambda first, last: shifted(unary, self.start, first, last, moved, highest, widest))
-        top = pair.max()
-        if not widest.max(initial=0.0) + (top - pair.min()) <= WIDEST:
+        top, least = pair.max(), np.where(np.isneginf(pair), np.inf, pair).min()
+        ends = np.isneginf(pair).all(axis=-1).any()  # what nothing may follow would end the lanes beside it, too
+        if ends or not widest.max(initial=0.0) + (top - least) <= WIDEST:
             return None
         potential, step = np.exp(moved, out=moved), np.exp(pair[0] - top)
         single, log_z = np.empty(unary.shape), np.empty(chains)
@@ -91,7 +98,7 @@ class Chains:
 
         in_threads(len(sums), part)
         if not np.isfinite(log_z).all():
-            return None  # scores that are no numbers: one after another they will be named
+            return None  # no numbers, nothing possible, or too little left: one after another they will be told apart
         log_z += highest + top * np.maximum(np.diff(self.start) - 1, 0)
         return ChainMarginals(single, np.sum(sums, axis=0)[None], log_z)
 
@@ -139,6 +146,23 @@ class Chains:
         path, score = np.zeros(len(unary), dtype=np.int64), np.empty(len(self.start) - 1)
         self._each(lambda first, last: best_paths(unary, pair, self.start, first, last, path, score))
         return path, score
+
+    def k_best(self, unary: Floats, pair: Floats, count: int) -> tuple[Integers, Floats]:
+        """The ``count`` best paths ``[count, tokens]`` and their scores ``[count, chains]``, best first.
+
+        Where a chain has fewer, the scores of the others are minus infinity.
+        """
+        from loopwise.kernels.chain_paths import k_best_paths
+
+        path, score = np.zeros((count, len(unary)), dtype=np.int64), np.empty((count, len(self.start) - 1))
+        self._each(lambda first, last: k_best_paths(unary, pair, self.start, first, last, path, score))
+        return path, score
+
+    def chain_scores(self, unary: Floats, pair: Floats, path: Integers) -> Floats:
+        """The score of the tags ``path`` ``[tokens]``, chain by chain."""
+        own = np.append(self.path_scores(unary, pair, path), 0.0)
+        sums: Floats = np.where(np.diff(self.start) > 0, np.add.reduceat(own, self.start[:-1]), 0.0)
+        return sums
 
     def sample(self, unary: Floats, pair: Floats, generator: np.random.Generator) -> Integers:
         """Tags drawn from the joint distribution of each chain."""

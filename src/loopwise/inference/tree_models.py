@@ -210,6 +210,11 @@ class Propagated:
         return np.exp(self.log_beliefs)
 
     @property
+    def tree_scores(self) -> Floats:
+        """What the tree heard of each edge last: trees of weight exp(their sum) have the beliefs for marginals."""
+        return self._last(self.tape.arrived, 1)
+
+    @property
     def log_odds(self) -> Floats:
         """Of beliefs, at most :data:`CERTAIN` nats."""
         odds: Floats = np.clip(self.log_beliefs - self._last(self.tape.off, 1), -CERTAIN, CERTAIN)

@@ -3,7 +3,8 @@
 In: as for :func:`loopwise.kernels.chain.marginals`, with one pair table for all steps, and an order. Out: the same.
 Stage: below inference. Arrays are ``[token, state, lane]``, flat: the inner loops run over lanes and have a constant
 length, so they become vector instructions, which loops over a dozen states do not. Only for chains whose potentials
-span at most :data:`WIDEST` nats: then no message can underflow, and nothing need be watched.
+span at most :data:`WIDEST` nats: then no message can underflow. What is impossible (minus infinity) has potential 0 and
+may leave little of a message: chains whose sums fall below :data:`LEAST` are reported as NaN, and done elsewhere.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ LANES = 32
 _L = U(LANES)
 # A message is at least exp(-range of unary and pair log-potentials) / K, and products of two must stay normal numbers.
 WIDEST = 300.0
+LEAST = 1e-200  # sums above it have lost nothing that counts: products go down to 1e-308
 
 
 @kernel
 def shifted(unary, start, first, last, out, highest, widest):
-    """``out = unary - its largest entry`` token by token; of each chain their sum and the widest range of a token."""
+    """``out = unary - its largest entry`` token by token; of each chain their sum and the widest range of a token, but
+    for what is impossible."""
     states = unary.shape[1]
     for chain in range(first, last):
         total, wide = 0.0, 0.0
         for token in range(start[chain], start[chain + 1]):
-            most, least = unary[token, 0], unary[token, 0]
-            for state in range(1, states):
-                most, least = max(most, unary[token, state]), min(least, unary[token, state])
+            most, least = -np.inf, np.inf
+            for state in range(states):
+                if unary[token, state] != -np.inf:
+                    most, least = max(most, unary[token, state]), min(least, unary[token, state])
             total += most
             if not most - least <= wide:
                 wide = most - least  # NaN where the token allows nothing
@@ -102,8 +106,9 @@ def _forward(step, potential, states, longest, left, norm, inverse):
 
 
 @callee
-def _backward(turned, potential, length, states, longest, right, total, inverse):
-    """What the tokens to the right say of each token; ``potential`` becomes its product with that."""
+def _backward(turned, potential, length, states, longest, right, total, inverse, sound):
+    """What the tokens to the right say of each token; ``potential`` becomes its product with that; ``sound``: whether
+    sums were large enough."""
     width = states * _L
     for back in range(longest):
         place = longest - U(1) - back
@@ -115,13 +120,16 @@ def _backward(turned, potential, length, states, longest, right, total, inverse)
                 for state in range(states):
                     right[base + state * _L + lane] = 1.0
         _normalise(right, base, states, total, inverse)
+        for lane in range(_L):
+            sound[lane] &= total[lane] >= LEAST
         for cell in range(base, base + width):
             potential[cell] *= right[cell]
 
 
 @callee
-def _combine(begin, length, states, longest, left, right, potential, norm, total, inverse, single):
-    """Marginals; ``potential`` becomes what turns ``left`` and a step into those of pairs, 0 after a chain's end."""
+def _combine(begin, length, states, longest, left, right, potential, norm, total, inverse, sound, single):
+    """Marginals; ``potential`` becomes what turns ``left`` and a step into those of pairs, 0 after a chain's end;
+    ``sound`` as in :func:`_backward`."""
     width = states * _L
     for place in range(longest):
         base = place * width
@@ -130,6 +138,7 @@ def _combine(begin, length, states, longest, left, right, potential, norm, total
         _normalise(right, base, states, total, inverse)
         for lane in range(_L):
             inside = length[lane] > place
+            sound[lane] &= not inside or (total[lane] >= LEAST and norm[place, lane] >= LEAST)
             total[lane] = 1.0 / (total[lane] * norm[place, lane]) if inside else 0.0
             if inside:
                 for state in range(states):
@@ -167,7 +176,7 @@ def lane_marginals(potential, step, start, order, first, last, single, double, l
     """Marginals of blocks ``first`` to ``last - 1`` of ``LANES`` chains each, taken from ``order``.
 
     ``potential`` ``[tokens, K]`` and ``step`` ``[K, K]``: exponentials. ``log_norm[c]``: log Z of them. The expected
-    counts of steps are added to ``double`` ``[K, K]``.
+    counts of steps are added to ``double`` ``[K, K]``. NaN where so little of a message was left that it may be wrong.
     """
     states, longest = U(potential.shape[1]), U(1)
     for place in range(first * LANES, min(last * LANES, len(order))):
@@ -179,25 +188,26 @@ def lane_marginals(potential, step, start, order, first, last, single, double, l
     size = longest * states * _L
     room, left, right = np.empty(size), np.empty(size), np.empty(size)
     norm, total, inverse = np.empty((longest, _L)), np.empty(LANES), np.empty(LANES)
-    begin, length = np.zeros(LANES, U), np.zeros(LANES, U)
+    begin, length, sound = np.zeros(LANES, U), np.zeros(LANES, U), np.empty(LANES, np.bool_)
     for block in range(first, last):
         here = U(0)
         for lane in range(LANES):
             begin[lane] = length[lane] = U(0)
+            sound[lane] = True
             if block * LANES + lane < len(order):
                 chain = order[block * LANES + lane]
                 begin[lane], length[lane] = U(start[chain]), U(start[chain + 1] - start[chain])
                 here = max(here, length[lane])
         _load(potential, begin, length, states, here, room)
         _forward(rows, room, states, here, left, norm, inverse)
-        _backward(turned, room, length, states, here, right, total, inverse)
-        _combine(begin, length, states, here, left, right, room, norm, total, inverse, single)
+        _backward(turned, room, length, states, here, right, total, inverse, sound)
+        _combine(begin, length, states, here, left, right, room, norm, total, inverse, sound, single)
         _add_pairs(states, here, left, room, sums)
         for lane in range(min(LANES, len(order) - block * LANES)):
             value = 0.0
             for place in range(length[lane]):
                 value += np.log(norm[place, U(lane)])
-            log_norm[order[block * LANES + lane]] = value
+            log_norm[order[block * LANES + lane]] = value if sound[lane] else np.nan
     for one in range(states):
         for two in range(states):
             double[one, two] += sums[one * states + two] * step[one, two]

@@ -44,24 +44,50 @@ def _move(table, sums, feature_start, feature, token, right, wrong, change, behi
         sums[row, wrong] -= behind
 
 
+@callee
+def _obey(unary, pair, length, rules):
+    """Adds the penalties of rules to the scores of one chain."""
+    first, follow, last = rules
+    for label in range(len(first)):
+        unary[0, label] += first[label]
+        unary[length - 1, label] += last[label]
+    for place in range(1, length):
+        for step in range(len(follow)):
+            pair[place, step] += follow[step]
+
+
+@callee
+def _truth(gold, begin, end, path):
+    """Copies the gold states of a chain; whether all are known."""
+    known = True
+    for token in range(begin, end):
+        path[token - begin] = gold[token]
+        known &= gold[token] >= 0
+    return known
+
+
 @kernel
 def online_epoch(
-    order, start, gold, unary_rows, pair_rows, unary_table, pair_table, unary_sums, pair_sums, state, cost, strength
-):
+    order, start, gold, unary_rows, pair_rows, unary_table, pair_table, unary_sums, pair_sums, state, cost, strength,
+    allowed, rules,
+):  # fmt: skip
     """One pass over the chains in ``order``; returns wrong tokens and the sum of hinge losses.
 
     ``unary_rows``, ``pair_rows``: ``(start, feature)`` of the tokens; ``unary_table`` ``[features, K]``, ``pair_table``
     ``[pair features, K * K]``. A step: find the best path with ``cost`` added for each wrong token, move the weights
     from its features to the right ones. ``strength`` 0: steps of 1 (perceptron); otherwise those of Pegasos for the
     objective ``strength / 2 |w|^2 + mean hinge`` (Shalev-Shwartz et al. 2011): weights shrink by 1 - 1/t, then a
-    step of ``1 / (strength t)``.
+    step of ``1 / (strength t)``. ``allowed`` ``[tokens, K]``, or empty: the tags that tokens of unknown gold
+    (-1) may have; the best path of these is then right. ``rules``: penalties of first states, steps and last
+    states, or empty.
     """
     states, longest = unary_table.shape[1], 1
     for chain in order:
         longest = max(longest, start[chain + 1] - start[chain])
     unary, pair = np.empty((longest, states)), np.empty((longest, states * states))
+    held = np.empty((longest if len(allowed) > 0 else 0, states))
     room, pointer = np.empty((2, states)), np.empty((longest, states), np.int32)
-    path = np.empty(longest, np.int64)
+    path, right_path = np.empty(longest, np.int64), np.empty(longest, np.int64)
     wrong, hinge = 0, 0.0
     for chain in order:
         begin, end = start[chain], start[chain + 1]
@@ -72,27 +98,38 @@ def online_epoch(
         if length > 0:
             token_scores(unary_table, unary_rows[0], unary_rows[1], begin, end, state[SCALE], unary)
             token_scores(pair_table, pair_rows[0], pair_rows[1], begin, end, state[SCALE], pair)
-            target = 0.0
-            for place in range(length):
-                truth = gold[begin + place]
-                target += unary[place, truth]
-                if place > 0:
-                    target += pair[place, gold[begin + place - 1] * states + truth]
-                for label in range(states):
-                    if label != truth:
-                        unary[place, label] += cost
+            if len(rules[0]) > 0:
+                _obey(unary, pair, length, rules)
             tables = pair.reshape((longest, states, states))
+            target = 0.0
+            if _truth(gold, begin, end, right_path):
+                for place in range(length):
+                    truth = right_path[place]
+                    target += unary[place, truth]
+                    if place > 0:
+                        target += pair[place, right_path[place - 1] * states + truth]
+            else:
+                for place in range(length):
+                    for label in range(states):
+                        held[place, label] = unary[place, label] if allowed[begin + place, label] else -np.inf
+                target = best_path(held, tables, 0, length, room, pointer, right_path)
+            for place in range(length):
+                for label in range(states):
+                    if gold[begin + place] >= 0:
+                        unary[place, label] += cost if label != gold[begin + place] else 0.0
+                    elif not allowed[begin + place, label]:
+                        unary[place, label] += cost
             best = best_path(unary, tables, 0, length, room, pointer, path)
             hinge += best - target
             change = 1.0 if strength == 0.0 else 1.0 / (strength * state[STEPS] * state[SCALE])
             behind = change * state[SUMMED]
             for place in range(length):
-                token, truth, said = begin + place, gold[begin + place], path[place]
+                token, truth, said = begin + place, right_path[place], path[place]
                 if said != truth:
                     wrong += 1
                     _move(unary_table, unary_sums, unary_rows[0], unary_rows[1], token, truth, said, change, behind)
                 if place > 0:
-                    right = gold[token - 1] * states + truth
+                    right = right_path[place - 1] * states + truth
                     other = path[place - 1] * states + said
                     if right != other:
                         _move(pair_table, pair_sums, pair_rows[0], pair_rows[1], token, right, other, change, behind)

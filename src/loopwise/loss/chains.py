@@ -10,7 +10,8 @@ F1 are exact, though the F of expected counts is not the expected F.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -28,11 +29,16 @@ from loopwise.potentials.linear import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class GoldTags:
-    """The right tags ``[tokens]``, by number, of sentences that begin at ``start[:-1]``."""
+    """The right tags ``[tokens]``, by number, of sentences that begin at ``start[:-1]``.
+
+    ``allowed`` ``[tokens, K]``: where some are not known (``tag`` -1), which tags are right; tokens that may have any
+    are not scored.
+    """
 
     tag: Integers
     start: Integers
     labels: tuple[str, ...]
+    allowed: NDArray[np.bool_] | None = None
 
     @cached_property
     def graph(self) -> FactorGraph:
@@ -42,7 +48,10 @@ class GoldTags:
     @cached_property
     def targets(self) -> losses.Targets:
         """The tags as losses want them."""
-        return losses.Targets.of(self.graph, torch.from_numpy(self.tag))
+        if self.allowed is None:
+            return losses.Targets.of(self.graph, torch.from_numpy(self.tag))
+        right = self.allowed & ~self.allowed.all(axis=1, keepdims=True)
+        return losses.Targets.of(self.graph, torch.from_numpy(right.reshape(-1)))
 
     @cached_property
     def kinds(self) -> TagSet:
@@ -83,14 +92,38 @@ class TokenF1:
 
 
 @dataclass(frozen=True)
-class EntityF1:
-    r"""1 - F1 of entities: :math:`1-2A/(G+D)`, :math:`A` and :math:`D` the expected right and decided ones."""
+class EntityFBeta:
+    r"""1 - :math:`F_\beta` of entities: :math:`1-(1+\beta^2)A/(\beta^2G+D)`.
+
+    :math:`A` and :math:`D` are the expected right and decided ones, :math:`G` the gold ones. ``beta`` above 1: recall
+    counts for more than precision. ``weights``: what an entity of each type counts, 1 where a type has none.
+    """
+
+    beta: float = 2.0
+    weights: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.beta < np.inf:
+            raise ValueError(f"beta must be a positive number, not {self.beta}")
+        wrong = next((name for name, weight in (self.weights or {}).items() if not 0.0 <= weight < np.inf), None)
+        if wrong is not None:
+            raise ValueError(f"the weight of entities of type {wrong!r} must be a number of at least 0")
 
     def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
-        agreed = span_probabilities(single, double, gold).sum()
-        decided = expected_entities(single, double, gold)
-        counts = [torch.ones_like(agreed), agreed, decided, torch.full_like(agreed, len(gold.spans))]
-        return 1.0 - f_measure(torch.stack(counts), 1.0)
+        known = self.weights or {}
+        worth = np.array([known.get(name, 1.0) for name in gold.kinds.types])
+        own = torch.from_numpy(worth[gold.spans.type])
+        agreed = (span_probabilities(single, double, gold) * own).sum()
+        decided = expected_entities(single, double, gold, worth)
+        counts = [torch.ones_like(agreed), agreed, decided, own.sum().to(agreed)]
+        return 1.0 - f_measure(torch.stack(counts), self.beta)
+
+
+@dataclass(frozen=True)
+class EntityF1(EntityFBeta):
+    r"""1 - F1 of entities: :math:`1-2A/(G+D)`, :math:`A` and :math:`D` the expected right and decided ones."""
+
+    beta: float = field(default=1.0, init=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -139,15 +172,23 @@ class OfElements:
         return self.loss(_TokenCosts(gold.graph, single), gold.targets)
 
 
-def expected_entities(single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
-    """How many entities are begun, on average: at ``B``, and at ``I`` that continues nothing."""
+OF_TOKENS = (Hamming, TokenF1, OfElements)  # which can leave tokens out
+
+
+def expected_entities(single: Tensor, double: Tensor, gold: GoldTags, worth: Floats | None = None) -> Tensor:
+    """How many entities are begun, on average: at ``B``, and at ``I`` that continues nothing.
+
+    ``worth``: what one of each type counts, 1 by default.
+    """
     tags = gold.kinds
-    begin = torch.from_numpy((tags.kind == 1).astype(np.float64))
+    each = np.ones(len(tags.types)) if worth is None else worth
+    of_tag = np.append(each, 0.0)[tags.type]  # the type of O is -1
+    begin = torch.from_numpy((tags.kind == 1) * of_tag)
     inside = tags.kind == 2
     same = (tags.type[:, None] == tags.type[None, :]) & (tags.type >= 0)[:, None]
-    broken = torch.from_numpy((~same & inside[None, :]).astype(np.float64))
+    broken = torch.from_numpy((~same & inside[None, :]) * of_tag)
     first = torch.from_numpy(gold.start[:-1][np.diff(gold.start) > 0])
-    at_first = single[first] @ torch.from_numpy(inside.astype(np.float64))
+    at_first = single[first] @ torch.from_numpy(inside * of_tag)
     return (single @ begin).sum() + (double * broken).sum() + at_first.sum()
 
 

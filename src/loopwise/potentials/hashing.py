@@ -22,12 +22,13 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-def feature_keys(*fields: ArrayLike) -> Keys:
+def feature_keys(*fields: ArrayLike, count: int | None = None) -> Keys:
     """One 64-bit key for each tuple ``(fields[0][i], fields[1][i], ...)``; fields broadcast against each other.
 
     Give the template's number as first field, so that templates with equal values differ. Each field is mixed in by a
     one-to-one map of 64-bit numbers: tuples that differ in one field never share a key, others with probability
-    2^-64 a pair. O(fields) vectorised passes.
+    2^-64 a pair. ``count``: how many fields there will be, if others are still to be mixed in. O(fields) vectorised
+    passes.
 
     >>> keys = feature_keys(3, [10, 11, 10], [7, 7, 7])
     >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
@@ -35,11 +36,16 @@ def feature_keys(*fields: ArrayLike) -> Keys:
     """
     if not fields:
         raise ValueError("a feature needs at least one field; give it one or more arrays of integers")
-    key: Keys = np.full((), len(fields), dtype=np.uint64)
+    key: Keys = np.full((), len(fields) if count is None else count, dtype=np.uint64)
     for number, field in enumerate(fields):
         with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
             key = _mixed(key + _STEP + _unsigned(number, field))
     return key
+
+
+def text_key(text: str) -> int:
+    """A 64-bit key for one text."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def text_keys(texts: Sequence[str]) -> Keys:
@@ -47,7 +53,7 @@ def text_keys(texts: Sequence[str]) -> Keys:
     known: dict[str, int] = {}
     for text in texts:
         if text not in known:
-            known[text] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+            known[text] = text_key(text)
     return np.fromiter((known[text] for text in texts), dtype=np.uint64, count=len(texts))
 
 

@@ -178,6 +178,8 @@ class MatrixDesign(Design):
 
 def equal_parts(start: NDArray[np.integer[Any]], count: int) -> list[tuple[int, int]]:
     """Cuts rows that begin at ``start[:-1]`` into at most ``count`` ranges with about equally many entries."""
+    if count == 1:
+        return [(0, len(start) - 1)]
     goals = np.linspace(0, int(start[-1]), count + 1)[1:-1]
     cuts = [0, *np.searchsorted(start, goals).tolist(), len(start) - 1]
     return [(low, high) for low, high in itertools.pairwise(cuts) if high > low] or [(0, 0)]

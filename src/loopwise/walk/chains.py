@@ -28,6 +28,7 @@ def chain_model(weights: ChainWeights) -> GraphModel:
 
 def chain_documents(problem: ChainProblem) -> list[GraphDocument]:
     """The sentences as documents of a walk; those without words are left out."""
+    problem.refuse_unknown("a walk")
     graph = lru_cache(maxsize=None)(lambda length: chain(length, problem.states))  # equal sentences share one
     unary, steps = problem.unary.flat, None if problem.steps is None else problem.steps.flat
     documents = []

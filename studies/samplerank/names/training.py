@@ -141,7 +141,9 @@ class NamesTask:
 
     def __init__(self, features: FeatureSet, corpus: NamesCorpus, texts: NamesTexts) -> None:
         self.features, self.corpus, self.texts = features, corpus, texts
-        self.tagger = Tagger(features.templates, features.step_templates, threads=1)
+        # Trained without the rules of IOB2, as crfsuite and the paper do; decisions are valid for all.
+        decoder = Viterbi(valid=False)
+        self.tagger = Tagger(features.templates, features.step_templates, decoder=decoder, threads=1)
         self.train = self.tagger.problem(Text.of(texts.train), texts.train)
         _ = self.train.step_features(), self.train.unary.flat  # made once, and counted for no learner
         self.tagger.weights_ = self.train.start()

@@ -185,7 +185,8 @@ def test_what_is_no_list_of_sentences_or_tags() -> None:
     """A sentence for each, with the remedy."""
     words, tags = [["a", "b"]], [["X", "Y"]]
     for message, given in {
-        "sentence 0 has the tag None; every word needs a tag": (words, [["X", None]]),
+        "sentence 0 has the tag 7; a tag is text, None where it is not known": (words, [["X", 7]]),
+        "no tag is known": (words, [[None, None]]),
         r"sentences are read more than once.*give list\(sentences\)": (iter(words), tags),
         r"tags are read more than once.*give list\(tags\)": (words, iter(tags)),
         "sentences must be lists of text, a list a sentence, not Tensor": (torch.zeros(2, 3), tags),

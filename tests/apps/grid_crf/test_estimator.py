@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 
 import loopwise as lw
 from loopwise.apps.grid_crf import AffineUnary, ContrastPair, ConvUnary, GridCRF, TiedPair
+from loopwise.apps.grid_crf.features import as_images, by_size
 from loopwise.formats.errors import FormatError
 from oracles.enumeration import enumerate_model
 from oracles.grid_cases import PLAIN, TIGHT, pictures, started
@@ -214,3 +216,27 @@ def test_doubtful_inference_is_told_once() -> None:
     with pytest.warns(lw.notices.GradientWarning, match="doubtful") as caught:
         model.fit(images, labels, loss=[lw.loss.UnivariateLikelihood()])
     assert len([entry for entry in caught if issubclass(entry.category, lw.notices.LoopwiseWarning)]) == 1
+
+
+def test_given_pixels_and_pixels_that_are_not_known() -> None:
+    """On 2 x 2 pixels against enumeration: labels of -1 are asked for, the others are as given."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (20, 2, 2))
+    images = labels + rng.normal(0, 0.7, labels.shape)
+    some = np.where(rng.random(labels.shape) < 0.3, -1, labels)
+    model = GridCRF(prior=lw.prior.L2(0.1), inference=lw.Exact()).fit(images, some)
+    given = np.array([[[1, -1], [-1, 0]]])
+    shares = model.predict_marginals(images[:1], evidence=given)[0].reshape(4, 2)
+    [block] = by_size(as_images(images[:1], 1))
+    graph, tables = model.potentials_.lattice(2, 2).graph, model.potentials_(block.images)
+    expected = np.zeros((4, 2))
+    for values in product((0, 1), repeat=4):
+        if values[0] == 1 and values[3] == 0:
+            score = 0.0
+            for group in graph.groups:
+                table = tables[group.name].detach().numpy()
+                table = np.broadcast_to(table, (1, group.count, *group.shape))[0]
+                score += sum(table[(number, *(values[v] for v in scope))] for number, scope in enumerate(group.scopes))
+            expected[np.arange(4), values] += np.exp(score)
+    np.testing.assert_allclose(shares, expected / expected.sum(1, keepdims=True), atol=1e-9)
+    assert model.predict(images[:1], evidence=given)[0].reshape(-1).tolist() == expected.argmax(1).tolist()

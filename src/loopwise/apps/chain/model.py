@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.class_weights import weighted
+from loopwise import loss as losses
+from loopwise.apps.class_weights import class_weights, weighted
 from loopwise.apps.goals import checked_goal
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.inference.base import Inference
@@ -22,12 +23,22 @@ from loopwise.learn.chain.likelihood import NegativeLogLikelihood, seen_places
 from loopwise.learn.chain.online import OnlineChain
 from loopwise.learn.chain.problem import ChainFunction, ChainProblem, ChainWeights
 from loopwise.learn.chain.risk import ExactRisk, RiskUnder
+from loopwise.learn.chain.second_order import SecondOrder
 from loopwise.learn.descent import MEMORY, Descent, Smooth, check_descent
 from loopwise.learn.fields import Record
 from loopwise.learn.trainer import Limits
 from loopwise.learn.vector import VectorObjective
 from loopwise.loss.base import Loss, Measure
-from loopwise.loss.chains import EntityF1, OfElements, SoftLoss, SoftmaxMargin, WeightedLikelihood
+from loopwise.loss.chains import (
+    EntityF1,
+    EntityFBeta,
+    GoldTags,
+    Hamming,
+    OfElements,
+    SoftLoss,
+    SoftmaxMargin,
+    WeightedLikelihood,
+)
 from loopwise.loss.f_measure import FBeta
 from loopwise.loss.labels import Correct
 from loopwise.loss.likelihood import Objective as Likelihoods
@@ -97,7 +108,8 @@ class ERM:
     the weight against a wrong token that it has for :class:`Likelihood` (and less against an entity, in F1: there are
     more tokens). The problem is not convex: it starts from the weights that ``begin`` finds (None: from those given,
     where zero is a poor choice). ``inference``: None for exact marginals, whose adjoint is a covariance (O(K^2) a
-    token); or a method such as ``lw.BP(iterations=3)``.
+    token); or a method such as ``lw.BP(iterations=3)``. ``class_weight``: None, ``"balanced"``, or ``{name: weight}``,
+    what entities of each type count in ``EntityF1`` and ``EntityFBeta``, or tokens of each right tag in ``Hamming``.
     """
 
     loss: SoftLoss = field(default_factory=EntityF1)
@@ -107,6 +119,7 @@ class ERM:
     memory: int = MEMORY
     begin: Likelihood | None = field(default_factory=Likelihood)
     inference: Inference | None = None
+    class_weight: Any = None
 
     def __post_init__(self) -> None:
         check_descent(self.l2, self.iterations)
@@ -123,9 +136,45 @@ class ERM:
         return _descent([*first, Smooth(goal, self.l2, self.iterations, self.tolerance, self.memory)], small, start)
 
     def _risk(self, problem: ChainProblem) -> ChainFunction:
+        loss = self.loss if self.class_weight is None else _weighted(self.loss, self.class_weight, problem)
         if self.inference is None:
-            return ExactRisk(problem, self.loss)
-        return RiskUnder(problem, self.loss, self.inference)
+            return ExactRisk(problem, loss)
+        return RiskUnder(problem, loss, self.inference)
+
+
+def _weighted(loss: SoftLoss, wish: Any, problem: ChainProblem) -> SoftLoss:
+    """A loss with class weights: of types of entities, or of tags."""
+    if isinstance(loss, EntityFBeta):
+        gold = GoldTags(problem.gold, problem.chains.start, problem.labels)
+        weights = class_weights(wish, np.array(gold.kinds.types), gold.spans.type)
+        return EntityFBeta(loss.beta, dict(zip(gold.kinds.types, weights.tolist(), strict=True)))
+    if isinstance(loss, Hamming):
+        goal = weighted(losses.Hamming(), class_weights(wish, np.array(problem.labels), problem.gold))
+        assert isinstance(goal, Loss)
+        return OfElements(goal)
+    raise ValueError(f"class_weight means nothing to {type(loss).__name__}; use EntityF1, EntityFBeta or Hamming")
+
+
+def check_order(order: int, learner: object) -> None:
+    """Refuses what chains of second order cannot do."""
+    if order not in (1, 2):
+        raise ValueError(f"order must be 1 or 2, not {order!r}")
+    if order == 2 and not (isinstance(learner, Likelihood) and not learner.seen_only):
+        raise ValueError(
+            "chains of second order are trained by likelihood, with weights for all tags; use Likelihood(), or order=1"
+        )
+
+
+def of_order(problem: ChainProblem, order: int) -> ChainProblem:
+    """The problem, or the same with states of two tags."""
+    if order == 1:
+        return problem
+    allowed = problem.allowed
+    if allowed is None and len(problem.gold):
+        allowed = problem.gold[:, None] == np.arange(problem.states)
+    return SecondOrder(
+        problem.unary, problem.steps, problem.chains, problem.labels, problem.gold, allowed, problem.rules
+    )
 
 
 def _descent(stages: Sequence[Smooth], small: Condensed, start: ChainWeights) -> Descent:
@@ -282,8 +331,11 @@ def _augmented(problem: ChainProblem, cost: float, weights: Floats | None) -> Ch
     assert isinstance(problem.unary, MatrixDesign)
     element = np.arange(problem.tokens)
     own = np.ones(problem.states) if weights is None else weights
-    costs = np.repeat((cost * own[problem.gold])[:, None], problem.states, axis=1)
-    costs[element, problem.gold] = 0.0
+    known = problem.gold >= 0
+    costs = np.repeat(np.where(known, cost * own[problem.gold], cost)[:, None], problem.states, axis=1)
+    costs[element[known], problem.gold[known]] = 0.0
+    if problem.allowed is not None:
+        costs[problem.allowed] = 0.0
     return replace(problem, unary=MatrixDesign(problem.unary.matrix, costs))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.formats.iob import Spans, TagError, TagSet, find_spans
+from loopwise.formats.iob import OUTSIDE, Spans, TagError, TagSet, find_spans
 from loopwise.potentials.linear import Integers
 
 
@@ -73,17 +73,24 @@ class Report:
 
 
 def compare(gold: Integers, said: Integers, start: Integers, labels: tuple[str, ...]) -> Report:
-    """The report on ``said`` beside ``gold``, both ``[tokens]``. O(tokens + entities log entities)."""
-    accuracy = float((gold == said).mean()) if len(gold) else 0.0
+    """The report on ``said`` beside ``gold``, both ``[tokens]``. O(tokens + entities log entities).
+
+    Tokens whose gold tag is not known (-1) do not count, and are outside of entities.
+    """
+    known = gold >= 0
+    count = int(known.sum())
+    accuracy = float((gold == said)[known].mean()) if count else 0.0
     try:
-        tags = TagSet.of(labels)
+        tags = TagSet.of(labels if count == len(gold) else (*labels, OUTSIDE))
     except TagError:
-        return Report(accuracy, len(gold), len(start) - 1, None, {})
+        return Report(accuracy, count, len(start) - 1, None, {})
+    if count < len(gold):
+        gold, said = np.where(known, gold, len(labels)), np.where(known, said, len(labels))
     true, found = find_spans(gold, tags, start), find_spans(said, tags, start)
     right = _common(true, found).type
     tables = [np.bincount(types, minlength=len(tags.types)) for types in (right, found.type, true.type)]
     types = {name: Counts(*(int(table[number]) for table in tables)) for number, name in enumerate(tags.types)}
-    return Report(accuracy, len(gold), len(start) - 1, Counts(len(right), len(found), len(true)), types)
+    return Report(accuracy, count, len(start) - 1, Counts(len(right), len(found), len(true)), types)
 
 
 def sentence_counts(gold: Integers, said: Integers, start: Integers, labels: tuple[str, ...]) -> Integers:

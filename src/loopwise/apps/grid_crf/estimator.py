@@ -236,13 +236,17 @@ class GridCRF(SavedEstimator):
 
     # --- Use ---------------------------------------------------------------------------------------------------------
 
-    def predict(self, images: Any) -> Any:
-        """The most probable label of each pixel: int64 ``[images, rows, columns]``, or a list of arrays."""
-        return self._answers(images, lambda beliefs, size: beliefs.variables.argmax(-1).reshape(-1, *size))
+    def predict(self, images: Any, *, evidence: Any = None) -> Any:
+        """The most probable label of each pixel: int64 ``[images, rows, columns]``, or a list of arrays.
 
-    def predict_marginals(self, images: Any) -> Any:
-        """The probability of each label: ``[images, rows, columns, states]``, or a list of arrays."""
-        return self._answers(images, lambda beliefs, size: beliefs.variables.reshape(-1, *size, self.states))
+        ``evidence``: labels of pixels that are given, shaped like the answer, -1 where one is asked for.
+        """
+        return self._answers(images, evidence, lambda beliefs, size: beliefs.variables.argmax(-1).reshape(-1, *size))
+
+    def predict_marginals(self, images: Any, *, evidence: Any = None) -> Any:
+        """The probability of each label: ``[images, rows, columns, states]``, or a list of arrays; ``evidence`` as for
+        :meth:`predict`."""
+        return self._answers(images, evidence, lambda beliefs, size: beliefs.variables.reshape(-1, *size, self.states))
 
     predict_proba = predict_marginals  # as scikit-learn calls it
 
@@ -274,10 +278,11 @@ class GridCRF(SavedEstimator):
         back = torch.from_numpy(np.argsort(np.concatenate(places)))
         return [torch.cat(own).index_select(0, back) for own in found]
 
-    def _answers(self, images: Any, answer: Callable[[Beliefs, tuple[int, int]], Tensor]) -> Any:
+    def _answers(self, images: Any, evidence: Any, answer: Callable[[Beliefs, tuple[int, int]], Tensor]) -> Any:
         pictures = as_images(images, self._fitted().channels_)
         found: list[NDArray[Any]] = [np.zeros(0)] * len(pictures)
-        for part in parts(by_size(pictures), self.batch):
+        given = None if evidence is None else as_labels(evidence, pictures, self.states, None)
+        for part in parts(by_size(pictures, given), self.batch):
             with answering(self.potentials_):
                 answers = answer(self._beliefs(part), part.size)
             for place, own in zip(part.places.tolist(), answers.numpy(), strict=True):
@@ -286,7 +291,8 @@ class GridCRF(SavedEstimator):
 
     def _beliefs(self, part: Block) -> Beliefs:
         graph = self.potentials_.lattice(*part.size).graph
-        return self.inference_(graph, self.potentials_(part.images))
+        known = None if part.labels is None else part.labels.numpy()
+        return self.inference_(graph, self.potentials_(part.images), known)
 
     def _fitted(self) -> GridCRF:
         if not hasattr(self, "potentials_"):

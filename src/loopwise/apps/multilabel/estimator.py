@@ -16,7 +16,7 @@ from torch import Tensor
 from loopwise.apps.estimator import column_names, not_fitted
 from loopwise.apps.inputs import Scaling, as_inputs
 from loopwise.apps.multilabel.features import Classes
-from loopwise.apps.multilabel.model import Learner, SampleRankSVM
+from loopwise.apps.multilabel.model import ERM, Learner, Likelihood, SampleRankSVM, completed
 from loopwise.apps.multilabel.report import Report, compare
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
@@ -44,8 +44,9 @@ class MultiLabel(SavedEstimator):
 
     Every label has weights of its own over the input, one for each value and feature, and every pair of labels a table
     of four. Labels are an array ``[examples, labels]`` of two classes each (0 and 1, say), or ``[examples]`` for a
-    single one. Inputs are arrays, SciPy sparse matrices or data frames; NaN is a missing value. The interface is
-    scikit-learn's: ``clone``, grid search and cross-validation work.
+    single one; a label that is None, NaN or (beside two classes from 0 on) -1 is not known. Inputs are arrays, SciPy
+    sparse matrices or data frames; NaN is a missing value. The interface is scikit-learn's: ``clone``, grid search and
+    cross-validation work.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ class MultiLabel(SavedEstimator):
         goes_on = self.warm_start and hasattr(self, "weights_")
         if goes_on:
             self._check_features(X, inputs.shape[1])
-            gold = self._classes.encode(y)
+            gold = self._classes.encode(y, partial=True)
         else:
             self._classes, gold = Classes.of(y)
         if len(gold) != inputs.shape[0]:
@@ -129,8 +130,10 @@ class MultiLabel(SavedEstimator):
             raise ValueError("labels cannot be learnt from 1 sample; give at least 2")
         if not goes_on:
             self._begin(X, y, inputs, gold.shape[1])
-        problem = LabelProblem(self._prepared(inputs), gold)
         learner = self._learner
+        problem = LabelProblem(self._prepared(inputs), gold)
+        if not isinstance(learner, Likelihood | ERM):
+            problem = completed(problem)
         start = self.weights_ if goes_on else problem.start()
         run = {} if checkpoint is None else self._run(problem, start, dev)
         objective = learner.objective(problem, start, self.seed)
@@ -182,18 +185,31 @@ class MultiLabel(SavedEstimator):
 
     # --- Use ---------------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The labels of each input, ``[examples, labels]``."""
-        said = self._decided(X)
-        return self._classes.decode(said)
+    def predict(self, X: Any, *, evidence: Any = None) -> NDArray[Any]:
+        """The labels of each input, ``[examples, labels]``.
 
-    def predict_marginals(self, X: Any) -> Floats:
+        ``evidence``: labels that are given, in the same form; None, NaN or -1 where a label is asked for.
+
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = np.stack([x[:, 0] > 0, x[:, 0] > 0.1], 1).astype(int)
+        >>> model = MultiLabel().fit(x, y)
+        >>> model.predict([[1.0, 0.0]], evidence=[[0, None]])[0, 0]
+        np.int64(0)
+        """
+        return self._classes.decode(self._decided(X, evidence))
+
+    def predict_marginals(self, X: Any, *, evidence: Any = None) -> Floats:
         """The probability that each label is on (is the second of its classes), ``[examples, labels]``.
 
         As the decoder's method computes it; only likelihood training makes weights for which these mean frequencies.
+        ``evidence``: labels that are given, as for :meth:`predict`.
         """
         ready = self._ready(X)
-        return self.decoder_.marginals(self.weights_, ready)
+        given = self._given(evidence, ready.shape[0])
+        if given is None:
+            return self.decoder_.marginals(self.weights_, ready)
+        return np.where(given < 0, self.decoder_.marginals(self.weights_.given(given), ready), given.astype(np.float64))
 
     def predict_proba(self, X: Any) -> Floats:
         """:meth:`predict_marginals`; for labels without a second axis both probabilities, ``[examples, 2]``."""
@@ -215,9 +231,20 @@ class MultiLabel(SavedEstimator):
             raise ValueError(f"there are {len(said)} inputs and {len(gold)} rows of labels; give one each")
         return compare(gold, said, self.label_names_)
 
-    def _decided(self, X: Any) -> Integers:
+    def _decided(self, X: Any, evidence: Any = None) -> Integers:
         ready = self._ready(X)
-        return self.decoder_.decide(self.weights_, ready)
+        given = self._given(evidence, ready.shape[0])
+        if given is None:
+            return self.decoder_.decide(self.weights_, ready)
+        return np.where(given < 0, self.decoder_.decide(self.weights_.given(given), ready), given)
+
+    def _given(self, evidence: Any, examples: int) -> Integers | None:
+        if evidence is None:
+            return None
+        given = self._classes.evidence(evidence)
+        if len(given) != examples:
+            raise ValueError(f"there are {examples} inputs and {len(given)} rows of evidence; give one each")
+        return given
 
     def _ready(self, X: Any) -> Any:
         if not hasattr(self, "weights_"):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.inputs import is_sparse
+from loopwise.apps.partial import choices_of, is_unknown
 from loopwise.formats.quoting import shortened
 from loopwise.learn.label_sets.weights import Integers
 
@@ -29,13 +30,17 @@ class Classes:
 
     @staticmethod
     def of(given: Any) -> tuple[Classes, Integers]:
-        """The classes of training labels, and the labels as 0 and 1."""
-        array = _as_labels(given)
+        """The classes of training labels, and the labels as 0 and 1, -1 where they are not known."""
+        array, unknown = _as_labels(given)
         flat = array.ndim == 1
-        table = array[:, None] if flat else array
+        table, missing = (array[:, None], unknown[:, None]) if flat else (array, unknown)
         pairs = []
         for place in range(table.shape[1]):
-            found = np.unique(table[:, place])
+            found = np.unique(table[~missing[:, place], place])
+            if not len(found):
+                raise ValueError(
+                    f"Input y contains NaN, None or -1 only in column {place}: no label is known; leave it out"
+                )
             if len(found) > 2:
                 raise ValueError(
                     "Only binary classification is supported. The type of the target is "
@@ -43,12 +48,15 @@ class Classes:
                 )
             pairs.append(found)
         classes = Classes(tuple(_zero_first(pair) for pair in pairs), flat)
-        return classes, classes.encode(given)
+        return classes, classes.encode(given, partial=True)
 
-    def encode(self, given: Any) -> Integers:
-        """Labels as 0 and 1, ``[examples, labels]``."""
-        array = _as_labels(given)
-        table = array[:, None] if array.ndim == 1 else array
+    def encode(self, given: Any, *, partial: bool = False) -> Integers:
+        """Labels as 0 and 1, ``[examples, labels]``; ``partial``: -1 where they are not known, else they must be."""
+        array, unknown = _as_labels(given)
+        table, missing = (array[:, None], unknown[:, None]) if array.ndim == 1 else (array, unknown)
+        if missing.any() and not partial:
+            row, place = np.argwhere(missing)[0].tolist()
+            raise ValueError(f"label {place} of example {row} is not known; every label must be, to be compared")
         if table.shape[1] != len(self.pairs):
             raise ValueError(
                 f"there are {table.shape[1]} columns of labels; the model has {len(self.pairs)}; give as many"
@@ -57,15 +65,23 @@ class Classes:
         for place, pair in enumerate(self.pairs):
             codes = np.full(len(table), -1)
             for code, value in enumerate(pair):
-                codes[table[:, place] == value] = code
-            if (codes < 0).any():
-                row = int(np.flatnonzero(codes < 0)[0])
+                codes[(table[:, place] == value) & ~missing[:, place]] = code
+            strange = np.flatnonzero((codes < 0) & ~missing[:, place])
+            if strange.size:
+                row = int(strange[0])
                 raise ValueError(
                     f"label {place} of example {row} is {shortened(repr(table[row, place]))}, which was not seen in "
                     "training; leave the example out, or train again"
                 )
             found[:, place] = codes
         return found
+
+    def evidence(self, given: Any) -> Integers:
+        """Labels that are given, -1 where none is; perhaps all are asked for."""
+        array = np.asarray(given)
+        if array.size and all(is_unknown(label) for label in array.reshape(-1).tolist()):
+            return np.full(array[:, None].shape if array.ndim == 1 else array.shape, -1, dtype=np.int64)
+        return self.encode(_as_objects(array), partial=True)
 
     def decode(self, sets: Integers) -> NDArray[Any]:
         """0 and 1 as the classes they stand for."""
@@ -80,7 +96,8 @@ def _zero_first(pair: NDArray[Any]) -> NDArray[Any]:
     return pair
 
 
-def _as_labels(given: Any) -> NDArray[Any]:
+def _as_labels(given: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels, and which of them are not known: None, NaN, a set of both, or -1 beside two classes from 0 on."""
     if given is None:
         raise ValueError("requires y to be passed, but the target y is None")
     array = np.asarray(given.toarray() if is_sparse(given) else given)
@@ -88,9 +105,42 @@ def _as_labels(given: Any) -> NDArray[Any]:
         raise ValueError(f"labels must be [examples, labels], not of shape {array.shape}")
     if array.ndim == 2 and array.shape[1] == 1 and getattr(given, "ndim", 2) == 1:
         array = array[:, 0]
+    unknown = np.zeros(array.shape, dtype=np.bool_)
+    if array.dtype.kind == "O":
+        array, unknown = _without_unknown(array)
     if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
-            raise ValueError("Input y contains NaN or infinity; every label must be known")
-        if (array != np.round(array)).any():
+        if np.isinf(array).any():
+            raise ValueError("Input y contains infinity; give classes, NaN where a label is not known")
+        unknown = unknown | np.isnan(array)
+        if not unknown.all() and (array[~unknown] != np.round(array[~unknown])).any():
             raise ValueError("Unknown label type: continuous; labels must be classes, such as 0 and 1")
-    return array
+    if array.dtype.kind in "if":
+        others = np.unique(array[~unknown & (array != -1)])
+        if len(others) > 1 and others[0] >= 0:  # -1 and 1 are two classes
+            unknown = unknown | (array == -1)
+    if unknown.all():
+        raise ValueError("Input y contains NaN, None or -1 only: no label is known; give some")
+    return array, unknown
+
+
+def _as_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """An array in which -1 is not known even beside a single class."""
+    if array.dtype.kind not in "ifO":
+        return array
+    labels = [None if is_unknown(label) else label for label in array.reshape(-1).tolist()]
+    found = np.empty(len(labels), dtype=object)
+    found[:] = labels
+    return found.reshape(array.shape)
+
+
+def _without_unknown(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """An array of objects as one of classes: some class stands where a label is not known."""
+    labels = [next(iter(label)) if choices_of(label) and len(label) == 1 else label for label in array.reshape(-1)]
+    # -1 is judged beside the other classes.
+    unknown = np.array([bool(choices_of(label)) or (is_unknown(label) and label != -1) for label in labels])
+    if unknown.any() and not unknown.all():
+        some = labels[int(np.flatnonzero(~unknown)[0])]
+        labels = [some if missing else label for label, missing in zip(labels, unknown, strict=True)]
+    elif unknown.all():
+        labels = [0] * len(labels)
+    return np.array(labels).reshape(array.shape), unknown.reshape(array.shape)

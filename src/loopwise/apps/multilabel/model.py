@@ -7,7 +7,7 @@ In: a :class:`~loopwise.learn.label_sets.problem.LabelProblem`. Out: :class:`Lab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -32,7 +32,7 @@ from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import LabelWeights
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss
-from loopwise.learn.trainer import Limits
+from loopwise.learn.trainer import Limits, train
 from loopwise.learn.vector import VectorObjective
 from loopwise.loss.base import Measure
 from loopwise.loss.labels import Correct
@@ -88,13 +88,28 @@ class LabelPotentials(nn.Module):
 
 
 def examples_of(problem: LabelProblem) -> Examples:
-    """All labels outputs; inputs dense, or as sparse features."""
+    """All labels outputs, missing where they are not known; inputs dense, or as sparse features."""
     inputs: Any = torch.from_numpy(problem.inputs) if not is_sparse(problem.inputs) else None
     if inputs is None:
         rows = problem.rows
         inputs = Features.of(rows.indptr, rows.indices, rows.data, batch=(len(problem),))
     graph = complete(problem.labels)
-    return Examples.of(graph, problem.gold, np.full(problem.labels, Role.OUTPUT), inputs=inputs)
+    return Examples.of(graph, problem.gold, np.where(problem.gold < 0, Role.MISSING, Role.OUTPUT), inputs=inputs)
+
+
+def completed(problem: LabelProblem) -> LabelProblem:
+    """The problem with labels that are not known found by a model trained for the likelihood of those that are.
+
+    For learners that compare whole sets of labels with the right ones.
+    """
+    if not (problem.gold < 0).any():
+        return problem
+    learner, start = Likelihood(), problem.start()
+    objective = learner.objective(problem, start, 0)
+    train(objective, learner.limits)
+    weights = start.like(objective.answer).given(problem.gold)
+    found = learner.decoder.decide(weights, problem.inputs)
+    return replace(problem, gold=np.where(problem.gold < 0, found, problem.gold))
 
 
 @dataclass(frozen=True)

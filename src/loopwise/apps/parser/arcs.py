@@ -127,12 +127,13 @@ def learn_pruner(corpus: Corpus, vocabulary: Vocabulary, options: Pruning | None
 def nearest_heads(corpus: Corpus, structure: Structure) -> Small:
     """Gold heads ``[columns]`` made trees of the kind that the parser can produce, with as many gold arcs as can be.
 
-    A gold tree of the right kind is its own nearest. O(n^3) for each other.
+    A gold tree of the right kind is its own nearest; words without a head get some. O(n^3) for each other.
     """
     from loopwise.apps.parser.features.candidates import lifted_arcs, wrong_kind
 
     nearest = corpus.heads.copy()
-    chosen = np.flatnonzero(wrong_kind(corpus.start, corpus.heads, structure.projective, structure.single_root))
+    wrong = wrong_kind(corpus.start, corpus.heads, structure.projective, structure.single_root)
+    chosen = np.flatnonzero(wrong | (corpus.known_words < corpus.lengths))
     for some in pieces_of(corpus, chosen):
         start, heads, mods, scores = lifted_arcs(corpus.start, some, corpus.heads)
         nearest[corpus.columns_of(some)] = structure.models(corpus.lengths[some], start, heads, mods).best(scores)[0]

@@ -107,8 +107,8 @@ def _tree_task(plan: Plan, objective: Objective, arcs: Arcs) -> TreeTask:
     train = plan.data.train
     targets = train.heads
     if objective.possible_gold:
-        targets = nearest_heads(train, plan.structure)
-        arcs = arcs.with_heads(train, targets)
+        nearest = nearest_heads(train, plan.structure)
+        arcs, targets = arcs.with_heads(train, nearest), train.only_known(nearest)
     tags = plan.data.vocabulary.tags
     return TreeTask(train, arcs, targets, tags, plan.templates, plan.structure, plan.run, objective)
 
@@ -122,7 +122,7 @@ def _measure(plan: Plan, arcs: Arcs | None, counted: Counted) -> Callable[[Float
     def uas(weights: Floats) -> float:
         model = Model(weights, plan.templates, plan.structure, plan.run)
         heads = model.parse(dev, arcs, plan.data.vocabulary.tags, plan.settings.threads).heads
-        words = dev.word_columns
+        words = dev.word_columns[dev.heads[dev.word_columns] >= 0]
         share = float((heads[words] == dev.heads[words]).mean())
         counted.note = f", UAS {100 * share:.2f}"
         return share

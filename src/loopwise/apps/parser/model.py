@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.apps.parser.arcs import Arcs, in_chunks, pieces_of
+from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.options import Run, Structure, Templates
 from loopwise.apps.parser.vocabulary import Corpus, Integers
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.message_passing import BP
 from loopwise.inference.schedules import Groups
-from loopwise.inference.tree_models import TreeRun
+from loopwise.inference.tree_models import Propagated, TreeRun
 from loopwise.learn.optim.hashed import Floats
 from loopwise.learn.system import System
 from loopwise.potentials.features import Features
@@ -38,6 +39,7 @@ class Parses:
     beliefs: NDArray[np.float64]
     heads: Integers
     failed: NDArray[np.bool_]  # sentences whose arcs hold no tree
+    scores: NDArray[np.float64] | None = None  # [arcs], what trees heard last; None: inference tells nothing of trees
 
     def confidence(self, corpus: Corpus) -> NDArray[np.float64]:
         """The belief of the arc to each column from its decoded head, ``[columns]``."""
@@ -46,6 +48,20 @@ class Parses:
         taken = self.heads[columns] == self.arcs.heads
         chosen[columns[taken]] = self.beliefs[taken]
         return chosen
+
+    def trees(self, corpus: Corpus, structure: Structure) -> list[TreeDistribution | None]:
+        """The distribution of each sentence's trees; None for one without words."""
+        if self.scores is None:
+            raise ValueError(
+                "exact inference with grandparents tells marginals of arcs, not which trees are next; list or draw "
+                "trees with_inference(BP(...)), or of a parser without factors"
+            )
+        found: list[TreeDistribution | None] = []
+        for sentence, n in enumerate(corpus.lengths.tolist()):
+            mine = slice(*self.arcs.start[sentence : sentence + 2].tolist())
+            arcs = self.arcs.heads[mine], self.arcs.mods[mine], self.scores[mine]
+            found.append(TreeDistribution.of(structure, n, *arcs) if n else None)
+        return found
 
     def marginals(self, corpus: Corpus, sentence: int) -> NDArray[np.float64]:
         """The beliefs of one sentence as a matrix ``[n + 1, n + 1]`` of heads and modifiers, 0 where arcs were
@@ -71,16 +87,20 @@ class Model:
         """Trees of all sentences, from the arcs that are left. ``by_odds``: decode by log-odds, for comparison."""
         beliefs, heads = np.zeros(len(arcs.heads)), np.full(len(corpus.heads), -1, np.int64)
         failed = np.zeros(len(corpus), np.bool_)
+        trees = None if self.run.exact else np.zeros(len(arcs.heads))
 
         def parse(chosen: Integers) -> None:
             for piece in pieces_of(corpus, chosen):
                 run, found, possible = self._parse(corpus, arcs, piece, tags, by_odds)
-                beliefs[arcs.start[piece[0]] : arcs.start[piece[-1] + 1]] = run.beliefs
+                mine = slice(arcs.start[piece[0]], arcs.start[piece[-1] + 1])
+                beliefs[mine] = run.beliefs
+                if trees is not None and isinstance(run, Propagated):
+                    trees[mine] = run.tree_scores
                 heads[corpus.columns_of(piece)] = found
                 failed[piece] = ~possible
 
         in_chunks(corpus, threads, parse)
-        return Parses(arcs, beliefs, heads, failed)
+        return Parses(arcs, beliefs, heads, failed, trees)
 
     def _parse(
         self, corpus: Corpus, arcs: Arcs, chosen: Integers, tags: int, by_odds: bool

@@ -21,10 +21,20 @@ from loopwise.loss import MSE, SurrogateLikelihood, UnivariateQuadratic
 
 @dataclass(frozen=True, eq=False)
 class Gold:
-    """Gold trees: which arcs are theirs, and how many of a sentence's were pruned."""
+    """Gold trees: which arcs are theirs, and how many of a sentence's were pruned.
+
+    ``known``: arcs to words whose head is known, which alone count; None: all.
+    """
 
     arcs: NDArray[np.float64]  # [arcs], 0 or 1
     missing: Floats  # [sentences]
+    known: NDArray[np.bool_] | None = None  # [arcs]
+
+    @property
+    def barred(self) -> NDArray[np.bool_]:
+        """Arcs that known heads leave no place for."""
+        assert self.known is not None
+        return np.asarray(self.known & (self.arcs == 0.0))
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,11 @@ class CLL:
         score = models.sums(right * unary) + models.pair_sums(both * scores)
         return values - score, run.beliefs - right, joint - both
 
+    def of_partial(self, run: TreeRun, held: TreeRun) -> tuple[Floats, Floats, Floats]:
+        """The same where some heads are not known: ``held`` is a run on the trees that agree with those that are."""
+        (values, joint), (held_values, held_joint) = run.partition(), held.partition()
+        return values - held_values, run.beliefs - held.beliefs, joint - held_joint
+
 
 @dataclass(frozen=True)
 class L2:
@@ -60,7 +75,7 @@ class L2:
 
     def of_beliefs(self, models: TreeModels, beliefs: Floats, gold: Gold, share: float) -> tuple[Floats, Floats]:
         """The loss of each sentence (gold arcs that were pruned have b = 0 and add a constant), adjoints of beliefs."""
-        apart = beliefs - gold.arcs
+        apart = beliefs - gold.arcs if gold.known is None else np.where(gold.known, beliefs - gold.arcs, 0.0)
         return 2.0 * (models.sums(apart * apart) + gold.missing), 4.0 * apart
 
 
@@ -85,11 +100,11 @@ class AnnealedRisk:
             raise ValueError(f"clip must be positive, not {self.clip}")
 
     def of_beliefs(self, models: TreeModels, beliefs: Floats, gold: Gold, share: float) -> tuple[Floats, Floats]:
-        """The loss of each sentence, n less the marginals of its gold arcs, and adjoints of beliefs. ``share`` of the
-        run is over."""
+        """The loss of each sentence, known heads less the marginals of its gold arcs, and adjoints of beliefs.
+        ``share`` of the run is over."""
         temperature = self.start + (self.end - self.start) * share
         soft = models.first_order().propagate(beliefs / temperature, np.zeros(0), taped=True)
-        losses = models.arrays.lengths - models.sums(gold.arcs * soft.beliefs)
+        losses = models.sums(gold.arcs) + gold.missing - models.sums(gold.arcs * soft.beliefs)
         return losses, soft.pull_back(-gold.arcs)[0] / temperature
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.parser.arcs import Arcs, Pruner, oracle
+from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.evaluation import Scores, score
 from loopwise.apps.parser.fitting import Pieces, Plan, fit_pieces
 from loopwise.apps.parser.labels import Labeller
@@ -23,10 +24,12 @@ from loopwise.apps.parser.objectives import L2, Goal, objectives_of
 from loopwise.apps.parser.options import FACTORS, RATE, Pruning, Run, Structure, Templates
 from loopwise.apps.parser.preparing import Counted, Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
 from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
+from loopwise.apps.partial import Ranked
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.quoting import shortened
+from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.message_passing import BP
 from loopwise.kernels.threads import available_threads
@@ -102,13 +105,14 @@ class Parser:
         checkpoint: PathLike | None = None,
         progress: bool = False,
         skip_bad: bool = False,
+        partial: bool = False,
     ) -> Prepared:
         """Sentences with trees, the pruning model trained on them and the arcs it leaves: what :meth:`fit` takes too.
 
         Parsers of the same trees, pruning and cutoff can share it, whatever their factors, inference and loss. Options
         as in :meth:`fit`; from a ``checkpoint`` that is finished nothing is trained again.
         """
-        data = self._data(train, dev, skip_bad)
+        data = self._data(train, dev, skip_bad, partial)
         settings = OnlineSettings(batch=batch, seed=seed, threads=_threads(threads))
         run = {
             **data.identity(),
@@ -139,6 +143,7 @@ class Parser:
         checkpoint: PathLike | None = None,
         progress: bool = False,
         skip_bad: bool = False,
+        partial: bool = False,
     ) -> History:
         """Trains on sentences with trees; with ``dev``, the weights of the epoch with the best UAS are kept.
 
@@ -147,7 +152,9 @@ class Parser:
         trials on a tenth of the data. l2: strength of the prior times the number of sentences; any makes updates about
         twice as long. labels: also train relations. start: a parser of the same data whose weights to begin with; where
         no epoch is better on ``dev``, they stay. checkpoint: a file from which the same call goes on if it was stopped.
-        skip_bad: leave out sentences whose heads form no tree, with a warning, instead of stopping.
+        skip_bad: leave out sentences whose heads form no tree, with a warning, instead of stopping. partial: words may
+        have no head (``_``), which is then not known: losses are of the others, likelihood is that of all trees that
+        agree with them.
         """
         prepared = train if isinstance(train, Prepared) else None
         if isinstance(train, Prepared):
@@ -156,7 +163,7 @@ class Parser:
             train.check(self.structure, self.pruning, self.templates.cutoff)
             data = train.data
         else:
-            data = self._data(train, dev, skip_bad)
+            data = self._data(train, dev, skip_bad, partial)
         settings = OnlineSettings(
             epochs,
             batch,
@@ -245,16 +252,37 @@ class Parser:
             trees.append(Tree(new, found, tuple(named), tuple(sure.tolist()), marginals))
         return trees
 
+    @overload
     def predict(
         self,
         sentences: Given,
         *,
+        k: None = None,
         confidence: bool = False,
         partial: bool = False,
         by_odds: bool = False,
         threads: int | None = None,
-    ) -> list[Sentence]:
-        """The sentences with their trees; ``confidence``: the belief of each arc in the last column."""
+    ) -> list[Sentence]: ...
+    @overload
+    def predict(
+        self, sentences: Given, *, k: int, partial: bool = False, threads: int | None = None
+    ) -> list[list[Ranked]]: ...
+    def predict(
+        self,
+        sentences: Given,
+        *,
+        k: int | None = None,
+        confidence: bool = False,
+        partial: bool = False,
+        by_odds: bool = False,
+        threads: int | None = None,
+    ) -> Any:
+        """The sentences with their trees; ``confidence``: the belief of each arc in the last column. ``k``: as
+        :meth:`k_best`."""
+        if k is not None:
+            if confidence or by_odds:
+                raise ValueError("confidence and by_odds are about the one tree that is decoded; leave them out with k")
+            return self.k_best(sentences, k, partial=partial, threads=threads)
         given = self._read(sentences)
         corpus, parses, labels = self._parse(given, partial, by_odds, threads)
         heads = corpus.split(parses.heads)
@@ -268,6 +296,51 @@ class Parser:
             notes = None if sure is None else [f"{CONFIDENCE}={value:.4f}" for value in sure[place].tolist()]
             done.append(sentence.with_tree(found, named, notes))
         return done
+
+    def k_best(
+        self, sentences: Given, k: int, *, partial: bool = False, threads: int | None = None
+    ) -> list[list[Ranked]]:
+        """The k most probable trees of each sentence, best first: ``(sentence with the tree, probability)``.
+
+        Under the distribution of trees that inference ended with, among arcs that were not pruned: the model's own
+        where it has no pairs of arcs, otherwise that of belief propagation. The first need not be what :meth:`predict`
+        gives, which has the most arcs right on average. ``partial``: as for :meth:`parse`.
+        """
+        check_count(k)
+        return self._several(sentences, partial, threads, lambda trees: trees.best(k))
+
+    def sample(
+        self, sentences: Given, count: int = 1, *, seed: int = 0, partial: bool = False, threads: int | None = None
+    ) -> list[list[Ranked]]:
+        """``count`` trees drawn for each sentence, with their probabilities; of the distribution of :meth:`k_best`."""
+        check_count(count)
+        generator = np.random.default_rng(seed)
+        return self._several(sentences, partial, threads, lambda trees: trees.sample(count, generator))
+
+    def _several(
+        self,
+        sentences: Given,
+        partial: bool,
+        threads: int | None,
+        choose: Callable[[TreeDistribution], list[tuple[list[int], float]]],
+    ) -> list[list[Ranked]]:
+        given = self._read(sentences)
+        corpus, parses, _ = self._parse(given, partial, False, threads)
+        nothing: list[tuple[list[int], float]] = [([], 1.0)]
+        found = [nothing if one is None else choose(one) for one in parses.trees(corpus, self.structure)]
+        answers: list[list[Ranked]] = [[] for _ in given]
+        for rank in range(max(map(len, found), default=0)):
+            there = [place for place, trees in enumerate(found) if rank < len(trees)]
+            some = corpus.select(np.array(there, dtype=np.int64))
+            heads = np.full(len(some.heads), NO_HEAD, dtype=np.int64)
+            heads[some.word_columns] = [head for place in there for head in found[place][rank][0]]
+            labels = self._labels(some, heads, _threads(threads))
+            names = [None] * len(there) if labels is None else some.split(labels)
+            for place, mine in zip(there, names, strict=True):
+                tree, share = found[place][rank]
+                named = _named(given[place], tree, mine, self.vocabulary.relations, partial)
+                answers[place].append(Ranked(given[place].with_tree(tree, named), share))
+        return answers
 
     def parse_file(
         self,
@@ -332,10 +405,11 @@ class Parser:
                 sentence.line,
                 f"no {kind}tree {'of one root ' if self.structure.single_root else ''}has the heads given here",
             )
-        labels = None
-        if pieces.labeller is not None:
-            labels = pieces.labeller.relations(corpus, parses.heads, self.vocabulary, cores)
-        return corpus, parses, labels
+        return corpus, parses, self._labels(corpus, parses.heads, cores)
+
+    def _labels(self, corpus: Corpus, heads: Any, threads: int) -> Small | None:
+        labeller = self.labeller
+        return None if labeller is None else labeller.relations(corpus, heads, self.vocabulary, threads)
 
     def _check_tags(self, corpus: Corpus) -> None:
         """A warning where most tags are not those of training: the parser then hardly sees anything."""
@@ -358,9 +432,9 @@ class Parser:
         same = bool((corpus.tokens[2] == corpus.tokens[3]).all())
         return replace(self.templates, coarse=False) if same else self.templates
 
-    def _data(self, train: Given, dev: Given | None, skip_bad: bool) -> Data:
-        held_out = None if dev is None else self._read(dev)
-        return encode_data(self._read(train), held_out, self.templates.cutoff, self.structure.single_root, skip_bad)
+    def _data(self, train: Given, dev: Given | None, skip_bad: bool, partial: bool) -> Data:
+        held_out, single_root = None if dev is None else self._read(dev), self.structure.single_root
+        return encode_data(self._read(train), held_out, self.templates.cutoff, single_root, skip_bad, partial)
 
     def _read(self, given: Given) -> list[Sentence]:
         if isinstance(given, str | os.PathLike):

@@ -17,7 +17,7 @@ from loopwise.apps.parser.objectives import CLL
 from loopwise.apps.parser.options import Pruning, Run, Structure
 from loopwise.apps.parser.tasks import TreeTask
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
-from loopwise.formats.conllu import Sentence, check_tree
+from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree
 from loopwise.formats.errors import FormatError
 from loopwise.inference.message_passing import BP
 from loopwise.learn.checkpoint import checksum, identify
@@ -76,35 +76,43 @@ class Prepared:
 
 
 def encode_data(
-    train: Sequence[Sentence], dev: Sequence[Sentence] | None, cutoff: int, single_root: bool, skip_bad: bool
+    train: Sequence[Sentence],
+    dev: Sequence[Sentence] | None,
+    cutoff: int,
+    single_root: bool,
+    skip_bad: bool,
+    partial: bool = False,
 ) -> Data:
-    """Sentences with trees as arrays; those without words, or bad ones if asked to, are left out."""
-    sentences = with_trees(train, single_root, skip_bad)
+    """Sentences with trees as arrays; those without words, or bad ones if asked to, are left out. ``partial``: heads
+    may be missing."""
+    sentences = with_trees(train, single_root, skip_bad, partial)
     if not sentences:
         raise ValueError("there is no sentence with words to train on; give at least one")
     vocabulary = Vocabulary.learn(sentences, cutoff)
     if dev is None:
         return Data(encode(sentences, vocabulary), None, vocabulary, cutoff)
-    held_out = with_trees(dev, single_root, skip_bad)
+    held_out = with_trees(dev, single_root, skip_bad, partial)
     if not held_out:
         raise ValueError("there is no sentence with words in the development data; give at least one, or no such data")
     return Data(encode(sentences, vocabulary), encode(held_out, vocabulary), vocabulary, cutoff)
 
 
-def with_trees(sentences: Sequence[Sentence], single_root: bool, skip_bad: bool) -> list[Sentence]:
+def with_trees(
+    sentences: Sequence[Sentence], single_root: bool, skip_bad: bool, partial: bool = False
+) -> list[Sentence]:
     """Those that have words; heads that form no tree are an error, or a warning if such sentences are to be left
-    out.
+    out. ``partial``: of those with some heads; sentences without any teach nothing.
     """
     kept: list[Sentence] = []
     for sentence in sentences:
         try:
-            check_tree(sentence, single_root=single_root)
+            check_tree(sentence, single_root=single_root, partial=partial)
         except FormatError as problem:
             if not skip_bad:
                 raise
             warnings.warn(DataWarning(f"left out: {problem}"), stacklevel=3)
             continue
-        if len(sentence):
+        if len(sentence) and any(head != NO_HEAD for head in sentence.heads):
             kept.append(sentence)
     return kept
 
@@ -200,10 +208,10 @@ class _Work:
         run = Run.of(BP(iterations=1), self.structure)
 
         def make() -> TreeTask:
-            targets = nearest_heads(corpus, self.structure)
-            arcs = pruner.candidates(corpus).with_heads(corpus, targets)
+            nearest = nearest_heads(corpus, self.structure)
+            arcs = pruner.candidates(corpus).with_heads(corpus, nearest)
             tags = self.data.vocabulary.tags
-            return TreeTask(corpus, arcs, targets, tags, templates, self.structure, run, CLL())
+            return TreeTask(corpus, arcs, corpus.only_known(nearest), tags, templates, self.structure, run, CLL())
 
         settings = replace(self.settings, epochs=self.pruning.epochs, rate=self.pruning.rate, patience=None)
         return run_phase(name, make, self.pruning.size, settings, self.ledger, self.counted)[0]

@@ -7,6 +7,7 @@ Stage: use.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from loopwise.learn.hashed import Doubles, HashedModel, part_scores
 from loopwise.learn.optim.hashed import Small
 from loopwise.notices import GradientError
 
+BARRED = 300.0  # nats off the score of an arc that known heads leave no place for: it is in no tree
 UNSETTLED = 1e-4  # perturbation needs a fixed point: beliefs that still move by more have none
 
 
@@ -71,7 +73,10 @@ class TreeTask(SentenceTask):
         its scores of arcs and pairs."""
         goal, taped = self.objective, not (self.run.perturbed or isinstance(self.objective, CLL))
         run = self.run(models, unary, scores, taped=taped)
-        if isinstance(goal, CLL):  # whose gradient goes through no inference
+        if isinstance(goal, CLL) and gold.known is not None:
+            held = self.run(models, np.where(gold.barred, unary - BARRED, unary), scores)
+            losses, of_unary, of_scores = goal.of_partial(run, held)
+        elif isinstance(goal, CLL):  # whose gradient goes through no inference
             losses, of_unary, of_scores = goal.of_scores(models, run, unary, scores, gold)
         else:
             losses, adjoint = goal.of_beliefs(models, run.beliefs, gold, share)
@@ -95,7 +100,14 @@ class TreeTask(SentenceTask):
         arrays = models.arrays
         columns = models.per_edge(self.corpus.start[chosen] + 1) + arrays.mods
         right = (self.targets[columns] == arrays.heads).astype(np.float64)
-        return Gold(right, arrays.lengths - models.sums(right))
+        if self._all_known:
+            return Gold(right, arrays.lengths - models.sums(right))
+        known = self.corpus.known_words[chosen]
+        return Gold(right, known - models.sums(right), self.targets[columns] >= 0)
+
+    @cached_property
+    def _all_known(self) -> bool:
+        return bool((self.corpus.known_words == self.corpus.lengths).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,4 +145,5 @@ class LabelTask(SentenceTask):
         taught = np.logical_or.reduceat(right, first)
         adjoint = scale * np.where(np.repeat(taught, sizes), shares - right, 0.0)
         losses = np.where(taught, top + np.log(total) - np.add.reduceat(values * right, first), 0.0)
-        return adjoint, np.add.reduceat(losses, arc_start[:-1])
+        sums = np.add.reduceat(np.append(losses, 0.0), arc_start[:-1])
+        return adjoint, np.where(np.diff(arc_start) > 0, sums, 0.0)

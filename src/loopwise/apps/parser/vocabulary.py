@@ -138,6 +138,17 @@ class Corpus:
         columns: Integers = np.flatnonzero(inside)
         return columns
 
+    @cached_property
+    def known_words(self) -> Integers:
+        """Words of each sentence that have a head."""
+        before = np.concatenate([[0], np.cumsum(self.heads >= 0)]).astype(np.int64)
+        known: Integers = before[self.start[1:]] - before[self.start[:-1]]
+        return known
+
+    def only_known(self, heads: NDArray[np.int32]) -> NDArray[np.int32]:
+        """``heads`` ``[columns]``, -1 where this corpus has none."""
+        return np.where(self.heads >= 0, heads, np.int32(NO_HEAD))
+
     def columns_of(self, chosen: Integers) -> Integers:
         """The columns that hold the words of some sentences in order, sentence after sentence."""
         if len(chosen) == len(self):  # all, in order

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
-from loopwise.potentials.linear import Design, Floats, Integers, Matrix
+from loopwise.potentials.linear import Design, Floats, Integers, Matrix, MatrixDesign
 
 _MARKS = 20_110_711  # seed of the tokens' marks: any will do
 
@@ -74,8 +74,10 @@ class Condensed:
 def condense(design: Design) -> tuple[Design, FeatureGroups]:
     """Features by the sum of random 64-bit marks of the tokens that have them: equal sums, equal tokens.
 
-    Different tokens have equal sums with probability 2^-64 a pair of features.
+    Different tokens have equal sums with probability 2^-64 a pair of features. Features with values stay as they are.
     """
+    if isinstance(design, MatrixDesign) or len(design.rows.value):
+        return design, FeatureGroups(np.arange(design.features), np.ones(design.features, dtype=np.int64))
     marks = np.random.default_rng(_MARKS).integers(0, 2**64, design.tokens.rows, dtype=np.uint64)
     sums = design.rows.transposed.sums(design.tokens.transposed.sums(marks))
     _, first, group, size = np.unique(sums, return_index=True, return_inverse=True, return_counts=True)

@@ -28,7 +28,7 @@ class OnlineChain(VectorObjective):
     ``cost`` is added for each wrong token of :math:`\hat y`. ``strength`` 0: steps of 1 (the perceptron of Collins
     2002), and the loss is the share of wrong tokens; otherwise those of Pegasos for ``strength / 2 |w|^2`` plus the
     mean hinge (Shalev-Shwartz et al. 2011), which is the loss. The steps of the first ``skip`` epochs are left out of
-    the average.
+    the average. Where tags are known in part, the right ones are the best path that agrees with what is known.
     """
 
     def __init__(
@@ -46,6 +46,14 @@ class OnlineChain(VectorObjective):
         self._table, self._sums = start.like(start.vector.copy()), start.like(np.zeros_like(start.vector))
         self._state, self._epochs = np.array([0.0, 1.0, 0.0, 0.0]), 0
         self._unary, self._steps = problem.unary.flat, problem.step_features()
+        if self._unary.value is not None:
+            raise ValueError(
+                "this learner takes features that are there or not, and some have values; choose Likelihood or ERM, or "
+                "make features of intervals"
+            )
+        everything = np.ones((0, problem.states), dtype=np.bool_)
+        self._allowed = everything if problem.allowed is None else problem.allowed
+        self._rules = _penalties(problem)
 
     def round(self, tell: Tell) -> float:
         from loopwise.kernels.chain_online import online_epoch
@@ -67,6 +75,8 @@ class OnlineChain(VectorObjective):
             self._state,
             self.cost,
             self.strength,
+            self._allowed,
+            self._rules,
         )
         self._epochs += 1
         if self.strength == 0.0:
@@ -88,3 +98,14 @@ class OnlineChain(VectorObjective):
     def load_state(self, state: Mapping[str, Any]) -> None:
         self._epochs, self._generator.bit_generator.state = state["epochs"], state["generator"]
         self._table.vector[:], self._sums.vector[:], self._state[:] = (state[name].numpy() for name in _ARRAYS)
+
+
+def _penalties(problem: ChainProblem) -> tuple[Floats, Floats, Floats]:
+    """What rules add to the scores of first tags, steps ``[K * K]`` and last tags: 0 or minus infinity; empty: none."""
+    if problem.rules is None:
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    first, follow, last = (
+        np.where(flags, 0.0, -np.inf).reshape(-1)
+        for flags in (problem.rules.first, problem.rules.follow, problem.rules.last)
+    )
+    return first, follow, last

@@ -8,12 +8,13 @@ slopes in the scores.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.decode.rules import Flags, Rules
 from loopwise.inference.chains import Chains
 from loopwise.learn.optim.lbfgs_run import Function
 from loopwise.potentials.features import Features
@@ -63,7 +64,9 @@ ChainFunction = Callable[[ChainWeights], tuple[float, Floats]]  # value and grad
 class ChainProblem:
     """Features of a text; ``steps`` None: the only step feature is the constant one, and one table serves all steps.
 
-    ``gold`` ``[tokens]`` is empty where nothing is known. ``labels`` name the tags.
+    ``gold`` ``[tokens]`` is empty where nothing is known. ``allowed`` ``[tokens, K]``: which tags each token may have,
+    where some are known in part or not at all; their ``gold`` is then -1. None: all are known. ``labels`` name the
+    tags, ``rules`` say which sequences there are.
     """
 
     unary: Design
@@ -71,6 +74,8 @@ class ChainProblem:
     chains: Chains
     labels: tuple[str, ...]
     gold: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    allowed: Flags | None = None
+    rules: Rules | None = None
 
     @property
     def states(self) -> int:
@@ -92,8 +97,22 @@ class ChainProblem:
         """Of tags ``[tokens, K]`` and of steps ``[1 or tokens, K, K]``."""
         threads, square = self.chains.threads, (-1, self.states, self.states)
         unary = self.unary.scores(weights.unary, threads)
-        pair = weights.pair if self.steps is None else self.steps.scores(weights.pair, threads)
-        return unary, pair.reshape(square)
+        pair = (weights.pair if self.steps is None else self.steps.scores(weights.pair, threads)).reshape(square)
+        return (unary, pair) if self.rules is None else self.rules(self.chains, unary, pair)
+
+    def held(self, unary: Floats) -> Floats:
+        """Scores of tags with minus infinity where a token may not have one."""
+        return unary if self.allowed is None else np.where(self.allowed, unary, -np.inf)
+
+    def refuse_unknown(self, who: str) -> None:
+        """A ValueError if some tag is not known."""
+        unknown = np.flatnonzero(self.gold < 0)
+        if unknown.size:
+            sentence = int(np.searchsorted(self.chains.start, unknown[0], side="right")) - 1
+            raise ValueError(
+                f"{who} needs every tag, and {len(unknown)} are not known, the first in sentence {sentence}; train by "
+                "likelihood, perceptron or SVM, or leave such sentences out"
+            )
 
     def gradient(self, unary: Floats, pair: Floats) -> Floats:
         """Slopes in the weights, as one vector, from slopes in the scores, shaped like these."""
@@ -110,16 +129,19 @@ class ChainProblem:
         shape = self.start()
         return lambda vector: function(shape.like(vector))
 
-    def log_likelihoods(self, weights: ChainWeights, tags: Integers) -> Floats:
-        """The log-probability of ``tags`` ``[tokens]``, chain by chain."""
+    def log_likelihoods(self, weights: ChainWeights, tags: Integers, allowed: Flags | None = None) -> Floats:
+        """The log-probability of ``tags`` ``[tokens]``, chain by chain; ``allowed``: of any tags that these allow."""
         unary, pair = self.scores(weights)
-        own, start = np.append(self.chains.path_scores(unary, pair, tags), 0.0), self.chains.start
-        sums: Floats = np.add.reduceat(own, start[:-1]) * (np.diff(start) > 0)
-        return sums - self.chains.marginals(unary, pair).log_z
+        total = self.chains.marginals(unary, pair).log_z
+        if allowed is None:
+            return self.chains.chain_scores(unary, pair, tags) - total
+        held = replace(self, allowed=allowed).held(unary)
+        return self.chains.log_partition(held, pair) - total
 
     def gold_counts(self) -> Floats:
-        """How often each step occurs in the gold tags, shaped like the scores of steps."""
+        """How often each step occurs in the gold tags, both known, shaped like the scores of steps."""
         follows = np.flatnonzero(self.chains.follows)
+        follows = follows[(self.gold[follows - 1] >= 0) & (self.gold[follows] >= 0)]
         before, after = self.gold[follows - 1], self.gold[follows]
         counts = np.zeros((1 if self.steps is None else self.tokens, self.states, self.states))
         table = np.zeros_like(follows) if self.steps is None else follows

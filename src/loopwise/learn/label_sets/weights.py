@@ -103,9 +103,35 @@ class LabelWeights:
         table[first, second] = self.pair[:, 1, 1] - self.pair[:, 1, 0] - self.pair[:, 0, 1] + self.pair[:, 0, 0]
         return table + table.T
 
+    def given(self, sets: Integers) -> LabelWeights:
+        """The same for examples whose labels are given in part: 0, 1, or -1 where not, ``[examples, labels]``."""
+        return GivenLabels(self.vector, self.unary, self.pair, sets)
+
     def score(self, inputs: Any, sets: Integers) -> Floats:
         """The score of one set of labels an example, from its definition."""
         singles = np.take_along_axis(self.singles(inputs), sets[:, :, None], axis=2)[:, :, 0].sum(axis=1)
         first, second = np.triu_indices(self.labels, 1)
         total: Floats = singles + self.pair[np.arange(len(first)), sets[:, first], sets[:, second]].sum(axis=1)
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLabels(LabelWeights):
+    """Weights under which examples have the labels ``sets`` where these are 0 or 1: nothing else is worth having."""
+
+    sets: Integers  # [examples, labels]
+
+    def singles(self, inputs: Any) -> Floats:
+        scores = super().singles(inputs)
+        scores[..., 0][self.sets == 1] -= self._worth(scores)
+        scores[..., 1][self.sets == 0] -= self._worth(scores)
+        return scores
+
+    def fields(self, inputs: Any) -> Floats:
+        slope = super().fields(inputs)
+        worth = self._worth(slope)
+        return slope + np.where(self.sets == 1, worth, 0.0) - np.where(self.sets == 0, worth, 0.0)
+
+    def _worth(self, scores: Floats) -> float:
+        """More than everything else together, and so much that exp of it is nothing."""
+        return 800.0 + 4.0 * float(np.abs(scores).max(initial=0.0)) + 2.0 * float(np.abs(self.pair).sum())

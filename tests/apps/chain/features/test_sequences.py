@@ -44,7 +44,8 @@ def test_sequences_without_meaning() -> None:
         (x, [y[0][:2], *y[1:]], "sequence 0 has 4 elements"),
         (x, None, "the target y is None"),
         (x, [row + 0.5 for row in y], "continuous"),
-        (x, [row * np.nan for row in y], "NaN or infinity"),
+        (x, [row * np.nan for row in y], "NaN, None or -1 only: no label is known"),
+        (x, [np.full(len(row), np.inf) for row in y], "infinity"),
         ([np.zeros((0, 2))], [[]], "all sequences are empty"),
         (np.concatenate(x), y, "1d array"),
     ):

@@ -57,9 +57,9 @@ def test_published_templates() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("w[0] lowr[0]", "no attribute 'lowr'; did you mean 'lower'"),
+        ("w[0] lowr[0]", "no attribute or column 'lowr'; did you mean 'lower'"),
         ("w[0] w[x]", "'w\\[x\\]' is no attribute"),
-        ("w[0]|zz[1]", "no attribute 'zz' of template 'w\\[0\\]\\|zz\\[1\\]'"),
+        ("w[0]|zz[1]", "no attribute or column 'zz' of template 'w\\[0\\]\\|zz\\[1\\]'"),
         ("w[0] w[0]", "listed twice"),
         ("first[0]", "looks at no single word"),
         ("w[99]", "99 words away"),

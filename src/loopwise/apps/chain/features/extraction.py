@@ -9,7 +9,7 @@ sentence) get a row a distinct value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +19,24 @@ from loopwise.apps.chain.features.index import FeatureIndex
 from loopwise.apps.chain.features.templates import BIAS, Part, Template
 from loopwise.apps.chain.features.text import Text
 from loopwise.potentials.hashing import Keys, feature_keys, text_keys
-from loopwise.potentials.linear import Design, Integers, Matrix
+from loopwise.potentials.linear import Design, Floats, Integers, Matrix
 
 Flags = NDArray[np.bool_]
 
-_EDGES = ("\0<", "\0>")  # what stands before and after every sentence; no word of a text file
+EDGES = ("\0<", "\0>")  # what stands before and after every sentence; no word of a text file
 
 
 @dataclass(frozen=True, eq=False)
 class KeyRows:
-    """Token ``t`` has the rows ``token_row[t]``, row ``r`` the feature keys ``key[start[r]:start[r + 1]]``."""
+    """Token ``t`` has the rows ``token_row[t]``, row ``r`` the feature keys ``key[start[r]:start[r + 1]]``.
+
+    ``value`` is empty where all features have the value 1.
+    """
 
     token_row: NDArray[np.int32]  # [tokens, blocks]
     start: Integers  # [rows + 1]
     key: Keys  # [entries]
+    value: Floats = field(default_factory=lambda: np.zeros(0))  # [entries]
 
     @property
     def counts(self) -> Integers:
@@ -66,6 +70,15 @@ def extract(templates: Sequence[Template], text: Text) -> KeyRows:
     return KeyRows(np.ascontiguousarray(table, dtype=np.int32), np.concatenate(starts), joined)
 
 
+def extract_items(text: Text) -> KeyRows:
+    """The keys of features that tokens came with: a row a token."""
+    items = text.items
+    assert items is not None
+    key = text_keys(items.names)[items.index] if items.names else np.zeros(0, np.uint64)
+    value = np.zeros(0) if (items.value == 1.0).all() else items.value
+    return KeyRows(np.arange(text.tokens, dtype=np.int32)[:, None], items.start, key, value)
+
+
 def design_of(keys: KeyRows, index: FeatureIndex) -> Design:
     """The features of every token as a linear map; those that have no row in the index are left out."""
     found = index.find(keys.key)
@@ -73,7 +86,8 @@ def design_of(keys: KeyRows, index: FeatureIndex) -> Design:
     lengths = np.add.reduceat(np.append(known, False).astype(np.int64), keys.start[:-1]) * (np.diff(keys.start) > 0)
     start = np.zeros(len(keys.start), dtype=np.int64)
     np.cumsum(lengths, out=start[1:])
-    rows = Matrix(start, found[known].astype(np.int32), index.size)
+    value = keys.value[known] if len(keys.value) else keys.value
+    rows = Matrix(start, found[known].astype(np.int32), index.size, value)
     count, blocks = keys.token_row.shape
     every = Matrix(np.arange(count + 1) * blocks, keys.token_row.reshape(-1), rows.rows)
     return Design(every.only(lengths > 0), rows)  # rows without features need not be visited
@@ -124,7 +138,7 @@ class _Viewer:
                 values: list[str | None] = ["" for _ in range(len(self.text.words) + 2)]
             else:
                 values = [look(word) for word in self.text.words]
-                values += [None if is_question(name) else edge for edge in _EDGES]
+                values += [None if is_question(name) else edge for edge in EDGES]
             keys = text_keys(["" if value is None else value for value in values])
             self._values[name] = keys, np.array([value is not None for value in values], dtype=np.bool_)
         return self._values[name]
@@ -132,18 +146,27 @@ class _Viewer:
     def _token_values(self, part: Part) -> tuple[Keys, Flags]:
         if part.name in PLACES:
             return np.zeros(self.text.tokens, dtype=np.uint64), self._place(part.name)
+        if part.column:
+            column = self.text.columns[part.name]
+            key = text_keys([*column.values, *EDGES, ""])
+            value = self._at(part.offset, column.number, len(column.values))
+            return key[value], value >= 0
         key, present = self._word_values(part.name)
         word = self._word_at(part.offset)
         return key[word], present[word]
 
     def _word_at(self, offset: int) -> Integers:
         """Which distinct word is ``offset`` places right of each token; the numbers after the last are the edges."""
+        return self._at(offset, self.text.word, len(self.text.words))
+
+    def _at(self, offset: int, number: NDArray[np.int32], distinct: int) -> Integers:
+        """The number ``offset`` places right of each token; ``distinct`` and the one after are the edges."""
         place = np.arange(self.text.tokens) + offset
         before, after = place < self.begin, place >= self.end
-        words: Integers = self.text.word[np.where(before | after, 0, place)].astype(np.int64)
-        words[before] = len(self.text.words)
-        words[after] = len(self.text.words) + 1
-        return words
+        found: Integers = number[np.where(before | after, 0, place)].astype(np.int64)
+        found[before] = distinct
+        found[after] = distinct + 1
+        return found
 
     def _place(self, name: str) -> Flags:
         """The answer to a question about each token's place in its sentence."""

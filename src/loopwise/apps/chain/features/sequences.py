@@ -6,15 +6,18 @@ features]`` whose rows are sequences of one element. Out: :class:`Sequences`, la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.chain.features.items import Items
+from loopwise.apps.chain.features.text import Known
 from loopwise.apps.estimator import as_array
 from loopwise.apps.inputs import as_inputs, is_sparse
+from loopwise.apps.partial import choices_of, is_unknown
 from loopwise.formats.quoting import listed, shortened
 from loopwise.graph.factor_graph import Integers
 
@@ -29,10 +32,18 @@ class Sequences:
     inputs: Any  # [elements, features]
     start: Integers  # [sequences + 1]
     flat: bool
+    names: tuple[str, ...] | None = None  # of the features, where these came by name
 
     @staticmethod
-    def of(given: Any) -> Sequences:
-        """Checked; NaN is a missing value."""
+    def of(given: Any, names: Sequence[str] | None = None) -> Sequences:
+        """Checked; NaN is a missing value. ``names``: the features of a model, where elements are dicts or lists of
+        them; others are left out."""
+        if holds_items(given):
+            return _of_items(given, names)
+        if names is not None:
+            raise ValueError(
+                "this ChainCRF was trained on dicts or lists of features; give it sequences of such, not of numbers"
+            )
         parts = _parts(given)
         if parts is None:
             inputs = as_inputs(given)
@@ -62,8 +73,42 @@ class Sequences:
         return rows if self.flat else np.split(rows, self.start[1:-1])
 
 
-def as_labels(given: Any, sequences: Sequences) -> NDArray[Any]:
-    """The labels of all elements, one after another."""
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels of all elements, one after another; those that are not known, or known in part, are in ``partial``.
+
+    ``values`` has some label there. ``partial``: by element the labels that it may have, None for any.
+    """
+
+    values: NDArray[Any]  # [elements]
+    partial: dict[int, Collection[Any] | None]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which elements have one label."""
+        flags = np.ones(len(self.values), dtype=np.bool_)
+        flags[list(self.partial)] = False
+        return flags
+
+    def classes(self) -> NDArray[Any]:
+        """The distinct labels, in order."""
+        named = [label for choices in self.partial.values() for label in choices or ()]
+        return np.unique(np.concatenate([self.values, np.array(named)]) if named else self.values)
+
+    def coded(self, classes: NDArray[Any]) -> Known:
+        """Labels as places in ``classes``, which are in order."""
+        gold = encoded(self.values, classes)
+        if not self.partial:
+            return Known(gold)
+        allowed = gold[:, None] == np.arange(len(classes))
+        for element, choices in self.partial.items():
+            gold[element] = -1
+            allowed[element] = True if choices is None else np.isin(np.arange(len(classes)), _places(choices, classes))
+        return Known(gold, allowed)
+
+
+def as_labels(given: Any, sequences: Sequences) -> Labels:
+    """The labels of all elements. None, NaN, and -1 beside labels from 0 on, are not known; a set allows several."""
     if given is None:
         raise ValueError("ChainCRF requires y to be passed, but the target y is None; give labels")
     if sequences.flat:
@@ -80,16 +125,65 @@ def as_labels(given: Any, sequences: Sequences) -> NDArray[Any]:
             )
     else:
         labels = _joined_labels(given, sequences.start)
+    partial = _partial(labels)
+    if partial:
+        known = np.array([place for place in range(len(labels)) if place not in partial], dtype=np.int64)
+        named = [label for choices in partial.values() for label in choices or ()]
+        if not len(known) and not named:
+            raise ValueError("Input y contains NaN, None or -1 only: no label is known; give some")
+        labels = labels.copy()
+        labels[list(partial)] = labels[known[0]] if len(known) else named[0]
     if labels.dtype.kind == "O":
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
-            raise ValueError("Input y contains NaN or infinity; every element needs a label")
+            raise ValueError("Input y contains infinity; give labels, NaN where one is not known")
         if (labels != np.round(labels)).any():
             raise ValueError("Unknown label type: continuous; labels must be classes, such as 0, 1, 2")
     if labels.dtype.kind not in "biufUS":
         raise ValueError(f"Unknown label type: {labels.dtype}; labels must be numbers or text")
-    return labels
+    return Labels(labels, partial)
+
+
+def as_evidence(given: Any, sequences: Sequences, classes: NDArray[Any]) -> Known:
+    """Labels that are given, perhaps none of them: as :func:`as_labels`, with the classes of a model."""
+    rows = [given] if sequences.flat else list(given)
+    flat = [label for row in rows for label in (row.tolist() if isinstance(row, np.ndarray) else row)]
+    if all(is_unknown(label) for label in flat):
+        free = [[classes[0]] * len(row) for row in rows]
+        mask = as_labels(free[0] if sequences.flat else free, sequences).coded(classes)
+        return Known(np.full_like(mask.gold, -1), np.ones((len(mask.gold), len(classes)), dtype=np.bool_))
+    return as_labels(given, sequences).coded(classes)
+
+
+def _partial(labels: NDArray[Any]) -> dict[int, Collection[Any] | None]:
+    """Elements that are not known, or only in part."""
+    if labels.dtype.kind == "O":
+        rows = labels.tolist()
+        minus = _means_unknown([label for label in rows if isinstance(label, int | float)])
+        return {
+            place: choices_of(label)
+            for place, label in enumerate(rows)
+            if choices_of(label) or (is_unknown(label) and (minus or not _is_minus(label)))
+        }
+    unknown = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=np.bool_)
+    if labels.dtype.kind in "if" and _means_unknown(labels[~unknown]):
+        unknown = unknown | (labels == -1)
+    return dict.fromkeys(np.flatnonzero(unknown).tolist())
+
+
+def _is_minus(label: Any) -> bool:
+    return isinstance(label, int | float) and label == -1
+
+
+def _means_unknown(labels: Any) -> bool:
+    """Whether -1 is no class: there are two or more classes, all at least 0 (-1 and 1 are two classes)."""
+    others = {label for label in np.unique(np.array(labels, dtype=np.float64)).tolist() if label == label} - {-1.0}
+    return len(others) > 1 and min(others) >= 0
+
+
+def _places(choices: Collection[Any], classes: NDArray[Any]) -> Integers:
+    return encoded(np.array(list(choices)), classes)
 
 
 def encoded(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
@@ -107,6 +201,32 @@ def encoded(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
             f"training; the classes are {listed(classes.tolist())}: leave the sequence out, or train again"
         )
     return place.astype(np.int64)
+
+
+def holds_items(given: Any) -> bool:
+    """Whether elements are dicts or lists of texts: features by name."""
+    if not isinstance(given, list | tuple):
+        return False
+    first = next((sequence[0] for sequence in given if isinstance(sequence, list | tuple) and len(sequence)), None)
+    if isinstance(first, Mapping):
+        return True
+    return isinstance(first, list | tuple | set | frozenset) and all(isinstance(name, str) for name in first)
+
+
+def _of_items(given: Sequence[Any], names: Sequence[str] | None) -> Sequences:
+    from scipy import sparse
+
+    start = np.zeros(len(given) + 1, dtype=np.int64)
+    np.cumsum([len(sequence) for sequence in given], out=start[1:])
+    items = Items.of([token for sequence in given for token in sequence])
+    own = tuple(sorted(items.names)) if names is None else tuple(names)
+    place = {name: number for number, name in enumerate(own)}
+    column = np.array([place.get(name, -1) for name in items.names], dtype=np.int64)[items.index]
+    row = np.repeat(np.arange(int(start[-1])), np.diff(items.start))
+    kept = column >= 0
+    shape = int(start[-1]), max(len(own), 1)
+    matrix = sparse.csr_array((items.value[kept], (row[kept], column[kept])), shape=shape)
+    return Sequences(as_inputs(matrix), start, False, own)
 
 
 def _parts(given: Any) -> Sequence[Any] | None:
@@ -136,6 +256,9 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 
 def _as_array(labels: Any) -> NDArray[Any]:
+    whole = _of_objects(labels)
+    if whole is not None:
+        return whole
     try:
         return np.asarray(labels)
     except ValueError:
@@ -144,8 +267,20 @@ def _as_array(labels: Any) -> NDArray[Any]:
         ) from None
 
 
+def _of_objects(labels: Any) -> NDArray[Any] | None:
+    """Labels that NumPy would make texts or nothing of, as they are: among them are None, NaN beside text, or sets."""
+    if not isinstance(labels, list | tuple) or not any(
+        label is None or isinstance(label, set | frozenset) or (isinstance(label, float) and label != label)
+        for label in labels
+    ):
+        return None
+    found = np.empty(len(labels), dtype=object)
+    found[:] = labels
+    return found
+
+
 def _joined_labels(given: Any, start: Integers) -> NDArray[Any]:
-    rows = [np.asarray(row) for row in given]
+    rows = [np.asarray(row) if (whole := _of_objects(row)) is None else whole for row in given]
     if len(rows) != len(start) - 1:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: {len(start) - 1} sequences, labels of "

@@ -1,13 +1,14 @@
 """Feature templates in a small text: which attributes of which words, alone or together, are features of a token.
 
 In: text such as ``w[0] w[-1]|w[0] lower[0] suffix3[0] is_title[0] first bias``. Out: :class:`Template` objects. Stage:
-use. A template is one or more parts joined by ``|``; a part is an attribute and, in brackets, how far its word is from
-the token (0 if left out). ``#`` begins a comment, white space separates templates.
+use. A template is one or more parts joined by ``|``; a part is an attribute, or a column of the text, and, in brackets,
+how far its word is from the token (0 if left out). ``#`` begins a comment, white space separates templates.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -34,10 +35,11 @@ SAMPLERANK = "w[0] lower[0] is_title[0] all_lower first"
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """An attribute of the word ``offset`` places to the right."""
+    """An attribute of the word ``offset`` places to the right, or what a column says of it."""
 
     name: str
     offset: int = 0
+    column: bool = False
 
     def __str__(self) -> str:
         return self.name if self.name == BIAS or self.name in PLACES else f"{self.name}[{self.offset}]"
@@ -54,21 +56,22 @@ class Template:
 
     @property
     def offset(self) -> int | None:
-        """The one word that the template looks at; None if it looks at several, or at the place in the sentence."""
-        if any(part.name in PLACES for part in self.parts):
+        """The one word that the template looks at; None if it looks at several, at a column, or at the place in the
+        sentence."""
+        if any(part.name in PLACES or part.column for part in self.parts):
             return None
         offsets = {part.offset for part in self.parts if part.name != BIAS} or {0}
         return offsets.pop() if len(offsets) == 1 else None
 
 
-def parse_templates(text: str) -> tuple[Template, ...]:
-    """The templates of a text; a ValueError names the one that is none.
+def parse_templates(text: str, columns: Collection[str] = ()) -> tuple[Template, ...]:
+    """The templates of a text; a ValueError names the one that is none. ``columns``: names beside those of attributes.
 
     >>> [str(template) for template in parse_templates("w[0]  shape[-1]|shape[0] # the shapes of two words")]
     ['w[0]', 'shape[-1]|shape[0]']
     """
-    words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
-    templates = [Template(tuple(_part(piece, word) for piece in word.split("|"))) for word in words]
+    words = _words(text)
+    templates = [Template(tuple(_part(piece, word, columns) for piece in word.split("|"))) for word in words]
     seen: set[Template] = set()
     for template, word in zip(templates, words, strict=True):
         if template in seen:
@@ -77,7 +80,26 @@ def parse_templates(text: str) -> tuple[Template, ...]:
     return tuple(templates)
 
 
-def _part(piece: str, word: str) -> Part:
+def columns_wanted(*texts: str) -> tuple[str, ...]:
+    """What templates look at that is no attribute of a word: names of columns, or errors.
+
+    >>> columns_wanted("w[0] pos[-1]|pos[0] lemma")
+    ('pos', 'lemma')
+    """
+    pieces = [piece for text in texts for word in _words(text) for piece in word.split("|")]
+    names_found = [found[1] for piece in pieces if (found := _PART.fullmatch(piece)) is not None]
+    return tuple(dict.fromkeys(name for name in names_found if not _is_attribute(name)))
+
+
+def _words(text: str) -> list[str]:
+    return [word for line in text.splitlines() for word in line.partition("#")[0].split()]
+
+
+def _is_attribute(name: str) -> bool:
+    return name == BIAS or name in PLACES or attribute(name) is not None
+
+
+def _part(piece: str, word: str, columns: Collection[str]) -> Part:
     found = _PART.fullmatch(piece)
     where = "" if piece == word else f" of template {quoted(word)}"
     if found is None:
@@ -89,10 +111,11 @@ def _part(piece: str, word: str) -> Part:
                 f"{quoted(piece)}{where} looks at no single word; leave {quoted(found[0][len(name) :])} out"
             )
         return Part(name)
-    if attribute(name) is None:
-        close = get_close_matches(name[:100], names(), 1)
+    column = attribute(name) is None and name in columns
+    if attribute(name) is None and not column:
+        close = get_close_matches(name[:100], [*columns, *names()], 1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names())}"
-        raise ValueError(f"there is no attribute {quoted(name)}{where}; {hint}")
+        raise ValueError(f"there is no attribute or column {quoted(name)}{where}; {hint}")
     if abs(int(offset or 0)) > _FARTHEST:
         raise ValueError(f"{quoted(piece)}{where} looks {abs(int(offset))} words away; at most {_FARTHEST}")
-    return Part(name, int(offset or 0))
+    return Part(name, int(offset or 0), column)

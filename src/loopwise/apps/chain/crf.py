@@ -1,0 +1,344 @@
+"""Chains of feature vectors as users have them: fit, predict, evaluate, save.
+
+In: sequences of feature vectors, or of dicts of features, their labels. Out: :class:`ChainCRF`. Stage: use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from loopwise.apps.chain.estimator import Asked, ChainEstimator, kept_rules, read_rules, read_weights
+from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels
+from loopwise.apps.chain.features.text import Known
+from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, of_order, read_decoder
+from loopwise.apps.class_weights import class_weights
+from loopwise.apps.estimator import not_fitted
+from loopwise.apps.inputs import Scaling
+from loopwise.apps.saved import written
+from loopwise.decode.chains import Decoder, Posterior, Viterbi
+from loopwise.decode.rules import Forbid, Rules
+from loopwise.inference.chains import Chains
+from loopwise.kernels.threads import available_threads
+from loopwise.learn.chain.problem import ChainProblem, ChainWeights
+from loopwise.learn.descent import Descent, Smooth, check_descent
+from loopwise.learn.fields import LARGEST, FieldError, Record
+from loopwise.learn.history import History
+from loopwise.learn.progress import progress_bar
+from loopwise.learn.trainer import Limits, train
+from loopwise.learn.vector import VectorObjective
+from loopwise.loss.base import Loss
+from loopwise.potentials.linear import Floats, MatrixDesign
+
+
+class ChainCRF(ChainEstimator):
+    r"""A linear-chain conditional random field on sequences of feature vectors.
+
+    .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot x_t+\sum_t\theta_{y_{t-1}y_t}\Big)
+
+    (Lafferty, McCallum & Pereira 2001). Inference is exact. Sequences are a list of arrays ``[length, features]``,
+    dense or SciPy sparse, NaN where a value is missing, or lists of dicts or of lists of features, as sklearn-crfsuite
+    has them; labels are a list of as many sequences of numbers or text. A label that is None, NaN or (beside two or
+    more labels from 0 on) -1 is not known, a set says which it may be. Answers come back as lists of arrays. An array
+    ``[rows, features]`` with labels ``[rows]`` is taken for sequences of one element, and then answers are arrays; a
+    model has one of the two forms. For words and templates there is :class:`~loopwise.apps.Tagger`, on the same engine.
+    The interface is scikit-learn's.
+
+    Parameters
+    ----------
+    loss:
+        What to train for: None, the likelihood; :class:`SoftmaxMargin`, a smooth hinge; a loss of ``lw.loss`` on the
+        marginals of all elements together, such as ``lw.loss.FBeta(beta=2)``, ``lw.loss.MSE()`` or
+        ``lw.loss.Hamming()``; or one of marginals of pairs, such as ``EntityF1()`` of :mod:`loopwise.apps.chain`.
+    positive:
+        The label, or labels, that an F measure counts, as they are in ``y``.
+    class_weight:
+        None, ``"balanced"``, or ``{label: weight}``: what elements with this right label count, in likelihood
+        (:math:`-\sum_t w_{y_t}\log p(y_t\mid y_{t-1},x)`), margins and losses of elements.
+    learner:
+        Instead of a loss: ``Perceptron()``, ``SVM()`` or another of :mod:`loopwise.apps.chain` that goes sequence by
+        sequence; features must then be 0 or 1.
+    decoder:
+        ``Viterbi(valid=False)``, the best sequence (the default for likelihood, margins and learners), or
+        ``Posterior(valid=False)``, the best label of each element (the default for losses of elements).
+    standardize:
+        Whether dense features are brought to mean 0 and variance 1 (in sparse matrices to mean square 1). Indicators
+        and features that most rows do not have are left as they are; ``scaling_.scaled`` says which were not.
+    l2:
+        Of the penalty :math:`\frac{\lambda}{2}|\theta|^2` beside the sum of the loss over all elements (of the
+        likelihood: over all sequences).
+    iterations, tolerance:
+        Of L-BFGS at most, for each loss that is trained; it stops when one changes the objective by less than this
+        part of it.
+    warm_start:
+        Whether :meth:`fit` goes on from the weights of the last fit, with its scales and classes.
+    threads:
+        None: all cores.
+    seed:
+        For learners that draw at random.
+    constraints:
+        ``Forbid`` of :mod:`loopwise.apps.chain`: steps, first and last labels that there are not, in training, in
+        marginals and in decisions.
+    order:
+        2: labels depend on the two before them, for likelihood and few labels.
+
+    After fitting: ``classes_``, ``weights_`` (``unary`` ``[features + 1, K]``, the last row the constant, and ``pair``
+    ``[1, K * K]``), ``history_``, ``n_features_in_``.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> labels = [np.repeat(rng.integers(0, 2, 5), 4) for _ in range(20)]  # runs of four
+    >>> signals = [np.stack([row, 1 - row], 1) + rng.normal(0, 0.7, (20, 2)) for row in labels]
+    >>> crf = ChainCRF().fit(signals[:10], labels[:10])
+    >>> bool(crf.score(signals[10:], labels[10:]) > 0.85)
+    True
+    """
+
+    classes_: NDArray[Any]
+    scaling_: Scaling
+    history_: History
+    _flat: bool
+    _items: tuple[str, ...] | None = None  # features by name, where they came so
+
+    def __init__(
+        self,
+        loss: Any = None,
+        positive: Any = None,
+        class_weight: Any = None,
+        learner: Learner | None = None,
+        decoder: Decoder | None = None,
+        standardize: bool = True,
+        l2: float = 1.0,
+        iterations: int = 200,
+        tolerance: float = 1e-6,
+        warm_start: bool = False,
+        threads: int | None = None,
+        seed: int = 0,
+        constraints: Forbid | None = None,
+        order: int = 1,
+    ) -> None:
+        self.loss, self.positive, self.class_weight = loss, positive, class_weight
+        self.learner, self.decoder, self.standardize = learner, decoder, standardize
+        self.l2, self.iterations, self.tolerance = l2, iterations, tolerance
+        self.warm_start, self.threads, self.seed = warm_start, threads, seed
+        self.constraints, self.order = constraints, order
+
+    # --- Training ----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, progress: bool = True) -> ChainCRF:
+        """Trains on sequences ``X`` and their labels ``y``. O(elements x (features + K) x K) an iteration."""
+        check_descent(self.l2, self.iterations)
+        self._check_order()
+        goes_on = self.warm_start and hasattr(self, "weights_")
+        sequences = Sequences.of(X, self._items if goes_on else None)
+        labels = as_labels(y, sequences)
+        if goes_on:
+            self._check_form(X, sequences)
+        else:
+            self.classes_, self._flat, self._items = labels.classes(), sequences.flat, sequences.names
+            self.scaling_ = Scaling.of(sequences.inputs, self.standardize)
+            self._note_features(X if sequences.flat else None, sequences.width)
+        known = labels.coded(self.classes_)
+        if not goes_on:
+            self.rules_ = self._rules_of(known, Chains(sequences.start))
+        problem = self._problem(sequences, known)
+        self._check_rules(problem)
+        start = self.weights_ if goes_on else problem.start()
+        objective, limits = self._objective(problem, start, goes_on)
+        with progress_bar(progress, limits.epochs) as tell:
+            self.history_ = train(objective, limits, tell=tell)
+        self.weights_ = start.like(objective.answer)
+        return self
+
+    def _check_order(self) -> None:
+        if self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2, not {self.order!r}")
+        if self.order == 2 and (self.loss, self.learner, self.class_weight) != (None, None, None):
+            raise ValueError(
+                "chains of second order are trained by likelihood; leave loss, learner and class_weight out"
+            )
+
+    def _objective(self, problem: ChainProblem, start: ChainWeights, goes_on: bool) -> tuple[VectorObjective, Limits]:
+        if self.learner is not None:
+            if self.loss is not None or self.class_weight is not None:
+                raise ValueError(
+                    f"{type(self.learner).__name__} has an objective of its own: leave loss and class_weight out, or "
+                    "the learner"
+                )
+            return self.learner.objective(problem, start, self.seed), self.learner.limits
+        weights = None
+        if self.class_weight is not None:
+            weights = class_weights(self.class_weight, self.classes_, problem.gold)
+        goal, first = objective_of(self.loss, problem, self.classes_, self.positive, weights)
+        functions = [goal] if first is None or goes_on else [first, goal]
+        stages = [
+            Smooth(problem.of_vector(function), self.l2, self.iterations, self.tolerance) for function in functions
+        ]
+        descent = Descent(stages, start.vector, threads=problem.chains.threads)
+        return descent, descent.limits
+
+    def _problem(self, sequences: Sequences, known: Known | None = None) -> ChainProblem:
+        """The sequences as the chain engine takes them."""
+        problem = ChainProblem(
+            MatrixDesign(self.scaling_(sequences.inputs, self.standardize)),
+            None,
+            Chains(sequences.start, available_threads() if self.threads is None else self.threads),
+            self._tags,
+            np.zeros(0, dtype=np.int64) if known is None else known.gold,
+            None if known is None else known.allowed,
+            self.rules_,
+        )
+        return of_order(problem, self.order)
+
+    def _rules_of(self, known: Known, chains: Chains) -> Rules | None:
+        """Constraints, and IOB2 if the decoder asks for it and the labels are such."""
+        iob = Rules.of(self._tags, iob=getattr(self.decoder_, "valid", False))
+        return Rules.of(self._tags, self.constraints, iob=iob is not None and not iob.broken(chains, known.gold).size)
+
+    @property
+    def _tags(self) -> tuple[str, ...]:
+        return tuple(map(str, self.classes_.tolist()))
+
+    # --- Use ---------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, k: int | None = None, evidence: Any = None) -> Any:
+        """The labels of each sequence, a list of arrays; ``[rows]`` for an array of rows.
+
+        Parameters
+        ----------
+        X:
+            As for :meth:`fit`.
+        k:
+            So many of the most probable label sequences of each, best first: lists of ``(labels, probability)``
+            (:class:`~loopwise.apps.partial.Ranked`). Exact.
+        evidence:
+            Labels that are given, shaped like ``y``: None, NaN or -1 where one is asked for, a set where it is one of
+            several.
+        """
+        asked = self._asked(X, evidence)
+        if k is not None:
+            return self._best(asked, k)
+        said = self.classes_[self._decided(asked)]
+        return said if self._flat else np.split(said, asked.chains.start[1:-1])
+
+    def predict_marginals(self, X: Any, *, evidence: Any = None) -> Any:
+        """The probabilities ``[length, K]`` of each sequence's labels, in the order of ``classes_``; exact.
+        ``evidence``: labels that are given, as for :meth:`predict`."""
+        asked = self._asked(X, evidence)
+        return asked.marginals() if self._flat else np.split(asked.marginals(), asked.chains.start[1:-1])
+
+    def predict_proba(self, X: Any) -> Any:
+        """:meth:`predict_marginals`, as scikit-learn calls it."""
+        return self.predict_marginals(X)
+
+    def sample(self, X: Any, seed: int | None = None, *, count: int | None = None, evidence: Any = None) -> Any:
+        """Labels drawn from the distribution of each sequence; ``count``: so many, each with its probability, as the
+        best ones of :meth:`predict`."""
+        return self._drawn(self._asked(X, evidence), count, seed)
+
+    def log_likelihood(self, X: Any, y: Any) -> Floats:
+        """The log-probability of the labels of each sequence, ``[sequences]``; of what is known, where that is a
+        part."""
+        sequences, problem = self._prepared(X)
+        known = as_labels(y, sequences).coded(self.classes_)
+        return problem.log_likelihoods(self.weights_, known.gold, known.allowed)
+
+    def score(self, X: Any, y: Any) -> float:
+        """The share of labels that are right, over all sequences together; those that are not known do not count."""
+        sequences = Sequences.of(X, self._items)
+        right = as_labels(y, sequences)
+        said = self.predict(X)
+        return float(((said if sequences.flat else np.concatenate(said)) == right.values)[right.known].mean())
+
+    @property
+    def decoder_(self) -> Decoder:
+        """The decoder that answers."""
+        if self.decoder is not None:
+            return self.decoder
+        return Posterior(valid=False) if isinstance(self.loss, Loss) else Viterbi(valid=False)
+
+    def _prepared(self, X: Any) -> tuple[Sequences, ChainProblem]:
+        if not hasattr(self, "weights_"):
+            raise not_fitted("this ChainCRF is not fitted yet: call fit(X, y) first")
+        sequences = Sequences.of(X, self._items)
+        self._check_form(X, sequences)
+        return sequences, self._problem(sequences)
+
+    def _asked(self, given: Any, evidence: Any) -> Asked:
+        sequences, problem = self._prepared(given)
+        if evidence is not None:
+            known = as_evidence(evidence, sequences, self.classes_)
+            problem = replace(problem, allowed=known.mask(len(self.classes_)))
+        start = sequences.start[1:-1]
+        return Asked.of(problem, self.weights_, lambda numbers: np.split(self.classes_[numbers], start))
+
+    def _check_form(self, X: Any, sequences: Sequences) -> None:
+        """One sequence given in place of a list of them would pass for rows of their own, and be answered wrongly."""
+        if sequences.flat and not self._flat:
+            raise ValueError(
+                f"X is one array of shape {np.shape(X)}, but this ChainCRF was trained on a list of sequences: for a "
+                "single sequence give [X]"
+            )
+        self._check_features(X if sequences.flat else None, sequences.width)
+
+    # --- Files and scikit-learn --------------------------------------------------------------------------------------
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        names = getattr(self, "feature_names_in_", None)
+        described = {
+            "classes": self.classes_.tolist(),
+            "type": self.classes_.dtype.str,
+            "flat": self._flat,
+            "features": self.n_features_in_,
+            "names": None if names is None else names.tolist(),
+            "items": self._items,
+            "rules": kept_rules(self.rules_),
+            "order": self.order,
+            "standardize": bool(self.standardize),
+            "decoder": describe_decoder(self.decoder_),
+            "trained": written(self),
+        }
+        return described, {**self.weights_.tensors(), **self.scaling_.tensors()}
+
+    @classmethod
+    def _rebuilt(cls, told: Record) -> ChainCRF:
+        classes, features = told.classes("classes", "type"), told.whole("features", 0, LARGEST)
+        order = told.whole("order", 1, 2) if "order" in told else 1
+        step_rows = 1 if order == 1 else 1 + len(classes)
+        weights, scaling = read_weights(told, features + 1, step_rows, len(classes)), Scaling.read(told, features)
+        decoder = read_decoder(told.record("decoder"))
+        model = cls(decoder=decoder, standardize=told.flag("standardize"), order=order)
+        model.weights_, model.scaling_ = weights, scaling
+        model.classes_, model._flat, model.n_features_in_ = classes, told.flag("flat"), features
+        model.rules_ = (
+            read_rules(told, len(classes))
+            if "rules" in told
+            else Rules.of(model._tags, iob=getattr(decoder, "valid", False))
+        )
+        model._items = told.maybe("items", Record.texts) if "items" in told else None
+        if model._items is not None and max(len(model._items), 1) != features:
+            raise FieldError("items", f"lists {len(model._items)} names of {features} features")
+        names = told.maybe("names", Record.texts)
+        if names is not None:
+            if len(names) != features:
+                raise FieldError("names", f"lists {len(names)} names of {features} features")
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # type: ignore[import-untyped]
+
+        # Not "classifier": its tools would look for one label a row, and lists of sequences have none.
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(sparse=True, allow_nan=True, three_d_array=True),
+        )

@@ -1,0 +1,504 @@
+"""Tags of words as users have them: fit, predict, evaluate, save.
+
+In: sentences as lists of words, or of dicts of features, their tags, or column files. Out: :class:`Tagger`. Stage: use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopwise.apps.chain.estimator import Asked, ChainEstimator, kept_rules, read_rules, read_weights
+from loopwise.apps.chain.features.extraction import KeyRows, design_of, extract, extract_items
+from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
+from loopwise.apps.chain.features.reader import FEW, Reader
+from loopwise.apps.chain.features.templates import BIAS, NAMES, Template, columns_wanted, parse_templates
+from loopwise.apps.chain.features.text import (
+    Known,
+    Sentences,
+    Text,
+    known_tags,
+    labels_of,
+    mended,
+    tag_lists,
+    tag_numbers,
+)
+from loopwise.apps.chain.model import Learner, Likelihood, check_order, describe_decoder, of_order, read_decoder
+from loopwise.apps.chain.report import Report, compare
+from loopwise.apps.estimator import not_fitted
+from loopwise.apps.partial import Ranked
+from loopwise.apps.saved import written
+from loopwise.decode.chains import Decoder, Viterbi
+from loopwise.decode.rules import Forbid, Rules
+from loopwise.formats.columns import TaggedText, read_tagged, read_words, split, write_tagged
+from loopwise.formats.files import PathLike, check_apart
+from loopwise.formats.iob import TagSet, find_spans
+from loopwise.inference.chains import Chains
+from loopwise.kernels.threads import available_threads
+from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.chain.problem import ChainProblem, ChainWeights
+from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.fields import LARGEST, Record
+from loopwise.learn.history import History
+from loopwise.learn.ledger import SPARING, Ledger
+from loopwise.learn.objective import Callback
+from loopwise.learn.progress import progress_bar
+from loopwise.learn.trainer import train
+from loopwise.potentials.linear import Floats, Integers
+
+Tags = Sequence[Sequence[Any]]
+
+
+class Tagger(ChainEstimator):
+    r"""A linear-chain conditional random field for tags of words: names, chunks, parts of speech.
+
+    .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot f_t(x)+\sum_t\theta_{y_{t-1}y_t}\cdot g_t(x)\Big)
+
+    (Lafferty, McCallum & Pereira 2001). Features :math:`f_t` are given by templates; :math:`g_t` is constant unless
+    ``step_templates`` add to it. Sentences are lists of words, or a column file, or what
+    :func:`loopwise.formats.columns.read_tagged` reads; or lists of dicts or of lists of features, as sklearn-crfsuite
+    has them. A tag may be None (or NaN, or -1), which is not known, or a set of the tags it may be. The interface is
+    scikit-learn's.
+
+    Parameters
+    ----------
+    templates:
+        What to look at (:mod:`loopwise.apps.chain.features.templates`), such as ``"w[0] w[-1]|w[0] suffix3[0] bias"``;
+        names beside the attributes of words are columns of the file, or keys of dicts: ``"pos[-1]|pos[0]"``. None:
+        ``NAMES`` for words; dicts and lists are features as they are.
+    step_templates:
+        The same for pairs of neighbouring tags: factors :math:`y_{t-1}\times y_t\times x_t`. Each feature has
+        :math:`K^2` weights.
+    learner:
+        :class:`Likelihood` (the default), :class:`Perceptron`, :class:`SVM`, :class:`ERM` or your own.
+    decoder:
+        :class:`Viterbi` (the default) or :class:`Posterior`.
+    minimum_count:
+        Features that fewer tokens have are left out.
+    hashing:
+        A number of rows: features are hashed into a table of that size instead of being listed, so the model's size is
+        known beforehand and unseen features at test have weights of others.
+    warm_start:
+        Whether :meth:`fit` goes on from the weights of the last fit, with its features and tags.
+    threads:
+        None: all cores.
+    seed:
+        For learners that draw at random.
+    constraints:
+        :class:`Forbid`: steps, first and last tags that there are not, in training, in marginals and in decisions. The
+        rules of IOB2 are always among them where tags are such and the decoder is ``valid``.
+    order:
+        2: tags depend on the two before them (:math:`\theta_{y_{t-2}y_{t-1}y_t}`), for likelihood and few tags.
+
+    After fitting: ``labels_``, ``weights_``, ``history_``, ``rules_``.
+
+    >>> words = [["Ann", "saw", "Bob"], ["the", "dog", "saw", "Ann"], ["Bob", "ran"]]
+    >>> tags = [["B-PER", "O", "B-PER"], ["O", "O", None, "B-PER"], ["B-PER", "O"]]
+    >>> tagger = Tagger("w[0] is_title[0] bias", learner=Likelihood(l2=0.1)).fit(words, tags)
+    >>> tagger.predict([["Zoe", "saw", "the", "dog"]])
+    [['B-PER', 'O', 'O', 'O']]
+    """
+
+    labels_: tuple[str, ...]
+    history_: History
+    unary_index_: FeatureIndex
+    step_index_: FeatureIndex
+    items_: bool  # tokens are features as they are
+
+    def __init__(
+        self,
+        templates: str | None = None,
+        step_templates: str = "",
+        learner: Learner | None = None,
+        decoder: Decoder | None = None,
+        minimum_count: int = 1,
+        hashing: int | None = None,
+        warm_start: bool = False,
+        threads: int | None = None,
+        seed: int = 0,
+        constraints: Forbid | None = None,
+        order: int = 1,
+    ) -> None:
+        self.templates, self.step_templates = templates, step_templates
+        self.learner, self.decoder = learner, decoder
+        self.minimum_count, self.hashing, self.warm_start = minimum_count, hashing, warm_start
+        self.threads, self.seed = threads, seed
+        self.constraints, self.order = constraints, order
+
+    # --- Training ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        sentences: Sentences,
+        tags: Tags | None = None,
+        *,
+        dev: Sentences | tuple[Sentences, Tags] | None = None,
+        progress: bool = True,
+        checkpoint: PathLike | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
+    ) -> Tagger:
+        """Trains on ``sentences`` and their ``tags`` (None: a column file, or a text read from one, has them).
+
+        ``dev``: development data in either form; learners that go in epochs keep the weights of the best one.
+        ``checkpoint``: a file from which the same call goes on if the process was stopped; the final weights are then
+        the same, bit for bit at the same number of threads. It is written after rounds of the learner, as often as
+        takes a tenth of the time at most. A finished training is not repeated. ``callback``: as for
+        :func:`loopwise.fit`.
+        """
+        words, known = self._with_tags(sentences, tags)
+        text = self._text(words, fitting=True)
+        if not text.tokens:
+            raise ValueError("there is nothing to learn from: the sentences have no words; give at least one")
+        learner = Likelihood() if self.learner is None else self.learner
+        check_order(self.order, learner)
+        problem = self.problem(text, known)
+        start = self.weights_ if self._continues else problem.start()
+        run = {} if checkpoint is None else self._run(learner, problem, start, dev)
+        objective = learner.objective(problem, start, self.seed)
+        objective.score = None if dev is None else self._scorer(dev, start)
+        with progress_bar(progress, learner.limits.epochs) as tell:
+            ledger = Ledger.open(checkpoint, run, SPARING)
+            self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
+        self.weights_ = start.like(objective.answer)
+        return self
+
+    def problem(self, text: Text, tags: Tags | TaggedText) -> ChainProblem:
+        """What a learner is given: features, which are listed here unless training goes on, and gold tags."""
+        keys, (tags, iob) = self._keys(text), mended(tags)
+        if not self._continues:
+            unary, steps = keys
+            self.items_, self.labels_ = text.items is not None, labels_of(tags)
+            self.rules_ = Rules.of(self.labels_, self.constraints, iob=iob)
+            if self.hashing is not None:
+                self.unary_index_, self.step_index_ = Hashed(self.hashing), Hashed(self.hashing)
+            else:
+                self.unary_index_ = Indexed.of(unary.key, unary.counts, self.minimum_count)
+                self.step_index_ = Indexed.of(steps.key, steps.counts, self.minimum_count)
+        problem = self._problem(text, keys, known_tags(tags, text, self.labels_))
+        self._check_rules(problem)
+        return problem
+
+    def _problem(self, text: Text, keys: tuple[KeyRows, KeyRows], known: Known | None = None) -> ChainProblem:
+        unary, steps = keys
+        problem = ChainProblem(
+            design_of(unary, self.unary_index_),
+            design_of(steps, self.step_index_) if len(self._parsed(text.columns)[1]) > 1 else None,
+            Chains(text.start, available_threads() if self.threads is None else self.threads),
+            self.labels_,
+            np.zeros(0, dtype=np.int64) if known is None else known.gold,
+            None if known is None else known.allowed,
+            self._rules,
+        )
+        return of_order(problem, self.order)
+
+    @property
+    def _rules(self) -> Rules | None:
+        """Those that hold: decoders may ask for none."""
+        return self.rules_ if getattr(self.decoder_, "valid", True) else None
+
+    def _text(self, sentences: Sentences, *, fitting: bool = False) -> Text:
+        """The sentences, with the columns that templates look at."""
+        items = self.templates is None if fitting and not self._continues else self.items_
+        text = Text.of(sentences, self.columns, items=items)
+        if not fitting and text.tokens and items != (text.items is not None):
+            raise ValueError(
+                f"this Tagger was trained on {'features of tokens, dicts or lists' if items else 'words'}; give it "
+                "sentences of the same kind"
+            )
+        return text
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a file, or keys of dicts, that the templates look at beside words."""
+        return columns_wanted(self.templates or "", self.step_templates)
+
+    def _keys(self, text: Text) -> tuple[KeyRows, KeyRows]:
+        unary, steps = self._parsed(text.columns)
+        return extract_items(text) if text.items is not None else extract(unary, text), extract(steps, text)
+
+    def _parsed(self, columns: Any) -> tuple[tuple[Template, ...], tuple[Template, ...]]:
+        """Templates of tags, and of steps, among which there always is the constant one."""
+        bias = parse_templates(BIAS)
+        given = parse_templates(self.step_templates, columns)
+        templates = parse_templates(NAMES if self.templates is None else self.templates, columns)
+        return templates, bias + tuple(template for template in given if template not in bias)
+
+    @property
+    def step_rows(self) -> int:
+        """Step features that have weights: the constant one, and those of the step templates."""
+        if self.order == 2:
+            return 1 + len(self.labels_)
+        return self.step_index_.size if len(self._parsed(self.columns)[1]) > 1 else 1
+
+    @property
+    def _continues(self) -> bool:
+        return self.warm_start and hasattr(self, "weights_")
+
+    def _scorer(self, dev: Sentences | tuple[Sentences, Tags], like: ChainWeights) -> Callable[[Floats], float]:
+        text, gold, labels = self._held_out(dev)
+        problem = self._problem(text, self._keys(text))
+
+        def score(vector: Floats) -> float:
+            said = self._decided(self._scored(problem, like.like(vector), text))
+            return compare(gold, said, text.start, labels).score
+
+        return score
+
+    def _held_out(self, dev: Sentences | tuple[Sentences, Tags]) -> tuple[Text, Integers, tuple[str, ...]]:
+        """Development data: the text, its tags, and the labels that these number."""
+        words, known = self._with_tags(*dev) if isinstance(dev, tuple) else self._with_tags(dev, None)
+        text, labels = self._text(words), self._with_others(known)
+        return text, tag_numbers(known, text, labels), labels
+
+    def _run(
+        self,
+        learner: Learner,
+        problem: ChainProblem,
+        start: ChainWeights,
+        dev: Sentences | tuple[Sentences, Tags] | None,
+    ) -> dict[str, str]:
+        """What tells a training from others."""
+        arrays = [problem.chains.start, problem.gold, problem.unary.flat.start, problem.unary.flat.index]
+        arrays += [] if problem.allowed is None else [problem.allowed]
+        if problem.steps is not None:
+            arrays += [problem.steps.flat.start, problem.steps.flat.index]
+        run = {
+            "templates": f"{self.templates} and {self.step_templates} for steps",
+            "learner": identify(learner),
+            "training data": f"{problem.sentences} sentences (checksum {checksum(*arrays)})",
+            "tags": ", ".join(self.labels_),
+            "rules": identify([self.constraints, problem.rules is None, self.order]),
+            "start": f"{len(start.vector)} weights (checksum {checksum(start.vector)})",
+            "seed": str(self.seed),
+        }
+        if dev is not None:
+            text, gold, _ = self._held_out(dev)
+            run["development data"] = f"{len(text)} sentences (checksum {checksum(text.word, text.start, gold)})"
+            run["decoder"] = identify(self.decoder_)
+        return run
+
+    def _with_tags(self, sentences: Sentences, tags: Tags | None) -> tuple[Sentences, Tags | TaggedText]:
+        if tags is not None:
+            return sentences, tags
+        if isinstance(sentences, str | os.PathLike):
+            sentences = read_tagged(sentences, extra=self.columns)
+        if isinstance(sentences, TaggedText) and sentences.tags is not None:
+            return sentences, sentences
+        raise ValueError("there are no tags: give them beside the sentences, or give a column file that has them")
+
+    def _with_others(self, tags: Tags | TaggedText) -> tuple[str, ...]:
+        """The labels, and after them those that only ``tags`` have: they are never said, but count as missed."""
+        return (*self.labels_, *(label for label in labels_of(tags) if label not in self.labels_))
+
+    # --- Use ---------------------------------------------------------------------------------------------------------
+
+    @overload
+    def predict(self, sentences: Sentences, *, k: None = None, evidence: Tags | None = None) -> list[list[str]]: ...
+    @overload
+    def predict(self, sentences: Sentences, *, k: int, evidence: Tags | None = None) -> list[list[Ranked]]: ...
+    def predict(self, sentences: Sentences, *, k: int | None = None, evidence: Tags | None = None) -> Any:
+        """The tags of each sentence.
+
+        Parameters
+        ----------
+        sentences:
+            As for :meth:`fit`.
+        k:
+            So many of the most probable sequences of tags of each sentence, best first, with their probabilities:
+            lists of :class:`~loopwise.apps.partial.Ranked`, ``(tags, probability)``. Exact.
+        evidence:
+            Tags that are given, in lists like those of :meth:`fit`: None where a tag is asked for, a set where it is
+            one of several.
+
+        Returns
+        -------
+            A list of tags for each sentence, or of answers if ``k`` is given.
+
+        >>> tagger = Tagger("w[0] bias").fit([["Ann", "ran"], ["dogs", "ran"]], [["B-PER", "O"], ["O", "O"]])
+        >>> [[best, *_]] = tagger.predict([["Ann", "ran"]], k=2)
+        >>> best.answer, 0.5 < best.probability < 1
+        (['B-PER', 'O'], True)
+        >>> tagger.predict([["Ann", "ran"]], evidence=[["O", None]])
+        [['O', 'O']]
+        """
+        asked = self._asked(sentences, evidence)
+        return asked.told(self._decided(asked)) if k is None else self._best(asked, k)
+
+    def predict_marginals(self, sentences: Sentences, *, evidence: Tags | None = None) -> list[Floats]:
+        """Of each sentence the probabilities ``[words, tags]``, tags in the order of ``labels_``; ``evidence``: tags
+        that are given, as for :meth:`predict`."""
+        asked = self._asked(sentences, evidence)
+        return np.split(asked.marginals(), asked.chains.start[1:-1]) if len(asked.chains.start) > 1 else []
+
+    predict_proba = predict_marginals  # as scikit-learn calls it
+
+    def sample(
+        self,
+        sentences: Sentences,
+        seed: int | None = None,
+        *,
+        count: int | None = None,
+        evidence: Tags | None = None,
+    ) -> Any:
+        """Tags drawn from the distribution of each sentence; ``count``: so many, each with its probability, as the
+        best ones of :meth:`predict`."""
+        return self._drawn(self._asked(sentences, evidence), count, seed)
+
+    def entities(self, sentences: Sentences) -> list[list[tuple[int, int, str]]]:
+        """Of each sentence the entities: first word, word after the last, type."""
+        asked = self._asked(sentences, None)
+        start = asked.chains.start
+        spans = find_spans(self._decided(asked), TagSet.of(self.labels_), start)
+        sentence = np.searchsorted(start, spans.start, side="right") - 1
+        found: list[list[tuple[int, int, str]]] = [[] for _ in range(len(start) - 1)]
+        for number, (begin, end, name) in zip(sentence.tolist(), spans.named(), strict=True):
+            offset = int(start[number])
+            found[number].append((begin - offset, end - offset, name))
+        return found
+
+    def log_likelihood(self, sentences: Sentences, tags: Tags | None = None) -> Floats:
+        """The log-probability of the tags of each sentence, ``[sentences]``; of what is known, where that is a part."""
+        words, known = self._with_tags(sentences, tags)
+        text, problem = self.prepared(words)
+        found = known_tags(known, text, self.labels_)
+        return problem.log_likelihoods(self.weights_, found.gold, found.allowed)
+
+    def evaluate(self, sentences: Sentences, tags: Tags | None = None) -> Report:
+        """Precision, recall and F1 of entities, and the share of right tags."""
+        words, known = self._with_tags(sentences, tags)
+        text, problem = self.prepared(words)
+        labels = self._with_others(known)
+        gold = tag_numbers(known, text, labels)
+        return compare(gold, self._decided(self._scored(problem, self.weights_, text)), text.start, labels)
+
+    def score(self, sentences: Sentences, tags: Tags | None = None) -> float:
+        """Entity F1, or the share of right tags where tags are no entities."""
+        return self.evaluate(sentences, tags).score
+
+    def tag_file(self, source: PathLike, target: PathLike) -> int:
+        """Tags the words of a column file; writes words and tags; how many sentences."""
+        check_apart([(f"the target {target}", target)], [source])
+        text = read_words(source, extra=self.columns)
+        write_tagged(target, text.sentences(), self.predict(text))
+        return len(text)
+
+    @property
+    def decoder_(self) -> Decoder:
+        return Viterbi() if self.decoder is None else self.decoder
+
+    @property
+    def _tags(self) -> tuple[str, ...]:
+        return self.labels_
+
+    def prepared(self, sentences: Sentences) -> tuple[Text, ChainProblem]:
+        """The sentences as numbers, and as the fitted model sees them."""
+        self._check_fitted()
+        text = self._text(sentences)
+        return text, self._problem(text, self._keys(text))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            raise not_fitted("this Tagger is not fitted yet: call fit(sentences, tags) first")
+
+    def _asked(self, given: Sentences, evidence: Tags | None) -> Asked:
+        self._check_fitted()
+        if evidence is None:
+            few = self._few(given)
+            if few is not None:
+                return few
+        text, problem = self.prepared(given)
+        if evidence is not None:
+            problem = replace(problem, allowed=known_tags(evidence, text, self.labels_).mask(len(self.labels_)))
+        return self._scored(problem, self.weights_, text)
+
+    def _scored(self, problem: ChainProblem, weights: ChainWeights, text: Text) -> Asked:
+        return Asked.of(problem, weights, lambda numbers: tag_lists(numbers, text, self.labels_))
+
+    # --- A few sentences ---------------------------------------------------------------------------------------------
+
+    def _few(self, sentences: Sentences) -> Asked | None:
+        """The scores of a few sentences, by what is kept for that; None: go the general way."""
+        if type(sentences) is not list or len(sentences) > FEW or not all(type(row) is list for row in sentences):
+            return None
+        kept = self.__dict__.get("_kept_reader")
+        if kept is None or kept[0] is not self.weights_:
+            kept = self._kept_reader = (self.weights_, self._reader())
+        if kept[1] is None:
+            return None
+        found = kept[1].scores(sentences)
+        if found is None:
+            return None
+        start, unary = found
+        pair = self.weights_.pair.reshape(1, len(self.labels_), -1)
+        chains, labels = Chains(start, 1), self.labels_
+        if self._rules is not None:
+            unary, pair = self._rules(chains, unary, pair)
+        return Asked(chains, unary, pair, lambda numbers: split([labels[one] for one in numbers.tolist()], start))
+
+    def _reader(self) -> Reader | None:
+        """None for what only the general way can do: columns, features of steps, features as they are, order 2."""
+        if self.items_ or self.columns or self.order != 1 or self.step_rows > 1 or not self.unary_index_.size:
+            return None
+        return Reader(self._parsed(())[0], self.unary_index_, self.weights_.unary)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_kept_reader"}
+
+    # --- Files and scikit-learn --------------------------------------------------------------------------------------
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        indices = {"unary": self.unary_index_, "step": self.step_index_}
+        keys = {
+            f"{name}_keys": torch.from_numpy(index.keys.view(np.int64))
+            for name, index in indices.items()
+            if isinstance(index, Indexed)
+        }
+        described = {
+            "templates": NAMES if self.templates is None else self.templates,
+            "items": self.items_,
+            "step_templates": self.step_templates,
+            "minimum_count": self.minimum_count,
+            "hashing": self.hashing,
+            "labels": list(self.labels_),
+            "rules": kept_rules(self.rules_),
+            "order": self.order,
+            "decoder": describe_decoder(self.decoder_),
+            "trained": written(self.learner),
+        }
+        return described, {**self.weights_.tensors(), **keys}
+
+    @classmethod
+    def _rebuilt(cls, told: Record) -> Tagger:
+        items = "items" in told and told.flag("items")
+        tagger = cls(
+            templates=None if items else told.text("templates"),
+            step_templates=told.text("step_templates"),
+            minimum_count=told.whole("minimum_count", 1),
+            hashing=told.maybe("hashing", lambda record, name: record.whole(name, 1, LARGEST)),
+            decoder=read_decoder(told.record("decoder")),
+            order=told.whole("order", 1, 2) if "order" in told else 1,
+        )
+        tagger.labels_, tagger.items_ = told.texts("labels", distinct=True), items
+        states = len(tagger.labels_)
+        # Files of before there were rules have those of IOB2.
+        tagger.rules_ = read_rules(told, states) if "rules" in told else Rules.of(tagger.labels_, iob=True)
+        tagger.unary_index_ = _read_index("unary", told, tagger.hashing)
+        tagger.step_index_ = _read_index("step", told, tagger.hashing)
+        tagger.weights_ = read_weights(told, tagger.unary_index_.size, tagger.step_rows, states)
+        return tagger
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags as SklearnTags  # type: ignore[import-untyped]
+        from sklearn.utils import TargetTags
+
+        return SklearnTags(estimator_type=None, target_tags=TargetTags(required=True))
+
+
+def _read_index(name: str, told: Record, size: int | None) -> FeatureIndex:
+    return Indexed(told.integers(f"{name}_keys", (None,)).view(np.uint64)) if size is None else Hashed(size)
