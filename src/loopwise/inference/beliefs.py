@@ -18,6 +18,7 @@ from torch import Tensor
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
 from loopwise.inference.named import NamedTable
+from loopwise.notebook import Shown
 from loopwise.notices import ChangedError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Noted = tuple[tuple[str, str, Tensor, int], ...]  # what tensors are called, the
 
 
 @dataclass(frozen=True, eq=False)
-class Status:
+class Status(Shown):
     """How far the result of one inference call can be trusted.
 
     ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
@@ -89,7 +90,7 @@ class Status:
         return "stopped by " + " and ".join(f"{name} ({count} of {self.stopped.numel()})" for name, count in fired)
 
 
-class Beliefs:
+class Beliefs(Shown):
     """Marginals of variables and factors, log-partition function and status of one inference call.
 
     All tensors have the batch dimensions of the call in front.

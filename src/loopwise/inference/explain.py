@@ -29,6 +29,7 @@ from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.inference.message_passing import BP, TRW, MessagePassing
 from loopwise.inference.schedules import Flooding, Residual, Sequential
 from loopwise.inference.structured import Own, split_potentials
+from loopwise.notebook import Shown
 from loopwise.notices import LoopwiseWarning
 from loopwise.potentials.checks import checked_tables
 from loopwise.potentials.conditioning import slice_tables
@@ -112,7 +113,7 @@ class Influence:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """What :func:`explain` found; printing it says all in plain words.
 
     ``kind``: ``"exact"``, ``"converged"``, ``"slow"`` (changes shrink from sweep to sweep), ``"oscillates"`` (beliefs

@@ -7,8 +7,8 @@ In: sentences as lists of words, their tags, or column files; sequences of featu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,10 +20,12 @@ from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.chain.features.sequences import Sequences, as_labels, encoded
 from loopwise.apps.chain.features.templates import BIAS, NAMES, Template, parse_templates
 from loopwise.apps.chain.features.text import Sentences, Text, as_lists, check_tag, tag_lists, tag_numbers
+from loopwise.apps.chain.incremental import IncrementalTagger, step_over, weighed, weighted_descent
 from loopwise.apps.chain.model import Learner, Likelihood, describe_decoder, objective_of, read_decoder
 from loopwise.apps.chain.report import Report, compare
 from loopwise.apps.class_weights import class_weights
 from loopwise.apps.estimator import not_fitted
+from loopwise.apps.incremental import AdaGrad, Incremental
 from loopwise.apps.inputs import Scaling
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
@@ -49,7 +51,7 @@ from loopwise.potentials.linear import Floats, Integers, MatrixDesign
 Tags = Sequence[Sequence[str]]
 
 
-class Tagger(SavedEstimator):
+class Tagger(IncrementalTagger, SavedEstimator):
     r"""A linear-chain conditional random field for tags of words: names, chunks, parts of speech.
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot f_t(x)+\sum_t\theta_{y_{t-1}y_t}\cdot g_t(x)\Big)
@@ -95,6 +97,7 @@ class Tagger(SavedEstimator):
     history_: History
     unary_index_: FeatureIndex
     step_index_: FeatureIndex
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": Likelihood, "decoder": Viterbi}
 
     def __init__(
         self,
@@ -120,6 +123,7 @@ class Tagger(SavedEstimator):
         sentences: Sentences,
         tags: Tags | None = None,
         *,
+        sample_weight: Any = None,
         dev: Sentences | tuple[Sentences, Tags] | None = None,
         progress: bool = True,
         checkpoint: PathLike | None = None,
@@ -131,17 +135,26 @@ class Tagger(SavedEstimator):
         ``checkpoint``: a file from which the same call goes on if the process was stopped; the final weights are then
         the same, bit for bit at the same number of threads. It is written after rounds of the learner, as often as
         takes a tenth of the time at most. A finished training is not repeated. ``callback``: as for
-        :func:`loopwise.fit`.
+        :func:`loopwise.fit`. ``sample_weight``: what each sentence counts, as if it were there so many times; learners
+        other than :class:`Likelihood` take whole numbers.
         """
+        self._stream = None
+        learner = Likelihood() if self.learner is None else self.learner
         words, known = _with_tags(sentences, tags)
+        words, known, counts = weighed(
+            sample_weight, words, known, isinstance(learner, Likelihood), type(learner).__name__
+        )
         text = Text.of(words)
         if not text.tokens:
             raise ValueError("there is nothing to learn from: the sentences have no words; give at least one")
-        learner = Likelihood() if self.learner is None else self.learner
         problem = self.problem(text, known)
         start = self.weights_ if self._continues else problem.start()
         run = {} if checkpoint is None else self._run(learner, problem, start, dev)
-        objective = learner.objective(problem, start, self.seed)
+        objective: VectorObjective = (
+            learner.objective(problem, start, self.seed)
+            if counts is None
+            else weighted_descent(problem, start, counts, learner)
+        )
         objective.score = None if dev is None else self._scorer(dev, start)
         with progress_bar(progress, learner.limits.epochs) as tell:
             ledger = Ledger.open(checkpoint, run, SPARING)
@@ -296,7 +309,7 @@ class Tagger(SavedEstimator):
     def prepared(self, sentences: Sentences) -> tuple[Text, ChainProblem]:
         """The sentences as numbers, and as the fitted model sees them."""
         if not hasattr(self, "weights_"):
-            raise ValueError("this Tagger is not fitted yet: call fit(sentences, tags) first")
+            raise not_fitted("this Tagger is not fitted yet: call fit(sentences, tags) first")
         text = Text.of(sentences)
         return text, self._problem(text, self._keys(text))
 
@@ -362,7 +375,7 @@ def _labels(tags: Tags | TaggedText) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
 
 
-class ChainCRF(SavedEstimator):
+class ChainCRF(Incremental, SavedEstimator):
     r"""A linear-chain conditional random field on sequences of feature vectors.
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot x_t+\sum_t\theta_{y_{t-1}y_t}\Big)
@@ -423,6 +436,8 @@ class ChainCRF(SavedEstimator):
     scaling_: Scaling
     history_: History
     _flat: bool
+    _stream: AdaGrad | None = None  # of partial_fit
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"decoder": lambda: Viterbi(valid=False)}
 
     def __init__(
         self,
@@ -446,9 +461,16 @@ class ChainCRF(SavedEstimator):
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, progress: bool = True) -> ChainCRF:
-        """Trains on sequences ``X`` and their labels ``y``. O(elements x (features + K) x K) an iteration."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, progress: bool = True) -> ChainCRF:
+        """Trains on sequences ``X`` and their labels ``y``. O(elements x (features + K) x K) an iteration.
+
+        ``sample_weight``: what each sequence counts, as if it were there so many times; whole numbers, unless training
+        is by plain likelihood.
+        """
+        self._stream = None
         check_descent(self.l2, self.iterations)
+        plain = self.loss is None and self.learner is None and self.class_weight is None
+        X, y, counts = weighed(sample_weight, X, y, plain, "a loss or a learner")
         sequences = Sequences.of(X)
         labels = as_labels(y, sequences)
         goes_on = self.warm_start and hasattr(self, "weights_")
@@ -456,15 +478,43 @@ class ChainCRF(SavedEstimator):
             self._check_form(X, sequences)
         else:
             self.classes_, self._flat = np.unique(labels), sequences.flat
-            self.scaling_ = Scaling.of(sequences.inputs, self.standardize)
+            each = None if counts is None else np.repeat(counts, np.diff(sequences.start))
+            self.scaling_ = Scaling.of(sequences.inputs, self.standardize, each)
             self._note_features(X if sequences.flat else None, sequences.width)
         problem = self._problem(sequences, encoded(labels, self.classes_))
         start = self.weights_ if goes_on else problem.start()
         objective, limits = self._objective(problem, start, goes_on)
+        if counts is not None:
+            objective = weighted_descent(problem, start, counts, self)
         with progress_bar(progress, limits.epochs) as tell:
             self.history_ = train(objective, limits, tell=tell)
         self.weights_ = start.like(objective.answer)
         return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> ChainCRF:
+        """Goes on with a batch of sequences: steps of AdaGrad on the likelihood, 32 sequences each.
+
+        The first batch says how features are scaled; labels are ``classes``, by default those of the first batch.
+        """
+        if (self.loss, self.learner, self.class_weight) != (None, None, None):
+            raise ValueError("partial_fit is by likelihood: leave loss, learner and class_weight out")
+        sequences = Sequences.of(X)
+        if not self._is_fitted:
+            labels = as_labels(y, sequences)
+            self.classes_ = np.unique(labels if classes is None else np.asarray(classes))
+            self._flat, self.scaling_ = sequences.flat, Scaling.of(sequences.inputs, self.standardize)
+            self._note_features(X if sequences.flat else None, sequences.width)
+            self.weights_ = self.problem_of(X, y).start()
+        self._check_form(X, sequences)
+        if self._stream is None:
+            self._stream = AdaGrad(len(self.weights_.vector), self.l2)
+        step_over(self, X, y, self._stream)
+        return self
+
+    def problem_of(self, X: Any, y: Any) -> ChainProblem:
+        """Sequences and their labels as the chain engine takes them."""
+        sequences = Sequences.of(X)
+        return self._problem(sequences, encoded(as_labels(y, sequences), self.classes_))
 
     def _objective(self, problem: ChainProblem, start: ChainWeights, goes_on: bool) -> tuple[VectorObjective, Limits]:
         if self.learner is not None:
