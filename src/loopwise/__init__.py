@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from loopwise.inference.auto import infer as infer
     from loopwise.inference.beliefs import Beliefs as Beliefs
     from loopwise.inference.exact import Exact as Exact
+    from loopwise.inference.explain import explain as explain
     from loopwise.inference.gibbs import Gibbs as Gibbs
     from loopwise.inference.mean_field import MeanField as MeanField
     from loopwise.inference.message_passing import BP as BP
@@ -95,6 +96,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.mean_field": ("MeanField",),
     "loopwise.inference.gibbs": ("Gibbs",),
     "loopwise.inference.beliefs": ("Beliefs",),
+    "loopwise.inference.explain": ("explain",),
     "loopwise.inference.message_weights": ("MessageWeights",),
     "loopwise.inference.schedules": ("Groups", "Sequential",),
     "loopwise.learn": ("Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",),
@@ -162,8 +164,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "Evidence", "FactorGraph", "Role", "chain", "grid", "random_mrf", "And", "AtMostOne", "Chain", "Count",
     "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity", "ProjectiveTree", "StructuredFactor", "Tree",
     "NeuralPotentials", "SparsePotentials", "TablePotentials", "Template", "Unroll", "FixedPoint", "Perturbation",
-    "hvp", "Auto", "infer", "BP", "TRW", "Exact", "MeanField", "Gibbs", "Beliefs", "MessageWeights", "Groups",
-    "Sequential", "Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",
+    "hvp", "Auto", "infer", "BP", "TRW", "Exact", "MeanField", "Gibbs", "Beliefs", "explain", "MessageWeights",
+    "Groups", "Sequential", "Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",
     "graph", "potentials", "prior", "gradient", "inference", "decode", "loss", "metric", "learn", "optim", "budget",
     "walk", "apps", "formats", "plot", "compare", "testing", "notices",
 ]  # fmt: skip

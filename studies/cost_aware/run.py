@@ -32,6 +32,11 @@ from studies.harness.results import FULL, Deadline, Results
 from studies.harness.runs import check_runs
 from studies.harness.study import Study, StudyOrder, unfinished
 
+QUESTION = (
+    "If every message costs time, which are worth sending? Accuracy and run time are put into one objective, "
+    "and a system learns what to leave out and when to stop."
+)
+
 PICTURES = {
     FIGURE1: ("figure1.png", "Figure 1: messages a sweep against test MSE. The paper prints MSE from .16 to .26."),
     STRONG: ("strong.png", "The same where log-potentials of the truth are standard normal: nearly all is certain."),
@@ -62,7 +67,7 @@ def steps(order: StudyOrder) -> int:
 
 def page(results: Results) -> Page:
     """What stands around the numbers."""
-    return Page(STUDY.title, _introduction(results.mode), dict(PICTURES.values()), _units())
+    return Page(STUDY.title, _introduction(results.mode), dict(PICTURES.values()), _units(), QUESTION)
 
 
 def _draw(study: CostAwareRuns, folder: Path) -> None:

@@ -23,6 +23,11 @@ from studies.harness.page import Page
 from studies.harness.results import Cell, Deadline, Results
 from studies.harness.study import Study, StudyOrder, unfinished
 
+QUESTION = (
+    "To train a model for a loss of its marginals one needs their gradient. How good, and how dear, are the "
+    "ways to compute it, and do images come out better when each is trained for the loss that is reported?"
+)
+
 PICTURE = "figure2.png"
 FIGURE = "figure 2"
 TABLE = ("table 1", "figure 1")  # the figure shows what the table trained
@@ -92,7 +97,7 @@ def page(results: Results) -> Page:
         introduction += table1_introduction(results)
     if any(item.startswith("Figure 2") for item in items):
         introduction += INTRODUCTION
-    return Page(STUDY.title, introduction, CAPTIONS, {item: _unit(item) for item in items})
+    return Page(STUDY.title, introduction, CAPTIONS, {item: _unit(item) for item in items}, QUESTION)
 
 
 def _unit(item: str) -> str:

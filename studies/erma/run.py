@@ -41,6 +41,11 @@ from studies.harness.results import FULL, Deadline, Results
 from studies.harness.runs import check_runs
 from studies.harness.study import Study, StudyOrder, unfinished
 
+QUESTION = (
+    "Belief propagation is approximate and cut short. Is it better to train for the loss that is measured, "
+    "through the inference that will be used, than by likelihood as if inference were exact?"
+)
+
 UNIT = "likelihood training by SMD"
 EVERYTHING: tuple[int, ...] = tuple(TABLES)
 TABLE_PARTS = {f"table {number}": number for number in TABLES}
@@ -163,7 +168,7 @@ def page(results: Results) -> Page:
         figure1.PICTURE: "Figure 1: losses of the training examples along lines through the true parameters (model "
         f"{landscape}).",
     }
-    return Page(STUDY.title, _introduction(results.mode), pictures, _units())
+    return Page(STUDY.title, _introduction(results.mode), pictures, _units(), QUESTION)
 
 
 def _introduction(mode: str) -> list[str]:

@@ -1,7 +1,8 @@
 """The results of a paper as one self-contained HTML page, and the same as Markdown.
 
-In: :class:`Results` and the names of pictures beside them. Out: two files in the folder of the results. Claims come
-first, each with whether it holds; then the pictures; then every number.
+In: :class:`Results` and the names of pictures beside them. Out: two files in the folder of the results. A summary in
+plain words and the first picture open the page; then claims, each with whether it holds; the other pictures; every
+number; and how it was run.
 """
 
 from __future__ import annotations
@@ -20,18 +21,24 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
 td, th { text-align: right; } td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
 .claims td { text-align: left; vertical-align: top; } .yes { color: #00664a; } .no { color: #a83c00; }
+@media (prefers-color-scheme: dark) {
+  body { background: #1b1d26; color: #ddd; } th, td { border-color: #444; } a { color: #8ab4ff; }
+  .yes { color: #4cc9a0; } .no { color: #ff9d5c; } img { filter: invert(0.9) hue-rotate(180deg); }
+}
 """
 
 
 @dataclass(frozen=True)
 class Page:
-    """What stands around the numbers. ``units`` says what the numbers of each item are; notes of the results and facts
-    follow the introduction, and of the pictures those are shown that are there."""
+    """What stands around the numbers. ``question``: in plain words, what the study asks and why that matters.
+    ``introduction``: how it was run; notes of the results and facts follow it. ``units`` says what the numbers of each
+    item are; of the pictures those are shown that are there, the first at the top."""
 
     title: str
     introduction: Sequence[str]
     pictures: Mapping[str, str]  # file name: what it shows
     units: Mapping[str, str]
+    question: str = ""
 
 
 def write_pages(page: Page, results: Results) -> None:
@@ -85,32 +92,46 @@ def _facts(results: Results) -> str:
     return f"Mode {results.mode}, seed {results.seed}."
 
 
+def _summary(page: Page, results: Results) -> str:
+    """What was asked, and how many of the claims came out."""
+    tested = [claim for claim in results.claims if claim.holds is not None]
+    held = sum(bool(claim.holds) for claim in tested)
+    found = f"Of {len(tested)} claims that were tested here, {held} hold." if tested else "No claim was tested yet."
+    return f"{page.question} {found}".strip()
+
+
 def _html(page: Page, results: Results) -> str:
-    parts = [f"<h1>{html.escape(page.title)}</h1>"]
-    parts += [f"<p>{html.escape(text)}</p>" for text in (*page.introduction, *results.notes, _facts(results))]
+    parts = [f"<h1>{html.escape(page.title)}</h1>", f"<p><b>{html.escape(_summary(page, results))}</b></p>"]
+    pictures = [_html_picture(results, name, caption) for name, caption in _shown(page, results).items()]
+    parts += pictures[:1]
     parts.append('<h2>Claims</h2><table class="claims"><tr><td>claim</td><td>here</td><td>evidence</td></tr>')
     for claim in results.claims:
         kind = {True: "yes", False: "no", None: ""}[claim.holds]
         cells = f'<td>{html.escape(claim.text)}</td><td class="{kind}">{verdict(claim)}</td>'
         parts.append(f"<tr>{cells}<td>{html.escape(claim.evidence)}</td></tr>")
-    parts.append("</table>")
-    for name, caption in _shown(page, results).items():
-        escaped = html.escape(caption, quote=True)
-        parts.append(f'<figure><img alt="{escaped}" src="{png_address((results.folder / name).read_bytes())}">')
-        parts.append(f"<figcaption>{escaped}</figcaption></figure>")
+    parts += ["</table>", *pictures[1:]]
     for item in results.items():
         heading = f"<h2>{html.escape(item)}</h2><p>{html.escape(page.units.get(item, ''))}</p>"
         parts.append(heading + html_table(table_of(list(results.of_item(item)))))
+    parts.append("<h2>How it was run</h2>")
+    parts += [f"<p>{html.escape(text)}</p>" for text in (*page.introduction, *results.notes, _facts(results))]
     return document(page.title, "\n".join(parts), STYLE)
 
 
+def _html_picture(results: Results, name: str, caption: str) -> str:
+    escaped = html.escape(caption, quote=True)
+    address = png_address((results.folder / name).read_bytes())
+    return f'<figure><img alt="{escaped}" src="{address}"><figcaption>{escaped}</figcaption></figure>'
+
+
 def _markdown(page: Page, results: Results) -> str:
-    parts = [f"# {page.title}", *page.introduction, *results.notes, _facts(results), "## Claims"]
+    pictures = [f"![{caption}]({name})" for name, caption in _shown(page, results).items()]
+    parts = [f"# {page.title}", f"**{_summary(page, results)}**", *pictures[:1], "## Claims"]
     claims = [["claim", "here", "evidence"], *([c.text, verdict(c), c.evidence] for c in results.claims)]
-    parts.append(_markdown_table(claims))
-    parts += [f"![{caption}]({name})" for name, caption in _shown(page, results).items()]
+    parts += [_markdown_table(claims), *pictures[1:]]
     for item in results.items():
         parts += [f"## {item}", page.units.get(item, ""), _markdown_table(table_of(list(results.of_item(item))))]
+    parts += ["## How it was run", *page.introduction, *results.notes, _facts(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

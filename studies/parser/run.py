@@ -33,6 +33,11 @@ from studies.parser.protocol import (
 from studies.parser.tables import TREEBANKS, UNITS, cells
 from studies.parser.training import run_job
 
+QUESTION = (
+    "A dependency parser with few iterations of belief propagation answers before it has converged. Does "
+    "training it for exactly these iterations make it a better parser?"
+)
+
 PARTS = {name.lower(): name for name in (FIGURE3, FIGURE4, TABLE1, TABLE2)}
 
 
@@ -67,7 +72,7 @@ def _jobs(order: StudyOrder) -> list[ParserJob]:
 
 def page(results: Results) -> Page:
     """What stands around the numbers."""
-    return Page(STUDY.title, _introduction(results), CAPTIONS, UNITS)
+    return Page(STUDY.title, _introduction(results), CAPTIONS, UNITS, QUESTION)
 
 
 def _introduction(results: Results) -> list[str]:

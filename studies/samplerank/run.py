@@ -15,6 +15,11 @@ from studies.samplerank.coref.tables import TABLE1
 from studies.samplerank.multilabel.run import TABLE2
 from studies.samplerank.names.tables import TABLE3
 
+QUESTION = (
+    "Can a model be trained inside the very walk that searches for its answers, from pairs of neighbouring "
+    "states alone, where no message passing would do?"
+)
+
 TABLES = {table.name.lower(): table for table in (TABLE1, TABLE2, TABLE3)}
 
 
@@ -47,7 +52,7 @@ def page(results: Results) -> Page:
     introduction = [text for table in present for text in table.introduction(results)]
     pictures = {name: caption for table in present for name, caption in table.pictures.items()}
     units = {item: table.units(item) for table in present for item in items if table.owns(item)}
-    return Page(STUDY.title, introduction, pictures, units)
+    return Page(STUDY.title, introduction, pictures, units, QUESTION)
 
 
 STUDY = Study(

@@ -173,3 +173,18 @@ def test_a_bayesian_network_by_its_names(tmp_path: Path) -> None:
     assert_one_sentence(invoke(model, "--given", "fever=high"), "variable 'fever' has no value 'high'")
     assert_one_sentence(invoke(model, "--given", "fever"), "--given must be NAME=VALUE, not 'fever'")
     assert_one_sentence(invoke(model, "--given", "flu=no", "--given", "flu=yes"), "'flu' is given twice")
+
+
+def test_explained(tmp_path: Path) -> None:
+    """Four variables that all differ from each other: BP oscillates, and both outputs say so."""
+    pairs = [(first, second) for first in range(4) for second in range(first)]
+    scopes = "\n".join(f"2 {first} {second}" for first, second in pairs)
+    tables = "\n".join("4 1 50 50 1" for _ in pairs)
+    unary = "2 1 1.2"
+    text = f"MARKOV\n4\n2 2 2 2\n7\n{scopes}\n1 0\n{tables}\n{unary}\n"
+    (tmp_path / "model.uai").write_text(text)
+    result = succeed(tmp_path / "model.uai", "--method", "bp", "--schedule", "flooding", "--explain", "--json")
+    assert "beliefs oscillate" in result.stderr and "Advice: lw.Exact()" in result.stderr
+    told = json.loads(result.stdout)["explanation"]
+    assert told["kind"] == "oscillates" and told["frustrated"] and len(told["cycle"]) == 3
+    assert told["advice"] == "lw.Exact()" and any(trial["converged"] for trial in told["trials"])

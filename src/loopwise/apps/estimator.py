@@ -11,22 +11,31 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.formats.frames import frame_array
+from loopwise.notebook import Shown
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+REPEATED = 100  # times that rows are repeated on average, at most
 _WITHIN = "__"  # between the name of an option and the name of an option of that
 
 
-class Estimator:
-    """Base of the applications whose ``__init__`` does nothing but keep its parameters."""
+class Estimator(Shown):
+    """Base of the applications whose ``__init__`` does nothing but keep its parameters.
+
+    ``_usual``: what an option that is None stands for, by name, so that ``learner__l2=3`` can be set without naming the
+    learner first.
+    """
 
     n_features_in_: int
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {}
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -53,14 +62,52 @@ class Estimator:
             else:
                 setattr(self, name, value)
         for name, options in inner.items():
-            setattr(self, name, _changed(name, getattr(self, name), options))
+            value = getattr(self, name)
+            usual = self._usual.get(name) if value is None else None
+            setattr(self, name, _changed(name, value if usual is None else usual(), options))
         return self
 
+    @property
+    def n_iter_(self) -> int:
+        """Iterations, or epochs, that the last fit took; of an estimator that is not fitted there are none."""
+        history = getattr(self, "history_", None)
+        if history is None:
+            raise AttributeError(f"this {type(self).__name__} has no n_iter_: it was not trained here")
+        return len(history)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(getattr(self, "_is_fitted", False))
+
+    def __sklearn_tags__(self) -> Any:
+        """For estimators of other things than tables: answers are asked for what is given, with or without labels."""
+        from sklearn.utils import Tags, TargetTags  # type: ignore[import-untyped]
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
     def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._set_options().items())})"
+
+    def _set_options(self) -> dict[str, Any]:
+        """The options that are not what they are by default."""
         standard = inspect.signature(type(self).__init__).parameters
         own = self.get_params(deep=False)
-        given = {name: value for name, value in own.items() if not _same(value, standard[name].default)}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        return {name: value for name, value in own.items() if not _same(value, standard[name].default)}
+
+    # --- Data frames -------------------------------------------------------------------------------------------------
+
+    def predict_frame(self, X: Any, backend: str | None = None) -> Any:
+        """The answers of ``predict`` as a data frame: of the library that ``X`` is of, with the index of pandas; or of
+        ``backend`` (``"pandas"``, ``"polars"``, ``"pyarrow"``). Columns are called as the labels were in training."""
+        from loopwise.formats.frames import is_frame, make_frame
+
+        said = np.asarray(self.predict(X))  # type: ignore[attr-defined]  # those that take tables have it
+        table = said[:, None] if said.ndim == 1 else said
+        names = getattr(self, "_output_names", None) or [f"y{place}" for place in range(table.shape[1])]
+        columns = {name: table[:, place].tolist() for place, name in enumerate(names)}
+        made = make_frame(columns, backend, like=X if backend is None and is_frame(X) else None)
+        if hasattr(made, "set_axis") and hasattr(X, "index"):
+            made = made.set_axis(X.index)
+        return made
 
     # --- Columns -----------------------------------------------------------------------------------------------------
 
@@ -87,10 +134,68 @@ class Estimator:
             )
 
 
+class SampleWeights(NamedTuple):
+    """Which rows count, and what each of them counts; those of weight 0 are left out."""
+
+    rows: NDArray[np.int64]
+    counts: NDArray[np.float64]
+
+    @staticmethod
+    def of(given: Any, count: int) -> SampleWeights | None:
+        """Checked weights of ``count`` samples (None: all alike; one number: all of that weight)."""
+        if given is None:
+            return None
+        array = as_array(given)
+        if array.ndim == 0:
+            array = np.full(count, array)
+        if array.shape != (count,):
+            raise ValueError(
+                f"Sample weights must be 1D array or scalar, one for each of {count} samples; got shape {array.shape}"
+            )
+        weights = array.astype(np.float64)
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise ValueError("sample_weight holds NaN, infinity or a negative number; give weights from 0 on")
+        rows = np.flatnonzero(weights)
+        if not rows.size:
+            raise ValueError("every sample weight is zero, so nothing counts; give at least one sample a weight")
+        return SampleWeights(rows, weights[rows])
+
+    @property
+    def whole(self) -> bool:
+        """Whether all are whole numbers, small enough for rows to be repeated so often."""
+        return bool((self.counts == np.round(self.counts)).all()) and self.counts.mean() <= REPEATED
+
+    def repeated(self, what: str) -> NDArray[np.int64]:
+        """Rows as often as they count, for ``what`` knows no other weights; others than whole numbers are an error."""
+        if not self.whole:
+            raise ValueError(
+                f"{what} takes whole numbers as sample_weight, {REPEATED} on average at most (a row is then seen so "
+                "often); round them, or train by likelihood, which takes any"
+            )
+        return np.repeat(self.rows, self.counts.astype(np.int64))
+
+
+def taken(given: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of data in whatever form they came; data frames stay such."""
+    if given is None:
+        return None
+    if hasattr(given, "iloc"):
+        return given.iloc[rows]
+    if isinstance(given, list | tuple):
+        return [given[row] for row in rows.tolist()]
+    if hasattr(given, "take") and hasattr(given, "schema"):
+        return given.take(rows)  # Arrow
+    if hasattr(given, "tocsr"):
+        return given.tocsr()[rows]
+    return given[rows] if hasattr(given, "__getitem__") else np.asarray(given)[rows]
+
+
 def column_names(given: Any) -> tuple[str, ...] | None:
     """Column names of a data frame, if all are strings."""
-    columns = getattr(given, "columns", None)
+    columns = getattr(given, "column_names", None)  # as Arrow calls them; its ``columns`` are the data
     if columns is None:
+        columns = getattr(given, "columns", None)
+    if columns is None or callable(columns):
         return None
     names = tuple(columns)
     return names if all(isinstance(name, str) for name in names) else None
@@ -105,6 +210,9 @@ def as_array(given: Any) -> NDArray[Any]:
     """
     if isinstance(given, Iterator):
         raise ValueError("data are read more than once, and an iterator is empty after that: give a list or an array")
+    framed = frame_array(given)
+    if framed is not None:
+        return framed
     detach = getattr(given, "detach", None)
     return np.asarray(given if detach is None else detach().cpu())
 

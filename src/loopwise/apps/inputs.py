@@ -38,22 +38,26 @@ class Scaling:
     spread: Floats
 
     @staticmethod
-    def of(inputs: Any, wanted: bool) -> Scaling:
+    def of(inputs: Any, wanted: bool, weights: Floats | None = None) -> Scaling:
         """Means, and standard deviations of dense features, of training inputs; with ``wanted`` false only means, for
-        missing values."""
+        missing values. ``weights``: what each row counts."""
         features = inputs.shape[1]
         if is_sparse(inputs):
-            squares = np.bincount(inputs.indices, np.nan_to_num(inputs.data) ** 2, minlength=features)
-            spread = np.sqrt(squares / inputs.shape[0])
-            fixed = _sparse_features(inputs)
+            squared = np.nan_to_num(inputs.data) ** 2
+            if weights is not None:
+                squared = squared * np.repeat(weights, np.diff(inputs.indptr))
+            squares = np.bincount(inputs.indices, squared, minlength=features)
+            spread = np.sqrt(squares / (inputs.shape[0] if weights is None else weights.sum()))
+            fixed = _sparse_features(inputs, weights)
             return Scaling(np.zeros(features), np.where(fixed, 1.0, _usable(spread)) if wanted else np.ones(features))
         seen = np.isfinite(inputs)
-        counts = np.maximum(seen.sum(axis=0), 1)
-        centre = np.where(seen, inputs, 0.0).sum(axis=0) / counts
+        counts = _total(seen, weights)
+        counts = np.where(counts > 0, counts, 1)
+        centre = _total(np.where(seen, inputs, 0.0), weights) / counts
         if not wanted:
             return Scaling(centre, np.ones(features))
-        spread = np.sqrt((np.where(seen, inputs - centre, 0.0) ** 2).sum(axis=0) / counts)
-        return Scaling(centre, np.where(_sparse_features(inputs), 1.0, _usable(spread)))
+        spread = np.sqrt(_total(np.where(seen, inputs - centre, 0.0) ** 2, weights) / counts)
+        return Scaling(centre, np.where(_sparse_features(inputs, weights), 1.0, _usable(spread)))
 
     @property
     def scaled(self) -> NDArray[np.bool_]:
@@ -88,15 +92,23 @@ class Scaling:
         return np.ascontiguousarray(np.column_stack([scaled, np.ones(len(scaled))]))
 
 
-def _sparse_features(inputs: Any) -> NDArray[np.bool_]:
+def _total(cells: NDArray[Any], weights: Floats | None) -> Any:
+    """The sum of each column, rows counted by their weights."""
+    return cells.sum(axis=0) if weights is None else weights @ cells
+
+
+def _sparse_features(inputs: Any, weights: Floats | None = None) -> NDArray[np.bool_]:
     """Which features are indicators, or are other than 0 in few rows, ``[features]``."""
     rows, features = inputs.shape
+    if weights is not None:
+        rows = weights.sum()
     if is_sparse(inputs):
         present = inputs.data != 0
-        filled = np.bincount(inputs.indices[present], minlength=features)
+        each = None if weights is None else np.repeat(weights, np.diff(inputs.indptr))[present]
+        filled = np.bincount(inputs.indices[present], each, minlength=features)
         odd = np.bincount(inputs.indices[present & (inputs.data != 1)], minlength=features)
     else:
-        filled = (inputs != 0).sum(axis=0)  # what is missing is none of 0 and 1, and is there
+        filled = _total(inputs != 0, weights)  # what is missing is none of 0 and 1, and is there
         odd = ((inputs != 0) & (inputs != 1) & ~np.isnan(inputs)).sum(axis=0)
     return np.asarray((odd == 0) | (filled < DENSE * rows))
 

@@ -134,7 +134,11 @@ class Frontier:
             mine, best = self.of(method), self.best(method)
             marker = MARKERS[number % len(MARKERS)]
             label = f"{method} (area {self.hypervolume(method):.3g})"
-            (line,) = axes.plot([p.cost for p in best], [p.loss for p in best], marker=marker, label=label)
+            # A method of one point is a ring around whatever else is there, so that neither hides the other.
+            ring = {"markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2.0} if len(mine) == 1 else {}
+            (line,) = axes.plot([p.cost for p in best], [p.loss for p in best], marker=marker, label=label, **ring)
+            if ring:
+                continue
             axes.plot([p.cost for p in mine], [p.loss for p in mine], marker, color=line.get_color(), alpha=0.35)
         axes.set_xscale("log")
         axes.set_xlabel(f"{self.unit or 'cost'} an example")

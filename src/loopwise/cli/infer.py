@@ -23,6 +23,7 @@ from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
     from loopwise.inference.beliefs import Beliefs, Status
+    from loopwise.inference.explain import Explanation
     from loopwise.inference.map_search import Progress
 
 
@@ -72,6 +73,10 @@ def infer(
             show_default="20",
         ),
     ] = None,
+    explained: Annotated[
+        bool,
+        typer.Option("--explain", help="Say why a run did not converge, what was tried, and what would help."),
+    ] = False,
 ) -> None:
     """Marginals, partition function or most probable configuration of a model file."""
     with one_line_each():
@@ -84,13 +89,15 @@ def infer(
                 _ = beliefs.status.maximum.gap  # computed when asked for; the status then tells of it
                 _ = beliefs.log_partition  # warns of a broken zero
         say(str(beliefs.status))
+        explanation = _explained(beliefs) if explained else None
         bracket = _bracket(choice.task, beliefs)
         if bracket is not None:
             low, high = bracket
             upper = f"at most {high:.8g} (TRW)" if high < math.inf else "no upper bound found (TRW did not converge)"
             say(f"log10 Z: {_log10(beliefs):.8g}, at least {low:.8g} (mean field), {upper}")
         if as_json:
-            _write_json(target, {"model": problem, **_report(choice, beliefs, bracket)})
+            told = {} if explanation is None else {"explanation": explanation.to_json()}
+            _write_json(target, {"model": problem, **_report(choice, beliefs, bracket), **told})
         else:
             _write_solution(target, choice.task, beliefs)
 
@@ -114,6 +121,14 @@ def _shown(choice: Choice) -> Iterator[Choice]:
             bar.update(task, completed=found.seconds, description=f"score {found.score:.8g}, bound {found.bound:.8g}")
 
         yield replace(choice, watch=watch)
+
+
+def _explained(beliefs: Beliefs) -> Explanation:
+    from loopwise.inference.explain import explain
+
+    explanation = explain(beliefs)
+    say(str(explanation))
+    return explanation
 
 
 def _bracket(task: TaskName, beliefs: Beliefs) -> tuple[float, float] | None:

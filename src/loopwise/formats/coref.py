@@ -23,6 +23,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
 from loopwise.formats.quoting import quoted
+from loopwise.notebook import Shown
 from loopwise.notices import DataWarning, callers_level
 
 _ENTITY = "Entity="
@@ -37,7 +38,7 @@ _SENTENCE_ENDS = frozenset({".", "?", "!"})
 
 
 @dataclass(frozen=True)
-class CorefDocument:
+class CorefDocument(Shown):
     """Words, sentences and mentions. Mentions are in order of first word, longer ones first.
 
     ``sentence_start`` ``[sentences + 1]``: where sentences begin. ``trees``: the sentences of a CoNLL-U file, else

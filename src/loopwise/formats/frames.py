@@ -44,6 +44,24 @@ def frame_columns(given: Any) -> dict[str, list[Any]]:
     return {name: [_plain(cell) for cell in frame[name].to_list()] for name in frame.columns}
 
 
+def frame_array(given: Any) -> np.ndarray | None:
+    """A data frame as an array ``[rows, columns]``: float64 where all columns are numbers (missing ones NaN), else of
+    objects (missing ones None). None if this is no data frame, or narwhals is not there to read it."""
+    if importlib.util.find_spec("narwhals") is None or not is_frame(given):
+        return None
+    narwhals = _narwhals()
+    frame = narwhals.from_native(given, eager_only=True)
+    columns = [frame[:, place] for place in range(len(frame.columns))]
+    numeric = [column.dtype.is_numeric() or column.dtype == narwhals.Boolean for column in columns]
+    if all(numeric):
+        cells = [column.cast(narwhals.Float64).to_numpy() for column in columns]
+        return np.stack(cells, axis=1).astype(np.float64) if cells else np.zeros((len(frame), 0))
+    made = np.empty((len(frame), len(columns)), dtype=object)
+    for place, column in enumerate(columns):
+        made[:, place] = [_plain(cell) for cell in column.to_list()]
+    return made
+
+
 def read_frame(
     given: Any,
     *,

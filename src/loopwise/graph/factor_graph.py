@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loopwise.formats.numbers import as_int64
+from loopwise.notebook import Shown
 
 if TYPE_CHECKING:
     from loopwise.formats.model import TableModel
@@ -78,7 +79,7 @@ class StructuredGroup:
         return ", ".join(dict.fromkeys(type(factor).__name__ for factor in self.factors))
 
 
-class FactorGraph:
+class FactorGraph(Shown):
     """A bipartite graph of variables and factor groups; immutable, compiled once to a :class:`Layout`.
 
     Parameters

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from loopwise.inference.counting import concave_scaling as concave_scaling
     from loopwise.inference.exact import Exact as Exact
     from loopwise.inference.exact import TooLargeError as TooLargeError
+    from loopwise.inference.explain import Explanation as Explanation
     from loopwise.inference.gibbs import Gibbs as Gibbs
     from loopwise.inference.gibbs import sample as gibbs_sample
     from loopwise.inference.implicit import marginal_map as marginal_map
@@ -68,6 +69,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.maximum": ("Maximum",),
     "loopwise.inference.map_search": ("MapSearch",),
     "loopwise.inference.auto": ("Auto", "infer",),
+    "loopwise.inference.explain": ("Explanation",),
 }  # fmt: skip
 
 __all__ = [  # noqa: RUF022 (as above)
@@ -75,7 +77,7 @@ __all__ = [  # noqa: RUF022 (as above)
     "Groups", "RandomSequential", "Residual", "Sequential", "AnyOf", "Satisfied", "Stop", "Tolerance", "Bethe",
     "Counting", "CountingNumbers", "ExplicitCounting", "MonotonicChains", "Reweighted", "SpanningTrees",
     "check_concavity", "concave_scaling", "Reference", "Compiled", "MeanField", "Gibbs", "gibbs_sample", "marginal_map",
-    "Exact", "TooLargeError", "Maximum", "MapSearch", "Auto", "infer",
+    "Exact", "TooLargeError", "Maximum", "MapSearch", "Auto", "infer", "Explanation",
 ]  # fmt: skip
 
 

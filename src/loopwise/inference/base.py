@@ -151,6 +151,7 @@ class Inference(ABC):
         else:
             found = self._run_conditioned(graph, tables, batch, values, like, initial, own)
         found.remember("the potentials of group {!r} were", given)
+        found.call = (self, graph, potentials, evidence)
         return found
 
     def check_graph(self, graph: FactorGraph) -> None:  # noqa: B027 (most options fit every graph)

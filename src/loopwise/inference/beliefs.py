@@ -18,17 +18,19 @@ from torch import Tensor
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph, variable_range
 from loopwise.inference.named import NamedTable
+from loopwise.notebook import Shown
 from loopwise.notices import ChangedError
 
 if TYPE_CHECKING:
     from loopwise.inference.maximum import Maximum
 
 
+Call = tuple[Any, FactorGraph, Any, Any]  # the method, the graph, potentials and evidence as they were given
 Noted = tuple[tuple[str, str, Tensor, int], ...]  # what tensors are called, the tensor's name there, it, its version
 
 
 @dataclass(frozen=True, eq=False)
-class Status:
+class Status(Shown):
     """How far the result of one inference call can be trusted.
 
     ``sweeps`` and ``residual`` are per example, in the shape of the batch; ``residual`` is the largest change
@@ -88,7 +90,7 @@ class Status:
         return "stopped by " + " and ".join(f"{name} ({count} of {self.stopped.numel()})" for name, count in fired)
 
 
-class Beliefs:
+class Beliefs(Shown):
     """Marginals of variables and factors, log-partition function and status of one inference call.
 
     All tensors have the batch dimensions of the call in front.
@@ -140,6 +142,8 @@ class Beliefs:
         self._given: Noted = ()
         self._recording = torch.is_grad_enabled()  # at the call, not when a part is first read
 
+    call: Call | None = None  # how these beliefs were asked for, if a method did
+
     def __repr__(self) -> str:
         return f"Beliefs({self.graph!r}; {self.status})"
 
@@ -156,7 +160,8 @@ class Beliefs:
         if status is not None and status.maximum is not None:
             status.maximum.guard = partial(check_unchanged, self._given)
 
-    def _check_unchanged(self) -> None:
+    def check_unchanged(self) -> None:
+        """Raises a :class:`~loopwise.ChangedError` if a tensor that inference was given was written to since."""
         check_unchanged(self._given)
 
     @property
@@ -236,7 +241,7 @@ class Beliefs:
         if name not in self._factors:
             if self.graph.structured_group(name) is None:
                 self.graph.group(name)  # raises for an unknown name
-            self._check_unchanged()
+            self.check_unchanged()
             with torch.set_grad_enabled(self._recording):
                 self._factors[name] = self._factor_source(name)
         return self._factors[name]
@@ -244,7 +249,7 @@ class Beliefs:
     @cached_property
     def log_partition(self) -> Tensor:
         """Estimate of the log-partition function, ``[*batch]``: exact only if the status says so."""
-        self._check_unchanged()
+        self.check_unchanged()
         with torch.set_grad_enabled(self._recording):
             return self._log_partition_source()
 
@@ -276,7 +281,7 @@ class Beliefs:
             return value, value
         if self._bounds_source is None:
             raise ValueError(f"{self.status.method} has no bounds of log Z; ask the beliefs of lw.BP() or lw.infer()")
-        self._check_unchanged()
+        self.check_unchanged()
         return self._bounds_source()
 
     @cached_property
@@ -295,7 +300,7 @@ class Beliefs:
         otherwise it is each variable's most probable value (posterior marginal decoding).
         """
         if self._assignment_source is not None:
-            self._check_unchanged()
+            self.check_unchanged()
             return self._assignment_source()
         if self.graph.variables == 0:
             return torch.zeros(*self.batch_shape, 0, dtype=torch.int64, device=self.states.device)

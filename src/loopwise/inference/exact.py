@@ -210,7 +210,7 @@ class PerturbedExactBeliefs(ExactBeliefs):
         self._results, self._problem = plain._results, problem
 
     def entropy(self) -> Tensor:
-        self._check_unchanged()
+        self.check_unchanged()
         problem = self._problem
         total = self.log_partition - problem.constant() - expectation(problem.unary(), self.states).sum(-1)
         for member in problem.graph.layout.message_groups:

@@ -263,7 +263,10 @@ class MessagePassing(Inference):
         if evidence is None and initial is None:
             given = potentials() if isinstance(potentials, nn.Module) else potentials
             found = _small_calls()(self, graph, given)
-            return super().__call__(graph, given) if found is None else found
+            if found is None:
+                return super().__call__(graph, given)
+            found.call = (self, graph, given, None)
+            return found
         return super().__call__(graph, potentials, evidence, initial=initial)
 
     @abstractmethod

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import known_names
+from loopwise.notebook import Shown
 
 _SHOWN = 12  # values, or examples, that are printed
 
 
 @dataclass(frozen=True, eq=False)
-class NamedTable:
+class NamedTable(Shown):
     """The marginal of one variable: ``values[..., k]`` is the probability of ``labels[k]``.
 
     >>> import torch

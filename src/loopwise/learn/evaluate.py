@@ -11,6 +11,7 @@ from typing import overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.graph.evidence import Role
@@ -20,7 +21,7 @@ from loopwise.learn.system import Given, System, answering, naming_the_example
 from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective
-from loopwise.loss.reduction import Each
+from loopwise.loss.reduction import Each, Mean, Pooled
 
 Goal = Measure | Objective
 
@@ -32,8 +33,28 @@ def risk(system: System, examples: Given, goal: Goal, *, step: int | None = None
     """
     part = system.examples(examples)
     if isinstance(goal, Objective):
-        return objective_values(system, part, goal).sum() / len(part)
-    return goal(part.by_example(system(part, step=step)), part.targets)
+        values = objective_values(system, part, goal)
+        return (values if part.weights is None else values * torch.from_numpy(part.weights).to(values)).sum() / len(
+            part
+        )
+    statistics = goal.statistics(part.by_example(system(part, step=step)), part.targets)
+    return combined(goal, statistics, part.weights)
+
+
+def combined(goal: Measure, statistics: Tensor, weights: NDArray[np.float64] | None) -> Tensor:
+    """The measure of statistics ``[examples, columns]``, each example as often as its weight says."""
+    if weights is None:
+        return goal.combine(statistics)
+    own = torch.from_numpy(weights).to(statistics)
+    if isinstance(goal.reduction, Pooled):
+        return goal.combine(statistics * own[:, None])
+    if isinstance(goal.reduction, Mean):
+        counted = own * (statistics[:, 0] > 0)
+        return (goal.value(statistics) * counted).where(counted > 0, 0.0).sum() / counted.sum().clamp_min(1e-300)
+    raise ValueError(
+        f"examples have weights, which a {type(goal.reduction).__name__} over examples has no place for; use Mean() or "
+        "Pooled() as the reduction of the loss"
+    )
 
 
 def objective_values(system: System, part: Corpus, goal: Objective) -> Tensor:

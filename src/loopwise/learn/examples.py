@@ -7,7 +7,7 @@ Stage: learning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,7 @@ class Examples:
     roles: Integers
     inputs: Mapping[str, Any] = field(default_factory=dict)
     given_targets: Targets | None = None  # right answers other than the values of the outputs
+    weights: NDArray[np.float64] | None = None  # what each counts in training, 1 on average; None: all alike
 
     @staticmethod
     def of(
@@ -168,7 +169,22 @@ class Examples:
         rows = example_rows(index, len(self))
         targets = _part_of_targets(self.targets, rows) if self.scored else None
         inputs = {name: _part(value, rows) for name, value in self.inputs.items()}
-        return Examples(self.graph, self.values[rows], self.roles[rows], inputs, targets)
+        weights = None if self.weights is None else self.weights[rows]
+        return Examples(self.graph, self.values[rows], self.roles[rows], inputs, targets, weights)
+
+    def weighted(self, weights: ArrayLike) -> Examples:
+        """The same examples, of which training counts each by its weight: as if it were there so many times.
+
+        >>> from loopwise import Role, chain
+        >>> Examples.of(chain(2), [[0, 1], [1, 1]], [Role.INPUT, Role.OUTPUT]).weighted([1, 3]).weights.tolist()
+        [0.5, 1.5]
+        """
+        array = np.asarray(weights, dtype=np.float64)
+        if array.shape != (len(self),) or not np.isfinite(array).all() or (array < 0).any() or not array.any():
+            raise ValueError(
+                f"weights must be {len(self)} numbers, one for each example, finite, none negative and not all 0"
+            )
+        return replace(self, weights=array / array.mean())
 
     def __iter__(self) -> Iterator[Examples]:
         return (self[number] for number in range(len(self)))
@@ -261,7 +277,7 @@ class Examples:
 
     def arrays(self) -> Iterator[np.ndarray]:
         """What tells these examples from others."""
-        yield from (self.values, self.roles)
+        yield from (self.values, self.roles) if self.weights is None else (self.values, self.roles, self.weights)
 
     @cached_property
     def known_roles(self) -> Integers:

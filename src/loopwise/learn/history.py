@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from loopwise.notebook import Shown
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -28,7 +30,7 @@ class Epoch:
 
 
 @dataclass
-class History:
+class History(Shown):
     """Training as it went. ``epochs`` holds those of all restarts; the lists below are of the restart that was kept.
 
     ``ended``: why training stopped. ``best``: the epoch whose weights the system has, if not the last one.

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from loopwise.notebook import NotebookBar, in_notebook
+
 Tell = Callable[[float, str], None]  # how many steps are done, and what to write beside the bar
 
 
@@ -18,7 +20,14 @@ def silent(done: float, text: str) -> None:
 
 @contextmanager
 def progress_bar(wanted: bool, total: int) -> Iterator[Tell]:
-    """A bar on standard error, if that is a terminal and the bar is ``wanted``."""
+    """A bar on standard error, if that is a terminal and the bar is ``wanted``; in a notebook, in the cell's output."""
+    if wanted and in_notebook():
+        shown = NotebookBar(total)
+        try:
+            yield shown.tell
+        finally:
+            shown.close()
+        return
     if not (wanted and sys.stderr.isatty()):
         yield silent
         return

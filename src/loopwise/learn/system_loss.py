@@ -14,7 +14,7 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.evaluate import Goal, risk
+from loopwise.learn.evaluate import Goal, combined, risk
 from loopwise.learn.optim.lbfgs import FlatLoss, Vector
 from loopwise.learn.system import Given, System
 from loopwise.learn.template_examples import Corpus
@@ -27,7 +27,8 @@ def whole_risk(system: System, examples: Corpus, goal: Goal, parts: Sequence[Int
         chosen = [examples[rows] for rows in parts]
         decided = [part.by_example(system(part, step=step)) for part in chosen]
         found = [goal.statistics(rows, part.targets) for rows, part in zip(decided, chosen, strict=True)]
-        return goal.combine(torch.cat(found))
+        weights = None if examples.weights is None else np.concatenate([examples.weights[rows] for rows in parts])
+        return combined(goal, torch.cat(found), weights)
     pieces = [len(part) * risk(system, examples[part], goal) for part in parts]
     return torch.stack(pieces).sum() / len(examples)
 

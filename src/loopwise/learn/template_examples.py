@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -63,6 +63,7 @@ class TemplateExamples:
     roles: tuple[Integers, ...]  # of each example [variables], as declared
     prepared: tuple[Mapping[str, np.ndarray], ...]
     numbers: Integers  # the place of each in the list that they are of
+    weights: ClassVar[None] = None  # all count alike
 
     @staticmethod
     def of(template: Template, examples: Iterable[Any]) -> TemplateExamples:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST = 400  # nodes that a drawing shows: more are a grey cloud
 NAMED = 60  # variables that have room for their names
+READABLE = 0.8  # of the full size, the least at which names can be read
 SPACED, PAGE = 0.85, (10.0, 7.5)  # inches between neighbours, and of the largest drawing
 OBSERVED, OPEN, EDGE = "#bdbdbd", "white", "#b5b5b5"
 
@@ -77,7 +78,7 @@ def factor_graph(
     at = place(part, scopes)
     extent = np.ptp(np.concatenate([at.variables, at.factors, np.zeros((1, 2))]), axis=0)
     drawn_on = new_axes(*_size(extent)) if axes is None else axes
-    scale = _scale(drawn_on, extent)
+    scale = max(_scale(drawn_on, extent), READABLE if len(shown) <= NAMED else 0.0)
     _draw_edges(drawn_on, at.variables, at.factors, scopes)
     _draw_factors(drawn_on, kinds, at.factors, scale)
     _draw_variables(drawn_on, at.variables, observed[shown], scale)

@@ -54,7 +54,16 @@ def new_grid(rows: int, columns: int, width: float, height: float, dpi: int = SC
 
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure.subplots(rows, columns, squeeze=False)
+    made = figure.subplots(rows, columns, squeeze=False)
+    for axes in made.flat:
+        axes._repr_html_ = lambda: _svg(figure)  # matplotlib shows axes in notebooks as text
+    return made
+
+
+def _svg(figure: Any) -> str:
+    from loopwise.plot.html import svg_of
+
+    return svg_of(figure.axes[0])
 
 
 def colour_bar(drawn: Any, axes: Axes, label: str) -> None:

@@ -192,7 +192,7 @@ def _arc(
     )  # fmt: skip
     return (
         f'<g opacity="{opacity:.3f}"><path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>'
-        f'<path d="M{x - 4:.1f} {y - 7:.1f} L{x + 4:.1f} {y - 7:.1f} L{x:.1f} {y:.1f} Z" fill="{colour}"/>{label}</g>'
+        f'<path d="M{x - 4:.1f} {y - 7:.1f} L{x + 4:.1f} {y - 7:.1f} L{x:.1f} {y:.1f} Z" fill="{colour}"/></g>{label}'
     )
 
 

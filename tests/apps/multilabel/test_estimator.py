@@ -29,14 +29,19 @@ def test_scikit_learn_takes_it_for_an_estimator() -> None:
     pytest.importorskip("sklearn")
     from sklearn.utils.estimator_checks import check_estimator
 
-    # By exact beliefs, since labels must be those more probable than not: the best set need not have them.
-    model = MultiLabel(SampleRank(epochs=4, sweeps=5), decoder=ByBeliefs(lw.Exact()))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it is no subclass of scikit-learn's, and which checks need pandas
-        found = check_estimator(model, on_fail=None)
-    failed = {entry["check_name"]: str(entry["exception"]) for entry in found if entry["status"] == "failed"}
-    assert not failed, failed
-    assert sum(entry["status"] == "passed" for entry in found) > 30
+    # By exact beliefs, since labels must be those more probable than not: the best set need not have them. A walk
+    # depends on the order of examples, and weighted and repeated ones have another: scikit-learn excuses its SGD, too.
+    by_order = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
+    for model, unfit in (
+        (MultiLabel(SampleRank(epochs=4, sweeps=5), decoder=ByBeliefs(lw.Exact())), by_order),
+        (MultiLabel(Likelihood(inference=lw.Exact(), iterations=50)), set()),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is no subclass of scikit-learn's
+            found = check_estimator(model, on_fail=None)
+        failed = {entry["check_name"]: str(entry["exception"]) for entry in found if entry["status"] == "failed"}
+        assert set(failed) == unfit, failed
+        assert sum(entry["status"] == "passed" for entry in found) > 60
 
 
 def test_clone_and_search(data: tuple[np.ndarray, np.ndarray]) -> None:

@@ -5,8 +5,9 @@ In: sequences of feature vectors, or of dicts of features, their labels. Out: :c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,11 @@ from torch import Tensor
 from loopwise.apps.chain.estimator import Asked, ChainEstimator, kept_rules, read_rules, read_weights
 from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels
 from loopwise.apps.chain.features.text import Known
+from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
 from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, of_order, read_decoder
 from loopwise.apps.class_weights import class_weights
 from loopwise.apps.estimator import not_fitted
+from loopwise.apps.incremental import AdaGrad, Incremental
 from loopwise.apps.inputs import Scaling
 from loopwise.apps.saved import written
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
@@ -35,7 +38,7 @@ from loopwise.loss.base import Loss
 from loopwise.potentials.linear import Floats, MatrixDesign
 
 
-class ChainCRF(ChainEstimator):
+class ChainCRF(Incremental, ChainEstimator):
     r"""A linear-chain conditional random field on sequences of feature vectors.
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot x_t+\sum_t\theta_{y_{t-1}y_t}\Big)
@@ -104,6 +107,9 @@ class ChainCRF(ChainEstimator):
     _flat: bool
     _items: tuple[str, ...] | None = None  # features by name, where they came so
 
+    _stream: AdaGrad | None = None  # of partial_fit
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"decoder": lambda: Viterbi(valid=False)}
+
     def __init__(
         self,
         loss: Any = None,
@@ -129,10 +135,17 @@ class ChainCRF(ChainEstimator):
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, progress: bool = True) -> ChainCRF:
-        """Trains on sequences ``X`` and their labels ``y``. O(elements x (features + K) x K) an iteration."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, progress: bool = True) -> ChainCRF:
+        """Trains on sequences ``X`` and their labels ``y``. O(elements x (features + K) x K) an iteration.
+
+        ``sample_weight``: what each sequence counts, as if it were there so many times; whole numbers, unless training
+        is by plain likelihood.
+        """
+        self._stream = None
         check_descent(self.l2, self.iterations)
         self._check_order()
+        plain = self.loss is None and self.learner is None and self.class_weight is None
+        X, y, counts = weighed(sample_weight, X, y, plain, "a loss or a learner")
         goes_on = self.warm_start and hasattr(self, "weights_")
         sequences = Sequences.of(X, self._items if goes_on else None)
         labels = as_labels(y, sequences)
@@ -140,7 +153,8 @@ class ChainCRF(ChainEstimator):
             self._check_form(X, sequences)
         else:
             self.classes_, self._flat, self._items = labels.classes(), sequences.flat, sequences.names
-            self.scaling_ = Scaling.of(sequences.inputs, self.standardize)
+            each = None if counts is None else np.repeat(counts, np.diff(sequences.start))
+            self.scaling_ = Scaling.of(sequences.inputs, self.standardize, each)
             self._note_features(X if sequences.flat else None, sequences.width)
         known = labels.coded(self.classes_)
         if not goes_on:
@@ -149,10 +163,41 @@ class ChainCRF(ChainEstimator):
         self._check_rules(problem)
         start = self.weights_ if goes_on else problem.start()
         objective, limits = self._objective(problem, start, goes_on)
+        if counts is not None:
+            objective = weighted_descent(problem, start, counts, self)
         with progress_bar(progress, limits.epochs) as tell:
             self.history_ = train(objective, limits, tell=tell)
         self.weights_ = start.like(objective.answer)
         return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> ChainCRF:
+        """Goes on with a batch of sequences: steps of AdaGrad on the likelihood, 32 sequences each.
+
+        The first batch says how features are scaled; labels are ``classes``, by default those of the first batch.
+        """
+        if (self.loss, self.learner, self.class_weight) != (None, None, None):
+            raise ValueError("partial_fit is by likelihood: leave loss, learner and class_weight out")
+        self._check_order()
+        sequences = Sequences.of(X, self._items if self._is_fitted else None)
+        if not self._is_fitted:
+            labels = as_labels(y, sequences)
+            self.classes_ = labels.classes() if classes is None else np.unique(np.asarray(classes))
+            self._flat, self._items = sequences.flat, sequences.names
+            self.scaling_ = Scaling.of(sequences.inputs, self.standardize)
+            self._note_features(X if sequences.flat else None, sequences.width)
+            known = labels.coded(self.classes_)
+            self.rules_ = self._rules_of(known, Chains(sequences.start))
+            self.weights_ = self._problem(sequences, known).start()
+        self._check_form(X, sequences)
+        if self._stream is None:
+            self._stream = AdaGrad(len(self.weights_.vector), self.l2)
+        step_over(self, X, y, self._stream)
+        return self
+
+    def problem_of(self, X: Any, y: Any) -> ChainProblem:
+        """Sequences and their labels as the chain engine takes them."""
+        sequences = Sequences.of(X, self._items)
+        return self._problem(sequences, as_labels(y, sequences).coded(self.classes_))
 
     def _check_order(self) -> None:
         if self.order not in (1, 2):

@@ -6,9 +6,9 @@ In: sentences as lists of words, or of dicts of features, their tags, or column 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from loopwise.apps.chain.features.text import (
     tag_lists,
     tag_numbers,
 )
+from loopwise.apps.chain.incremental import IncrementalTagger, weighed, weighted_descent
 from loopwise.apps.chain.model import Learner, Likelihood, check_order, describe_decoder, of_order, read_decoder
 from loopwise.apps.chain.report import Report, compare
 from loopwise.apps.estimator import not_fitted
@@ -50,12 +51,13 @@ from loopwise.learn.ledger import SPARING, Ledger
 from loopwise.learn.objective import Callback
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import train
+from loopwise.learn.vector import VectorObjective
 from loopwise.potentials.linear import Floats, Integers
 
 Tags = Sequence[Sequence[Any]]
 
 
-class Tagger(ChainEstimator):
+class Tagger(IncrementalTagger, ChainEstimator):
     r"""A linear-chain conditional random field for tags of words: names, chunks, parts of speech.
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot f_t(x)+\sum_t\theta_{y_{t-1}y_t}\cdot g_t(x)\Big)
@@ -110,6 +112,7 @@ class Tagger(ChainEstimator):
     unary_index_: FeatureIndex
     step_index_: FeatureIndex
     items_: bool  # tokens are features as they are
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": Likelihood, "decoder": Viterbi}
 
     def __init__(
         self,
@@ -138,6 +141,7 @@ class Tagger(ChainEstimator):
         sentences: Sentences,
         tags: Tags | None = None,
         *,
+        sample_weight: Any = None,
         dev: Sentences | tuple[Sentences, Tags] | None = None,
         progress: bool = True,
         checkpoint: PathLike | None = None,
@@ -149,18 +153,27 @@ class Tagger(ChainEstimator):
         ``checkpoint``: a file from which the same call goes on if the process was stopped; the final weights are then
         the same, bit for bit at the same number of threads. It is written after rounds of the learner, as often as
         takes a tenth of the time at most. A finished training is not repeated. ``callback``: as for
-        :func:`loopwise.fit`.
+        :func:`loopwise.fit`. ``sample_weight``: what each sentence counts, as if it were there so many times; learners
+        other than :class:`Likelihood` take whole numbers.
         """
+        self._stream = None
+        learner = Likelihood() if self.learner is None else self.learner
         words, known = self._with_tags(sentences, tags)
+        words, known, counts = weighed(
+            sample_weight, words, known, isinstance(learner, Likelihood), type(learner).__name__
+        )
         text = self._text(words, fitting=True)
         if not text.tokens:
             raise ValueError("there is nothing to learn from: the sentences have no words; give at least one")
-        learner = Likelihood() if self.learner is None else self.learner
         check_order(self.order, learner)
         problem = self.problem(text, known)
         start = self.weights_ if self._continues else problem.start()
         run = {} if checkpoint is None else self._run(learner, problem, start, dev)
-        objective = learner.objective(problem, start, self.seed)
+        objective: VectorObjective = (
+            learner.objective(problem, start, self.seed)
+            if counts is None
+            else weighted_descent(problem, start, counts, learner)
+        )
         objective.score = None if dev is None else self._scorer(dev, start)
         with progress_bar(progress, learner.limits.epochs) as tell:
             ledger = Ledger.open(checkpoint, run, SPARING)

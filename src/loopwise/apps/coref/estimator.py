@@ -21,6 +21,7 @@ from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.coref.variants import Variant
+from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike, check_apart
@@ -206,7 +207,7 @@ class Coref(SavedEstimator):
 
     def _fitted(self) -> Featuriser:
         if not hasattr(self, "weights_"):
-            raise ValueError("this Coref is not fitted yet: call fit(documents) first")
+            raise not_fitted("this Coref is not fitted yet: call fit(documents) first")
         return self.featuriser_
 
     def _walker(self) -> Learner:

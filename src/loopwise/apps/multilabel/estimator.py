@@ -6,17 +6,18 @@ In: inputs, labels. Out: :class:`MultiLabel`. Stage: use.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.estimator import column_names, not_fitted
+from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, taken
+from loopwise.apps.incremental import Incremental
 from loopwise.apps.inputs import Scaling, as_inputs
 from loopwise.apps.multilabel.features import Classes
-from loopwise.apps.multilabel.model import ERM, Learner, Likelihood, SampleRankSVM, completed
+from loopwise.apps.multilabel.model import ERM, Learner, Likelihood, SampleRankSVM, Stream, completed
 from loopwise.apps.multilabel.report import Report, compare
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
@@ -37,7 +38,7 @@ from loopwise.walk.objective import WalkObjective
 from loopwise.walk.updates import Tally
 
 
-class MultiLabel(SavedEstimator):
+class MultiLabel(Incremental, SavedEstimator):
     r"""A fully connected Markov random field over binary labels, given an input (Finley & Joachims 2008).
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_i\theta_{i,y_i}\cdot x+\sum_{i<j}\theta_{ij}(y_i,y_j)\Big)
@@ -83,6 +84,8 @@ class MultiLabel(SavedEstimator):
     classes_: Any
     label_names_: tuple[str, ...]
     _classes: Classes
+    _stream: Stream | None = None  # of partial_fit
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": SampleRankSVM, "decoder": Automatic}
 
     def __init__(
         self,
@@ -101,6 +104,7 @@ class MultiLabel(SavedEstimator):
         self,
         X: Any,
         y: Any,
+        sample_weight: Any = None,
         *,
         dev: tuple[Any, Any] | None = None,
         progress: bool = True,
@@ -112,9 +116,18 @@ class MultiLabel(SavedEstimator):
         ``dev``: inputs and labels of development data; of learners that go in epochs the best one's weights are kept.
         ``checkpoint``: a file from which the same call goes on if the process was stopped, to the same weights, bit
         for bit. It is written after rounds of the learner, as often as takes a tenth of the time at most. A finished
-        training is not repeated. ``callback``: as for :func:`loopwise.fit`.
+        training is not repeated. ``callback``: as for :func:`loopwise.fit`. ``sample_weight``: what each example
+        counts, as if it were there so many times; learners other than :class:`Likelihood` and :class:`ERM` take whole
+        numbers.
         """
+        self._stream = None
         inputs = as_inputs(X)
+        counts = SampleWeights.of(sample_weight, inputs.shape[0])
+        weighs = isinstance(self._learner, Likelihood | ERM)
+        if counts is not None:
+            rows = counts.rows if weighs else counts.repeated(type(self._learner).__name__)
+            X, y, inputs = taken(X, rows), taken(y, rows), inputs[rows]
+        weights = counts.counts if counts is not None and weighs else None
         goes_on = self.warm_start and hasattr(self, "weights_")
         if goes_on:
             self._check_features(X, inputs.shape[1])
@@ -129,9 +142,9 @@ class MultiLabel(SavedEstimator):
         if len(gold) < 2:
             raise ValueError("labels cannot be learnt from 1 sample; give at least 2")
         if not goes_on:
-            self._begin(X, y, inputs, gold.shape[1])
+            self._begin(X, y, inputs, gold.shape[1], weights)
         learner = self._learner
-        problem = LabelProblem(self._prepared(inputs), gold)
+        problem = LabelProblem(self._prepared(inputs), gold, weights)
         if not isinstance(learner, Likelihood | ERM):
             problem = completed(problem)
         start = self.weights_ if goes_on else problem.start()
@@ -143,6 +156,34 @@ class MultiLabel(SavedEstimator):
             self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
         self.weights_ = start.like(objective.answer)
         self.tally_ = objective.learner.tally if isinstance(objective, WalkObjective) else None
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> MultiLabel:
+        """Goes on with a batch of examples: walks over them, or steps of AdaGrad under :class:`Likelihood`.
+
+        The first batch says how features are scaled; ``classes`` are all values of a label (0 and 1, say; a list of
+        pairs if labels differ), by default those of the first batch.
+        """
+        inputs = as_inputs(X)
+        if not self._is_fitted:
+            self._classes, gold = Classes.of(y)
+            if classes is not None:
+                self._classes = self._classes.with_all(classes)
+                gold = self._classes.encode(y)
+            self._begin(X, y, inputs, gold.shape[1])
+        else:
+            self._check_features(X, inputs.shape[1])
+            gold = self._classes.encode(y)
+        problem = LabelProblem(self._prepared(inputs), gold)
+        if self._stream is None:
+            start = self.weights_ if self._is_fitted else problem.start()
+            self._stream = self._learner.stream(problem, start, self.seed) if hasattr(self._learner, "stream") else None
+        if self._stream is None:
+            raise ValueError(
+                f"{type(self._learner).__name__} needs all examples at once; partial_fit goes with learners that walk, "
+                "such as SampleRankSVM() (the default), and with Likelihood()"
+            )
+        self.weights_ = problem.start().like(self._stream(problem))
         return self
 
     def _run(self, problem: LabelProblem, start: LabelWeights, dev: tuple[Any, Any] | None) -> dict[str, str]:
@@ -158,11 +199,15 @@ class MultiLabel(SavedEstimator):
             run["decoder"] = identify(self.decoder_)
         return run
 
-    def _begin(self, X: Any, y: Any, inputs: Any, labels: int) -> None:
+    def _begin(self, X: Any, y: Any, inputs: Any, labels: int, weights: Floats | None = None) -> None:
         self._note_features(X, int(inputs.shape[1]))
         self.label_names_ = column_names(y) or tuple(str(place) for place in range(labels))
         self.classes_ = self._classes.pairs[0] if self._classes.flat else list(self._classes.pairs)
-        self.scaling_ = Scaling.of(inputs, self.standardize)
+        self.scaling_ = Scaling.of(inputs, self.standardize, weights)
+
+    @property
+    def _output_names(self) -> Sequence[str]:
+        return self.label_names_
 
     def _prepared(self, inputs: Any) -> Any:
         return self.scaling_(inputs, self.standardize)

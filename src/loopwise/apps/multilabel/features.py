@@ -83,6 +83,13 @@ class Classes:
             return np.full(array[:, None].shape if array.ndim == 1 else array.shape, -1, dtype=np.int64)
         return self.encode(_as_objects(array), partial=True)
 
+    def with_all(self, given: Any) -> Classes:
+        """With all classes of each label: two that every label has, or a list of pairs."""
+        lists = [np.asarray(pair) for pair in given] if np.ndim(given[0]) else [np.asarray(given)] * len(self.pairs)
+        if len(lists) != len(self.pairs) or any(len(np.unique(pair)) > 2 for pair in lists):
+            raise ValueError(f"classes must be two values, or a list of two for each of {len(self.pairs)} labels")
+        return Classes(tuple(np.unique(pair) for pair in lists), self.flat)
+
     def decode(self, sets: Integers) -> NDArray[Any]:
         """0 and 1 as the classes they stand for."""
         columns = [pair[np.minimum(sets[:, place], len(pair) - 1)] for place, pair in enumerate(self.pairs)]

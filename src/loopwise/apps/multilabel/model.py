@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from loopwise import walk
+from loopwise.apps.incremental import AdaGrad, parts, total
 from loopwise.apps.inputs import is_sparse
 from loopwise.decode.base import Decoder as Rule
 from loopwise.decode.pointwise import Identity
@@ -29,7 +30,8 @@ from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, Decoder
 from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
 from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
 from loopwise.learn.label_sets.problem import LabelProblem
-from loopwise.learn.label_sets.weights import LabelWeights
+from loopwise.learn.label_sets.weights import Floats, LabelWeights
+from loopwise.learn.progress import silent
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss
 from loopwise.learn.trainer import Limits, train
@@ -47,8 +49,12 @@ MEMORY = 10  # pairs of differences that L-BFGS keeps
 FLAT, STILL = 1e-6, 1e-12  # gradients, and changes of the objective, at which it ends
 
 
+Stream = Callable[[LabelProblem], Floats]  # goes on with a batch; the weights after it
+
+
 class Learner(Protocol):
-    """A strategy for choosing weights: a frozen dataclass of options."""
+    """A strategy for choosing weights: a frozen dataclass of options. One that can go on batch by batch also has
+    ``stream(problem, start, seed)``, which gives a :data:`Stream`."""
 
     @property
     def limits(self) -> Limits:
@@ -94,7 +100,9 @@ def examples_of(problem: LabelProblem) -> Examples:
         rows = problem.rows
         inputs = Features.of(rows.indptr, rows.indices, rows.data, batch=(len(problem),))
     graph = complete(problem.labels)
-    return Examples.of(graph, problem.gold, np.where(problem.gold < 0, Role.MISSING, Role.OUTPUT), inputs=inputs)
+    roles = np.where(problem.gold < 0, Role.MISSING, Role.OUTPUT)
+    examples = Examples.of(graph, problem.gold, roles, inputs=inputs)
+    return examples if problem.weights is None else examples.weighted(problem.weights)
 
 
 def completed(problem: LabelProblem) -> LabelProblem:
@@ -136,6 +144,22 @@ class Likelihood:
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Descent:
         return Descent([self.smooth(problem, start)], start.vector, selects=True)
+
+    def stream(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Stream:
+        """Steps of AdaGrad over batches."""
+        rule, vector = AdaGrad(len(start.vector), self.l2), start.vector.copy()
+
+        def go_on(batch: LabelProblem) -> Floats:
+            nonlocal vector
+            for part in parts(len(batch)):
+                some = batch.take(np.arange(part.start, part.stop))
+                mean = SystemLoss(
+                    System(LabelPotentials(start), self.inference, Identity()), examples_of(some), SurrogateLikelihood()
+                )
+                _, vector = rule.step(total(mean, len(some)), vector, len(some))
+            return vector
+
+        return go_on
 
     def smooth(self, problem: LabelProblem, start: LabelWeights) -> Smooth:
         """What is minimised: the mean of the likelihood plus ``l2 / 2n`` times the squares of the weights."""
@@ -181,7 +205,7 @@ def _smooth(how: Likelihood | ERM, problem: LabelProblem, start: LabelWeights, g
     system = System(LabelPotentials(start), how.inference, rule)
     return Smooth(
         SystemLoss(system, examples_of(problem), goal),
-        how.l2 / len(problem),
+        how.l2 / problem.total,
         how.iterations,
         STILL,
         MEMORY,
@@ -287,6 +311,18 @@ class WalkLearner:
         objective = learner.objective(label_documents(problem), steps=walk.Sweeps(self.sweeps))
         objective.shown = _changed
         return objective
+
+    def stream(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Stream:
+        """Walks over batches; the answer is the mean over all of them."""
+        learner = self.make(label_model(problem), seed)
+        if start.vector.any():
+            learner.set_weights(start.vector)
+
+        def go_on(batch: LabelProblem) -> Floats:
+            learner.objective(label_documents(batch), steps=walk.Sweeps(self.sweeps)).round(silent)
+            return learner.weights.copy()
+
+        return go_on
 
     def make(self, model: walk.Model, seed: int) -> walk.Learner:
         """The learner of :mod:`loopwise.walk`; its ``tally`` says what happened."""

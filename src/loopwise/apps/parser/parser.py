@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.apps.parser.arcs import Arcs, Pruner, oracle
 from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.evaluation import Scores, score
@@ -40,6 +41,7 @@ from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import Floats, Small
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
+from loopwise.notebook import Shown
 from loopwise.notices import DataWarning, callers_level
 
 Given = PathLike | Sequence[Sentence]
@@ -48,7 +50,7 @@ CONFIDENCE = "ArcConfidence"  # how the last column calls an arc's belief
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(Shown):
     """One parsed sentence. ``marginals[h, m]``: the belief that h is the head of m, 0 where the arc was pruned."""
 
     sentence: Sentence  # with the heads and relations found
@@ -58,7 +60,7 @@ class Tree:
     marginals: NDArray[np.float64]  # [n + 1, n + 1]
 
 
-class Parser:
+class Parser(Estimator):
     """A graph-based parser trained for its own inference (Gormley, Dredze & Eisner 2015).
 
     Time O(T (n^3 + k^2 n)) a sentence for T iterations and k heads a word.
@@ -86,6 +88,7 @@ class Parser:
         templates: Templates | None = None,
         pruning: Pruning | None = Pruning(),  # noqa: B008 (frozen)
     ) -> None:
+        self.factors, self.projective, self.single_root = factors, projective, single_root
         self.structure = Structure.of(factors, projective, single_root)
         self.inference = BP(iterations=4) if inference is None else inference
         self.templates = Templates() if templates is None else templates
@@ -93,6 +96,16 @@ class Parser:
         self._run = Run.of(self.inference, self.structure)
         self._vocabulary: Vocabulary | None = None
         self._pieces: Pieces | None = None
+
+    def set_params(self, **params: Any) -> Parser:
+        """Changes options, as scikit-learn does: the parser is then one that is not trained."""
+        super().set_params(**params)
+        self.__init__(**self.get_params(deep=False))  # type: ignore[misc]  # what follows from options is made there
+        return self
+
+    @property
+    def _is_fitted(self) -> bool:
+        return self._pieces is not None
 
     def prepare(
         self,
@@ -362,6 +375,10 @@ class Parser:
         sentences = with_trees(self._read(gold), False, skip_bad)
         return score(sentences, self.predict(sentences, threads=threads))
 
+    def score(self, gold: Given) -> float:
+        """The share of words with the right head (UAS), for searches over options."""
+        return self.evaluate(gold).uas
+
     def beliefs(self, gold: Given, *, threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The belief of each decoded arc of all sentences, and whether it is right: what calibration is about."""
         sentences = self._read(gold)
@@ -450,7 +467,7 @@ class Parser:
 
     def _trained(self) -> Pieces:
         if self._pieces is None:
-            raise ValueError("this parser is not trained; call fit(), or Parser.load() a file")
+            raise not_fitted("this parser is not trained; call fit(), or Parser.load() a file")
         return self._pieces
 
 

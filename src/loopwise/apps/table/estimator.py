@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from loopwise.apps.class_weights import weighted, weights_of_each
-from loopwise.apps.estimator import column_names, not_fitted
+from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, taken
 from loopwise.apps.goals import checked_goal, decoder_for, stages_for
+from loopwise.apps.incremental import AdaGrad, Incremental, parts, total
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.features import Answers, Columns, as_labels, as_table, distinct, missing_labels
 from loopwise.apps.table.model import BySize, Complete, Options, Structure, cells_of, train
@@ -33,6 +38,7 @@ from loopwise.learn.history import History
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.saving import build_system, describe_system
 from loopwise.learn.system import System
+from loopwise.learn.system_loss import SystemLoss
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.notices import TimeWarning, callers_level
 from loopwise.potentials.tables import TablePotentials
@@ -46,7 +52,7 @@ LONG = 120.0  # seconds, which are worth a warning
 Floats = NDArray[np.float64]
 
 
-class MRFClassifier(SavedEstimator):
+class MRFClassifier(Incremental, SavedEstimator):
     r"""A Markov random field over the columns of a table, some of which are predicted.
 
     .. math:: p(x, y) \propto \exp\Big(\sum_i \theta_i(v_i) + \sum_{i \sim j} \theta_{ij}(v_i, v_j)\Big),
@@ -112,6 +118,11 @@ class MRFClassifier(SavedEstimator):
     history_: History
     _columns: Columns
     _answers: Answers
+    _stream: AdaGrad | None = None  # of partial_fit
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {
+        "inference": lambda: BP(iterations=SWEEPS, tolerance=0),
+        "loss": SurrogateLikelihood,
+    }
 
     def __init__(
         self,
@@ -138,8 +149,15 @@ class MRFClassifier(SavedEstimator):
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, progress: bool = True) -> MRFClassifier:
-        """Trains on the rows of ``X`` ``[rows, columns]`` and ``y`` ``[rows]`` or ``[rows, outputs]``."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, progress: bool = True) -> MRFClassifier:
+        """Trains on the rows of ``X`` ``[rows, columns]`` and ``y`` ``[rows]`` or ``[rows, outputs]``.
+
+        ``sample_weight``: what each row counts, as if it were there so many times.
+        """
+        self._stream = None
+        counts = None if sample_weight is None else SampleWeights.of(sample_weight, len(as_table(X)))
+        if counts is not None:
+            X, y = taken(X, counts.rows), taken(y, counts.rows)
         options = Options(self.optimizer, self.iterations, self.tolerance, self.l2, self.batch, self.seed)
         table, goes_on = as_table(X), self.warm_start and hasattr(self, "system_")
         if goes_on:
@@ -154,8 +172,11 @@ class MRFClassifier(SavedEstimator):
             )
         goal = checked_goal(self.loss, answers.classes, self.positive)
         if not goes_on:
-            self._begin(X, table, answers, codes, goal)
+            self._begin(X, table, answers, codes, goal, None if counts is None else counts.counts)
         examples = self._examples(self._columns.codes(table), codes)
+        if counts is not None:
+            examples = examples.weighted(counts.counts)
+            options = replace(options, l2=options.l2 * len(table) / float(counts.counts.sum()))
         first: Goal | None = None if goes_on else SurrogateLikelihood()
         if self.class_weight is not None:
             weights = self._state_weights(codes)
@@ -164,11 +185,22 @@ class MRFClassifier(SavedEstimator):
         self.history_ = train(self.system_, examples, stages, options, progress)
         return self
 
-    def _begin(self, X: Any, table: NDArray[Any], answers: Answers, codes: Integers, goal: Goal) -> None:
-        """Columns, classes and structure of training data; weights are 0."""
+    def _begin(
+        self,
+        X: Any,
+        table: NDArray[Any],
+        answers: Answers,
+        codes: Integers,
+        goal: Goal,
+        counts: Floats | None = None,
+    ) -> None:
+        """Columns, classes and structure of training data; weights are 0. Intervals hold about equally many rows, which
+        count as often as whole ``counts`` say."""
         width = table.shape[1]
         names = column_names(X) or tuple(f"x{place}" for place in range(width))
-        columns = Columns.of(table, names, self.bins)
+        whole = counts is not None and bool((counts == np.round(counts)).all())
+        seen = np.repeat(table, counts.astype(np.int64), axis=0) if counts is not None and whole else table
+        columns = Columns.of(seen, names, self.bins)
         labels = (*columns.labels, *(tuple(map(as_text, known.tolist())) for known in answers.classes))
         hidden = _hidden_sizes(self.hidden)
         vocabulary = Vocabulary(
@@ -190,6 +222,36 @@ class MRFClassifier(SavedEstimator):
         self._columns, self._answers = columns, answers
         self.classes_ = answers.classes[0] if answers.flat else list(answers.classes)
         self._note_features(X, width)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> MRFClassifier:
+        """Goes on with a batch of rows: steps of AdaGrad for the loss, some rows a step.
+
+        The first batch says which values and intervals columns have, and which columns are joined; labels are those of
+        ``classes`` (an array, or a list of arrays for several outputs), else those of the first batch.
+        """
+        table = as_table(X)
+        if not self._is_fitted:
+            answers, codes = Answers.of(y)
+            if classes is not None:
+                every = [classes] if answers.flat else list(classes)
+                answers = replace(answers, classes=tuple(np.unique(np.asarray(known)) for known in every))
+                codes = answers.encode(y)
+            self._begin(X, table, answers, codes, checked_goal(self.loss, answers.classes, self.positive))
+        else:
+            self._check_features(X, table.shape[1])
+            codes = self._answers.encode(y)
+        examples = self._examples(self._columns.codes(table), codes)
+        goal = checked_goal(self.loss, self._answers.classes, self.positive)
+        parameters = list(self.system_.parameters())
+        vector = parameters_to_vector(parameters).detach().numpy().copy()
+        if self._stream is None:
+            self._stream = AdaGrad(len(vector), self.l2)
+        for part in parts(len(examples)):
+            count = part.stop - part.start
+            _, vector = self._stream.step(total(SystemLoss(self.system_, examples[part], goal), count), vector, count)
+        vector_to_parameters(torch.from_numpy(vector), parameters)
+        self.system_.eval()
+        return self
 
     def _tell_time(self, cells: int) -> None:
         """Warns where training will take long, and says what would not."""
@@ -221,6 +283,10 @@ class MRFClassifier(SavedEstimator):
             first = int(graph.layout.state_start[place])
             found[first : first + len(own)] = own
         return found
+
+    @property
+    def _output_names(self) -> Sequence[str]:
+        return self._answers.names
 
     @property
     def _outputs(self) -> Integers:

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopwise.learn.label_sets.weights import Integers, LabelWeights
+from loopwise.learn.label_sets.weights import Floats, Integers, LabelWeights
 from loopwise.potentials.linear import compressed
 
 
 @dataclass(frozen=True, eq=False)
 class LabelProblem:
     """``inputs`` ``[examples, features]`` with the constant feature, dense or sparse; ``gold`` 0 or 1, ``[examples,
-    labels]``."""
+    labels]``; ``weights`` what each example counts, if not 1."""
 
     inputs: Any
     gold: Integers
+    weights: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.gold)
@@ -43,4 +44,10 @@ class LabelProblem:
 
     def take(self, chosen: Integers) -> LabelProblem:
         """Some of the examples."""
-        return LabelProblem(self.inputs[chosen], self.gold[chosen])
+        weights = None if self.weights is None else self.weights[chosen]
+        return LabelProblem(self.inputs[chosen], self.gold[chosen], weights)
+
+    @property
+    def total(self) -> float:
+        """How many examples there are, by their weights."""
+        return float(len(self)) if self.weights is None else float(self.weights.sum())
