@@ -285,3 +285,37 @@ def test_studies_that_are_kept_are_in_the_navigation(tmp_path: Path) -> None:
         "results/zeta/index.md",
     ]
     assert list(found[2]) == ["Of zeta"]
+
+
+@needs_mkdocs
+def test_examples_are_copied_without_prompts_and_answers(site: Site, tmp_path: Path) -> None:
+    browser = pytest.importorskip("browser", reason="tests/browser.py drives the browser")
+    program = browser.find_browser()
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    # What the theme's copy button does: mark the block, read what is shown.
+    script = """(() => [...document.querySelectorAll('.highlight code')].map(block => {
+        block.setAttribute('data-md-copying', '');
+        const text = block.innerText;
+        block.removeAttribute('data-md-copying');
+        return text;
+    }))()"""
+    with browser.running_browser(program, tmp_path / "profile") as page:
+        page.load(site.folder / "status.html")
+        blocks = page.evaluate(script)
+    assert any("lw.explain(beliefs)" in block for block in blocks)
+    assert not any(">>>" in block or "approximate, converged" in block for block in blocks)
+
+
+@needs_mkdocs
+def test_plots_follow_the_dark(site: Site, tmp_path: Path) -> None:
+    browser = pytest.importorskip("browser", reason="tests/browser.py drives the browser")
+    program = browser.find_browser()
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    script = "getComputedStyle(document.querySelector('.md-typeset img')).filter"
+    with browser.running_browser(program, tmp_path / "profile") as page:
+        page.load(site.folder / "index.html", dark=True)
+        assert "invert" in page.evaluate(script)
+        page.load(site.folder / "index.html", width=400)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 402  # nothing sticks out where it is narrow

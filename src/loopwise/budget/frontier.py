@@ -135,7 +135,9 @@ class Frontier:
             marker = MARKERS[number % len(MARKERS)]
             label = f"{method} (area {self.hypervolume(method):.3g})"
             # A method of one point is a ring around whatever else is there, so that neither hides the other.
-            ring = {"markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2.0} if len(mine) == 1 else {}
+            ring: dict[str, Any] = (
+                {"markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2.0} if len(mine) == 1 else {}
+            )
             (line,) = axes.plot([p.cost for p in best], [p.loss for p in best], marker=marker, label=label, **ring)
             if ring:
                 continue

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST = 400  # nodes that a drawing shows: more are a grey cloud
 NAMED = 60  # variables that have room for their names
+FEW, FITS = 6, 4  # variables of a small drawing, and letters that fit into a circle
 READABLE = 0.8  # of the full size, the least at which names can be read
 SPACED, PAGE = 0.85, (10.0, 7.5)  # inches between neighbours, and of the largest drawing
 OBSERVED, OPEN, EDGE = "#bdbdbd", "white", "#b5b5b5"
@@ -83,13 +84,10 @@ def factor_graph(
     _draw_factors(drawn_on, kinds, at.factors, scale)
     _draw_variables(drawn_on, at.variables, observed[shown], scale)
     if len(shown) <= NAMED:
-        for place_at, variable in zip(at.variables, shown, strict=True):
-            drawn_on.annotate(
-                labels[variable], place_at, ha="center", va="center", fontsize=7.5 * scale, color=INK, linespacing=0.9
-            )
+        _draw_names(drawn_on, at.variables, [labels[variable] for variable in shown], scale)
     bare(drawn_on)
     drawn_on.set_aspect("equal")
-    drawn_on.margins(0.08)
+    drawn_on.margins(0.08 if len(shown) > FEW else 0.25)
     _legend(drawn_on, count)
     return drawn_on
 
@@ -193,6 +191,18 @@ def _draw_variables(axes: Axes, places: NDArray[np.float64], observed: Integers,
                 places[chosen, 0], places[chosen, 1], s=(22 * scale) ** 2, marker="o", zorder=3, color=colour,
                 edgecolors=BLUE if label == "variable" else INK, linewidths=1.4 * max(scale, 0.5), label=label,
             )  # fmt: skip
+
+
+def _draw_names(axes: Axes, places: NDArray[np.float64], names: Sequence[str], scale: float) -> None:
+    """In the circles; names that have no room there stand below them."""
+    long = max((len(line) for name in names for line in name.split("\n")), default=0) > FITS
+    below: dict[str, Any] = (
+        {"xytext": (0, -13 * scale), "textcoords": "offset points", "va": "top"} if long else {"va": "center"}
+    )
+    for at, name in zip(places, names, strict=True):
+        axes.annotate(
+            name, at, ha="center", fontsize=(8.5 if long else 7.5) * scale, color=INK, linespacing=0.9, **below,
+        )  # fmt: skip
 
 
 def _legend(axes: Axes, count: int) -> None:
