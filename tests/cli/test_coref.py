@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopwise.apps.coref import made_documents
-from loopwise.cli.coref import CorefLearnerName
+from loopwise.cli.coref import LearnerName
 from loopwise.cli.coref import coref as app
 from loopwise.formats.coref import read_coref, write_coref
 from oracles.commands import assert_one_sentence, command
@@ -55,7 +55,7 @@ def test_from_files_to_entities(folder: Path, tmp_path: Path) -> None:
         assert [mention["text"] for mention in entry["entities"][0]] == texts
 
 
-@pytest.mark.parametrize("name", [name.value for name in CorefLearnerName])
+@pytest.mark.parametrize("name", [name.value for name in LearnerName])
 def test_every_learner(folder: Path, tmp_path: Path, name: str) -> None:
     arguments = (folder / "train.conllu.gz", "--learner", name, "--rounds", 1, "--steps", 600, "--decode-steps", 2000)
     told = json.loads(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from loopwise.formats.iob import TagSet, find_spans
-from loopwise.loss.chains import GoldTags, expected_entities, span_probabilities
+from loopwise.loss.chains import Gold, expected_entities, span_probabilities
 from oracles.chain_cases import (
     all_paths,
     make_problem,
@@ -20,7 +20,7 @@ def test_expected_entities_and_spans_by_enumeration() -> None:
     problem = make_problem(3, seed=5)
     weights = random_weights(problem, scale=1.0)
     known = problem.chains.marginals(*problem.scores(weights), each=True)
-    gold = GoldTags(problem.gold, problem.chains.start, problem.labels)
+    gold = Gold(problem.gold, problem.chains.start, problem.labels)
     single, double = torch.from_numpy(known.single), torch.from_numpy(known.double)
     tags = TagSet.of(problem.labels)
     expected, right = 0.0, np.zeros(len(gold.spans))

@@ -27,7 +27,7 @@ coref = typer.Typer(
 )
 
 
-class CorefLearnerName(str, Enum):
+class LearnerName(str, Enum):
     """Ways to train, by name."""
 
     MIRA = "samplerank-mira"
@@ -49,7 +49,7 @@ _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
     dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
-    learner: Annotated[CorefLearnerName, typer.Option(help="How to train.")] = CorefLearnerName.MIRA,
+    learner: Annotated[LearnerName, typer.Option(help="How to train.")] = LearnerName.MIRA,
     rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 4,
     steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 4000,
     decode_steps: Annotated[
@@ -149,10 +149,10 @@ def evaluate(
             _tell_reports(reports)
 
 
-def _way(name: CorefLearnerName) -> Way:
+def _way(name: LearnerName) -> Way:
     from loopwise.apps.coref import published_ways
 
-    return dict(zip(CorefLearnerName, published_ways(), strict=True))[name]
+    return dict(zip(LearnerName, published_ways(), strict=True))[name]
 
 
 def _load(path: Path, seed: int | None) -> Coref:

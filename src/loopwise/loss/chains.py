@@ -27,7 +27,7 @@ from loopwise.potentials.linear import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
-class GoldTags:
+class Gold:
     """The right tags ``[tokens]``, by number, of sentences that begin at ``start[:-1]``."""
 
     tag: Integers
@@ -58,7 +58,7 @@ class GoldTags:
 class SoftLoss(Protocol):
     """A smooth loss of ``single`` ``[tokens, K]`` and ``double`` ``[tokens, K, K]`` (zero at first tokens)."""
 
-    def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
+    def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
         """Differentiable in both."""
         ...
 
@@ -67,26 +67,26 @@ class SoftLoss(Protocol):
 class Hamming:
     """The expected share of wrong tokens."""
 
-    def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
-        return losses.Hamming()(_TokenCosts(gold.graph, single), gold.targets)
+    def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
+        return losses.Hamming()(_Tokens(gold.graph, single), gold.targets)
 
 
 @dataclass(frozen=True)
 class TokenF1:
     """1 - F1 of the tokens that are in an entity: those with any tag but O."""
 
-    def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
+    def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
         positive = [number for number, label in enumerate(gold.labels) if label != OUTSIDE]
         if not positive:
             raise ValueError(f"token F1 needs tags other than {OUTSIDE}; give tags of entities")
-        return losses.F1(positive=positive)(_TokenCosts(gold.graph, single), gold.targets)
+        return losses.F1(positive=positive)(_Tokens(gold.graph, single), gold.targets)
 
 
 @dataclass(frozen=True)
 class EntityF1:
     r"""1 - F1 of entities: :math:`1-2A/(G+D)`, :math:`A` and :math:`D` the expected right and decided ones."""
 
-    def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
+    def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
         agreed = span_probabilities(single, double, gold).sum()
         decided = expected_entities(single, double, gold)
         counts = [torch.ones_like(agreed), agreed, decided, torch.full_like(agreed, len(gold.spans))]
@@ -117,7 +117,7 @@ class WeightedLikelihood:
 
     weights: Floats
 
-    def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
+    def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
         token = torch.arange(len(gold.tag))
         tag = torch.from_numpy(gold.tag)
         begin = torch.zeros(len(tag), dtype=torch.bool)
@@ -135,11 +135,11 @@ class OfElements:
 
     loss: losses.Loss
 
-    def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
-        return self.loss(_TokenCosts(gold.graph, single), gold.targets)
+    def __call__(self, single: Tensor, double: Tensor, gold: Gold) -> Tensor:
+        return self.loss(_Tokens(gold.graph, single), gold.targets)
 
 
-def expected_entities(single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
+def expected_entities(single: Tensor, double: Tensor, gold: Gold) -> Tensor:
     """How many entities are begun, on average: at ``B``, and at ``I`` that continues nothing."""
     tags = gold.kinds
     begin = torch.from_numpy((tags.kind == 1).astype(np.float64))
@@ -151,7 +151,7 @@ def expected_entities(single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
     return (single @ begin).sum() + (double * broken).sum() + at_first.sum()
 
 
-def span_probabilities(single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
+def span_probabilities(single: Tensor, double: Tensor, gold: Gold) -> Tensor:
     """The probability of each gold entity, all its tags and its end right; ``[spans]``.
 
     Chain rule along the span: p(it begins) times p(tag | tag before), times 1 - p(it goes on | last tag). It may begin
@@ -170,7 +170,7 @@ def span_probabilities(single: Tensor, double: Tensor, gold: GoldTags) -> Tensor
 
 
 def _begun_with(
-    single: Tensor, double: Tensor, gold: GoldTags, which: Integers, first: Integers, inside: Integers, broken: bool
+    single: Tensor, double: Tensor, gold: Gold, which: Integers, first: Integers, inside: Integers, broken: bool
 ) -> Tensor:
     """The probability of the spans ``which`` with first tags ``first`` and all others ``inside``."""
     begin, end = gold.spans.start[which], gold.spans.end[which]
@@ -191,14 +191,14 @@ def _begun_with(
     return mass * logs.exp() * stops
 
 
-def _continued(double: Tensor, gold: GoldTags, token: Integers, tag: Integers, kind: Integers) -> Tensor:
+def _continued(double: Tensor, gold: Gold, token: Integers, tag: Integers, kind: Integers) -> Tensor:
     """The probability that each token has its tag after one of the same type; 0 at first tokens."""
     same = torch.from_numpy((gold.kinds.type[None, :] == kind[:, None]).astype(np.float64))
     columns = double[torch.from_numpy(token), :, torch.from_numpy(tag)]
     return (columns * same).sum(-1)  # the tables of first tokens are zero
 
 
-def _inside_of(gold: GoldTags, kind: Integers) -> NDArray[np.float64]:
+def _inside_of(gold: Gold, kind: Integers) -> NDArray[np.float64]:
     """Which labels are inside an entity of each type, ``[spans, K]``."""
     inside = (gold.kinds.kind == 2)[None, :] & (gold.kinds.type[None, :] == kind[:, None])
     return np.asarray(inside, dtype=np.float64)
@@ -215,7 +215,7 @@ def _at(table: Tensor, *places: Integers) -> Tensor:
     return table[tuple(torch.from_numpy(np.ascontiguousarray(place)) for place in places)]
 
 
-class _TokenCosts:
+class _Tokens:
     """Tag marginals as losses read them: all tokens are the variables of one example."""
 
     def __init__(self, graph: FactorGraph, single: Tensor) -> None:
@@ -226,7 +226,7 @@ class _TokenCosts:
         raise ValueError(f"a loss of tokens has no factors {name!r}; use a loss on variables")
 
 
-def slopes(loss: SoftLoss, single: Floats, double: Floats, gold: GoldTags) -> tuple[float, Floats, Floats]:
+def slopes(loss: SoftLoss, single: Floats, double: Floats, gold: Gold) -> tuple[float, Floats, Floats]:
     """Value, and slopes in the marginals of tags and of steps."""
     tags, steps = torch.from_numpy(single).requires_grad_(), torch.from_numpy(double).requires_grad_()
     value = loss(tags, steps, gold)

@@ -12,7 +12,7 @@ import torch
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
-from loopwise.loss.chains import GoldTags, SoftLoss, slopes
+from loopwise.loss.chains import Gold, SoftLoss, slopes
 from loopwise.potentials.linear import Floats
 
 
@@ -21,7 +21,7 @@ class ExactRisk:
 
     def __init__(self, problem: ChainProblem, loss: SoftLoss) -> None:
         self.problem, self.loss = problem, loss
-        self.gold = GoldTags(problem.gold, problem.chains.start, problem.labels)
+        self.gold = Gold(problem.gold, problem.chains.start, problem.labels)
 
     def __call__(self, weights: ChainWeights) -> tuple[float, Floats]:
         problem, scale = self.problem, self.problem.tokens
@@ -37,7 +37,7 @@ class RiskUnder:
 
     def __init__(self, problem: ChainProblem, loss: SoftLoss, inference: Inference) -> None:
         self.problem, self.loss, self.inference = problem, loss, inference
-        self.gold = GoldTags(problem.gold, problem.chains.start, problem.labels)
+        self.gold = Gold(problem.gold, problem.chains.start, problem.labels)
         self.graph = chain_graph(problem)
         self.follows = torch.from_numpy(np.flatnonzero(problem.chains.follows))
 
