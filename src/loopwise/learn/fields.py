@@ -34,8 +34,6 @@ SHOWN = 60  # characters of a wrong value in a message
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, AssertionError)
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class FieldError(ValueError):
