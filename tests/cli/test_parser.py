@@ -171,3 +171,29 @@ def test_plain_text_goes_through_a_tagger(folder: Path, tmp_path: Path) -> None:
     first, second = read_conllu(tmp_path / "said.conllu", trees=True)
     assert first.forms == words and second.forms == known[1].forms and first.coarse_tags == known[0].coarse_tags
     assert_one_sentence(invoke("predict", folder / "p.loopwise", text), "is plain text", "give --tagger")
+
+
+def test_several_trees_and_heads_that_are_not_known(folder: Path, tmp_path: Path) -> None:
+    """``--k`` and ``--samples`` give trees with probabilities; ``train --partial`` learns around heads of ``_``."""
+    gold = toy_sentences(5, seed=3)
+    write_conllu(tmp_path / "new.conllu", gold)
+    told = succeed("predict", folder / "p.loopwise", tmp_path / "new.conllu", "--k", 3).stdout
+    rows = [json.loads(line) for line in told.splitlines()]
+    for sentence, row in zip(gold, rows, strict=True):
+        assert row["words"] == sentence.forms and 1 <= len(row["trees"]) <= 3
+        shares = [tree["probability"] for tree in row["trees"]]
+        assert shares == sorted(shares, reverse=True) and sum(shares) <= 1 + 1e-9
+        for tree in row["trees"]:
+            check_tree(sentence.with_tree(tree["heads"]), single_root=True)
+    drawn = succeed("predict", folder / "p.loopwise", tmp_path / "new.conllu", "--samples", 2, "--seed", 4).stdout
+    assert (
+        drawn == succeed("predict", folder / "p.loopwise", tmp_path / "new.conllu", "--samples", 2, "--seed", 4).stdout
+    )
+    assert_one_sentence(
+        invoke("predict", folder / "p.loopwise", tmp_path / "new.conllu", "--k", 2, "--samples", 2), "one of the two"
+    )
+    some = [sentence.with_tree([-1, *sentence.heads[1:]]) for sentence in toy_sentences(30, seed=5)]
+    write_conllu(tmp_path / "some.conllu", some)
+    new = ("--out", tmp_path / "some.loopwise", *FAST)
+    assert_one_sentence(invoke("train", tmp_path / "some.conllu", *new), "has no head")
+    assert "saved" in succeed("train", tmp_path / "some.conllu", "--partial", *new).stdout

@@ -204,5 +204,5 @@ def test_columns_order_and_beta(tmp_path: Path) -> None:
     succeed("evaluate", tmp_path / "m.loopwise", tmp_path / "a.conll")
     erm = ("--learner", "erm", "--loss", "entity-fbeta", "--beta", 3, "--iterations", 3)
     succeed("train", tmp_path / "a.conll", "--templates", "column2[0]", *erm, *new)
-    (tmp_path / "b.conll").write_text("the O\n")
-    assert_one_sentence(invoke("predict", tmp_path / "m.loopwise", tmp_path / "b.conll"), "")
+    (tmp_path / "b.conll").write_text("the\n")
+    assert_one_sentence(invoke("predict", tmp_path / "m.loopwise", tmp_path / "b.conll"), "column 2 is asked for")

@@ -242,7 +242,8 @@ class MultiLabel(Incremental, SavedEstimator):
         >>> model.predict([[1.0, 0.0]], evidence=[[0, None]])[0, 0]
         np.int64(0)
         """
-        return self._classes.decode(self._decided(X, evidence))
+        said = self._decided(X, evidence)
+        return self._classes.decode(said)
 
     def predict_marginals(self, X: Any, *, evidence: Any = None) -> Floats:
         """The probability that each label is on (is the second of its classes), ``[examples, labels]``.
