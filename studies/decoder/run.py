@@ -29,6 +29,10 @@ PICTURES = {
     "better. Bars are standard errors.",
     "classical.png": "Bit error rates of classical codes against the signal-to-noise ratio.",
 }
+QUESTION = (
+    "Decoders of error-correcting codes are the largest living use of belief propagation that is cut short. How far do "
+    "few sweeps get when their numbers are chosen for the failures that count, beside what users have today?"
+)
 INTRODUCTION = (
     "The gross code is [[144,12,12]]. Independent flips: BP+OSD is the min-sum with the best of five scales, 1,000 "
     "iterations, osd_cs of order 10 (ldpc's where it is installed). The others make at most 60 sweeps over all legs, "
@@ -72,7 +76,7 @@ def steps(order: StudyOrder) -> int:
 def page(results: Results) -> Page:
     """What stands around the numbers."""
     units = dict.fromkeys(results.items(), "± standard error; shots are the same for all")
-    return Page(STUDY.title, INTRODUCTION, PICTURES, units)
+    return Page(STUDY.title, INTRODUCTION, PICTURES, units, QUESTION)
 
 
 def draw(counted: dict[Setting, Counted], folder: Path) -> None:
