@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwise.compiled.decorators import kernel
 from loopwise.kernels import arithmetic
 from loopwise.kernels.arithmetic import (
     FEW_LANES,
@@ -12,7 +13,6 @@ from loopwise.kernels.arithmetic import (
     add_mass,
     collect,
     combine,
-    kernel,
     lane_tag,
     lanes_of,
     log_add,

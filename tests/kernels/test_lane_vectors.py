@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.kernels.arithmetic import U, kernel
+from loopwise.compiled.decorators import kernel
+from loopwise.kernels.arithmetic import U
 from loopwise.kernels.lane_vectors import (
     at_most,
     below,

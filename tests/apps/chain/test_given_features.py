@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tagger_text import names
 
 from loopwise.apps import ChainCRF, Tagger
 from loopwise.apps.chain import NAMES, SAMPLERANK, SVM, Likelihood, Perceptron, Posterior
@@ -17,6 +16,7 @@ from loopwise.apps.chain.features.items import Items
 from loopwise.apps.chain.features.reader import FEW
 from loopwise.formats.columns import read_tagged
 from loopwise.formats.errors import FormatError
+from oracles.tagger_text import names
 
 WORDS, TAGS = names(80, seed=0)
 OTHERS = names(40, seed=1)[0]

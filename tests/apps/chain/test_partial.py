@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tagger_text import names
 
 from loopwise.apps import ChainCRF, Tagger
 from loopwise.apps.chain import (
@@ -27,6 +26,7 @@ from loopwise.apps.chain.features.text import Text
 from loopwise.formats.columns import BrokenTagsWarning
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.notices import ImpossibleError
+from oracles.tagger_text import names
 
 WORDS = [["Ann", "saw", "Bob"], ["the", "dog", "saw", "Ann", "Lee"], ["Bob", "ran"]]
 TAGS = [["B-PER", "O", "B-PER"], ["O", "O", "O", "B-PER", "I-PER"], ["B-PER", "O"]]

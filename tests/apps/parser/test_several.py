@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apps.parser.toy import toy_sentences
 
 from loopwise.apps import Parser
 from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk, Gold
@@ -18,6 +17,7 @@ from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, find_cycle, m
 from loopwise.inference.exact import Exact
 from loopwise.inference.message_passing import BP
 from loopwise.inference.tree_models import TreeModels
+from oracles.toy_language import toy_sentences
 
 SMALL = Templates(size=50_000, cutoff=1)
 TRAIN = toy_sentences(40, seed=1)
