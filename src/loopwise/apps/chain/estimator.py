@@ -155,7 +155,7 @@ def read_rules(told: Record, states: int) -> Rules | None:
 
     def flags(name: str, shape: tuple[int, ...]) -> Flags:
         found: NDArray[Any] = np.array(given.raw(name))
-        if found.shape != shape or not np.isin(found, (0, 1)).all():
+        if found.shape != shape or found.dtype.kind not in "bi" or not np.isin(found, (0, 1)).all():
             raise ValueError(f"the rules {name!r} must be 0 or 1 for each of {states} tags")
         return found.astype(np.bool_)
 
