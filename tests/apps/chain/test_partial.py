@@ -204,6 +204,10 @@ def test_constraints_of_users(decoder: Any, tmp_path: Any) -> None:
     tagger.save(tmp_path / "t.loopwise")
     again = Tagger.load(tmp_path / "t.loopwise")
     np.testing.assert_array_equal(again.predict_marginals([["the", "ran"]]), tagger.predict_marginals([["the", "ran"]]))
+    free = Tagger("w[0] bias", constraints=rules, decoder=type(decoder)(valid=False)).fit(words, tags)
+    free.save(tmp_path / "f.loopwise")
+    for model in (free, Tagger.load(tmp_path / "f.loopwise")):  # valid is about IOB2 alone
+        assert model.predict_marginals([["ran"]])[0][0, model.labels_.index("VERB")] == 0.0
     with pytest.raises(ValueError, match="sentence 0 has the tag 'NOUN' where the constraints forbid it"):
         Tagger("w[0]", constraints=Forbid(steps=[("DET", "NOUN")])).fit(words, tags)
     with pytest.raises(ValueError, match="forbid the tag 'X', which is none"):

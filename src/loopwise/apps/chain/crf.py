@@ -17,7 +17,7 @@ from loopwise.apps.chain.estimator import Asked, ChainEstimator, kept_rules, rea
 from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
-from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, of_order, read_decoder
+from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, read_decoder
 from loopwise.apps.class_weights import class_weights
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.incremental import AdaGrad, Incremental
@@ -26,7 +26,6 @@ from loopwise.apps.saved import written
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.decode.rules import Forbid, Rules
 from loopwise.inference.chains import Chains
-from loopwise.kernels.threads import available_threads
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.descent import Descent, Smooth, check_descent
 from loopwise.learn.fields import LARGEST, FieldError, Record
@@ -228,16 +227,8 @@ class ChainCRF(Incremental, ChainEstimator):
 
     def _problem(self, sequences: Sequences, known: Known | None = None) -> ChainProblem:
         """The sequences as the chain engine takes them."""
-        problem = ChainProblem(
-            MatrixDesign(self.scaling_(sequences.inputs, self.standardize)),
-            None,
-            Chains(sequences.start, available_threads() if self.threads is None else self.threads),
-            self._tags,
-            np.zeros(0, dtype=np.int64) if known is None else known.gold,
-            None if known is None else known.allowed,
-            self.rules_,
-        )
-        return of_order(problem, self.order)
+        design = MatrixDesign(self.scaling_(sequences.inputs, self.standardize))
+        return self._made(design, None, sequences.start, known, self.rules_)
 
     def _rules_of(self, known: Known, chains: Chains) -> Rules | None:
         """Constraints, and IOB2 if the decoder asks for it and the labels are such."""

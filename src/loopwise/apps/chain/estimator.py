@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.chain.features.text import Known
+from loopwise.apps.chain.model import of_order
 from loopwise.apps.partial import Ranked
 from loopwise.apps.saved import SavedEstimator
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.decode.rules import Flags, Rules
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.chains import Chains
+from loopwise.kernels.threads import available_threads
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.second_order import SecondOrder
 from loopwise.learn.fields import Record
-from loopwise.potentials.linear import Floats, Integers
+from loopwise.potentials.linear import Design, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,8 @@ class ChainEstimator(SavedEstimator):
     weights_: ChainWeights
     rules_: Rules | None
     seed: int
+    threads: int | None
+    order: int
 
     @abstractmethod
     def _asked(self, given: Any, evidence: Any) -> Asked:
@@ -76,6 +81,17 @@ class ChainEstimator(SavedEstimator):
     @abstractmethod
     def _tags(self) -> tuple[str, ...]:
         """The tags by name."""
+
+    def _made(
+        self, unary: Design, steps: Design | None, start: Integers, known: Known | None, rules: Rules | None
+    ) -> ChainProblem:
+        """Sequences as the chain engine takes them."""
+        threads = available_threads() if self.threads is None else self.threads
+        gold = np.zeros(0, dtype=np.int64) if known is None else known.gold
+        allowed = None if known is None else known.allowed
+        return of_order(
+            ChainProblem(unary, steps, Chains(start, threads), self._tags, gold, allowed, rules), self.order
+        )
 
     def _decided(self, asked: Asked) -> Integers:
         """Tags by number; rules are in the scores already."""
@@ -139,7 +155,7 @@ def read_rules(told: Record, states: int) -> Rules | None:
 
     def flags(name: str, shape: tuple[int, ...]) -> Flags:
         found: NDArray[Any] = np.array(given.raw(name))
-        if found.shape != shape or not np.isin(found, (0, 1)).all():
+        if found.shape != shape or found.dtype.kind not in "bi" or not np.isin(found, (0, 1)).all():
             raise ValueError(f"the rules {name!r} must be 0 or 1 for each of {states} tags")
         return found.astype(np.bool_)
 

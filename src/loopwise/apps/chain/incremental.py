@@ -91,7 +91,7 @@ def _grown(tagger: Tagger, words: Lists, tags: Lists, classes: Sequence[str]) ->
         tagger.warm_start = warm
     found = {*tagger.labels_, *kept[0], *classes}
     tagger.labels_ = tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
-    tagger.rules_ = Rules.of(tagger.labels_, tagger.constraints, iob=mended(tags)[1])
+    tagger.rules_ = Rules.of(tagger.labels_, tagger.constraints, iob=tagger.iob_)
     for name, known in (("unary_index_", kept[1]), ("step_index_", kept[2])):
         listed = getattr(tagger, name)
         if isinstance(known, Indexed) and isinstance(listed, Indexed):

@@ -30,7 +30,7 @@ from loopwise.apps.chain.features.text import (
     tag_numbers,
 )
 from loopwise.apps.chain.incremental import IncrementalTagger, weighed, weighted_descent
-from loopwise.apps.chain.model import Learner, Likelihood, check_order, describe_decoder, of_order, read_decoder
+from loopwise.apps.chain.model import Learner, Likelihood, check_order, describe_decoder, read_decoder
 from loopwise.apps.chain.report import Report, compare
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.partial import Ranked
@@ -41,7 +41,6 @@ from loopwise.formats.columns import TaggedText, read_tagged, read_words, split,
 from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.iob import TagSet, find_spans
 from loopwise.inference.chains import Chains
-from loopwise.kernels.threads import available_threads
 from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.checkpoint import checksum, identify
@@ -113,6 +112,7 @@ class Tagger(IncrementalTagger, ChainEstimator):
     step_index_: FeatureIndex
     items_: bool  # tokens are features as they are
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": Likelihood, "decoder": Viterbi}
+    iob_: bool  # the rules have those of IOB2
 
     def __init__(
         self,
@@ -187,7 +187,8 @@ class Tagger(IncrementalTagger, ChainEstimator):
         if not self._continues:
             unary, steps = keys
             self.items_, self.labels_ = text.items is not None, labels_of(tags)
-            self.rules_ = Rules.of(self.labels_, self.constraints, iob=iob)
+            self.iob_ = iob and getattr(self.decoder_, "valid", True)
+            self.rules_ = Rules.of(self.labels_, self.constraints, iob=self.iob_)
             if self.hashing is not None:
                 self.unary_index_, self.step_index_ = Hashed(self.hashing), Hashed(self.hashing)
             else:
@@ -199,21 +200,21 @@ class Tagger(IncrementalTagger, ChainEstimator):
 
     def _problem(self, text: Text, keys: tuple[KeyRows, KeyRows], known: Known | None = None) -> ChainProblem:
         unary, steps = keys
-        problem = ChainProblem(
+        with_steps = len(self._parsed(text.columns)[1]) > 1
+        return self._made(
             design_of(unary, self.unary_index_),
-            design_of(steps, self.step_index_) if len(self._parsed(text.columns)[1]) > 1 else None,
-            Chains(text.start, available_threads() if self.threads is None else self.threads),
-            self.labels_,
-            np.zeros(0, dtype=np.int64) if known is None else known.gold,
-            None if known is None else known.allowed,
+            design_of(steps, self.step_index_) if with_steps else None,
+            text.start,
+            known,
             self._rules,
         )
-        return of_order(problem, self.order)
 
     @property
     def _rules(self) -> Rules | None:
-        """Those that hold: decoders may ask for none."""
-        return self.rules_ if getattr(self.decoder_, "valid", True) else None
+        """Those that hold: decoders may do without those of IOB2."""
+        if self.iob_ and not getattr(self.decoder_, "valid", True):
+            return Rules.of(self.labels_, self.constraints)
+        return self.rules_
 
     def _text(self, sentences: Sentences, *, fitting: bool = False) -> Text:
         """The sentences, with the columns that templates look at."""
@@ -500,7 +501,9 @@ class Tagger(IncrementalTagger, ChainEstimator):
         tagger.labels_, tagger.items_ = told.texts("labels", distinct=True), items
         states = len(tagger.labels_)
         # Files of before there were rules have those of IOB2.
-        tagger.rules_ = read_rules(told, states) if "rules" in told else Rules.of(tagger.labels_, iob=True)
+        tagger.iob_ = getattr(tagger.decoder_, "valid", True)
+        old = Rules.of(tagger.labels_, iob=tagger.iob_)
+        tagger.rules_ = read_rules(told, states) if "rules" in told else old
         tagger.unary_index_ = _read_index("unary", told, tagger.hashing)
         tagger.step_index_ = _read_index("step", told, tagger.hashing)
         tagger.weights_ = read_weights(told, tagger.unary_index_.size, tagger.step_rows, states)

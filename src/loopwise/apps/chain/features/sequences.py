@@ -207,6 +207,10 @@ def holds_items(given: Any) -> bool:
     """Whether elements are dicts or lists of texts: features by name."""
     if not isinstance(given, list | tuple):
         return False
+    if given and isinstance(given[0], Mapping):
+        raise ValueError(
+            f"sequence 0 is the dict {shortened(repr(given[0]))}; give each sequence as a list of dicts: [X] for one"
+        )
     first = next((sequence[0] for sequence in given if isinstance(sequence, list | tuple) and len(sequence)), None)
     if isinstance(first, Mapping):
         return True

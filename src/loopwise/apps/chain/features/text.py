@@ -68,6 +68,11 @@ class Text:
         otherwise dicts hold the word, under ``"w"``, and columns.
         """
         if isinstance(sentences, str | os.PathLike):
+            if isinstance(sentences, str) and any(map(str.isspace, sentences)) and not os.path.exists(sentences):
+                raise ValueError(
+                    f"there is no file {quoted(sentences)}; to tag a text, give it as lists of words: "
+                    f"[{shortened(repr(sentences.split()))}]"
+                )
             sentences = read_words(sentences, extra=columns)
         if isinstance(sentences, TaggedText):
             return Text._of_words(sentences.words, sentences.start, _file_columns(sentences, columns))
