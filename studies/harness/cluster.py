@@ -33,7 +33,7 @@ class ClusterPool(Executor):
                 f"no Dask scheduler answers at {address!r} ({type(problem).__name__}); start one by: dask scheduler, "
                 "and give the address that it prints"
             ) from problem
-        self.workers = max(1, sum(self._client.nthreads().values()))
+        self.workers = max(1, sum(self._client.nthreads().values()))  # type: ignore[no-untyped-call,unused-ignore]
 
     def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         """A future of the call's result."""
