@@ -123,4 +123,6 @@ def fit(
     limits = Limits(plan.stages, epochs, restarts, patience, reopens=True)
     with ignored_convergence(), objective.prepared(), progress_bar(progress and team.first, epochs * restarts) as tell:
         ledger = Ledger.open(checkpoint, objective.identity(), team=team)
-        return train(objective, limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell, team=team)
+        history = train(objective, limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell, team=team)
+    system.card = objective.card(history)
+    return history

@@ -28,6 +28,7 @@ from loopwise.learn.checkpoint import (
 from loopwise.learn.course import epochs_of
 from loopwise.learn.distributed import ALONE, Team, described_code
 from loopwise.learn.evaluate import Goal, evaluate, risk, scored_roles
+from loopwise.learn.history import History
 from loopwise.learn.objective import Objective, RoundError
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.optim.adam import STEPS, find_rate
@@ -338,6 +339,22 @@ class SystemObjective(Objective):
     def _structure(self) -> str:
         potentials = self.system.potentials
         return describe_template(potentials) if isinstance(potentials, Template) else describe_graph(self.system.graph)
+
+    def card(self, history: History) -> dict[str, Any]:
+        """What a saved file says of the training."""
+        goals = ", then ".join(type(stage.goal).__name__ for stage in self.plan.stages)
+        figures: dict[str, Any] = {
+            "trained for": goals,
+            "epochs": len(history),
+            "optimizer": type(self.optimizer).__name__,
+        }
+        if history.losses:
+            figures["training loss"] = history.losses[-1]
+        if history.dev:
+            measure = type(self.plan.measure).__name__
+            figures[f"{measure} on development data"] = (max if self.higher_is_better else min)(history.dev)
+        held = "" if self.dev is None else f", {len(self.dev)} for development"
+        return {"data": f"{len(self.corpus)} examples{held}", "figures": figures}
 
     def _described(self) -> dict[str, str]:
         """What must be the same in all processes of a team: the run, its data to the last number, its code."""
