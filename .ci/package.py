@@ -33,7 +33,10 @@ before = lw.evaluate(system, train, lw.loss.MSE())
 lw.fit(system, train, lw.loss.MSE(), optimizer=lambda params: torch.optim.Adam(params, lr=0.1), epochs=10)
 after = lw.evaluate(system, train, lw.loss.MSE())
 assert after < before / 2, f"training did not help: MSE {before} before, {after} after"
+system.save("coins.loopwise")
 """
+
+COIN = "MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n 2 1 1 2\n"  # a model of two coins that like to agree
 
 WHERE = f"""\
 import sys, {PACKAGE}
@@ -112,6 +115,11 @@ def use(python: Path, folder: Path) -> None:
     require("infer" in shown and "demo" in shown, f"python -m loopwise --help does not list the commands: {shown!r}")
     output(str(python), "-c", WHERE, folder=folder, env=clean)
     output(str(python), "-c", TEN_LINES, folder=folder, env=clean)
+    (folder / "coins.uai").write_text(COIN, encoding="ascii")
+    command = str(python.parent / PACKAGE)
+    output(command, "infer", "coins.uai", folder=folder, env=clean)
+    card = output(command, "card", "coins.loopwise", folder=folder, env=clean)
+    require("64 examples" in card, f"the card of the trained system does not say what it was trained on: {card!r}")
 
 
 def source_files() -> list[Path]:

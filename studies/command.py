@@ -22,7 +22,7 @@ from loopwise.cli.targets import check_apart
 from studies.harness.results import FILE, FULL, QUICK, Results
 
 if TYPE_CHECKING:
-    from studies.harness.queue import Tell
+    from studies.harness.queue import Tell, Workers
     from studies.harness.study import Study, StudyOrder
 
 KEPT = Path("docs/results")  # where the last full run is kept
@@ -75,6 +75,9 @@ def reproduce(
         Path | None, typer.Option(help="Folder of the data collection.", show_default=f"LOOPWISE_DATA or {DATA}")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Runs at a time.", show_default="one a core")] = None,
+    workers: Annotated[
+        str | None, typer.Option(help="Instead: the address of a Dask scheduler, whose workers do the runs.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The results file instead of the claims.")] = False,
     page: Annotated[
         Path | None, typer.Option(help="Instead: write the pages of this folder anew from its results.json.")
@@ -90,7 +93,7 @@ def reproduce(
             return
         if quick and full:
             raise ValueError("--quick and --full exclude each other; give one of them")
-        order = _order(study, FULL if full else QUICK, out, data, jobs)
+        order = _order(study, FULL if full else QUICK, out, data, _workers(study, jobs, workers))
         order = replace(order, parts=_parts(table, figure, practice), minutes=minutes, seed=seed)
         results, complete = _watched(study, order)
         if not complete:
@@ -111,21 +114,29 @@ def _parts(tables: list[int] | None, figures: list[int] | None, practice: bool) 
     return (*(f"{kind} {number}" for kind, number in numbered), *(["practice"] if practice else []))
 
 
-def _order(study: Study, mode: str, out: Path | None, data: Path | None, jobs: int | None) -> StudyOrder:
+def _workers(study: Study, jobs: int | None, address: str | None) -> Workers | None:
+    """Who does the runs; None: one process a core."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, not {jobs}")
+    if jobs is not None and address is not None:
+        raise ValueError("--jobs and --workers exclude each other: the workers of a cluster are as many as they are")
+    option = "--workers" if jobs is None else "--jobs"
+    if (jobs or address) and not study.side_by_side:
+        raise ValueError(f"{option} means nothing to {study.name}, whose runs are timed, one after another")
+    return jobs or address
+
+
+def _order(study: Study, mode: str, out: Path | None, data: Path | None, workers: Workers | None) -> StudyOrder:
     """Where results and finished runs go. What is kept in the repository is small; the runs behind it are not."""
     from studies.harness.study import StudyOrder
 
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, not {jobs}")
-    if jobs is not None and not study.side_by_side:
-        raise ValueError(f"--jobs means nothing to {study.name}, whose runs are timed, one after another")
     full = mode == FULL
     folder = out if out is not None else (KEPT if full else SCRATCH) / study.name
     runs = SCRATCH / f"{study.name}-runs" if full and out is None else folder / "runs"
     check_apart(
         [(f"the folder for the {what}, {path},", path) for what, path in (("results", folder), ("runs", runs))], (data,)
     )
-    return StudyOrder(folder, mode, data=data, runs=runs, workers=jobs)
+    return StudyOrder(folder, mode, data=data, runs=runs, workers=workers)
 
 
 def _with_data(study: Study, order: StudyOrder) -> StudyOrder:

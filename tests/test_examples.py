@@ -16,6 +16,7 @@ EXAMPLES = {
     "conv_grid.py": (["--steps", "3", "--size", "6"], "wrong pixels before training"),
     "gallery.py": (["--out", "OUT"], "arcs.svg"),
     "segmentation.py": (["--iterations", "1", "--shrink", "8", "--out", "OUT"], "segmentation.png"),
+    "service.py": (["--load", "30"], '"p99"'),
     "skip_chain.py": (["--documents", "6", "--epochs", "2"], "skip chain: accuracy"),
     "table.py": (["--epochs", "2"], "MSE of the beliefs"),
     "tagged_trees.py": (["--sentences", "6", "--epochs", "2"], "right heads before training"),

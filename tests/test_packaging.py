@@ -22,6 +22,7 @@ COMMANDS = {
     "fit",
     "predict",
     "evaluate",
+    "card",
     "parser",
     "tagger",
     "multilabel",
@@ -53,7 +54,7 @@ def project() -> str:
 def test_the_pythons_that_are_named_are_those_required() -> None:
     minors = [int(minor) for minor in re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', project())]
     (least,) = re.findall(r'^requires-python = ">=3\.(\d+)"$', project(), re.MULTILINE)
-    assert minors == list(range(int(least), 14))
+    assert minors == list(range(int(least), 15))
     assert '"Typing :: Typed"' in project()
     assert metadata("loopwise")["Requires-Python"] == f">=3.{least}"
 
@@ -61,7 +62,7 @@ def test_the_pythons_that_are_named_are_those_required() -> None:
 def test_sources_are_of_the_oldest_python() -> None:
     """As far as syntax tells."""
     for path in SOURCE.rglob("*.py"):
-        ast.parse(path.read_text(), filename=str(path), feature_version=(3, 10))
+        ast.parse(path.read_text(), filename=str(path), feature_version=(3, 11))
 
 
 def test_what_is_imported_is_declared() -> None:
@@ -78,6 +79,24 @@ def test_what_is_imported_is_declared() -> None:
             for module in (name.partition(".")[0] for name in modules):
                 known = module in sys.stdlib_module_names or module == "loopwise"
                 assert known or names.get(module, module) in declared, f"{path.name} imports {module}"
+
+
+def test_the_conda_recipe_asks_for_the_same() -> None:
+    recipe = (ROOT / "recipe" / "meta.yaml").read_text()
+    assert f'set version = "{loopwise.__version__}"' in recipe
+    (listed,) = re.findall(r"^dependencies = \[\n(.*?)^\]", project(), re.MULTILINE | re.DOTALL)
+    names = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+    wanted = {re.sub(r"^\w+", lambda name: names.get(name[0], name[0]), each) for each in re.findall(r'"(.+)"', listed)}
+    run = recipe.split("  run:\n")[1].split("\n\n")[0]
+    asked = {each.replace(" ", "") for each in re.findall(r"- (.+)", run)}
+    (least,) = re.findall(r'^requires-python = "(.+)"$', project(), re.MULTILINE)
+    assert asked == wanted | {f"python{least}"}
+
+
+def test_the_pythons_of_the_matrix_are_those_required() -> None:
+    """SPEC 0: three years of Pythons, and the one the pinned set was made on."""
+    (matrix,) = re.findall(r"python: \[(.+)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert re.findall(r"3\.\d+", matrix) == re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project())
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

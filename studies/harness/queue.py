@@ -1,4 +1,4 @@
-"""Jobs one after another, or over several processes, each saved as it ends, until all are done or time is up.
+"""Jobs one after another, over processes or the workers of a cluster, each saved as it ends, until time is up.
 
 In: jobs that know where their results go. Out: files in a folder. A study that is stopped loses the jobs under way
 only, and goes on from the files.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from loopwise.demo.workers import completed, worker_pool
+from studies.harness.cluster import ClusterPool
 from studies.harness.results import Deadline
 
 Tell = Callable[[str, int], None]  # what goes on, and how many jobs are done
@@ -35,6 +36,7 @@ class Job(Protocol):
 
 
 J = TypeVar("J", bound=Job)
+Workers = int | str  # processes of this machine, or the address of a cluster
 
 
 class Pace:
@@ -62,18 +64,19 @@ def run_jobs(
     tell: Tell,
     *,
     cost: Callable[[J], float] = lambda job: 1.0,
-    workers: int = 1,
+    workers: Workers = 1,
 ) -> int:
     """Runs the jobs whose files are missing, in order, until time is up; how many are finished.
 
     ``run`` writes the file of its job, and may write those of others on the way. ``cost``: how long a job takes
-    compared with others. ``workers``: processes, one core each; ``run`` must then be a function of a module, or a
-    partial one.
+    compared with others. ``workers``: processes, one core each, or the address of a Dask scheduler; ``run`` must then
+    be a function of a module, or a partial one. A job that is lost with workers of a cluster is left for another time.
     """
     todo = [job for job in jobs if not job.path(folder).exists()]
-    pace = Pace(sum(map(cost, todo)), workers)
 
-    def calls() -> Iterator[Callable[[], tuple[J, float]]]:
+    pace = Pace(sum(map(cost, todo)), workers if isinstance(workers, int) else 1)
+
+    def calls() -> Iterator[Callable[[], tuple[J, float] | None]]:
         for job in todo:
             if deadline.passed:
                 return
@@ -83,8 +86,14 @@ def run_jobs(
             tell(job.name, count_done(jobs, folder))
             yield partial(_timed, run, job)
 
-    with worker_pool(workers) as pool:
-        for job, seconds in completed(calls(), pool, workers):
+    with ClusterPool(workers) if isinstance(workers, str) else worker_pool(workers) as pool:
+        pace.workers = pool.workers if isinstance(pool, ClusterPool) else pace.workers
+        for done in completed(calls(), pool, pace.workers):
+            if done is None:
+                tell("a run was lost with its workers, and is left for another time", count_done(jobs, folder))
+                continue
+            job, seconds = done
+            _check_arrived(job, folder)
             pace.done(cost(job), seconds)
             tell(f"{job.name}: {seconds:.0f} s ({pace})", count_done(jobs, folder))
     return count_done(jobs, folder)
@@ -93,6 +102,14 @@ def run_jobs(
 def count_done(jobs: Sequence[Job], folder: Path) -> int:
     """How many jobs have their files."""
     return sum(job.path(folder).exists() for job in jobs)
+
+
+def _check_arrived(job: Job, folder: Path) -> None:
+    if not job.path(folder).exists():
+        raise ValueError(
+            f"{job.name} was done, but left no file in {folder}: workers of other machines must see that folder under "
+            "the same path; give --out one that all share"
+        )
 
 
 def _timed(run: Callable[[J], object], job: J) -> tuple[J, float]:

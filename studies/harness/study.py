@@ -14,7 +14,7 @@ from typing import Protocol
 
 from loopwise.kernels.threads import available_threads
 from studies.harness.page import Page, write_pages
-from studies.harness.queue import Tell
+from studies.harness.queue import Tell, Workers
 from studies.harness.results import FULL, QUICK, Deadline, Results
 from studies.harness.runs import RUNS
 
@@ -24,7 +24,7 @@ class StudyOrder:
     """What is asked of a study.
 
     ``parts``: such as "table 3" or "figure 1", none for the usual ones. ``runs``: where finished runs are kept, by
-    default in a subfolder. ``workers``: runs at a time, by default one a core.
+    default in a subfolder. ``workers``: runs at a time, by default one a core, or the address of a Dask scheduler.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class StudyOrder:
     parts: tuple[str, ...] = ()
     data: Path | None = None
     runs: Path | None = None
-    workers: int | None = None
+    workers: Workers | None = None
     tell: Tell = lambda what, done: None
 
     @property
@@ -42,7 +42,7 @@ class StudyOrder:
         return self.runs or self.folder / RUNS
 
     @property
-    def processes(self) -> int:
+    def processes(self) -> Workers:
         return self.workers or available_threads()
 
     @property

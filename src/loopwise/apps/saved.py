@@ -15,7 +15,7 @@ from torch import Tensor
 
 from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.formats.files import PathLike
-from loopwise.learn.container import read_container, refuse_kind, write_container
+from loopwise.learn.container import CARD, read_container, refuse_kind, write_container
 from loopwise.learn.fields import DAMAGE, Record, damaged
 
 if TYPE_CHECKING:
@@ -46,13 +46,16 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
 class Saved:
     """What has files: it says which of its fields and tensors are kept, and builds itself from them."""
 
-    def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it."""
+    def save(
+        self, path: PathLike, notes: Mapping[str, Any] | None = None, card: Mapping[str, Any] | None = None
+    ) -> None:
+        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it, and the
+        ``card`` is for people: see :func:`loopwise.learn.model_card`."""
         if not self._is_fitted:
             raise not_fitted(f"this {type(self).__name__} is not fitted yet: there is nothing to save")
         described, tensors = self._kept()
         own = {} if notes is None else {"notes": dict(notes)}
-        write_container(path, tensors, {"app": self._app(), **described, **own})
+        write_container(path, tensors, {"app": self._app(), **described, **own, CARD: dict(card or {})})
 
     @classmethod
     def load(cls, path: PathLike) -> Self:

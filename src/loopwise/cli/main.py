@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from loopwise import __version__
+from loopwise.cli.card import card
 from loopwise.cli.compare_gradients import compare_gradients
 from loopwise.cli.coref import coref
 from loopwise.cli.decode import decode
@@ -128,6 +129,7 @@ app.command("infer")(infer)
 app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
+app.command("card")(card)
 app.command("compare-gradients")(compare_gradients)
 app.add_typer(parser, name="parser")
 app.add_typer(tagger, name="tagger")

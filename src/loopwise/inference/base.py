@@ -25,10 +25,11 @@ from loopwise.graph.factor_graph import FactorGraph, StructuredGroup
 from loopwise.graph.layout import StructuredMember
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.normalise import normalised_messages
-from loopwise.inference.structured import Own, own_batches, split_potentials, to_table_factors
+from loopwise.inference.operator import opaque, transformed, transforms
+from loopwise.inference.structured import own_batches, split_potentials, to_table_factors
 from loopwise.lazy import renamed
 from loopwise.notices import ImpossibleError
-from loopwise.potentials.checks import LARGEST, Extent, broadcast_batches, checked_tables
+from loopwise.potentials.checks import LARGEST, Extent, Own, alike, broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
 
@@ -106,6 +107,7 @@ class Inference(ABC):
     takes_structured: ClassVar[bool] = False  # whether structured factors need not be written out as tables
     gradients: ClassVar[tuple[type[Gradient], ...]] = ()  # the estimators that are valid for this method
 
+    @opaque
     def __call__(
         self,
         graph: FactorGraph,
@@ -121,6 +123,8 @@ class Inference(ABC):
         variables, or an :class:`~loopwise.Evidence` (its inputs are clamped). ``initial``: the ``messages``
         of earlier beliefs on this graph, under the same pattern of evidence.
         """
+        if transforms() is not None:
+            return transformed(self, graph, potentials, evidence, initial)
         if initial is not None and not self.takes_messages:
             raise ValueError(
                 f"{type(self).__name__} passes no messages, so it takes no initial ones; leave initial out"
@@ -129,6 +133,8 @@ class Inference(ABC):
         rest, own = split_potentials(graph, potentials)
         extents: dict[str, Extent] = {}
         tables, batch = checked_tables(graph, rest, extents)
+        if own:
+            tables, own = alike(tables, own)
         values = None if evidence is None else clamped_values(graph, evidence)
         given = list(tables.items())
         if values is not None or own:
@@ -142,6 +148,11 @@ class Inference(ABC):
                 ) from None
             given += [(name, value) for name, each in own.items() for value in each if value is not None]
         like = given[0][1].new_empty(0) if given else torch.empty(0, dtype=torch.float64)
+        device = like.device.type
+        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+            with torch.autocast(device, enabled=False):  # inference is never narrowed
+                weighted = {group.name: own[group.name] for group in graph.structured if group.weighted}
+                return self(graph, {**tables, **weighted}, evidence, initial=initial)
         if graph.structured and not self.takes_structured:
             found = _over(graph, self(*to_table_factors(graph, tables, own, like), evidence, initial=initial))
         elif values is None or (values == FREE).all():

@@ -30,6 +30,7 @@ from loopwise.inference.bethe import expectation
 from loopwise.inference.implicit import ImplicitBeliefs, implicit_beliefs
 from loopwise.inference.junction_tree import Calibration, Floats
 from loopwise.inference.maximum import exact_maximum
+from loopwise.inference.operator import opaque, transformed, transforms
 from loopwise.inference.pruning import PrunedCalibration, Pruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
@@ -82,6 +83,7 @@ class Exact(Inference):
         if not self.memory_limit > 0:
             raise ValueError(f"memory_limit must be a positive number of bytes, not {self.memory_limit}")
 
+    @opaque
     def __call__(
         self,
         graph: FactorGraph,
@@ -93,6 +95,8 @@ class Exact(Inference):
         """See :meth:`Inference.__call__`; the beliefs have ``sample`` and ``entropy`` besides."""
         if initial is not None:
             super().__call__(graph, potentials, evidence, initial=initial)  # says that there are no messages
+        if transforms() is not None:
+            return transformed(self, graph, potentials, evidence, None)  # type: ignore[return-value]
         keeper = _Keeper(self)
         beliefs = Inference.__call__(keeper, graph, potentials, evidence)
         if isinstance(beliefs, ExactBeliefs):

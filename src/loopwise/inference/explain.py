@@ -28,10 +28,10 @@ from loopwise.inference.cycles import Ties, sign, strengths
 from loopwise.inference.exact import Exact, TooLargeError
 from loopwise.inference.message_passing import BP, TRW, MessagePassing
 from loopwise.inference.schedules import Flooding, Residual, Sequential
-from loopwise.inference.structured import Own, split_potentials
+from loopwise.inference.structured import split_potentials
 from loopwise.notebook import Shown
 from loopwise.notices import LoopwiseWarning
-from loopwise.potentials.checks import checked_tables
+from loopwise.potentials.checks import Own, checked_tables
 from loopwise.potentials.conditioning import slice_tables
 
 WATCHED = 24  # sweeps that are looked at after those of the run

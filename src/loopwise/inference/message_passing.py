@@ -44,6 +44,7 @@ from loopwise.inference.counting import (
 from loopwise.inference.implicit import implicit_beliefs
 from loopwise.inference.maximum import finished
 from loopwise.inference.message_weights import MessageWeights, SweepWeights
+from loopwise.inference.operator import opaque, transforms
 from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Schedule, check_groups
 from loopwise.inference.stop import Stop, Tolerance
 from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
@@ -252,6 +253,7 @@ class MessagePassing(Inference):
                 f"temperature must be 0 or a number from {COLDEST:g} on, got {temperature}{_trained(self.temperature)}"
             )
 
+    @opaque
     def __call__(
         self,
         graph: FactorGraph,
@@ -260,7 +262,7 @@ class MessagePassing(Inference):
         *,
         initial: Tensor | None = None,
     ) -> Beliefs:
-        if evidence is None and initial is None:
+        if evidence is None and initial is None and transforms() is None:
             given = potentials() if isinstance(potentials, nn.Module) else potentials
             found = _small_calls()(self, graph, given)
             if found is None:
@@ -299,15 +301,15 @@ class MessagePassing(Inference):
         status = self._status(problem, solution, engine)
         self.warn_unless_converged(status)
         if self.temperature == 0:
-            maximum = finished(problem, solution)
+            maximum, device = finished(problem, solution), problem.like.device
             return Beliefs(
                 problem.graph,
                 solution.states,
                 lambda name: _factor(problem, solution, name),
-                lambda: _score(problem, maximum.assignment),
+                lambda: _score(problem, maximum.assignment.to(device)),
                 replace(status, maximum=maximum),
                 solution.messages,
-                lambda: maximum.assignment,
+                lambda: maximum.assignment.to(device),
                 trace=solution.trace,
                 bounds=lambda: (maximum.score, maximum.bound),
             )

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from loopwise.graph.factor_graph import FactorGraph, StructuredGroup
 from loopwise.graph.structured.base import StructuredFactor
+from loopwise.potentials.checks import Own
 
 LARGEST_TABLE = 2**16  # cells of a structured factor that may be written out (16 binary variables)
-
-Own = tuple[Tensor | None, ...]  # potentials of the structured factors of one name
 
 
 def split_potentials(graph: FactorGraph, potentials: object) -> tuple[object, dict[str, Own]]:

@@ -2,6 +2,7 @@
 
 from loopwise.learn.batching import TotalSize
 from loopwise.learn.callbacks import CSVLog, TensorBoardLog
+from loopwise.learn.card import ModelCard, model_card
 from loopwise.learn.evaluate import evaluate, risk, score_examples
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
@@ -22,6 +23,7 @@ __all__ = [
     "History",
     "Ledger",
     "Limits",
+    "ModelCard",
     "Objective",
     "Stage",
     "System",
@@ -32,6 +34,7 @@ __all__ = [
     "evaluate",
     "fit",
     "hybrid",
+    "model_card",
     "risk",
     "sample_examples",
     "score_examples",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 import safetensors.torch
@@ -19,14 +20,19 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write_bytes, display_name, open_bytes
 
 VERSION = 1  # of the description; a file of a later one is not guessed at
+CARD = "card"  # the part of the description that is for people
 _KEY = "description"  # the only key of the metadata: several would come in any order, and files would differ
 _MARK = "loopwise"  # the description's own first key, with the version
 _LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, which is JSON
 
 
 def write_container(path: PathLike, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
-    """Writes a file that appears whole or not at all; equal content gives equal bytes."""
-    text = json.dumps({_MARK: VERSION, **description}, allow_nan=False)
+    """Writes a file that appears whole or not at all; equal content gives equal bytes.
+
+    Its card (:mod:`loopwise.learn.card`) says at least which loopwise wrote it.
+    """
+    card = {"version": import_module("loopwise").__version__, **description.get(CARD, {})}
+    text = json.dumps({_MARK: VERSION, **description, CARD: card}, allow_nan=False)
     # Copies: the format refuses tensors that share memory, or that are views with gaps.
     plain = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()

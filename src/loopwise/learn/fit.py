@@ -14,6 +14,7 @@ from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.batching import BatchSize
 from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.distributed import team as processes
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.history import History
 from loopwise.learn.ledger import Ledger
@@ -108,6 +109,10 @@ def fit(
     weights, and the checkpoint, are then those of the last whole epoch. Warnings that inference did not converge are
     not shown: its budget is part of what is trained.
 
+    Under ``torchrun`` (or wherever ``torch.distributed`` is set up) all processes train one system: give each the same
+    system and all examples. Each computes its share of every batch, and the weights of all are those that one process
+    would have found, up to rounding. The first one alone measures ``dev``, writes the checkpoint and has the callbacks.
+
     Cost: an epoch is one gradient an example, about four with SMD; the probe of the rate is some 60 of a batch.
 
     Returns
@@ -125,8 +130,11 @@ def fit(
     plan = FitPlan.of(
         goal, optimizer, epochs, batch, dev, measure, patience, seed, clip, prior, schedule, restarts, start, by_pattern
     )
-    objective = SystemObjective(system, examples, plan)
+    team = processes()
+    objective = SystemObjective(system, examples, plan, team)
     limits = Limits(plan.stages, epochs, restarts, patience, reopens=True)
-    with ignored_convergence(), objective.prepared(), progress_bar(progress, epochs * restarts) as tell:
-        ledger = Ledger.open(checkpoint, objective.identity())
-        return train(objective, limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
+    with ignored_convergence(), objective.prepared(), progress_bar(progress and team.first, epochs * restarts) as tell:
+        ledger = Ledger.open(checkpoint, objective.identity(), team=team)
+        history = train(objective, limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell, team=team)
+    system.card = objective.card(history)
+    return history

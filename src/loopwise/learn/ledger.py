@@ -16,6 +16,7 @@ from typing import Any
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.learn.checkpoint import Run, read_checkpoint, restoring, write_checkpoint
+from loopwise.learn.distributed import ALONE, Team
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +41,15 @@ class Ledger:
     _cost: float = 0.0  # seconds that it took
 
     @staticmethod
-    def open(path: PathLike | None, run: Run, share: float | None = None) -> Ledger:
-        """Goes on from the file at ``path``, if there is one; that of another run is an error."""
-        found = None if path is None else read_checkpoint(path, run)
+    def open(path: PathLike | None, run: Run, share: float | None = None, team: Team = ALONE) -> Ledger:
+        """Goes on from the file at ``path``, if there is one; that of another run is an error.
+
+        Of a ``team`` the first process reads and writes it, and the others go on from what it read.
+        """
+        found = None if path is None else team.from_first(lambda: read_checkpoint(path, run))
+        own = path if team.first else None
         if path is None or found is None:
-            return Ledger(path, run, share)
+            return Ledger(own, run, share)
         if isinstance(found, Mapping) and "finished" not in found:
             raise FormatError(
                 display_name(path),
@@ -53,7 +58,7 @@ class Ledger:
                 "remove the file to start anew",
             )
         with restoring(path):
-            return Ledger(path, run, share, dict(found["finished"]), dict(found["current"]))
+            return Ledger(own, run, share, dict(found["finished"]), dict(found["current"]))
 
     def under_way(self, name: str) -> Mapping[str, Any] | None:
         """Where the training ``name`` stood when the file was written, if it was this one."""

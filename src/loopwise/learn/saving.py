@@ -19,7 +19,8 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.learn.container import read_container, refuse_kind, write_container
+from loopwise.learn.checkpoint import identify
+from loopwise.learn.container import CARD, read_container, refuse_kind, write_container
 from loopwise.learn.describe import Builder, Describer
 from loopwise.learn.fields import (
     DAMAGE,
@@ -43,15 +44,18 @@ _ARITIES = ("variables", "length", "tokens")  # options of structured factors th
 logger = logging.getLogger(__name__)
 
 
-def save(system: System, path: PathLike) -> None:
-    """Writes ``system`` with its graph, weights, options and vocabulary.
+def save(system: System, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
+    """Writes ``system`` with its graph, weights, options, vocabulary and card.
+
+    ``card``: what else there is to say of it, or to say otherwise: see :class:`~loopwise.learn.card.ModelCard`.
 
     The file appears whole or not at all. Only classes that loopwise knows can be saved (:mod:`loopwise.learn.known`):
     for a module of your own, save its ``state_dict()``. Of a template of your own the weights are saved, the name of
     its class, and its ``options()``.
     """
     tensors, description = describe_system(system)
-    write_container(path, tensors, description)
+    told = {"budget": identify(system.inference), **system.card, **(card or {})}
+    write_container(path, tensors, {**description, CARD: told})
     logger.debug("system saved to %s", path)
 
 
@@ -71,15 +75,23 @@ def load(path: PathLike, *, template: Template | type[Template] | None = None) -
     """
     tensors, description = read_container(path)
     if "template" in description:
-        return _load_template(path, Record(description, tensors), template)
+        return _with_card(_load_template(path, Record(description, tensors), template), description)
     if template is not None:
         raise FormatError(display_name(path), None, "the system in the file has no template; leave template out")
     if "graph" not in description and ("app" in description or "kind" in description):
         raise refuse_kind(path, description, "System")
     try:
-        return build_system(Record(description, tensors))
+        return _with_card(build_system(Record(description, tensors)), description)
     except DAMAGE as problem:
         raise damaged(path, "system", problem) from None
+
+
+def _with_card(system: System, description: Mapping[str, Any]) -> System:
+    """With what the file says of data and figures; version and budget are those of whoever saves it next."""
+    told = description.get(CARD)
+    if isinstance(told, dict):
+        system.card = {name: value for name, value in told.items() if name not in ("version", "budget")}
+    return system
 
 
 def _load_template(path: PathLike, told: Record, given: Template | type[Template] | None) -> System:

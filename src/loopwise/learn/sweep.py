@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from loopwise.learn.distributed import apart
+
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
@@ -52,7 +54,8 @@ def _in_worker(function: Callable[..., Result], configuration: dict[str, Any], p
 
         os.environ["LOOPWISE_THREADS"] = str(cores)
         torch.set_num_threads(cores)
-    return _named(function, configuration)
+    with apart():  # a run is no part of what others train, wherever its worker was started
+        return _named(function, configuration)
 
 
 def _named(function: Callable[..., Result], configuration: dict[str, Any]) -> Result:

@@ -5,6 +5,7 @@ In: the three parts. Out: :class:`System`. Stage: learning.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, overload
@@ -39,6 +40,9 @@ OneGraph = Examples | EvidenceLike
 Many = TemplateExamples | Iterable[Any]  # examples of a template, each with a graph of its own
 Given = OneGraph | Many
 Inputs = Mapping[str, Any]
+
+_MODES = threading.Lock()
+_ANSWERING: dict[nn.Module, tuple[int, list[tuple[nn.Module, bool]]]] = {}  # how often at a time, and modes before
 
 
 class System(nn.Module):
@@ -105,6 +109,7 @@ class System(nn.Module):
         if not isinstance(self.decoder, nn.Module):  # a decoder that is a module has brought its parameters itself
             options["decoder"] = self.decoder
         self.settings = Settings(**options)
+        self.card: dict[str, Any] = {}  # what saved files say of its training
 
     def extra_repr(self) -> str:
         graph = "" if self._graph is None else f"{self._graph!r}, "
@@ -249,11 +254,14 @@ class System(nn.Module):
         with answering(self):
             self.decoder.refresh((self.beliefs(part), part.outputs) for part in parts)
 
-    def save(self, path: PathLike) -> None:
-        """Writes everything to one file, which appears whole or not at all; see :func:`loopwise.learn.saving.save`."""
+    def save(self, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
+        """Writes everything to one file, which appears whole or not at all; see :func:`loopwise.learn.saving.save`.
+
+        ``card``: what to say of it besides how it was trained, such as ``{"data": "reviews of 2025"}``; read by
+        :func:`loopwise.learn.model_card`."""
         from loopwise.learn.saving import save
 
-        save(self, path)
+        save(self, path, card)
 
     @staticmethod
     def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
@@ -475,15 +483,27 @@ def _check_no_graph(template: Template, **options: object) -> None:
 
 @contextmanager
 def answering(system: nn.Module) -> Iterator[None]:
-    """Evaluation mode (no dropout) without gradients; afterwards every module is in the mode it was in."""
-    modes = [(module, module.training) for module in system.modules()]
-    system.eval()
+    """Evaluation mode (no dropout) without gradients; afterwards every module is in the mode it was in.
+
+    Threads may answer at the same time: the first sets the mode, the last sets it back.
+    """
+    with _MODES:
+        count, modes = _ANSWERING.pop(system, (0, []))
+        if not count:
+            modes = [(module, module.training) for module in system.modules()]
+            system.eval()
+        _ANSWERING[system] = count + 1, modes
     try:
         with torch.no_grad():
             yield
     finally:
-        for module, mode in modes:
-            module.training = mode
+        with _MODES:
+            count, modes = _ANSWERING.pop(system)
+            if count > 1:
+                _ANSWERING[system] = count - 1, modes
+            else:
+                for module, mode in modes:
+                    module.training = mode
 
 
 def _check_kind(name: str, part: object, kind: type, wanted: str) -> None:

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.evaluate import Goal, combined, risk
+from loopwise.learn.distributed import Team
+from loopwise.learn.evaluate import Goal, combined, objective_values, risk
 from loopwise.learn.optim.lbfgs import FlatLoss, Vector
 from loopwise.learn.system import Given, System
-from loopwise.learn.template_examples import Corpus
+from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.loss.base import Measure
 
 
@@ -31,6 +32,39 @@ def whole_risk(system: System, examples: Corpus, goal: Goal, parts: Sequence[Int
         return combined(goal, torch.cat(found), weights)
     pieces = [len(part) * risk(system, examples[part], goal) for part in parts]
     return torch.stack(pieces).sum() / len(examples)
+
+
+def shared_risk(
+    team: Team,
+    params: Sequence[Tensor],
+    system: System,
+    examples: Corpus,
+    goal: Goal,
+    parts: Sequence[Integers],
+    step: int = 0,
+) -> Tensor:
+    """The same of ``parts`` of the examples, to each of which every process of ``team`` adds its share."""
+    sizes = examples.sizes if isinstance(examples, TemplateExamples) else None
+    shares = [share for share in (team.share(rows, sizes) for rows in parts) if len(share)]
+
+    def rows() -> Tensor:
+        return torch.cat([_rows(system, examples[share], goal, step) for share in shares] or [_no_rows(params, goal)])
+
+    def value(rows: Tensor) -> Tensor:
+        return goal.combine(rows) if isinstance(goal, Measure) else rows.sum() / sum(map(len, parts))
+
+    return team.loss(rows, value, params)
+
+
+def _rows(system: System, part: Corpus, goal: Goal, step: int) -> Tensor:
+    """What the loss of a part is made of: statistics of decisions, or the values of a likelihood."""
+    if isinstance(goal, Measure):
+        return goal.statistics(part.by_example(system(part, step=step)), part.targets)
+    return objective_values(system, part, goal).reshape(-1, 1)
+
+
+def _no_rows(params: Sequence[Tensor], goal: Goal) -> Tensor:
+    return params[0].new_zeros(0, goal.columns if isinstance(goal, Measure) else 1)
 
 
 class SystemLoss:

@@ -13,10 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from loopwise.learn.checkpoint import restoring
 from loopwise.learn.course import Course, Lasting, Rounds
+from loopwise.learn.distributed import ALONE, Team
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Callback, Objective, RoundError
@@ -63,6 +65,7 @@ def train(
     name: str = "training",
     callbacks: Sequence[Callback] = (),
     tell: Tell = silent,
+    team: Team = ALONE,
 ) -> History:
     """Runs rounds until the limits or the objective say that it is enough; the objective then has the best weights.
 
@@ -75,15 +78,15 @@ def train(
         Each is called after each round (and its checkpoint); any that gives True ends training.
     tell:
         Is told how many rounds are done, fractions included, and what is happening.
+    team:
+        Processes that train the same objective together: the first of them writes files and has the callbacks.
     """
     training = _Training(objective, limits, Ledger() if ledger is None else ledger, name)
     if training.resume():
         return training.history
     while not training.over:
         epoch = training.round(tell)
-        training.keep()
-        answers = [callback(epoch) for callback in callbacks] if epoch is not None else []  # all hear of it
-        if epoch is not None and any(answers):
+        if team.from_first(partial(training.after, epoch, callbacks)) and epoch is not None:
             training.history.ended = f"ended by the callback after epoch {epoch.number}"
             break
     return training.finish()
@@ -129,6 +132,12 @@ class _Training:
         course.after_epoch(limits.stages, limits.epochs, limits.patience, loss, better, self.objective.ended)
         self._note_end()
         return epoch
+
+    def after(self, epoch: Epoch | None, callbacks: Sequence[Callback]) -> bool:
+        """Keeps what was learnt and tells of it; whether any callback ends training."""
+        self.keep()
+        answers = [callback(epoch) for callback in callbacks] if epoch is not None else []  # all hear of it
+        return any(answers)
 
     def _begin(self) -> None:
         """What is done before the first round of a restart or of a stage."""

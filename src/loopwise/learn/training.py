@@ -26,7 +26,9 @@ from loopwise.learn.checkpoint import (
     identify,
 )
 from loopwise.learn.course import epochs_of
+from loopwise.learn.distributed import ALONE, Team, described_code
 from loopwise.learn.evaluate import Goal, evaluate, risk, scored_roles
+from loopwise.learn.history import History
 from loopwise.learn.objective import Objective, RoundError
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.optim.adam import STEPS, find_rate
@@ -46,7 +48,7 @@ from loopwise.learn.stepping import (
     set_rate,
 )
 from loopwise.learn.system import Given, System, answering
-from loopwise.learn.system_loss import whole_risk
+from loopwise.learn.system_loss import shared_risk, whole_risk
 from loopwise.learn.template_examples import Corpus
 from loopwise.learn.trainer import TrainingError as TrainingError
 from loopwise.loss.base import Measure
@@ -70,8 +72,9 @@ class _NotFiniteError(Exception):
 class SystemObjective(Objective):
     """A system and its goals: a round is an epoch, a step for each batch."""
 
-    def __init__(self, system: System, examples: Given, plan: FitPlan) -> None:
-        self.system, self.plan = system, plan
+    def __init__(self, system: System, examples: Given, plan: FitPlan, team: Team = ALONE) -> None:
+        check_system(system)
+        self.system, self.plan, self.team = system, plan, team
         self.corpus = system.examples(examples)
         self.dev = None if plan.dev is None else system.examples(plan.dev)
         if not len(self.corpus):
@@ -85,11 +88,13 @@ class SystemObjective(Objective):
         self.stage = self.epoch = 0  # the one under way, and how many epochs of the restart are over
         self.restart = self.begun = 0  # which it is, and how many epochs were over when the stage began
         self.decided = 0  # epochs in which decisions were trained: where schedules of temperatures stand
-        self.initial = snapshot(system)
-        self.good = self.initial  # after the last whole epoch
         self.shuffle = generator(plan.seed, 0, _SHUFFLE)
         self.optimizer = make_optimizer(plan, self.system, self.params)
         self.schedule = make_schedule(plan.schedule, self.optimizer)
+        team.check_same({} if team.alone else self._described())
+        team.level(system)
+        self.initial = snapshot(system)
+        self.good = self.initial  # after the last whole epoch
         self.differentiable = False  # whether any loss so far depends on the weights
 
     # --- The run -----------------------------------------------------------------------------------------------------
@@ -126,7 +131,7 @@ class SystemObjective(Objective):
         """Tries rates on the first batches of a shuffle of its own; nothing but the rate is changed."""
         before = snapshot(self.system)
         examples, parts = self._batches(generator(self.plan.seed, self.restart, _PROBE))
-        losses = [partial(self._risk, examples[rows]) for rows in parts[:STEPS]]
+        losses = [partial(self._risk, examples, rows) for rows in parts[:STEPS]]
         with self._explained(f"a probe of the rate before epoch {self.epoch + 1}", whole=True):
             rate = find_rate(self.params, losses)
         self._check_differentiable()
@@ -152,7 +157,7 @@ class SystemObjective(Objective):
             draw_weights(self.system, self.scale, generator(self.plan.seed, restart, _WEIGHTS))
         self.good, self.epoch, self.decided = snapshot(self.system), 0, 0
         self.shuffle = generator(self.plan.seed, restart, _SHUFFLE)
-        torch.manual_seed(generator(self.plan.seed, restart, _DRAWS).initial_seed())
+        torch.manual_seed(generator(self.plan.seed, restart, _DRAWS).initial_seed() + self.team.rank)
         if restart > 0:
             self.optimizer = make_optimizer(self.plan, self.system, self.params)
             self.schedule = make_schedule(self.plan.schedule, self.optimizer)
@@ -162,6 +167,7 @@ class SystemObjective(Objective):
             self._set_rate()
         loss = self._pass(tell)
         finish(self.optimizer)
+        self.team.level(self.system)
         if self.schedule is not None:
             self.schedule.step()
         self.system.refresh(self.corpus)
@@ -171,7 +177,8 @@ class SystemObjective(Objective):
         return loss
 
     def measure(self) -> float | None:
-        return None if self.dev is None else evaluate(self.system, self.dev, self.plan.measure)
+        dev = self.dev
+        return None if dev is None else self.team.from_first(lambda: evaluate(self.system, dev, self.plan.measure))
 
     @property
     def higher_is_better(self) -> bool:
@@ -197,7 +204,7 @@ class SystemObjective(Objective):
         total = 0.0
         for number, rows in enumerate(steps):
             place = f"epoch {self.epoch + 1}, batch {number + 1} of {len(steps)}"
-            value = self._step(partial(self._whole, parts) if whole else partial(self._risk, examples[rows]), place)
+            value = self._step(partial(self._whole, parts) if whole else partial(self._risk, examples, rows), place)
             total += value * len(rows)
             tell((number + 1) / len(steps), f"{place}, loss {value:.4g}")
         self._check_differentiable()
@@ -259,10 +266,13 @@ class SystemObjective(Objective):
         restore(self.system, self.good)
         return RoundError(what, advice)
 
-    def _risk(self, part: Corpus) -> Tensor:
+    def _risk(self, examples: Corpus, rows: Integers) -> Tensor:
         """What a step makes smaller."""
         goal = self.plan.stages[self.stage].goal
-        value = risk(self.system, part, goal, step=self.decided)
+        if self.team.alone:
+            value = risk(self.system, examples[rows], goal, step=self.decided)
+        else:
+            value = self._shared([rows])
         if value.ndim:
             raise ValueError(
                 f"{type(goal).__name__} with reduction=Each() is no single number to train for; leave its reduction out"
@@ -279,8 +289,15 @@ class SystemObjective(Objective):
 
     def _whole(self, parts: Sequence[Integers]) -> Tensor:
         """The loss of all examples at once, which pools statistics as the measure says; memory grows with them."""
+        if not self.team.alone:
+            return self._penalised(self._noted(self._shared(parts)))
         examples, goal = self.examples[self.stage], self.plan.stages[self.stage].goal
         return self._penalised(self._noted(whole_risk(self.system, examples, goal, parts, self.decided)))
+
+    def _shared(self, parts: Sequence[Integers]) -> Tensor:
+        """The loss of these examples, of which each process computes its share."""
+        examples, goal = self.examples[self.stage], self.plan.stages[self.stage].goal
+        return shared_risk(self.team, self.params, self.system, examples, goal, parts, self.decided)
 
     def loss(self) -> float:
         with answering(self.system):
@@ -323,10 +340,36 @@ class SystemObjective(Objective):
         potentials = self.system.potentials
         return describe_template(potentials) if isinstance(potentials, Template) else describe_graph(self.system.graph)
 
+    def card(self, history: History) -> dict[str, Any]:
+        """What a saved file says of the training."""
+        goals = ", then ".join(type(stage.goal).__name__ for stage in self.plan.stages)
+        figures: dict[str, Any] = {
+            "trained for": goals,
+            "epochs": len(history),
+            "optimizer": type(self.optimizer).__name__,
+        }
+        if history.losses:
+            figures["training loss"] = history.losses[-1]
+        if history.dev:
+            measure = type(self.plan.measure).__name__
+            figures[f"{measure} on development data"] = (max if self.higher_is_better else min)(history.dev)
+        held = "" if self.dev is None else f", {len(self.dev)} for development"
+        return {"data": f"{len(self.corpus)} examples{held}", "figures": figures}
+
+    def _described(self) -> dict[str, str]:
+        """What must be the same in all processes of a team: the run, its data to the last number, its code."""
+        inputs = {
+            f"input of the {name}": identify(getattr(corpus, "inputs", None))
+            for name, corpus in (("training data", self.corpus), ("development data", self.dev))
+        }
+        goals = [stage.goal for stage in self.plan.stages]
+        code = described_code([*self.system.modules(), self.system.inference, self.system.decoder, *goals])
+        return self.identity() | inputs | {"epochs": str(self.plan.epochs)} | code
+
     def identity(self) -> dict[str, str]:
         """What tells this run from others."""
         plan = self.plan
-        shapes = [f"{name} {tuple(tensor.shape)}" for name, tensor in self.initial.items()]
+        shapes = [f"{name} {tuple(tensor.shape)}" for name, tensor in self.system.state_dict().items()]
         run = {
             "graph": self._structure(),
             "weights": ", ".join(shapes),
@@ -345,6 +388,19 @@ class SystemObjective(Objective):
         if len(plan.stages) > 1 or plan.restarts > 1 or (plan.finds_rate and plan.schedule is None):
             run["epochs"] = str(plan.epochs)
         return run
+
+
+def check_system(system: object) -> None:
+    """Refuses what is not a system: another module around one above all."""
+    if isinstance(system, System):
+        return
+    kind = type(system).__name__
+    if isinstance(getattr(system, "module", None), System):
+        raise ValueError(
+            f"lw.fit shares every batch between processes by itself: give the system, not {kind} around it "
+            "(its attribute module)"
+        )
+    raise ValueError(f"lw.fit trains a lw.System, not {kind}: put potentials, inference and a decoder into one")
 
 
 def _scored(examples: Corpus, goal: Goal) -> Corpus:

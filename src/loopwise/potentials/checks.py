@@ -39,7 +39,8 @@ def checked_tables(
     Accepts a mapping of group names to arrays, or a module whose ``forward()`` returns one. Batch dimensions
     broadcast between groups (a group without any is shared by all examples); a table without the factor axis,
     or with 1 there, is tied over the group's factors. Such axes come back with size 1 and are expanded by
-    whoever needs to. ``extents`` is filled with those of the tables: checks look at every number, once.
+    whoever needs to. All come back in one floating-point type (:func:`alike`). ``extents`` is filled with those of the
+    tables: checks look at every number, once.
     """
     given = potentials() if isinstance(potentials, nn.Module) else potentials
     if not isinstance(given, Mapping):
@@ -61,7 +62,7 @@ def checked_tables(
     if len(given) != len(tables):
         unknown = next(name for name in given if name not in tables)
         raise ValueError(f"potentials for unknown group {unknown!r}; the graph has {list(tables)}")
-    _check_alike(tables)
+    tables, _ = alike(tables, {})
     try:
         return tables, broadcast_batches(*batches.values())
     except RuntimeError:
@@ -109,6 +110,7 @@ def _checked_table(group: Group, values: object) -> tuple[Tensor, Extent]:
 
 # Sums of a million potentials stay within the floating-point range.
 LARGEST = {torch.float64: 1e302, torch.float32: 1e32}
+NARROW = {torch.float16, torch.bfloat16}  # widened before anything is computed
 
 
 def _check_values(group: Group, table: Tensor, limit: float) -> None:
@@ -132,8 +134,21 @@ def _split_place(group: Group, place: list[int]) -> tuple[list[int], int, list[i
     return place[:axis], place[axis], place[axis + 1 :]
 
 
-def _check_alike(tables: Mapping[str, Tensor]) -> None:
-    kinds = {(table.dtype, table.device) for table in tables.values()}
-    if len(kinds) > 1:
-        listing = ", ".join(f"{name} {table.dtype} on {table.device}" for name, table in tables.items())
-        raise ValueError(f"potentials must share one dtype and device: {listing}")
+Own = tuple[Tensor | None, ...]  # potentials of the structured factors of one name
+
+
+def alike(tables: dict[str, Tensor], own: Mapping[str, Own]) -> tuple[dict[str, Tensor], dict[str, Own]]:
+    """The same in one floating-point type that inference computes in: float64 where any is, else float32, to which
+    float16 and bfloat16 (of ``torch.autocast``, say) are widened. All must be on one device."""
+    given = [*tables.items(), *((name, value) for name, each in own.items() for value in each if value is not None)]
+    kinds = {value.dtype for _, value in given}
+    if len({value.device for _, value in given}) > 1:
+        listing = ", ".join(f"{name} on {value.device}" for name, value in given)
+        raise ValueError(f"potentials must be on one device: {listing}")
+    if len(kinds) <= 1 and not kinds & NARROW:
+        return tables, dict(own)
+    wide = torch.float64 if torch.float64 in kinds else torch.float32
+    return (
+        {name: table.to(wide) for name, table in tables.items()},
+        {name: tuple(None if value is None else value.to(wide) for value in each) for name, each in own.items()},
+    )

@@ -15,6 +15,8 @@ import torch
 from loopwise.formats.files import PathLike
 from loopwise.learn import history as learning
 from loopwise.learn.course import Rounds
+from loopwise.learn.distributed import ALONE, Team
+from loopwise.learn.distributed import team as processes
 from loopwise.learn.ledger import Ledger
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import Limits, train
@@ -151,7 +153,8 @@ class Learner:
         """Walks ``steps`` steps over every document, ``epochs`` times; a second call goes on.
 
         ``start``: where each walk begins. ``shards`` parts of the documents learn apart and are mixed after each epoch,
-        ``jobs`` at a time; results depend on ``shards`` but not on ``jobs``. Each walk's randomness comes from seed,
+        ``jobs`` at a time, and in turn by the processes that ``torchrun`` started, if it did; results depend on
+        ``shards`` but not on ``jobs`` or processes. Each walk's randomness comes from seed,
         epoch and document alone. ``checkpoint``: a file, written after each epoch, from which the same call goes on if
         the process was stopped; the final weights are then the same, bit for bit. Time: epochs x documents x steps x
         factors touched.
@@ -167,7 +170,8 @@ class Learner:
         run = {} if checkpoint is None else described_run(self, objective.plan, shards)
         limits = Limits((Rounds(),), epochs, reopens=True)
         with progress_bar(progress, epochs) as tell:
-            train(objective, limits, ledger=Ledger.open(checkpoint, run), callbacks=[told], tell=tell)
+            ledger = Ledger.open(checkpoint, run, team=objective.team)
+            train(objective, limits, ledger=ledger, callbacks=[told], tell=tell, team=objective.team)
         self.ends = []  # another call may have other documents
         return self
 
@@ -191,9 +195,11 @@ class Learner:
             self.engine.open(self.model, known[shard::shards], self.proposal, self.metric)
             for shard in range(min(shards, len(known)))
         ]
-        return WalkObjective(self, plan, sessions, jobs)
+        team = processes()
+        team.check_same({} if team.alone else described_run(self, plan, shards))
+        return WalkObjective(self, plan, sessions, jobs, team)
 
-    def epoch(self, plan: Plan, sessions: Sequence[Session], jobs: int = 1) -> Tally:
+    def epoch(self, plan: Plan, sessions: Sequence[Session], jobs: int = 1, team: Team = ALONE) -> Tally:
         """One walk over every document of the plan; what happened."""
         if self.averaging.last_epoch:
             self.state.sums, self.state.since = np.zeros(self.model.size), self.state.time
@@ -203,7 +209,7 @@ class Learner:
             (session, [_local(visit, shards) for visit in visits if visit.document % shards == shard])
             for shard, session in enumerate(sessions)
         ]
-        self.state, tally = learn_parts(parts, self.rule, self.state, self.seed, jobs)
+        self.state, tally = learn_parts(parts, self.rule, self.state, self.seed, jobs, team)
         if self.epochs == 0 and not tally.moved and tally.steps:
             raise ValueError(
                 f"{type(self.proposal).__name__} changed nothing in {tally.steps} steps over {len(plan.documents)} "

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from loopwise.learn.distributed import ALONE, Team
 from loopwise.walk.plain_session import PlainSession
 from loopwise.walk.rules import Rule
 from loopwise.walk.sessions import Session, Visiting
@@ -18,8 +19,12 @@ Part = tuple[Session, Sequence[Visiting]]
 Outcome = tuple[Weights, Tally, list[list[int] | None]]
 
 
-def learn_parts(parts: Sequence[Part], rule: Rule, weights: Weights, seed: int, jobs: int) -> tuple[Weights, Tally]:
+def learn_parts(
+    parts: Sequence[Part], rule: Rule, weights: Weights, seed: int, jobs: int, team: Team = ALONE
+) -> tuple[Weights, Tally]:
     """One epoch: each part from ``weights``, ``jobs`` at a time; then the mean, weighted by steps.
+
+    The processes of a ``team`` learn parts in turn; what they learn does not depend on how many they are.
 
     Compiled walks run in threads of this process (they hold no lock), plain ones in processes. With one part this is
     serial learning, number for number.
@@ -28,7 +33,9 @@ def learn_parts(parts: Sequence[Part], rule: Rule, weights: Weights, seed: int, 
         session, visits = parts[0]
         return session.learn(rule, weights, visits, seed)
     begun = _fresh(weights)
-    done = _in_parallel(parts, rule, begun, seed, jobs)
+    mine = _in_parallel(parts[team.rank :: team.size], rule, begun, seed, jobs)
+    everybody = team.gathered(mine)
+    done = [everybody[place % team.size][place // team.size] for place in range(len(parts))]
     total = Tally()
     for (session, _), (_, tally, states) in zip(parts, done, strict=True):
         total = total + tally

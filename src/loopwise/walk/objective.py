@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from loopwise.learn.distributed import ALONE, Team
 from loopwise.learn.progress import Tell
 from loopwise.learn.vector import VectorObjective
 from loopwise.walk.plan import Plan
@@ -27,14 +28,16 @@ class WalkObjective(VectorObjective):
     Where walks go on from where the last ones ended, the learner knows these ends while the objective is used.
     """
 
-    def __init__(self, learner: Learner, plan: Plan, sessions: Sequence[Session], jobs: int = 1) -> None:
-        self.learner, self.plan, self.sessions, self.jobs = learner, plan, sessions, jobs
+    def __init__(
+        self, learner: Learner, plan: Plan, sessions: Sequence[Session], jobs: int = 1, team: Team = ALONE
+    ) -> None:
+        self.learner, self.plan, self.sessions, self.jobs, self.team = learner, plan, sessions, jobs, team
         self.tally = Tally()
         self.shown: Callable[[Tally], float] = _badly_ranked
         self._find_ends()
 
     def round(self, tell: Tell) -> float:
-        self.tally = self.learner.epoch(self.plan, self.sessions, self.jobs)
+        self.tally = self.learner.epoch(self.plan, self.sessions, self.jobs, self.team)
         tell(1.0, f"{self.tally.violated_share:.1%} of {self.tally.ranked:,} pairs badly ranked")
         return self.shown(self.tally)
 
