@@ -168,7 +168,7 @@ def _propose(model, world, document, weights, temperature, step, generator, move
 
 
 @overload(delta_features, jit_options=_HOT)
-def _emit_move(model, world, document, move, delta):
+def _delta_features(model, world, document, move, delta):
     def for_labels(model, world, document, move, delta):
         labels.emit_value(model, world, document, move[0], move[1], -1.0, delta)
         labels.emit_value(model, world, document, move[0], move[2], 1.0, delta)
