@@ -17,6 +17,7 @@ import numpy as np
 
 from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
+from loopwise.kernels.prefetch import prefetch
 from loopwise.kernels.walk_codes import (
     ALL,
     COUNT_BINS,
@@ -31,6 +32,7 @@ from loopwise.kernels.walk_codes import (
 from loopwise.kernels.walk_delta import add
 
 _MEANS = np.array(MEANS)
+LINE = 16  # int32 numbers of a cache line
 
 
 class ClusterArrays(NamedTuple):
@@ -55,6 +57,7 @@ class ClusterArrays(NamedTuple):
     records: int
     attribute: int  # [mentions, attributes], -1 where unknown
     features: int  # weights of pairs in one entity; those of pairs apart follow, if two-sided
+    far: bool  # whether records are too many for a near cache, so that fetching them ahead pays
     two_sided: bool
     links: bool  # whether links have weights
     link_base: int
@@ -288,6 +291,36 @@ def emit_clustering(model, world, document, sign, delta):
 
 
 @inlined
+def _fetch_records(model, world, document, mention, entity):
+    """Has the records of a mention with the members of an entity fetched: two lines of each, all at a time."""
+    other = world.lists[world.first + entity * world.row]
+    while other >= 0:
+        if other != mention:
+            record = model.records + model.small[model.pair_record + _pair(model, document, mention, other)]
+            prefetch(model.small, record)
+            prefetch(model.small, record + LINE)
+        other = world.lists[world.following + other]
+
+
+@inlined
+def _fetch_places(model, world, document, mention, entity):
+    """Has fetched where these records begin."""
+    other = world.lists[world.first + entity * world.row]
+    while other >= 0:
+        prefetch(model.small, model.pair_record + _pair(model, document, mention, other))
+        other = world.lists[world.following + other]
+
+
+@inlined
+def _fetch(model, world, document, mention, old, new):
+    """Has fetched what a move will look at: a step would ask for one after the other, and wait each time."""
+    _fetch_places(model, world, document, mention, old)
+    _fetch_places(model, world, document, mention, new)
+    _fetch_records(model, world, document, mention, old)
+    _fetch_records(model, world, document, mention, new)
+
+
+@inlined
 def propose_mention(model, world, document, generator, move):
     """A mention and one of the entities, its own one standing for a new entity (move: mention, old, new, 0).
 
@@ -309,6 +342,8 @@ def propose_mention(model, world, document, generator, move):
         new = world.lists[world.free + world.lists[world.count + 1] - 1]
         after += 1
     move[0], move[1], move[2] = mention, old, new
+    if model.far:
+        _fetch(model, world, document, mention, old, new)
     if after == before:
         return True, 0.0
     return True, math.log(np.float64(before)) - math.log(np.float64(after))

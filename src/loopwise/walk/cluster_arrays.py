@@ -25,6 +25,8 @@ _SIGNALS: tuple[tuple[type, int], ...] = (
     (BCubed, codes.B_CUBED),
 )
 
+_NEAR = 1 << 16  # integers of a document that stay in a near cache, a quarter of a megabyte
+
 
 def cluster_corpus(
     model: ClusterModel, documents: Sequence[MentionDocument], proposal: Proposal, metric: Any
@@ -71,6 +73,7 @@ def cluster_corpus(
         **offsets,
         **small_offsets,
         features=model.pair_features,
+        far=int(max(np.diff(where), default=0)) > _NEAR,
         two_sided=model.two_sided,
         links=model.link_features > 0,
         link_base=model.link_base,

@@ -293,7 +293,8 @@ def _link_names(featuriser: Featuriser) -> list[str]:
     """The templates of links and of first members, by name; none where the model has no links."""
     if not featuriser.links:
         return []
-    return [template.name for template in (*featuriser.link_templates, *featuriser.openings)]
+    links = [template.name for template in featuriser.link_templates]
+    return [*links, *(opening.name for opening in featuriser.openings)]
 
 
 def _steps_json(steps: Steps) -> dict[str, int]:
