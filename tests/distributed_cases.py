@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from template_cases import SkipChain
 from torch import nn
-from walk_cases import chain_documents, chain_model
 
 import loopwise as lw
 from loopwise.learn.distributed import apart, team
 from loopwise.potentials.features import Features
+from oracles.template_cases import SkipChain
+from oracles.walk_cases import chain_documents, chain_model
 
 RANK = int(os.environ.get("RANK", 0))
 GRAPH = lw.random_mrf(6, 8, seed=3, unary=True)

@@ -43,9 +43,9 @@ def mixed_graph() -> lw.FactorGraph:
 
 
 def mention_document(
-    mentions: int, seed: int = 0, *, setwise: bool = False, values: bool = False
+    mentions: int, seed: int = 0, *, setwise: bool = False, values: bool = False, links: bool = False
 ) -> walk.MentionDocument:
-    """Random features of pairs; predicates (one a similarity from 0 to 5) and attributes where wanted."""
+    """Random features of pairs; links, predicates (one a similarity from 0 to 5) and attributes where wanted."""
     generator = np.random.default_rng([mentions, seed])
     pairs = mentions * (mentions - 1) // 2
     features, row = walk.shared_rows(generator.random((pairs, 6)) < 0.4)
@@ -57,13 +57,18 @@ def mention_document(
             [generator.integers(0, 2, features.rows), generator.integers(0, 6, features.rows)], axis=1
         )
         extra = {"predicates": predicates, "attributes": generator.integers(-1, 3, (mentions, 2))}
-    return walk.MentionDocument(generator.integers(0, max(1, mentions // 2), mentions), features, row, **extra)
+    truth = generator.integers(0, max(1, mentions // 2), mentions)
+    if links:
+        linked, link_row = walk.shared_rows(generator.random((pairs + mentions, 4)) < 0.4)
+        extra |= {"links": linked, "link_row": link_row}
+    return walk.MentionDocument(truth, features, row, **extra)
 
 
-def cluster_model(*, setwise: bool = False, two_sided: bool = False) -> walk.ClusterModel:
+def cluster_model(*, setwise: bool = False, two_sided: bool = False, links: bool = False) -> walk.ClusterModel:
+    shared = {"two_sided": two_sided, "link_features": 4 if links else 0}
     if not setwise:
-        return walk.ClusterModel(6, two_sided=two_sided)
-    return walk.ClusterModel(6, two_sided=two_sided, setwise=True, predicate_scales=(1, 5), attribute_values=(3, 3))
+        return walk.ClusterModel(6, **shared)
+    return walk.ClusterModel(6, **shared, setwise=True, predicate_scales=(1, 5), attribute_values=(3, 3))
 
 
 def separable() -> tuple[walk.GraphModel, list[walk.GraphDocument]]:

@@ -19,15 +19,17 @@ def test_labels(proposal: walk.Proposal) -> None:
 
 @pytest.mark.parametrize("metric", [lw.metric.PairwiseAccuracy(), lw.metric.PairwiseF1(), lw.metric.BCubed()])
 def test_clusterings(metric: Any) -> None:
-    documents = [mention_document(size, setwise=True) for size in (1, 4, 8)]
+    documents = [mention_document(size, setwise=True, links=True) for size in (1, 4, 8)]
     for two_sided in (False, True):
-        check_walk(cluster_model(setwise=True, two_sided=two_sided), walk.MentionMover(), metric, documents, steps=40)
+        model = cluster_model(setwise=True, two_sided=two_sided, links=two_sided)
+        check_walk(model, walk.MentionMover(), metric, documents, steps=40)
 
 
 @pytest.mark.parametrize("metric", [lw.metric.PairwiseAccuracy(), lw.metric.PairwiseF1(), lw.metric.BCubed()])
 def test_block_moves(metric: Any) -> None:
     mixture = walk.Mixture((walk.MentionMover(), walk.SplitMerge(), walk.BalancedMover()))
-    check_walk(cluster_model(setwise=True), mixture, metric, [mention_document(7, setwise=True)], steps=60)
+    model, document = cluster_model(setwise=True, links=True), mention_document(7, setwise=True, links=True)
+    check_walk(model, mixture, metric, [document], steps=60)
 
 
 def test_what_is_broken_is_caught() -> None:

@@ -18,7 +18,7 @@ CLUSTER_METRICS = (lw.metric.PairwiseAccuracy(), lw.metric.PairwiseF1(), lw.metr
 @pytest.mark.parametrize("two_sided", [False, True])
 @pytest.mark.parametrize("metric", CLUSTER_METRICS, ids=lambda metric: type(metric).__name__)
 def test_clusterings(metric: Any, two_sided: bool, setwise: bool) -> None:
-    model = cluster_model(setwise=setwise, two_sided=two_sided)
-    documents = [mention_document(size, setwise=setwise, values=True) for size in (1, 2, 5, 8)]
+    model = cluster_model(setwise=setwise, two_sided=two_sided, links=setwise)
+    documents = [mention_document(size, setwise=setwise, values=True, links=setwise) for size in (1, 2, 5, 8)]
     for kind in LEARNERS if setwise else LEARNERS[:1]:
         assert_alike(kind, model, walk.MentionMover(), metric, documents)

@@ -16,7 +16,8 @@ BELL = (1, 1, 2, 5, 15, 52)  # partitions of n mentions
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 @pytest.mark.parametrize("mentions", [1, 2, 3, 4, 5])
 def test_all_partitions(mentions: int, temperature: float) -> None:
-    model, document = cluster_model(setwise=True, two_sided=True), mention_document(mentions, setwise=True)
+    model = cluster_model(setwise=True, two_sided=True, links=True)
+    document = mention_document(mentions, setwise=True, links=True)
     mixture = walk.Mixture((walk.MentionMover(), walk.SplitMerge()), (3.0, 1.0))
     for proposal in (walk.MentionMover(), walk.SplitMerge(), walk.BalancedMover(), mixture):
         chain = found(model, proposal, document, weights_of(model, 0.3), temperature=temperature)

@@ -50,10 +50,10 @@ def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
     dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
     learner: Annotated[CorefLearnerName, typer.Option(help="How to train.")] = CorefLearnerName.MIRA,
-    rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 4,
-    steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 4000,
+    rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 8,
+    steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 8000,
     decode_steps: Annotated[
-        int | None, typer.Option(help="Steps of the search for the best entities.", show_default="800 a mention")
+        int | None, typer.Option(help="Steps of the search for the best entities.", show_default="300 a mention")
     ] = None,
     pairs_only: Annotated[bool, typer.Option("--pairs-only", help="No features of whole entities.")] = False,
     no_types: Annotated[
@@ -88,7 +88,7 @@ def train(
             _way(learner),
             rounds=rounds,
             steps=steps,
-            decode_steps=Sweeps(800) if decode_steps is None else decode_steps,
+            decode_steps=Sweeps(300) if decode_steps is None else decode_steps,
             setwise=not pairs_only,
             types=not no_types,
             shards=jobs,
@@ -150,8 +150,10 @@ def evaluate(
 
 
 def _way(name: CorefLearnerName) -> Variant:
-    from loopwise.apps.coref import published_variants
+    from loopwise.apps.coref import default_variant, published_variants
 
+    if name is CorefLearnerName.MIRA:
+        return default_variant()
     return dict(zip(CorefLearnerName, published_variants(), strict=True))[name]
 
 

@@ -16,28 +16,28 @@ from loopwise.kernels.walk_codes import B_CUBED, PAIR_ACCURACY, PAIR_F, RANDOM, 
 
 @inlined
 def _unlink(world, mention, entity):
-    other = world.lists[world.first + entity]
+    other = world.lists[world.first + entity * world.row]
     if other == mention:
-        world.lists[world.first + entity] = world.lists[world.following + mention]
+        world.lists[world.first + entity * world.row] = world.lists[world.following + mention]
     else:
         while world.lists[world.following + other] != mention:
             other = world.lists[world.following + other]
         world.lists[world.following + other] = world.lists[world.following + mention]
-    world.lists[world.size + entity] -= 1
+    world.lists[world.size + entity * world.row] -= 1
 
 
 @inlined
 def _link(world, mention, entity):
-    other = world.lists[world.first + entity]
+    other = world.lists[world.first + entity * world.row]
     if other < 0 or other > mention:
         world.lists[world.following + mention] = other
-        world.lists[world.first + entity] = mention
+        world.lists[world.first + entity * world.row] = mention
     else:
         while world.lists[world.following + other] >= 0 and world.lists[world.following + other] < mention:
             other = world.lists[world.following + other]
         world.lists[world.following + mention] = world.lists[world.following + other]
         world.lists[world.following + other] = mention
-    world.lists[world.size + entity] += 1
+    world.lists[world.size + entity * world.row] += 1
 
 
 @inlined
@@ -50,13 +50,13 @@ def _count_near(model, world, document, mention, old, new):
         world.lists[world.near + 1],
         world.lists[world.near + 2],
         world.lists[world.near + 3],
-    ) = world.lists[world.size + old] - 1, 0, world.lists[world.size + new], 0
-    other = world.lists[world.first + old]
+    ) = world.lists[world.size + old * world.row] - 1, 0, world.lists[world.size + new * world.row], 0
+    other = world.lists[world.first + old * world.row]
     while other >= 0:
         world.lists[world.near + 1] += model.table[model.gold + start + other] == gold
         other = world.lists[world.following + other]
     world.lists[world.near + 1] -= 1
-    other = world.lists[world.first + new]
+    other = world.lists[world.first + new * world.row]
     while other >= 0:
         world.lists[world.near + 3] += model.table[model.gold + start + other] == gold
         other = world.lists[world.following + other]
@@ -65,14 +65,14 @@ def _count_near(model, world, document, mention, old, new):
 @leaf
 def _purity_change(world, old, new):
     """Change of the B-cubed precision, summed over mentions, from the counts in ``world.near``."""
-    change = -world.lists[world.purity + old] / np.float64(world.lists[world.near] + 1)
+    change = -world.lists[world.purity + old * world.row] / np.float64(world.lists[world.near] + 1)
     if world.lists[world.near] > 0:
-        change += (world.lists[world.purity + old] - 2 * world.lists[world.near + 1] - 1) / np.float64(
+        change += (world.lists[world.purity + old * world.row] - 2 * world.lists[world.near + 1] - 1) / np.float64(
             world.lists[world.near]
         )
     if world.lists[world.near + 2] > 0:
-        change -= world.lists[world.purity + new] / np.float64(world.lists[world.near + 2])
-    return change + (world.lists[world.purity + new] + 2 * world.lists[world.near + 3] + 1) / np.float64(
+        change -= world.lists[world.purity + new * world.row] / np.float64(world.lists[world.near + 2])
+    return change + (world.lists[world.purity + new * world.row] + 2 * world.lists[world.near + 3] + 1) / np.float64(
         world.lists[world.near + 2] + 1
     )
 
@@ -130,8 +130,8 @@ def _shift_signal(model, world, document, mention, old, new):
         )
         world.sums[0] += _purity_change(world, old, new)
         world.sums[1] += 2 * (world.lists[world.near + 3] - world.lists[world.near + 1]) / size
-        world.lists[world.purity + old] -= 2 * world.lists[world.near + 1] + 1
-        world.lists[world.purity + new] += 2 * world.lists[world.near + 3] + 1
+        world.lists[world.purity + old * world.row] -= 2 * world.lists[world.near + 1] + 1
+        world.lists[world.purity + new * world.row] += 2 * world.lists[world.near + 3] + 1
 
 
 @leaf
@@ -139,14 +139,14 @@ def _shift_sums(model, world, document, mention, old, new):
     sum_predicates(model, world, document, mention, old, world.leaving)
     sum_predicates(model, world, document, mention, new, world.joining)
     for predicate in range(model.predicates):
-        world.lists[world.totals + old * world.predicates + predicate] -= world.lists[world.leaving + predicate]
-        world.lists[world.totals + new * world.predicates + predicate] += world.lists[world.joining + predicate]
+        world.lists[world.totals + old * world.row + predicate] -= world.lists[world.leaving + predicate]
+        world.lists[world.totals + new * world.row + predicate] += world.lists[world.joining + predicate]
     here = model.table[model.mention_start + document] + mention
     for attribute in range(model.attributes):
         value = model.small[model.attribute + here * model.attributes + attribute]
         if value >= 0:
-            world.lists[world.values + old * world.kinds + model.table[model.value_start + attribute] + value] -= 1
-            world.lists[world.values + new * world.kinds + model.table[model.value_start + attribute] + value] += 1
+            world.lists[world.values + old * world.row + model.table[model.value_start + attribute] + value] -= 1
+            world.lists[world.values + new * world.row + model.table[model.value_start + attribute] + value] += 1
 
 
 @inlined
@@ -156,17 +156,20 @@ def apply_mention(model, world, document, move):
     _shift_signal(model, world, document, mention, old, new)
     if model.setwise:
         _shift_sums(model, world, document, mention, old, new)
-    if world.lists[world.size + new] == 0:
+    if world.lists[world.size + new * world.row] == 0:
         world.lists[world.count + 1] -= 1
         world.lists[world.active + world.lists[world.count]] = new
-        world.lists[world.place + new] = world.lists[world.count]
+        world.lists[world.place + new * world.row] = world.lists[world.count]
         world.lists[world.count] += 1
     move[3] = -1
     _unlink(world, mention, old)
-    if world.lists[world.size + old] == 0:
-        place, last = world.lists[world.place + old], world.lists[world.active + world.lists[world.count] - 1]
+    if world.lists[world.size + old * world.row] == 0:
+        place, last = (
+            world.lists[world.place + old * world.row],
+            world.lists[world.active + world.lists[world.count] - 1],
+        )
         world.lists[world.active + place] = last
-        world.lists[world.place + last] = place
+        world.lists[world.place + last * world.row] = place
         world.lists[world.count] -= 1
         world.lists[world.free + world.lists[world.count + 1]] = old
         world.lists[world.count + 1] += 1
@@ -187,11 +190,11 @@ def undo_mention(model, world, document, move):
         world.lists[world.count + 1] -= 1
         moved = world.lists[world.active + place]
         world.lists[world.active + world.lists[world.count]] = moved
-        world.lists[world.place + moved] = world.lists[world.count]
+        world.lists[world.place + moved * world.row] = world.lists[world.count]
         world.lists[world.active + place] = old
-        world.lists[world.place + old] = place
+        world.lists[world.place + old * world.row] = place
         world.lists[world.count] += 1
-    if world.lists[world.size + new] == 0:
+    if world.lists[world.size + new * world.row] == 0:
         world.lists[world.count] -= 1
         world.lists[world.free + world.lists[world.count + 1]] = new
         world.lists[world.count + 1] += 1
@@ -216,13 +219,13 @@ def cluster_gap(model, world, document):
 def _relabel(entity, world, mentions):
     """Numbers entities from 0 in order of appearance; how many there are."""
     for label in range(mentions):
-        world.lists[world.place + label] = -1
+        world.lists[world.place + label * world.row] = -1
     count = 0
     for mention in range(mentions):
-        if world.lists[world.place + entity[mention]] < 0:
-            world.lists[world.place + entity[mention]] = count
+        if world.lists[world.place + entity[mention] * world.row] < 0:
+            world.lists[world.place + entity[mention] * world.row] = count
             count += 1
-        entity[mention] = world.lists[world.place + entity[mention]]
+        entity[mention] = world.lists[world.place + entity[mention] * world.row]
     return count
 
 
@@ -242,18 +245,18 @@ def begin_clusters(model, world, document, kind, generator):
     world.lists[world.count + 1] = mentions - world.lists[world.count]
     for label in range(mentions):
         world.lists[world.active + label] = label
-        world.lists[world.place + label] = label
+        world.lists[world.place + label * world.row] = label
         world.lists[world.free + label] = mentions - 1 - label
         (
-            world.lists[world.size + label],
-            world.lists[world.first + label],
-            world.lists[world.purity + label],
+            world.lists[world.size + label * world.row],
+            world.lists[world.first + label * world.row],
+            world.lists[world.purity + label * world.row],
             world.lists[world.gold_size + label],
         ) = 0, -1, 0, 0
         for predicate in range(world.predicates):
-            world.lists[world.totals + label * world.predicates + predicate] = 0
+            world.lists[world.totals + label * world.row + predicate] = 0
         for value in range(world.kinds):
-            world.lists[world.values + label * world.kinds + value] = 0
+            world.lists[world.values + label * world.row + value] = 0
     for number in range(4):
         world.lists[world.pairs + number] = 0
     world.lists[world.pairs] = mentions * (mentions - 1) // 2
@@ -266,16 +269,14 @@ def begin_clusters(model, world, document, kind, generator):
         if model.setwise:
             sum_predicates(model, world, document, mention, label, world.joining)
             for predicate in range(model.predicates):
-                world.lists[world.totals + label * world.predicates + predicate] += world.lists[
-                    world.joining + predicate
-                ]
+                world.lists[world.totals + label * world.row + predicate] += world.lists[world.joining + predicate]
             for attribute in range(model.attributes):
                 value = model.small[model.attribute + (start + mention) * model.attributes + attribute]
                 if value >= 0:
                     world.lists[
-                        world.values + label * world.kinds + model.table[model.value_start + attribute] + value
+                        world.values + label * world.row + model.table[model.value_start + attribute] + value
                     ] += 1
-        world.lists[world.pairs + 2] += world.lists[world.size + label]
+        world.lists[world.pairs + 2] += world.lists[world.size + label * world.row]
         _link(world, mention, label)
     _count_agreement(model, world, start, mentions)
 
@@ -285,14 +286,16 @@ def _count_agreement(model, world, start, mentions):
     """Pairs together in both clusterings, and the sums of B-cubed; each mention looks at its own entity."""
     for mention in range(mentions):
         label, alike = world.states[start + mention], 0
-        other = world.lists[world.first + label]
+        other = world.lists[world.first + label * world.row]
         while other >= 0:
             alike += model.table[model.gold + start + other] == model.table[model.gold + start + mention]
             other = world.lists[world.following + other]
         world.lists[world.pairs + 1] += alike - 1
-        world.lists[world.purity + label] += alike
+        world.lists[world.purity + label * world.row] += alike
         world.sums[1] += alike / np.float64(world.lists[world.gold_size + model.table[model.gold + start + mention]])
     world.lists[world.pairs + 1] //= 2
     for place in range(world.lists[world.count]):
         label = world.lists[world.active + place]
-        world.sums[0] += world.lists[world.purity + label] / np.float64(world.lists[world.size + label])
+        world.sums[0] += world.lists[world.purity + label * world.row] / np.float64(
+            world.lists[world.size + label * world.row]
+        )

@@ -17,6 +17,7 @@ import numpy as np
 
 from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
+from loopwise.kernels.prefetch import prefetch
 from loopwise.kernels.walk_codes import (
     ALL,
     COUNT_BINS,
@@ -31,29 +32,35 @@ from loopwise.kernels.walk_codes import (
 from loopwise.kernels.walk_delta import add
 
 _MEANS = np.array(MEANS)
+LINE = 16  # int32 numbers of a cache line
 
 
 class ClusterArrays(NamedTuple):
     """Documents of mentions. Integers lie in ``table`` and ``small``; a field says where its part begins.
 
-    Pair (i, j), i < j, of M mentions is number i (2 M - i - 1) / 2 + j - i - 1.
+    Pair (i, j), i < j, of M mentions is number i (2 M - i - 1) / 2 + j - i - 1. What is known of it stands together, in
+    a record: the number of its features, the features, its predicates; pairs alike share one. Links have records too,
+    without predicates: those of the pairs in order, then one a mention, for the link of an entity's first member.
     """
 
     table: np.ndarray  # int64: the first part of the fields
     small: np.ndarray  # int32: the second
-    value: np.ndarray  # float64 [entries], or [0] where all are 1
+    value: np.ndarray  # float64 [records], of each feature at its place there; or [0] where all are 1
     mention_start: int  # [documents + 1]
     pair_start: int  # [documents + 1]
-    row_start: int  # [rows + 1]
+    link_start: int  # [documents + 1]
     gold: int  # [mentions], numbered from 0 in each document
     predicate_scale: int  # [predicates]
     value_start: int  # [attributes + 1], the values of each attribute
-    pair_row: int  # [pairs], row of the features; pairs alike share one
-    index: int  # [entries]
-    predicate: int  # [rows, predicates], whole numbers from 0 to the scale
+    pair_record: int  # [pairs]: where its record begins, counted from the first
+    link_record: int  # [pairs + mentions of a document, with links]
+    records: int
     attribute: int  # [mentions, attributes], -1 where unknown
     features: int  # weights of pairs in one entity; those of pairs apart follow, if two-sided
+    far: bool  # whether records are too many for a near cache, so that fetching them ahead pays
     two_sided: bool
+    links: bool  # whether links have weights
+    link_base: int
     setwise: bool
     predicates: int  # how many
     attributes: int  # how many
@@ -74,18 +81,19 @@ class ClusterWorld(NamedTuple):
     lists: np.ndarray  # int64
     sums: np.ndarray  # float64 [2]: B-cubed precision and recall, summed over mentions
     following: int  # [largest document]: next member, -1 at the end
-    first: int  # [largest document]: first member of an entity, -1 where empty
-    size: int  # [largest document]
     active: int  # [largest document]: the entities that are not empty
-    place: int  # [largest document]: where an entity stands in `active`
     free: int  # [largest document]: a stack of the empty ones
     count: int  # [2]: how many are active, how many free
-    totals: int  # [largest document, predicates], sums over the pairs of an entity
-    values: int  # [largest document, kinds], how many members have a value
+    row: int  # numbers of an entity, which stand together: [largest document, row], in it
+    first: int  # its first member, -1 where empty
+    size: int
+    place: int  # where it stands in `active`
+    purity: int  # sum of squared numbers of each true entity's mentions
+    totals: int  # [predicates], sums over its pairs
+    values: int  # [kinds], how many members have a value
     leaving: int  # [predicates], sums over the pairs of a mention with its entity
     joining: int  # [predicates], with the entity it would join
     gold_size: int  # [largest document]: mentions of each entity of the truth
-    purity: int  # [largest document]: sum of squared numbers of each true entity's mentions
     pairs: int  # [4]: all, in one entity in both, here, in the truth
     near: int  # [4]: others in the old entity, those of the same truth, in the new one, likewise
     predicates: int  # how many
@@ -100,17 +108,23 @@ def _pair(model, document, one, other):
 
 
 @inlined
+def _emit_record(model, record, offset, sign, delta):
+    """The features of the record that begins at ``record``."""
+    weighted, first = len(model.value) > 0, model.records + record + 1
+    for place in range(first, first + model.small[first - 1]):
+        key = offset + np.int64(model.small[place])
+        add(delta, key, sign * model.value[place - model.records] if weighted else sign)
+
+
+@inlined
 def _emit_pair(model, document, one, other, offset, sign, delta):
-    row = model.small[model.pair_row + _pair(model, document, one, other)]
-    weighted = len(model.value) > 0
-    for place in range(model.table[model.row_start + row], model.table[model.row_start + row + 1]):
-        add(delta, offset + np.int64(model.small[model.index + place]), sign * model.value[place] if weighted else sign)
+    _emit_record(model, model.small[model.pair_record + _pair(model, document, one, other)], offset, sign, delta)
 
 
 @inlined
 def _emit_pairs(model, world, document, mention, entity, offset, sign, delta):
     """The features of the pairs of ``mention`` with the members of ``entity``."""
-    other = world.lists[world.first + entity]
+    other = world.lists[world.first + entity * world.row]
     while other >= 0:
         if other != mention:
             _emit_pair(model, document, mention, other, offset, sign, delta)
@@ -121,13 +135,44 @@ def _emit_pairs(model, world, document, mention, entity, offset, sign, delta):
 def sum_predicates(model, world, document, mention, entity, sums):
     for predicate in range(model.predicates):
         world.lists[sums + predicate] = 0
-    other = world.lists[world.first + entity]
+    other = world.lists[world.first + entity * world.row]
     while other >= 0:
         if other != mention:
-            row = model.small[model.pair_row + _pair(model, document, mention, other)]
+            record = model.records + model.small[model.pair_record + _pair(model, document, mention, other)]
+            first = record + 1 + model.small[record]
             for predicate in range(model.predicates):
-                world.lists[sums + predicate] += model.small[model.predicate + row * model.predicates + predicate]
+                world.lists[sums + predicate] += model.small[first + predicate]
         other = world.lists[world.following + other]
+
+
+# ---------------------------------------------------------------- links of members with the one before them
+
+
+@leaf
+def _emit_link(model, document, before, mention, sign, delta):
+    """The link of a member with the one ``before`` it, -1: it is the first; nothing where there is no member."""
+    if mention < 0:
+        return
+    mentions = model.table[model.mention_start + document + 1] - model.table[model.mention_start + document]
+    place = mentions * (mentions - 1) // 2 + mention
+    if before >= 0:
+        place = before * (2 * mentions - before - 1) // 2 + mention - before - 1
+    record = model.small[model.link_record + model.table[model.link_start + document] + place]
+    _emit_record(model, record, model.link_base, sign, delta)
+
+
+@leaf
+def _emit_links(model, world, document, mention, entity, within, sign, delta):
+    """The links about the place of ``mention`` in an entity: with it (``within``), or of its neighbours alone."""
+    before, after = -1, world.lists[world.first + entity * world.row]
+    while after >= 0 and after < mention:
+        before, after = after, world.lists[world.following + after]
+    if after == mention:
+        after = world.lists[world.following + after]
+    if within:
+        _emit_link(model, document, before, mention, sign, delta)
+        before = mention
+    _emit_link(model, document, before, after, sign, delta)
 
 
 # ------------------------------------------------------------------------------------- features of entities
@@ -167,17 +212,14 @@ def _emit_predicate(key, total, most, sign, delta):
 @leaf
 def _emit_entity(model, world, document, entity, mention, shift, sums, sign, delta):
     """The features of an entity: as it is (``shift`` 0), with ``mention`` added (1) or taken away (-1)."""
-    size = world.lists[world.size + entity] + shift
+    size = world.lists[world.size + entity * world.row] + shift
     if size <= 0:
         return
     add(delta, model.size_base + size_bin(size), sign)
     pairs = size * (size - 1) // 2
     if pairs > 0:
         for predicate in range(model.predicates):
-            total = (
-                world.lists[world.totals + entity * world.predicates + predicate]
-                + shift * world.lists[sums + predicate]
-            )
+            total = world.lists[world.totals + entity * world.row + predicate] + shift * world.lists[sums + predicate]
             key = model.predicate_base + PER_PREDICATE * predicate
             _emit_predicate(key, total, pairs * model.table[model.predicate_scale + predicate], sign, delta)
     here = model.table[model.mention_start + document] + mention
@@ -185,7 +227,7 @@ def _emit_entity(model, world, document, entity, mention, shift, sums, sign, del
         distinct = 0
         first = model.table[model.value_start + attribute]
         for value in range(first, model.table[model.value_start + attribute + 1]):
-            count = world.lists[world.values + entity * world.kinds + value]
+            count = world.lists[world.values + entity * world.row + value]
             if shift != 0 and model.small[model.attribute + here * model.attributes + attribute] == value - first:
                 count += shift
             distinct += count > 0
@@ -207,12 +249,18 @@ def emit_mention_move(model, world, document, mention, old, new, delta):
     _emit_pairs(model, world, document, mention, old, 0, -1.0, delta)
     if model.two_sided:
         _emit_pairs(model, world, document, mention, new, apart, -1.0, delta)
+    if model.links:
+        _emit_links(model, world, document, mention, old, True, -1.0, delta)
+        _emit_links(model, world, document, mention, new, False, -1.0, delta)
     if model.setwise:
         _emit_entity(model, world, document, old, mention, 0, world.leaving, -1.0, delta)
         _emit_entity(model, world, document, new, mention, 0, world.leaving, -1.0, delta)
     if model.two_sided:
         _emit_pairs(model, world, document, mention, old, apart, 1.0, delta)
     _emit_pairs(model, world, document, mention, new, 0, 1.0, delta)
+    if model.links:
+        _emit_links(model, world, document, mention, old, False, 1.0, delta)
+        _emit_links(model, world, document, mention, new, True, 1.0, delta)
     if model.setwise:
         _emit_entity(model, world, document, old, mention, -1, world.leaving, 1.0, delta)
         _emit_entity(model, world, document, new, mention, 1, world.joining, 1.0, delta)
@@ -228,12 +276,48 @@ def emit_clustering(model, world, document, sign, delta):
                 _emit_pair(model, document, one, other, 0, sign, delta)
             elif model.two_sided:
                 _emit_pair(model, document, one, other, model.features, sign, delta)
+    if model.links:
+        for place in range(world.lists[world.count]):
+            before, other = -1, world.lists[world.first + world.lists[world.active + place] * world.row]
+            while other >= 0:
+                _emit_link(model, document, before, other, sign, delta)
+                before, other = other, world.lists[world.following + other]
     if model.setwise:
         for place in range(world.lists[world.count]):
             _emit_entity(model, world, document, world.lists[world.active + place], 0, 0, world.leaving, sign, delta)
 
 
 # ------------------------------------------------------------------------------------------------ proposal
+
+
+@inlined
+def _fetch_records(model, world, document, mention, entity):
+    """Has the records of a mention with the members of an entity fetched: two lines of each, all at a time."""
+    other = world.lists[world.first + entity * world.row]
+    while other >= 0:
+        if other != mention:
+            record = model.records + model.small[model.pair_record + _pair(model, document, mention, other)]
+            prefetch(model.small, record)
+            prefetch(model.small, record + LINE)
+        other = world.lists[world.following + other]
+
+
+@inlined
+def _fetch_places(model, world, document, mention, entity):
+    """Has fetched where these records begin."""
+    other = world.lists[world.first + entity * world.row]
+    while other >= 0:
+        prefetch(model.small, model.pair_record + _pair(model, document, mention, other))
+        other = world.lists[world.following + other]
+
+
+@inlined
+def _fetch(model, world, document, mention, old, new):
+    """Has fetched what a move will look at: a step would ask for one after the other, and wait each time."""
+    _fetch_places(model, world, document, mention, old)
+    _fetch_places(model, world, document, mention, new)
+    _fetch_records(model, world, document, mention, old)
+    _fetch_records(model, world, document, mention, new)
 
 
 @inlined
@@ -250,14 +334,16 @@ def propose_mention(model, world, document, generator, move):
     new = world.lists[world.active + np.int64(next_uniform(generator) * before)]
     old = world.states[model.table[model.mention_start + document] + mention]
     after = before
-    if world.lists[world.size + old] == 1:
+    if world.lists[world.size + old * world.row] == 1:
         after -= 1
     if new == old:
-        if world.lists[world.size + old] == 1:
+        if world.lists[world.size + old * world.row] == 1:
             return False, 0.0
         new = world.lists[world.free + world.lists[world.count + 1] - 1]
         after += 1
     move[0], move[1], move[2] = mention, old, new
+    if model.far:
+        _fetch(model, world, document, mention, old, new)
     if after == before:
         return True, 0.0
     return True, math.log(np.float64(before)) - math.log(np.float64(after))

@@ -14,9 +14,13 @@ import numpy as np
 
 from loopwise.compiled.decorators import inlined, leaf
 from loopwise.kernels.gibbs import next_uniform
+from loopwise.kernels.prefetch import prefetch
+from loopwise.kernels.walk_ahead import uniform_ahead
 from loopwise.kernels.walk_codes import ALL_VALUES, FORCED, UNIFORM
 from loopwise.kernels.walk_delta import add, append
 from loopwise.kernels.walk_label_signals import label_gain
+
+LINE = 8  # weights of a cache line
 
 
 class LabelArrays(NamedTuple):
@@ -59,6 +63,7 @@ class LabelArrays(NamedTuple):
     groups: int  # how many
     width: int  # the largest cardinality
     proposal: int
+    far: bool  # whether the weights of a document are too many for a near cache, so that fetching them ahead pays
     scan: bool  # visit variables in turn, not at random
     metric: int
     beta: float
@@ -286,7 +291,30 @@ def propose_label(model, world, document, weights, temperature, step, generator,
             if model.proposal == ALL_VALUES:
                 _rank_values(model, world, document, variable, old, size, pair)
     move[2] = new
+    if model.far:
+        _fetch_next(model, document, first, count, step, ratio != np.inf and new != old, generator, weights)
     return new != old, ratio
+
+
+@inlined
+def _fetch_next(model, document, first, count, step, accepting, generator, weights):
+    """Has the weights of the next step's variable fetched: the first two lines of each row.
+
+    ``accepting``: whether this step's acceptance takes a random number of its own.
+    """
+    place = (step + 1) % count
+    if not model.scan:
+        place = np.int64(uniform_ahead(generator, accepting) * count)
+    variable = model.table[model.free + first + place]
+    here = model.table[model.structure_variable + model.table[model.document_structure + document]] + variable
+    for incidence in range(model.table[model.incidence_start + here], model.table[model.incidence_start + here + 1]):
+        group = model.table[model.incidence_group + incidence]
+        row, width = _row(model, document, incidence), model.table[model.group_width + group]
+        first_key = model.table[model.group_base + group]
+        for entry in range(model.table[model.row_start + row], model.table[model.row_start + row + 1]):
+            key = first_key + np.int64(model.index[entry]) * width
+            prefetch(weights, key)
+            prefetch(weights, key + LINE)
 
 
 @leaf

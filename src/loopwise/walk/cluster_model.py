@@ -1,11 +1,12 @@
 """Clusterings as models of walks: features of pairs of mentions and of whole entities.
 
 In: documents of mentions. Out: worlds, features. Stage: walking. Weights are numbered: pairs in one entity, pairs apart
-(two-sided models), then size, predicates, attribute values and distinct values of entities.
+(two-sided models), links, then size, predicates, attribute values and distinct values of entities.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -38,7 +39,8 @@ class MentionDocument:
     (i, j), i < j, is number ``i (2 M - i - 1) / 2 + j - i - 1``, as ``np.triu_indices(M, 1)`` lists them.
     ``predicates`` ``[rows, predicates]``: whole numbers to be summed over the pairs of an entity, 0 or 1 for a truth
     value, 0 to the predicate's scale for a similarity. ``attributes`` ``[mentions, attributes]``: values of each
-    mention, -1 where unknown.
+    mention, -1 where unknown. ``links``: features of a member with the one before it in its entity, and of an entity's
+    first member; ``link_row`` ``[pairs + mentions]`` names the row of each pair, then of each mention as the first.
     """
 
     truth: Integers
@@ -46,6 +48,8 @@ class MentionDocument:
     pair_row: NDArray[np.int32] | None = None
     predicates: NDArray[np.int32] | None = None
     attributes: NDArray[np.int32] | None = None
+    links: Features | None = None
+    link_row: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         truth = np.asarray(self.truth)
@@ -54,16 +58,25 @@ class MentionDocument:
         _, numbered = np.unique(truth, return_inverse=True)
         object.__setattr__(self, "truth", numbered.astype(np.int64))
         count = len(truth) * (len(truth) - 1) // 2
-        rows = np.arange(count, dtype=np.int32) if self.pair_row is None else np.asarray(self.pair_row, dtype=np.int32)
-        if rows.shape != (count,):
-            raise ValueError(f"{len(truth)} mentions have {count} pairs; pair_row has shape {rows.shape}")
-        if count and not (rows.min() >= 0 and rows.max() < self.pairs.rows):
-            raise ValueError(
-                f"pairs name rows {rows.min()} to {rows.max()}; there are {self.pairs.rows} rows of features"
-            )
-        object.__setattr__(self, "pair_row", rows)
+        everyone = np.arange(count, dtype=np.int32)
+        self._rows("pair_row", everyone if self.pair_row is None else self.pair_row, count, self.pairs.rows)
+        if self.links is None:
+            if self.link_row is not None:
+                raise ValueError("link_row names rows of links, and there are none; give links too")
+        else:
+            linked = np.arange(count + len(truth), dtype=np.int32)
+            self._rows("link_row", linked if self.link_row is None else self.link_row, len(linked), self.links.rows)
         self._shape("predicates", self.pairs.rows, "row of features")
         self._shape("attributes", len(truth), "mention")
+
+    def _rows(self, name: str, given: ArrayLike, count: int, rows: int) -> None:
+        row = np.asarray(given, dtype=np.int32)
+        if row.shape != (count,):
+            what = "pairs" if name == "pair_row" else "pairs and mentions"
+            raise ValueError(f"{self.mentions} mentions have {count} {what}; {name} has shape {row.shape}")
+        if count and not (row.min() >= 0 and row.max() < rows):
+            raise ValueError(f"{name} names rows {row.min()} to {row.max()}; there are {rows} rows of features")
+        object.__setattr__(self, name, row)
 
     def _shape(self, name: str, rows: int, what: str) -> None:
         given = getattr(self, name)
@@ -78,9 +91,17 @@ class MentionDocument:
 
     def pair(self, one: int, other: int) -> int:
         """The row of the features of a pair."""
-        low, high = min(one, other), max(one, other)
         assert self.pair_row is not None
-        return int(self.pair_row[low * (2 * self.mentions - low - 1) // 2 + high - low - 1])
+        return int(self.pair_row[self._number(min(one, other), max(one, other))])
+
+    def link(self, before: int | None, mention: int) -> int:
+        """The row of the features of a mention's link with the one before, None: it is the first of its entity."""
+        assert self.link_row is not None
+        pairs = self.mentions * (self.mentions - 1) // 2
+        return int(self.link_row[pairs + mention if before is None else self._number(before, mention)])
+
+    def _number(self, low: int, high: int) -> int:
+        return low * (2 * self.mentions - low - 1) // 2 + high - low - 1
 
 
 class MentionClustering(Clustering):
@@ -100,7 +121,8 @@ class MentionClustering(Clustering):
 class ClusterModel(Model):
     """Pairs of mentions and whole entities.
 
-    ``pair_features`` weights for pairs in one entity; with ``two_sided`` as many again for pairs apart. ``setwise``:
+    ``pair_features`` weights for pairs in one entity; with ``two_sided`` as many again for pairs apart.
+    ``link_features`` for the link of each member with the one before it in its entity (or with none). ``setwise``:
     features of entities: their size in bins, of each of the predicates (with ``predicate_scales``, 1 for truth values)
     whether it holds of all, some, most, no pairs and whether its mean exceeds .1, .25, .5, .75, .9; of each value of
     each attribute (``attribute_values`` says how many) how many members have it, in bins, and whether all have; of each
@@ -115,20 +137,24 @@ class ClusterModel(Model):
         pair_features: int,
         *,
         two_sided: bool = False,
+        link_features: int = 0,
         setwise: bool = False,
         predicate_scales: Sequence[int] = (),
         attribute_values: Sequence[int] = (),
     ) -> None:
-        if pair_features < 0:
-            raise ValueError(f"pair_features must not be negative, but is {pair_features}")
+        for name, count in (("pair_features", pair_features), ("link_features", link_features)):
+            if count < 0:
+                raise ValueError(f"{name} must not be negative, but is {count}")
         if (len(predicate_scales) or len(attribute_values)) and not setwise:
             raise ValueError("predicates and attributes are features of entities: give setwise=True")
         self.pair_features, self.two_sided, self.setwise = pair_features, two_sided, setwise
+        self.link_features = link_features
         self.scales = [int(scale) for scale in predicate_scales]
         if any(scale < 1 for scale in self.scales):
             raise ValueError(f"predicate scales must be at least 1, not {self.scales}")
         self.value_start: list[int] = starts_of([int(count) for count in attribute_values]).tolist()
-        self.size_base = pair_features * (2 if two_sided else 1)
+        self.link_base = pair_features * (2 if two_sided else 1)
+        self.size_base = self.link_base + link_features
         self.predicate_base = self.size_base + (codes.SIZE_BINS if setwise else 0)
         self.value_base = self.predicate_base + codes.PER_PREDICATE * len(self.scales)
         self.distinct_base = self.value_base + codes.PER_VALUE * self.value_start[-1]
@@ -183,6 +209,9 @@ class ClusterModel(Model):
         for mention, old, new in move.changes:
             for entity in (old, new):
                 yield from self._pairs(world, mention, entity)
+            if self.link_features:
+                for entity in (old, new):
+                    yield from self._links(world, mention, entity)
             if self.setwise:
                 for entity in (old, new):
                     yield from self._entity(world, entity)
@@ -192,6 +221,11 @@ class ClusterModel(Model):
         for one in range(world.mentions):
             for other in range(one + 1, world.mentions):
                 yield from self._pair(world, one, other)
+        if self.link_features:
+            for entity in world.active:
+                members = world.members[entity]
+                for before, mention in zip([None, *members], members, strict=False):
+                    yield self._link(world, before, mention)
         if self.setwise:
             for entity in world.active:
                 yield from self._entity(world, entity)
@@ -216,6 +250,21 @@ class ClusterModel(Model):
             offset = 0 if together else self.pair_features
             row = world.lists.rows[world.document.pair(one, other)]
             yield ("pair", min(one, other), max(one, other)), [(offset + index, value) for index, value in row]
+
+    def _links(self, world: MentionClustering, mention: int, entity: int) -> Iterator[Factor]:
+        """The links about the place of a mention in an entity, whether it is there or not."""
+        members = world.members[entity]
+        place = bisect_left(members, mention)
+        about = [None if place == 0 else members[place - 1], *members[place : place + 1]]
+        if world.entity[mention] == entity:
+            about.extend(members[place + 1 : place + 2])
+        for before, after in pairwise(about):
+            assert after is not None
+            yield self._link(world, before, after)
+
+    def _link(self, world: MentionClustering, before: int | None, mention: int) -> Factor:
+        row = world.lists.links[world.document.link(before, mention)]
+        return ("link", mention), [(self.link_base + index, value) for index, value in row]
 
     def _entity(self, world: MentionClustering, entity: int) -> Iterator[Factor]:
         members = world.members[entity]
@@ -250,12 +299,11 @@ class ClusterModel(Model):
         if not isinstance(document, MentionDocument):
             raise ValueError(f"a ClusterModel walks over MentionDocuments, not {type(document).__name__}")
         assert document.predicates is not None and document.attributes is not None
-        lowest, highest = document.pairs.bounds
-        if lowest < 0 or highest >= max(self.pair_features, 1):
-            bad = lowest if lowest < 0 else highest
-            raise ValueError(
-                f"pair feature {bad} is out of range: the model has features 0 to {self.pair_features - 1}"
-            )
+        _check_features("pair", document.pairs, self.pair_features)
+        if self.link_features:
+            if document.links is None:
+                raise ValueError("the model has features of links, and the document has none; give links")
+            _check_features("link", document.links, self.link_features)
         if self.setwise:
             self._check_sets(document.predicates, document.attributes)
         return document
@@ -296,13 +344,23 @@ class _Lists:
 
     def __init__(self, document: MentionDocument) -> None:
         assert document.predicates is not None and document.attributes is not None
-        features = document.pairs
-        values = [1.0] * len(features.index) if features.value is None else features.value.astype(float).tolist()
-        entries = list(zip(features.index.tolist(), values, strict=True))
-        starts = features.start.tolist()
-        self.rows = [entries[first:end] for first, end in pairwise(starts)]
+        self.rows = _row_lists(document.pairs)
+        self.links = [] if document.links is None else _row_lists(document.links)
         self.predicates = document.predicates.tolist()
         self.attributes = document.attributes.tolist()
+
+
+def _row_lists(features: Features) -> list[list[tuple[int, float]]]:
+    values = [1.0] * len(features.index) if features.value is None else features.value.astype(float).tolist()
+    entries = list(zip(features.index.tolist(), values, strict=True))
+    return [entries[first:end] for first, end in pairwise(features.start.tolist())]
+
+
+def _check_features(what: str, features: Features, count: int) -> None:
+    lowest, highest = features.bounds
+    if lowest < 0 or highest >= max(count, 1):
+        bad = lowest if lowest < 0 else highest
+        raise ValueError(f"{what} feature {bad} is out of range: the model has features 0 to {count - 1}")
 
 
 def size_bin(size: int) -> int:

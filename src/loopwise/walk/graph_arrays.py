@@ -26,6 +26,8 @@ from loopwise.walk.corpus import Corpus, joined, packed, starts_of
 from loopwise.walk.graph_model import GraphDocument, GraphModel, GroupWeights
 from loopwise.walk.proposal import Proposal
 
+_NEAR = 1 << 15  # weights of a document that stay in a near cache, a quarter of a megabyte
+
 
 def graph_corpus(
     model: GraphModel, documents: Sequence[GraphDocument], proposal: Proposal, metric: Any
@@ -68,6 +70,7 @@ def graph_corpus(
         groups=len(model.groups),
         width=largest,
         proposal=code[0],
+        far=len(features["index"]) * largest > _NEAR * len(documents),
         scan=code[1],
         **numbers_of_signal,
     )

@@ -76,7 +76,7 @@ class SampledConstraints:
 
     def __init__(self, protocol: ConstraintsProtocol, seed: int) -> None:
         made = made_documents(protocol.documents, seed=seed, mentions=protocol.mentions)
-        featuriser = Featuriser.of(made, setwise=False)
+        featuriser = Featuriser.of(made, setwise=False, links=False)
         self.model, self.restart = featuriser.model(), protocol.restart
         self.documents = [featuriser(document) for document in made]
         self.hidden: list[float] = np.random.default_rng([seed, 11]).normal(size=self.model.size).tolist()

@@ -17,7 +17,7 @@ from typing import Any
 from loopwise.apps.coref import Coref, Report, Variant, head_match, published_variants, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats.coref import CorefDocument
-from loopwise.walk import MIRA, ConstantMargin, Decaying, MentionDocument, Sweeps, Unit
+from loopwise.walk import MIRA, ConstantMargin, Cooling, Decaying, MentionDocument, Sweeps, Unit
 from studies.harness.results import FULL, QUICK
 from studies.harness.runs import file_name, read_run, write_run
 from studies.samplerank.coref.data import documents, find_gum, folds, held_out, split_documents
@@ -133,7 +133,7 @@ class _Fold:
 
     def features(self) -> tuple[Featuriser, list[MentionDocument], list[MentionDocument]]:
         if self._features is None:
-            featuriser = Featuriser.of(self.train)
+            featuriser = Featuriser.of(self.train, links=False)
             sides = [[featuriser(document) for document in side] for side in (self.train, self.test)]
             self._features = featuriser, sides[0], sides[1]
         return self._features
@@ -146,7 +146,7 @@ class _Fold:
             return {"seconds": 0.0, "scores": scores, "longer": scores, "sizes": self._sizes()}
         way = varied(next(way for way in published_variants() if way.name == name), factor)
         featuriser, train, test = self.features()
-        coref = Coref(way, rounds=protocol.rounds, steps=protocol.steps, seed=seed + self.number)
+        coref = Coref(way, rounds=protocol.rounds, steps=protocol.steps, cooling=Cooling(), seed=seed + self.number)
         _compile(way, featuriser, train)
         began = time.process_time()  # of the processor: others may use the machine too
         coref.fit_prepared(featuriser, train, progress=False)

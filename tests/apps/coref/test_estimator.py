@@ -18,7 +18,8 @@ from oracles.coref_cases import TEST, TRAIN
 
 
 def test_without_features_of_entities_or_types() -> None:
-    simple = Coref(rounds=1, steps=1500, setwise=False, types=False, decode_steps=walk.Sweeps(80)).fit(TRAIN)
+    options = {"setwise": False, "links": False, "types": False}
+    simple = Coref(rounds=1, steps=1500, decode_steps=walk.Sweeps(80), **options).fit(TRAIN)  # type: ignore[arg-type]
     assert simple.featuriser_.types == () and len(simple.weights_) == simple.featuriser_.starts[-1]
     alone = Report.of(TEST, [singletons(document) for document in TEST])
     assert simple.evaluate(TEST).mean.b_cubed > alone.mean.b_cubed

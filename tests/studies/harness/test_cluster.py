@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from walk_cases import chain_documents, chain_model
 
 import loopwise as lw
 from loopwise.learn import sweep
+from oracles.walk_cases import chain_documents, chain_model
 from studies.harness.queue import run_jobs
 from studies.harness.results import Deadline
 

@@ -6,10 +6,19 @@ from loopwise.apps.coref.baselines import head_match, singletons
 from loopwise.apps.coref.estimator import Coref
 from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.synthetic import made_documents
-from loopwise.apps.coref.variants import Variant, published_variants
+from loopwise.apps.coref.variants import Variant, default_variant, published_variants
 from loopwise.lazy import renamed
 
-__all__ = ["Coref", "Report", "Variant", "head_match", "made_documents", "published_variants", "singletons"]
+__all__ = [
+    "Coref",
+    "Report",
+    "Variant",
+    "default_variant",
+    "head_match",
+    "made_documents",
+    "published_variants",
+    "singletons",
+]
 
 _RENAMED = {"Way": "Variant", "published_ways": "published_variants"}
 

@@ -20,7 +20,7 @@ from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
-from loopwise.apps.coref.variants import Variant
+from loopwise.apps.coref.variants import Variant, default_variant
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
@@ -32,6 +32,8 @@ from loopwise.walk.plan import Steps
 
 MOST_RESTARTS = 1000
 MOST_STEPS = 100_000_000  # of a search: about a minute
+_SEARCH = Sweeps(300)
+_COOLING = 5.0, 0.1  # a margin of 10 makes scores large: at 1 the search hardly ever leaves what it has tied
 
 Documents = Sequence[CorefDocument] | PathLike
 Integers = NDArray[np.int64]
@@ -53,23 +55,29 @@ class Training:
 class Coref(SavedEstimator):
     r"""Finds which mentions of a document speak of the same entity. Mentions are given.
 
-    .. math:: \pi(y\mid x)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f_{ij}+\sum_{e}\theta'\cdot g_e\Big)
+    .. math:: \pi(y\mid x)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f_{ij}+\sum_{i}\theta'\cdot h_{a(i),i}
+              +\sum_{e}\theta''\cdot g_e\Big)
 
-    over clusterings y: every pair of mentions in one entity has features, and every entity has (Culotta et al. 2007;
-    Wick et al. 2011, section 5.1). No message passing can hold this model; it is trained and decoded in a walk that
-    moves one mention at a time.
+    over clusterings y: every pair of mentions in one entity has features, every mention i with the one a(i) before it
+    in its entity, and every entity has (Culotta et al. 2007; Wick et al. 2011, section 5.1). No message passing can
+    hold this model; it is trained and decoded in a walk that moves one mention at a time.
 
     Parameters
     ----------
     way:
-        How to train (:class:`~loopwise.apps.coref.variants.Variant`); by default SampleRank with unit steps.
+        How to train (:class:`~loopwise.apps.coref.variants.Variant`); by default SampleRank with MIRA steps.
     rounds, steps:
-        Walks over each training document, and steps of each, from the truth (``start``).
+        Walks over each training document, and steps of each.
+    start:
+        Where walks begin; by default the way says it: the published ones at the truth, the default one there or, as a
+        coin falls, with every mention alone, as decoding does.
     decode_steps:
         Steps of the search for the best clustering: a number, or ``lw.walk.Sweeps(n)``, n for each mention. It begins
-        with every mention alone and cools.
+        with every mention alone and cools (``cooling``).
     setwise:
         Whether there are features of whole entities, besides those of pairs.
+    links:
+        Whether each mention has features with the one before it in its entity, or as the first.
     types:
         Whether types of entities that files give (person, place ...) are looked at.
     shards, jobs:
@@ -94,13 +102,14 @@ class Coref(SavedEstimator):
         self,
         way: Variant | None = None,
         *,
-        rounds: int = 4,
-        steps: Steps = 4000,
-        start: Start = Start.TRUTH,
-        decode_steps: Steps = 8000,
+        rounds: int = 8,
+        steps: Steps = 8000,
+        start: Start | None = None,
+        decode_steps: Steps = _SEARCH,
         cooling: Cooling | None = None,
         restarts: int = 1,
         setwise: bool = True,
+        links: bool = True,
         types: bool = True,
         shards: int = 1,
         jobs: int = 1,
@@ -109,10 +118,17 @@ class Coref(SavedEstimator):
         for name, count in (("rounds", rounds), ("steps", steps), ("decode_steps", decode_steps)):
             if not isinstance(count, Sweeps) and count < 1:
                 raise ValueError(f"{name} must be at least 1, not {count}")
-        self.way = way or Variant()
-        self.rounds, self.steps, self.start = rounds, steps, start
-        self.decode_steps, self.cooling, self.restarts = decode_steps, cooling or Cooling(), restarts
-        self.setwise, self.types, self.shards, self.jobs, self.seed = setwise, types, shards, jobs, seed
+        self.way = way or default_variant()
+        self.rounds, self.steps, self.start = rounds, steps, start or self.way.walk
+        self.decode_steps, self.cooling, self.restarts = decode_steps, cooling or Cooling(*_COOLING), restarts
+        self.setwise, self.links, self.types, self.shards, self.jobs, self.seed = (
+            setwise,
+            links,
+            types,
+            shards,
+            jobs,
+            seed,
+        )
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
@@ -125,7 +141,7 @@ class Coref(SavedEstimator):
         known = documents_of(documents)
         if not any(len(document.mentions) > 1 for document in known):
             raise ValueError("there is nothing to learn from: no document has two mentions; give documents with some")
-        featuriser = Featuriser.of(known, types=self.types, setwise=self.setwise)
+        featuriser = Featuriser.of(known, types=self.types, setwise=self.setwise, links=self.links)
         with progress_bar(progress, len(known)) as tell:
             prepared = []
             for number, document in enumerate(known, 1):
@@ -225,6 +241,7 @@ class Coref(SavedEstimator):
             "documents": featuriser.frequencies.documents,
             "templates": [template.name for template in featuriser.templates],
             "predicates": [predicate.name for predicate in PREDICATES],
+            "links": _link_names(featuriser),
             "decode_steps": _steps_json(self.decode_steps),
             "cooling": [self.cooling.first, self.cooling.last],
             "restarts": self.restarts,
@@ -247,10 +264,12 @@ class Coref(SavedEstimator):
                 f"the tensor 'frequencies' counts {counts.min()} to {counts.max()} of {documents} documents"
             )
         types = told.texts("types", distinct=True)
-        featuriser = Featuriser(types, Frequencies(counts, documents), told.flag("setwise"))
+        linked = "links" in told and bool(told.texts("links"))  # files of earlier versions have none
+        featuriser = Featuriser(types, Frequencies(counts, documents), told.flag("setwise"), linked)
         for name, own in (
             ("templates", [template.name for template in featuriser.templates]),
             ("predicates", [predicate.name for predicate in PREDICATES]),
+            *([("links", _link_names(featuriser))] if linked else []),
         ):
             if told.texts(name) != tuple(own):
                 raise FieldError(name, f"lists other {name} than this version has; train it again")
@@ -263,11 +282,20 @@ class Coref(SavedEstimator):
             cooling=Cooling(*temperatures),
             restarts=told.whole("restarts", 1, MOST_RESTARTS),
             setwise=featuriser.setwise,
+            links=linked,
             types=bool(types),
             seed=told.whole("seed", 0, LARGEST),
         )
         coref.featuriser_, coref.weights_ = featuriser, weights
         return coref
+
+
+def _link_names(featuriser: Featuriser) -> list[str]:
+    """The templates of links and of first members, by name; none where the model has no links."""
+    if not featuriser.links:
+        return []
+    links = [template.name for template in featuriser.link_templates]
+    return [*links, *(opening.name for opening in featuriser.openings)]
 
 
 def _steps_json(steps: Steps) -> dict[str, int]:

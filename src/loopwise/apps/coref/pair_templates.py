@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from loopwise.apps.coref import lexicon
 from loopwise.apps.coref.lexicon import DETERMINER_CLASSES, PRONOUN_CLASSES, UNKNOWN
 from loopwise.apps.coref.mentions import COMMON, KINDS, PRONOUN, PROPER, ROLES, SUBJECT, Mentions
+from loopwise.apps.coref.rule import rule_entities
 from loopwise.apps.coref.similarity import Frequencies, cosines, overlaps
 from loopwise.walk import all_pairs
 
@@ -98,6 +99,15 @@ class Pairs:
         return two - one
 
     @cached_property
+    def sentence_bins(self) -> Integers:
+        return binned(self.sentences_apart, SENTENCE_BINS)
+
+    @cached_property
+    def rule(self) -> Integers:
+        """The entity of each mention by the rule of thumb."""
+        return rule_entities(self.mentions)
+
+    @cached_property
     def nested(self) -> Truths:
         """The first contains the second."""
         found: Truths = self.mentions.last[self.one] >= self.mentions.last[self.two]
@@ -170,8 +180,8 @@ def pair_templates(types: int) -> tuple[Template, ...]:
         Template("relative pronoun", 2, _relative),
         Template("nested", 1, lambda pairs: _if(pairs.nested), by_kind=True),
         Template("possessor inside", 1, _possessor),
-        Template("sentences apart", 5, lambda pairs: _bins(pairs.sentences_apart, SENTENCE_BINS), by_kind=True),
-        Template("mentions apart", 8, lambda pairs: _bins(pairs.two - pairs.one, MENTION_BINS), by_kind=True),
+        Template("sentences apart", 5, lambda pairs: binned(pairs.sentences_apart, SENTENCE_BINS), by_kind=True),
+        Template("mentions apart", 8, lambda pairs: binned(pairs.two - pairs.one, MENTION_BINS), by_kind=True),
         Template("modifiers", 2 * SET_RELATIONS, _modifiers),
         Template("cosine", 7, _cosine, by_kind=True),
         Template("later determiner", 2 * DETERMINER_CLASSES, lambda pairs: _determiner(pairs, pairs.two)),
@@ -196,7 +206,8 @@ def _nominal(pairs: Pairs, truth: Truths) -> Integers:
     return np.where(pairs.nominal, truth.astype(np.int64), UNKNOWN)
 
 
-def _bins(values: Integers, ends: tuple[int, ...]) -> Integers:
+def binned(values: Integers, ends: tuple[int, ...]) -> Integers:
+    """The number of the bin of each value; ``ends`` are the last of each, one more bin has all beyond."""
     return np.searchsorted(np.array(ends), values, side="left").astype(np.int64)
 
 
@@ -253,7 +264,7 @@ def _pronoun_type(pairs: Pairs, types: int, *, later: bool) -> Integers:
 
 def _pronoun_distance(pairs: Pairs) -> Integers:
     pronoun = pairs.mentions.pronoun[pairs.two]
-    return np.where(pronoun == UNKNOWN, UNKNOWN, pronoun * 5 + _bins(pairs.sentences_apart, SENTENCE_BINS))
+    return np.where(pronoun == UNKNOWN, UNKNOWN, pronoun * 5 + binned(pairs.sentences_apart, SENTENCE_BINS))
 
 
 def _apposition(pairs: Pairs) -> Integers:

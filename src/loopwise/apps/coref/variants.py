@@ -29,6 +29,7 @@ from loopwise.walk import (
     SampleRank,
     SampleRankSVM,
     SampleRankSVM1,
+    Start,
     Step,
     Unit,
 )
@@ -38,7 +39,7 @@ from loopwise.walk import (
 class Variant:
     """A learner of :mod:`loopwise.walk`, its options, and the signal that orders clusterings.
 
-    ``margin`` None: the learner's own, the difference of the signals.
+    ``margin`` None: the learner's own, the difference of the signals. ``walk``: where its walks begin.
     """
 
     name: str = "SampleRank"
@@ -46,11 +47,21 @@ class Variant:
     step: Step = field(default_factory=Unit)
     margin: Margin | None = None
     metric: Any = field(default_factory=PairwiseAccuracy)
+    walk: Start = Start.TRUTH
 
     def make(self, model: ClusterModel, seed: int) -> Learner:
         """The learner, at its beginning."""
         more: dict[str, Any] = {} if self.margin is None else {"margin": self.margin}
         return self.learner(model, MentionMover(), metric=self.metric, step=self.step, seed=seed, **more)
+
+
+def default_variant() -> Variant:
+    """MIRA steps in walks of which every other begins where decoding does, each mention alone.
+
+    From the truth alone a walk never sees the half-made entities that a search passes through, and learns nothing of
+    them: where no entity has a single mention, such weights tie mentions in pairs that nothing dissolves again.
+    """
+    return Variant("SampleRank (MIRA)", SampleRank, MIRA(cap=inf), ConstantMargin(10.0), walk=Start.MIXED)
 
 
 def published_variants() -> tuple[Variant, ...]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from math import inf, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +35,13 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Reached = dict[tuple["Method", float], list[float]]  # of each way and threshold, on each held-out half
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 300.0)  # of the pull towards the model without labels, that are tried
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 300.0, inf)  # of the pull towards the model without labels, that are tried
 THRESHOLDS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 MOST_PAIRS = 60_000  # that train the pair model
 FOLDS = 5  # of labelled pairs
-FEW = 30  # labelled pairs with which nothing is chosen
+FEW = 30  # labelled pairs that pull the threshold half of the way from that without labels to 0
+CHANCE = 1.645  # standard errors by which labelled pairs must favour the model that they train
+PRICE = 1.0  # labelled pairs that a threshold must set right to be one logit farther from the usual one
 UNLABELLED = 2.0  # threshold where there are no labels; the more there are, the nearer it comes to 0
 LINKED = -2.0  # threshold of one-to-one links: that no better partner is left speaks for a pair already
 BETTER = 0.002  # by which another way than average linkage must be better to be taken
@@ -106,46 +109,86 @@ def _untrained(table: Table, seed: int) -> EntityModel:
 
 
 def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int) -> Trained:
-    """The pair model from labelled pairs, pulled towards EM as hard as held-out pairs say."""
+    """The pair model from labelled pairs, pulled towards EM as hard as held-out pairs say.
+
+    It is taken if its clusters have clearly more labelled pairs right than those of EM alone, which stays otherwise: a
+    few labels must not make worse what they cannot tell to be better.
+    """
     base = train_without(table, seed)
     pairs = np.concatenate([labels.matches, labels.distinct])
     match = np.concatenate([np.ones(len(labels.matches)), np.zeros(len(labels.distinct))])
     found = table.comparer.compute(pairs[:, 0], pairs[:, 1])
-    strength = _strength(table, base.pairs, found, match, seed)
-    model = base.pairs.fitted(table.comparer, found, match, np.ones(len(match)), strength)
     method = Method.MATCHED if one_to_one else Method.AVERAGE
-    threshold = _threshold(table, model, method, pairs, match > 0)
-    return Trained(model, method, threshold, base.entities, {"pull": strength})
+    usual = LINKED if one_to_one else UNLABELLED
+    if min(match.sum(), (1 - match).sum()) < 2:
+        return Trained(base.pairs, method, usual, base.entities)
+    kept = _threshold(table, base.pairs, method, pairs, match > 0, usual)
+    strength = _strength(table, base.pairs, found, match, seed)
+    if strength < inf:
+        model = base.pairs.fitted(table.comparer, found, match, np.ones(len(match)), strength)
+        nearer = usual if one_to_one else UNLABELLED * FEW / (FEW + len(match))
+        cut = _threshold(table, model, method, pairs, match > 0, nearer)
+        if _clearly(cut.right, kept.right):
+            return Trained(model, method, cut.threshold, base.entities, {"pull": strength})
+    return Trained(base.pairs, method, kept.threshold, base.entities)
 
 
-def _threshold(table: Table, model: PairModel, method: Method, pairs: Integers, match: Mask) -> float:
-    """The one whose clusters agree best with the labelled pairs; of equally good ones the nearest to the usual."""
-    usual = LINKED if method is Method.MATCHED else UNLABELLED * FEW / (FEW + len(match))
-    if min(match.sum(), (~match).sum()) < 2:
-        return usual
+def _clearly(ours: Mask, theirs: Mask) -> bool:
+    """Whether more labelled pairs are right by one way than by another, beyond chance (a sign test, one in twenty)."""
+    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    return won - lost > CHANCE * sqrt(won + lost)
+
+
+class _Cut(NamedTuple):
+    """A threshold, and which labelled pairs its clusters have right."""
+
+    threshold: float
+    right: Mask
+
+
+def _threshold(table: Table, model: PairModel, method: Method, pairs: Integers, match: Mask, usual: float) -> _Cut:
+    """The one with the fewest labelled pairs wrong, where each logit away from the usual one counts as some more."""
     graph = table.graph(model)
     parts = table.parts(model, graph)
-    reached = {}
+    cuts = []
     for threshold in THRESHOLDS:
         found = clusters_by(method, threshold, _untrained(table, 0), table, graph, parts)
-        together = found[pairs[:, 0]] == found[pairs[:, 1]]
-        reached[threshold] = 2 * (together & match).sum() / max(together.sum() + match.sum(), 1)
-    return min(reached, key=lambda threshold: (-round(reached[threshold], 6), abs(threshold - usual)))
+        cuts.append(_Cut(threshold, (found[pairs[:, 0]] == found[pairs[:, 1]]) == match))
+    return min(cuts, key=lambda cut: int((~cut.right).sum()) + PRICE * abs(cut.threshold - usual))
 
 
 def _strength(table: Table, base: PairModel, found: Similarities, match: Floats, seed: int) -> float:
-    """The pull with the best likelihood of held-out labels; with few labels the strongest."""
-    if len(match) < FEW or min(match.sum(), (1 - match).sum()) < FOLDS:
-        return STRENGTHS[-1]
-    fold = np.random.default_rng(seed).permutation(len(match)) % FOLDS
-    loss = dict.fromkeys(STRENGTHS, 0.0)
-    for strength in STRENGTHS:
-        for held in range(FOLDS):
-            kept, out = fold != held, fold == held
-            model = base.fitted(table.comparer, found[kept], match[kept], np.ones(kept.sum()), strength)
+    """The strongest pull that is as good as the best on held-out labels, but for one standard error of the difference.
+
+    So a few labels, which can tell little, change little: at most what they show beyond chance.
+    """
+    fold = _dealt(match, seed)
+    loss = np.zeros((len(STRENGTHS), len(match)))
+    for held in range(FOLDS):
+        kept, out = fold != held, fold == held
+        for number, strength in enumerate(STRENGTHS):
+            model = _pulled(table, base, found[kept], match[kept], strength)
             logit = model.logit(table.comparer, found[out])
-            loss[strength] -= float(log_expit(np.where(match[out] > 0, logit, -logit)).sum())
-    return min(loss, key=lambda strength: loss[strength])
+            loss[number, out] = -log_expit(np.where(match[out] > 0, logit, -logit))
+    worse = loss - loss[loss.sum(axis=1).argmin()]
+    error = worse.std(axis=1) / np.sqrt(len(match))
+    return STRENGTHS[int(np.flatnonzero(worse.mean(axis=1) <= error)[-1])]
+
+
+def _dealt(match: Floats, seed: int) -> Integers:
+    """The fold of each label; matches and others are dealt apart, so that each fold has its share."""
+    fold = np.zeros(len(match), dtype=np.int64)
+    random = np.random.default_rng(seed)
+    for side in (match > 0, match <= 0):
+        fold[side] = random.permutation(int(side.sum())) % FOLDS
+    return fold
+
+
+def _pulled(table: Table, base: PairModel, found: Similarities, match: Floats, strength: float) -> PairModel:
+    """The model of labelled pairs; with an infinite pull that without labels."""
+    if strength == inf:
+        return base
+    return base.fitted(table.comparer, found, match, np.ones(len(match)), strength)
 
 
 # ------------------------------------------------------------------------------------------------------ true ids
