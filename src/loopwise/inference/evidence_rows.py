@@ -7,10 +7,10 @@ gradient. Stage: inference. The numbers are those of ``BP(iterations=sweeps, tol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.message_passing import BP
-from loopwise.kernels.evidence_rows import AXES, RowGraph, beliefs_of_rows, loss_of_rows
+from loopwise.kernels.evidence_rows import AXES, LEAST, RowGraph, beliefs_of_rows, loss_of_rows
 
 Floats = NDArray[np.float64]
+
+WIDEST = 300.0  # weights beyond are left to the engine that has a log domain
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +95,14 @@ class EvidenceRows:
             first += group.count * group.cells
         return found
 
-    def beliefs(self, weights: Floats, rows: Integers) -> Floats:
-        """Beliefs about every variable given what each of ``rows`` ``[rows, variables]`` knows (-1: nothing)."""
+    def beliefs(self, weights: Floats, rows: Integers, potentials: Floats | None = None) -> Floats:
+        """Beliefs about every variable given what each of ``rows`` ``[rows, variables]`` knows (-1: nothing).
+
+        ``potentials``: the exponentials of ``weights``, if they are known.
+        """
         rows = np.ascontiguousarray(rows, dtype=np.int64)
-        out = np.empty((len(rows), int(self.graph.cardinalities.sum())))
-        potentials = np.exp(weights)
+        out = np.empty((len(rows), int(self.integers.start[-1])))
+        potentials = np.exp(weights) if potentials is None else potentials
 
         def part(chosen: slice) -> None:
             beliefs_of_rows(self.integers, rows[chosen], weights, potentials, self.sweeps, out[chosen])
@@ -143,17 +148,46 @@ def takes(graph: FactorGraph) -> bool:
 
 def losses_of(beliefs: Floats, start: Integers, targets: Integers) -> Floats:
     """Log-losses ``[rows, variables]`` of targets, 0 where there is none (-1)."""
-    known = targets != FREE
     chosen = np.take_along_axis(beliefs, start[:-1] + np.maximum(targets, 0), axis=1)
-    return np.where(known, -np.log(np.maximum(chosen, 1e-300)), 0.0)
+    return np.where(targets != FREE, -np.log(np.maximum(chosen, LEAST)), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RowAnswers:
+    """A trained model that answers rows of evidence: weights fixed, what follows from them kept.
+
+    >>> import loopwise as lw
+    >>> graph = lw.FactorGraph([2, 2], {"pair": [[0, 1]]})
+    >>> tables = lw.TablePotentials(graph, {"pair": np.log([[[3.0, 1.0], [1.0, 1.0]]])})
+    >>> RowAnswers.of(lw.System(tables, lw.BP(iterations=2, tolerance=0))).beliefs(np.array([[0, -1]]))[1].tolist()
+    [[0.75, 0.25]]
+    """
+
+    rows: EvidenceRows
+    weights: Floats
+    potentials: Floats
+
+    @staticmethod
+    def of(system: Any) -> RowAnswers | None:
+        """Of a system of finite tables under a fixed number of plain BP sweeps; None for any other."""
+        sweeps = sweeps_of(system.inference)
+        if sweeps is None or not takes(system.graph):
+            return None
+        weights = np.concatenate([np.zeros(0), *(p.detach().double().reshape(-1).numpy() for p in system.parameters())])
+        rows = EvidenceRows(system.graph, sweeps)
+        if len(weights) != rows.size or not np.isfinite(weights).all() or np.abs(weights).max(initial=0.0) > WIDEST:
+            return None
+        return RowAnswers(rows, weights, np.exp(weights))
+
+    def beliefs(self, values: Integers) -> list[Floats]:
+        """Beliefs ``[rows, values]`` of each variable, given what is known (-1: free)."""
+        found = self.rows.beliefs(self.weights, values, self.potentials)
+        return np.split(found, self.rows.integers.start[1:-1], axis=1)
 
 
 def sweeps_of(method: object) -> int | None:
     """The sweeps of an inference method that rows of evidence can go by; None for any other."""
-    plain = BP(iterations=getattr(method, "iterations", 1), tolerance=0)
-    return int(plain.iterations) if isinstance(method, BP) and method == plain else None
-
-
-def by_variable(beliefs: Floats, start: Sequence[int] | Integers) -> list[Floats]:
-    """Beliefs ``[rows, values]`` of each variable."""
-    return np.split(beliefs, np.asarray(start)[1:-1], axis=1)
+    if not isinstance(method, BP):
+        return None
+    sweeps = int(method.iterations)
+    return sweeps if sweeps > 0 and method == BP(iterations=sweeps, tolerance=0) else None

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 
 FIRST, SECOND = (0.3, 1.0, 3.0, 10.0), (2.0, 8.0, 32.0, np.inf)  # rows' worth of prior that are tried
-JOINT = (0.0, 0.1)  # weights of the joint likelihood that are tried
+JOINT = (0.1,)  # weights of the joint likelihood that are tried
 BEYOND = 2  # strengths without a better one before the path ends
 ROUNDS = 8  # handfuls of factors at most
 SCREENED = 1_500_000  # cells of candidates at most
@@ -83,6 +83,7 @@ class Selection:
     def __post_init__(self) -> None:
         self.smoothing, self.l2, self.joint = Smoothing(), np.inf, 0.0
         self.added: tuple[Scope, ...] = ()
+        self.trained = 0
         self._before: tuple[tuple[Scope, ...], list[tuple[Network, Floats]]] = ((), [])
         self.folds: list[_Fold] = []
         for number, (train, dev) in enumerate(splits(len(self.values), self.seed)):
@@ -90,6 +91,9 @@ class Selection:
             net = Network.of(self.task, parents, rows, self.smoothing)
             judge = Development.of(self.task, self.values[dev], self.seed + number)
             self.folds.append(_Fold(rows, judge, parents, net, net.start))
+
+    def _network(self, rows: Integers, parents: Sequence[Scope], added: Sequence[Scope]) -> Network:
+        return Network.of(self.task, parents, rows, self.smoothing, added)
 
     def _parents(self, rows: Integers) -> list[Scope]:
         return network(rows, self.task.sizes, self.task.outputs) if self.parents is None else self.parents(rows)
@@ -109,25 +113,27 @@ class Selection:
                 best, self.smoothing = loss, smoothing
         self._restart()
 
-    def choose_strength(self, joints: Sequence[float] = JOINT) -> float:
-        """The strength of the prior and the weight of the joint likelihood; folds then have these weights."""
+    def choose_strength(self) -> float:
+        """The strength of the prior, along a path with warm starts, then the weight of the joint likelihood."""
         best, kept = self._loss([(fold.net, fold.net.start) for fold in self.folds]), self._restart()
-        self.l2, self.joint = np.inf, 0.0
-        for joint in joints if self.task.outputs else (0.0,):
-            self._restart()
-            lowest, since = np.inf, 0
-            for l2 in PATH:
-                loss = self._train(l2, joint)
-                self.trials.append(Trial("strength", l2, joint, loss))
-                if loss < best:
-                    best, kept, self.l2, self.joint = loss, self._weights(), l2, joint
-                since = 0 if loss < lowest else since + 1
-                lowest = min(lowest, loss)
-                if since == BEYOND:
-                    break
-            self.say(f"joint {joint:g}: development loss {lowest:.4f}, best so far {best:.4f}")
-        for fold, weights in zip(self.folds, kept, strict=True):
-            fold.weights = weights
+        since = 0
+        for l2 in PATH:
+            loss = self._train(l2, 0.0)
+            self.trials.append(Trial("strength", l2, 0.0, loss))
+            self.say(f"strength {l2:g} of the prior: development loss {loss:.4f}")
+            since = 0 if loss < best else since + 1
+            if loss < best:
+                best, kept, self.l2 = loss, self._weights(), l2
+            if since == BEYOND:
+                break
+        self._set_weights(kept)
+        for joint in JOINT if self.task.outputs and np.isfinite(self.l2) else ():
+            loss = self._train(self.l2, joint)
+            self.trials.append(Trial("joint likelihood", self.l2, joint, loss))
+            self.say(f"joint likelihood with weight {joint:g}: development loss {loss:.4f}")
+            if loss < best:
+                best, kept, self.joint = loss, self._weights(), joint
+            self._set_weights(kept)
         return best
 
     def choose_factors(self, loss: float) -> list[GraftStep]:
@@ -145,10 +151,19 @@ class Selection:
 
     def finish(self, steps: Sequence[GraftStep]) -> Fitted:
         """The chosen model on all rows."""
-        net = Network.of(self.task, self._parents(self.values), self.values, self.smoothing, self.added)
+        net_parents = self._parents(self.values)
+        net = self._network(self.values, net_parents, ())
         weights, history = net.start, History()
-        for number, l2 in enumerate(strength for strength in PATH if strength >= self.l2):
-            weights, stage = train_weights(self.task, net, self.values, weights, l2, self.joint, self.seed + number)
+        stages = [(l2, 0.0, ()) for l2 in PATH if l2 >= self.l2]
+        stages += [(self.l2, self.joint, ())] if self.joint else []
+        stages += [(self.l2, self.joint, step.added) for step in steps if step.kept]
+        added: tuple[Scope, ...] = ()
+        for number, (l2, joint, more) in enumerate(stages):
+            if more:
+                added = (*added, *more)
+                wide = self._network(self.values, net_parents, added)
+                net, weights = wide, wide.carried(net, weights)
+            weights, stage = train_weights(self.task, net, self.values, weights, l2, joint, self.seed + 1000 + number)
             history.epochs += stage.epochs
         history.ended = "the chosen strength of the prior is reached"
         return Fitted(
@@ -161,7 +176,7 @@ class Selection:
         total = np.zeros(len(candidates))
         for number, fold in enumerate(self.folds):
             rows = fold.values[:GAIN_ROWS]
-            wide = Network.of(self.task, fold.parents, fold.values, self.smoothing, (*self.added, *candidates))
+            wide = self._network(fold.values, fold.parents, (*self.added, *candidates))
             hidden = self.task.hidden(rows, np.random.default_rng(self.seed + number))
             shown, weights = np.where(hidden, FREE, rows), wide.carried(fold.net, fold.weights)
             share, chunks = self.task.shares(self.joint), np.array_split(np.arange(len(rows)), min(PARTS, len(rows)))
@@ -178,7 +193,7 @@ class Selection:
         self._before = self.added, [(fold.net, fold.weights) for fold in self.folds]
         self.added = (*self.added, *added)
         for fold in self.folds:
-            net = Network.of(self.task, fold.parents, fold.values, self.smoothing, self.added)
+            net = self._network(fold.values, fold.parents, self.added)
             fold.net, fold.weights = net, net.carried(fold.net, fold.weights)
         return self._train(self.l2, self.joint)
 
@@ -192,17 +207,22 @@ class Selection:
     def _restart(self) -> list[Floats]:
         """All folds at their closed-form weights."""
         for fold in self.folds:
-            fold.net = Network.of(self.task, fold.parents, fold.values, self.smoothing, self.added)
+            fold.net = self._network(fold.values, fold.parents, self.added)
             fold.weights = fold.net.start
         return self._weights()
 
     def _weights(self) -> list[Floats]:
         return [fold.weights for fold in self.folds]
 
+    def _set_weights(self, weights: Sequence[Floats]) -> None:
+        for fold, own in zip(self.folds, weights, strict=True):
+            fold.weights = own
+
     def _train(self, l2: float, joint: float) -> float:
-        for number, fold in enumerate(self.folds):
+        self.trained += 1  # cells are drawn anew each time
+        for fold in self.folds:
             fold.weights, _ = train_weights(
-                self.task, fold.net, fold.values, fold.weights, l2, joint, self.seed + number
+                self.task, fold.net, fold.values, fold.weights, l2, joint, self.seed + self.trained
             )
         return self._loss([(fold.net, fold.weights) for fold in self.folds])
 
@@ -226,8 +246,6 @@ def select(
     choice.choose_smoothing()
     loss = choice.choose_strength()
     steps = choice.choose_factors(loss) if grafts else []
-    if choice.added:
-        choice.choose_strength((choice.joint,))
     return choice.finish(steps)
 
 

@@ -37,9 +37,9 @@ from loopwise.learn.vector import VectorObjective
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-PATH = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # strengths of the prior, each from the weights of the one before
-RATE, BETAS, TINY = 0.05, (0.9, 0.99), 1e-8  # of Adam
-LEAST_STEPS = 100  # of each strength
+PATH = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.03)  # strengths of the prior, each from the weights of the one before
+RATE, BETAS, TINY = 0.07, (0.9, 0.99), 1e-8  # of Adam
+LEAST_STEPS = 200  # of each strength
 MANY = 10_000  # rows, of which fewer passes are enough
 DRAWS = 4  # of missing cells, of which a development row is asked
 

@@ -1,0 +1,166 @@
+"""From tables as people have them to columns with few values, and back; and as files keep them.
+
+In: arrays, lists, data frames. Out: :class:`Columns`, cells. Stage: use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.table.features import Answers, Columns, as_table
+from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, is_missing, is_number
+from loopwise.formats.frames import frame_columns, is_frame
+from loopwise.formats.quoting import quoted
+from loopwise.formats.vocabulary import first_repeat
+from loopwise.learn.fields import FieldError, Record
+from loopwise.notices import DataWarning, callers_level
+
+Floats = NDArray[np.float64]
+MIXED = 0.5  # share of numbers from which on a column of text is probably one of numbers with something wrong
+
+
+def table_of(given: Any) -> NDArray[Any]:
+    """Cells ``[rows, columns]`` of an array, lists, or a data frame of any library that narwhals reads."""
+    if not is_frame(given):
+        return as_table(given)
+    columns = frame_columns(given)
+    rows = len(next(iter(columns.values()), ()))
+    found = np.empty((rows, len(columns)), dtype=object)
+    for place, cells in enumerate(columns.values()):
+        found[:, place] = cells
+    return as_table(found)
+
+
+def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: bool) -> None:
+    """Refuses names that are there twice and columns without any value; warns of numbers mixed with text."""
+    twice = first_repeat(names)
+    if twice is not None:
+        raise ValueError(f"two columns are called {quoted(twice)}; give each a name of its own")
+    if table.dtype != object:
+        empty = np.flatnonzero(np.isnan(table).all(axis=0)) if table.dtype.kind == "f" else []
+    else:
+        empty = [place for place in range(table.shape[1]) if all(map(is_missing, table[:, place]))]
+    if len(empty) and not allow_empty:
+        raise ValueError(
+            f"column {quoted(names[int(empty[0])])} has no value in any row, so nothing can be learnt of it; leave it out"
+        )
+    if table.dtype == object:
+        for place, name in enumerate(names):
+            _warn_of_mixture(name, table[:, place].tolist())
+
+
+def _warn_of_mixture(name: str, cells: Sequence[Any]) -> None:
+    known = [cell for cell in cells if not is_missing(cell)]
+    texts = [cell for cell in known if isinstance(cell, str)]
+    numbers = sum(is_number(cell) for cell in known)
+    if texts and numbers > MIXED * len(known):
+        warnings.warn(
+            f"column {quoted(name)} holds {numbers} numbers and {len(texts)} texts such as {quoted(texts[0])}, so that "
+            "each number counts as a label; mend the texts, or leave these cells empty",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
+
+
+def read_columns(table: NDArray[Any], names: Sequence[str], bins: int) -> Columns:
+    """What the columns are, with intervals learnt from these rows."""
+    return Columns.of(table, names, bins)
+
+
+def representatives(columns: Columns, table: NDArray[Any]) -> list[list[Any]]:
+    """For each value of each column a cell that stands for it: a label, or the middle of the numbers that have it."""
+    found: list[list[Any]] = []
+    codes = columns.codes(table)
+    for place, column in enumerate(columns.columns):
+        if isinstance(column, Numbers) and column.cut:
+            numbers = column.numbers(table[:, place].tolist())
+            found.append([_middle(numbers[codes[:, place] == value], column) for value in range(len(column.labels))])
+        else:
+            found.append(_distinct_cells(table[:, place], codes[:, place], column))
+    return found
+
+
+def _middle(numbers: Floats, column: Numbers) -> Any:
+    """The median of known numbers that is one of them."""
+    known = np.sort(numbers[~np.isnan(numbers)])
+    return column.cell(float(known[(len(known) - 1) // 2])) if len(known) else None
+
+
+def _distinct_cells(cells: NDArray[Any], codes: NDArray[np.int64], column: Column) -> list[Any]:
+    found: list[Any] = []
+    for value, label in enumerate(column.labels):
+        rows = np.flatnonzero(codes == value)
+        found.append(label if label == OTHER or not len(rows) else _plain(cells[rows[0]]))
+    return found
+
+
+def _plain(cell: Any) -> Any:
+    return cell.item() if isinstance(cell, np.generic) else cell
+
+
+def cells_like(column: Column, centres: Sequence[Any]) -> NDArray[Any]:
+    """The cell that stands for each value of a column."""
+    found = np.empty(len(column.labels), dtype=object)
+    found[:] = list(centres)
+    return found
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def saved_columns(columns: Columns, centres: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Columns as JSON."""
+    return [
+        {
+            "labels": list(column.labels),
+            "kind": column.kind,
+            "cuts": column.cuts.tolist() if isinstance(column, Numbers) else None,
+            "cut": column.cut,
+            "cells": [cell if isinstance(cell, str | int | float | bool | None) else str(cell) for cell in own],
+        }
+        for column, own in zip(columns.columns, centres, strict=True)
+    ]
+
+
+def read_saved_columns(told: Record) -> tuple[tuple[Column, ...], list[list[Any]]]:
+    """Columns of a file, and the cells that stand for their values."""
+    pairs = told.items("columns", lambda record, name: _read_column(record.record(name)))
+    return tuple(column for column, _ in pairs), [cells for _, cells in pairs]
+
+
+def _read_column(told: Record) -> tuple[Column, list[Any]]:
+    labels, cells = told.texts("labels"), told.raw("cells")
+    if not isinstance(cells, list) or len(cells) != len(labels):
+        raise FieldError(told.name("cells"), f"must have a cell for each of {len(labels)} labels")
+    if told.raw("cuts") is None:
+        return Texts(labels), cells
+    cuts = np.array(told.items("cuts", Record.number), dtype=np.float64)
+    if len(cuts) + 1 != len(labels) or (np.diff(cuts) < 0).any():
+        raise FieldError(told.name("cuts"), f"must be {len(labels) - 1} rising numbers, for {len(labels)} intervals")
+    kind = Dates if told.text("kind") == Dates.kind else Numbers
+    return kind(cuts, labels, told.flag("cut")), cells
+
+
+def saved_answers(answers: Answers) -> dict[str, Any]:
+    """Outputs as JSON."""
+    return {
+        "classes": [{"type": known.dtype.str, "labels": known.tolist()} for known in answers.classes],
+        "flat": answers.flat,
+        "names": list(answers.names),
+    }
+
+
+def read_answers(told: Record) -> Answers:
+    """Outputs of a file."""
+    classes = told.items("classes", lambda record, name: record.record(name).classes("labels", "type"))
+    names, flat = told.texts("names"), told.flag("flat")
+    if len(names) != len(classes) or not classes:
+        raise FieldError(told.name("names"), f"lists {len(names)} outputs, but there are classes of {len(classes)}")
+    if flat and len(classes) > 1:
+        raise FieldError(told.name("flat"), f"says that there is one output, but there are {len(classes)}")
+    return Answers(names, classes, flat)
