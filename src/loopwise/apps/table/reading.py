@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from loopwise.apps.table.features import Answers, Columns, as_table
 from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, is_missing, is_number
 from loopwise.formats.frames import frame_columns, is_frame
+from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import first_repeat
 from loopwise.learn.fields import FieldError, Record
@@ -47,7 +48,8 @@ def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: boo
         empty = [place for place in range(table.shape[1]) if all(map(is_missing, table[:, place]))]
     if len(empty) and not allow_empty:
         raise ValueError(
-            f"column {quoted(names[int(empty[0])])} has no value in any row, so nothing can be learnt of it; leave it out"
+            f"column {quoted(names[int(empty[0])])} has no value in any row, so nothing can be learnt of it; leave it "
+            "out"
         )
     if table.dtype == object:
         for place, name in enumerate(names):
@@ -164,3 +166,81 @@ def read_answers(told: Record) -> Answers:
     if flat and len(classes) > 1:
         raise FieldError(told.name("flat"), f"says that there is one output, but there are {len(classes)}")
     return Answers(names, classes, flat)
+
+
+# --- Files of users --------------------------------------------------------------------------------------------------
+
+
+class NamedCells:
+    """An array of cells whose columns have names: what is read of a file, as estimators take data frames."""
+
+    def __init__(self, columns: Sequence[str], cells: NDArray[Any]) -> None:
+        self.columns, self.cells = tuple(columns), cells
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.cells.shape
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        return self.cells if dtype is None else self.cells.astype(dtype)
+
+
+def cells_of_texts(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    labels: Sequence[str] = (),
+    numbers: Sequence[str] | None = None,
+) -> NamedCells:
+    """Texts as cells: None where they are empty, numbers in columns that hold nothing else.
+
+    Columns among ``labels`` stay text; ``numbers``: only these are numbers, and must hold nothing else.
+    """
+    cells = np.empty((len(rows), len(columns)), dtype=object)
+    for place, name in enumerate(columns):
+        texts = [row[place] for row in rows]
+        cells[:, place] = [text or None for text in texts]
+        if name in labels or (numbers is not None and name not in numbers):
+            continue
+        found = [None if not text else number_in(text) for text in texts]
+        wrong = next((row for row, text in enumerate(texts) if text and found[row] is None), None)
+        if wrong is None:
+            cells[:, place] = found
+        elif numbers is not None:
+            raise ValueError(
+                f"column {quoted(name)} should hold numbers, but row {wrong + 1} holds {quoted(texts[wrong])}; leave "
+                "it empty"
+            )
+    return NamedCells(columns, cells)
+
+
+def cells_for(columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]], others: Sequence[str]) -> Any:
+    """Texts of a file as a trained model's columns want them, ``{name: cells}``; columns that are not there are empty.
+
+    What is no number in a column of numbers counts as missing, with a warning. ``others`` (outputs) stay text.
+    """
+    found: dict[str, list[Any]] = {}
+    strange: list[tuple[str, str]] = []
+    place_of = {name: place for place, name in enumerate(header)}
+    for name, column in zip(columns.names, columns.columns, strict=True):
+        texts = [row[place_of[name]] for row in rows] if name in place_of else [""] * len(rows)
+        if isinstance(column, Texts):
+            found[name] = [text or None for text in texts]
+            continue
+        numbers = [column.read(text) if text else None for text in texts]
+        strange += [(name, text) for text, number in zip(texts, numbers, strict=True) if text and number is None]
+        keep = isinstance(column, Dates)  # which are read from their texts
+        found[name] = [
+            (text if keep else number) if number is not None else None
+            for text, number in zip(texts, numbers, strict=True)
+        ]
+    for name in others:
+        found[name] = [row[place_of[name]] or None for row in rows] if name in place_of else [None] * len(rows)
+    if strange:
+        warnings.warn(
+            f"{len(strange)} cells are no numbers or dates where training had them, the first {quoted(strange[0][1])} "
+            f"in column {quoted(strange[0][0])}; they count as missing",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
+    return found

@@ -77,18 +77,18 @@ class Selection:
     seed: int = 0
     price: float = 1e-6
     say: Say = lambda _: None
-    parents: Callable[[Integers], list[Scope]] | None = None  # a given structure; None: :func:`network`
+    given: tuple[Scope, ...] | None = None  # factors instead of a network, which begin with 0
     trials: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.smoothing, self.l2, self.joint = Smoothing(), np.inf, 0.0
-        self.added: tuple[Scope, ...] = ()
+        self.added: tuple[Scope, ...] = self.given or ()
         self.trained = 0
         self._before: tuple[tuple[Scope, ...], list[tuple[Network, Floats]]] = ((), [])
         self.folds: list[_Fold] = []
         for number, (train, dev) in enumerate(splits(len(self.values), self.seed)):
             rows, parents = self.values[train], self._parents(self.values[train])
-            net = Network.of(self.task, parents, rows, self.smoothing)
+            net = self._network(rows, parents, self.added)
             judge = Development.of(self.task, self.values[dev], self.seed + number)
             self.folds.append(_Fold(rows, judge, parents, net, net.start))
 
@@ -96,7 +96,9 @@ class Selection:
         return Network.of(self.task, parents, rows, self.smoothing, added)
 
     def _parents(self, rows: Integers) -> list[Scope]:
-        return network(rows, self.task.sizes, self.task.outputs) if self.parents is None else self.parents(rows)
+        if self.given is not None:
+            return [(place,) for place in range(len(self.task.sizes))]
+        return network(rows, self.task.sizes, self.task.outputs)
 
     # --- Choices -----------------------------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class Selection:
         best = np.inf
         for first, second in itertools.product(FIRST, SECOND if deep else (np.inf,)):
             smoothing = Smoothing(first, second)
-            nets = [Network.of(self.task, fold.parents, fold.values, smoothing) for fold in self.folds]
+            nets = [Network.of(self.task, fold.parents, fold.values, smoothing, self.added) for fold in self.folds]
             loss = self._loss([(net, net.start) for net in nets])
             self.trials.append(Trial(f"smoothing {first:g}, {second:g}", np.inf, 0.0, loss))
             if loss < best:
@@ -152,12 +154,12 @@ class Selection:
     def finish(self, steps: Sequence[GraftStep]) -> Fitted:
         """The chosen model on all rows."""
         net_parents = self._parents(self.values)
-        net = self._network(self.values, net_parents, ())
+        added: tuple[Scope, ...] = self.given or ()
+        net = self._network(self.values, net_parents, added)
         weights, history = net.start, History()
         stages = [(l2, 0.0, ()) for l2 in PATH if l2 >= self.l2]
         stages += [(self.l2, self.joint, ())] if self.joint else []
         stages += [(self.l2, self.joint, step.added) for step in steps if step.kept]
-        added: tuple[Scope, ...] = ()
         for number, (l2, joint, more) in enumerate(stages):
             if more:
                 added = (*added, *more)
@@ -237,15 +239,14 @@ def select(
     *,
     seed: int = 0,
     price: float = 1e-6,
-    grafts: bool = True,
-    parents: Callable[[Integers], list[Scope]] | None = None,
+    given: Sequence[Scope] | None = None,
     say: Say = lambda _: None,
 ) -> Fitted:
-    """The model of a table that cross-validation chooses."""
-    choice = Selection(task, values, seed, price, say, parents)
+    """The model of a table that cross-validation chooses; ``given``: its factors, instead of a network and grafting."""
+    choice = Selection(task, values, seed, price, say, None if given is None else tuple(given))
     choice.choose_smoothing()
     loss = choice.choose_strength()
-    steps = choice.choose_factors(loss) if grafts else []
+    steps = choice.choose_factors(loss) if given is None else []
     return choice.finish(steps)
 
 

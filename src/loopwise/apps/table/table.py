@@ -23,9 +23,13 @@ from loopwise.apps.table.features import Answers, Columns, as_labels, distinct, 
 from loopwise.apps.table.missingness import Missingness, missingness_of
 from loopwise.apps.table.model import Structure
 from loopwise.apps.table.reading import (
+    NamedCells,
+    cells_for,
     cells_like,
     check_columns,
+    read_answers,
     read_columns,
+    read_saved_columns,
     representatives,
     saved_answers,
     saved_columns,
@@ -35,7 +39,7 @@ from loopwise.apps.table.selection import Fitted, Trial, select
 from loopwise.apps.table.start import Scope
 from loopwise.apps.table.training import Task
 from loopwise.decode.pointwise import Max
-from loopwise.formats.coding import as_text
+from loopwise.formats.coding import as_text, is_missing
 from loopwise.formats.frames import is_frame, make_frame
 from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import Vocabulary
@@ -75,7 +79,7 @@ class Table(SavedEstimator):
         column, or a rule (:class:`~loopwise.apps.table.missingness.Patterns` of another table's rows).
     structure:
         None: chosen by cross-validation. Or one of :mod:`loopwise.apps.table` (``Complete()``, ``Chain()``,
-        ``Tree()``, ``Edges(...)``), whose factors then are all there are, beside those of an output with an input.
+        ``Tree()``, ``Edges(...)``), whose pairs then are all factors of two columns that there are.
     bins:
         Columns of more different numbers or dates are cut into so many intervals of about equally many rows.
     sweeps:
@@ -212,23 +216,17 @@ class Table(SavedEstimator):
                 rows,
                 seed=self.seed,
                 price=self.price,
-                grafts=self.structure is None,
-                parents=None if self.structure is None else self._given_structure(task),
+                given=self._given_structure(task, rows),
                 say=lambda text: tell(0.0, text),
             )
         self._keep(found, vocabulary, outputs)
 
-    def _given_structure(self, task: Task) -> Any:
-        """The pairs of a structure in the manner of a network: as factors that begin with nothing."""
-        structure = self.structure
-        assert structure is not None
+    def _given_structure(self, task: Task, rows: Integers) -> list[Scope] | None:
+        """The pairs of a structure that was given."""
+        if self.structure is None:
+            return None
         roles = np.where(np.isin(np.arange(len(task.sizes)), task.outputs), Role.OUTPUT, Role.INPUT).astype(np.int64)
-
-        def parents(rows: Integers) -> list[Scope]:
-            pairs = structure.pairs(rows, task.sizes, roles)
-            return [*((place,) for place in range(len(task.sizes))), *map(tuple, pairs.tolist())]
-
-        return parents
+        return [(int(one), int(other)) for one, other in self.structure.pairs(rows, task.sizes, roles)]
 
     def _tell_missed(self, inputs: Integers, rule: Missingness) -> None:
         """Which input columns were ever missing in training."""
@@ -393,6 +391,31 @@ class Table(SavedEstimator):
         return Explanation(names[place], labels[chosen], float(beliefs[chosen]), float(before), tuple(cells))
 
     @property
+    def columns_(self) -> tuple[str, ...]:
+        """The names of the columns of ``X``, in order."""
+        self._answers_or_error()
+        names = self._vocabulary_.names
+        return tuple(names[self._variable_of(place)] for place in range(self.n_features_in_))
+
+    @property
+    def outputs_(self) -> tuple[str, ...]:
+        """The names of the columns that are predicted; none where any may be."""
+        self._answers_or_error()
+        return self._vocabulary_.names[len(self._columns.names) :]
+
+    def read_cells(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> NamedCells:
+        """The rows of a file, texts in named columns, as this model takes them; columns it does not know are left out.
+
+        Columns that are not in the file are empty.
+        """
+        inside = [name for name in self.columns_ if name not in self._columns.names]
+        found = cells_for(self._columns, header, rows, inside)
+        cells = np.empty((len(rows), self.n_features_in_), dtype=object)
+        for place, name in enumerate(self.columns_):
+            cells[:, place] = found[name]
+        return NamedCells(self.columns_, cells)
+
+    @property
     def kinds_(self) -> dict[str, str]:
         """What each column was read as, by name."""
         self._answers_or_error()
@@ -430,12 +453,33 @@ class Table(SavedEstimator):
         self._check_features(X, table.shape[1])
         values = np.full((len(table), self.system_.graph.variables), FREE, dtype=np.int64)
         values[:, : len(self._columns.names)] = self._rows(table)
+        self._warn_of_unseen(table, values)
         if warn and (self._outputs_of or self._answers is not None):
             self._warn_of_missing(values[:, : len(self._columns.names)])
         if self._outputs_of and not warn:
             assert self._answers is not None
             values[:, len(self._columns.names) :] = self._answers.encode(table[:, list(self._outputs_of)])
         return table, values
+
+    def _warn_of_unseen(self, table: NDArray[Any], values: Integers) -> None:
+        """Labels that training did not see."""
+        if table.dtype != object:
+            return
+        count = len(self._columns.names)
+        unseen = [
+            (row, place)
+            for row, place in np.argwhere(values[:, :count] == FREE).tolist()
+            if not is_missing(table[row, self._inputs_of[place]])
+        ]
+        if unseen:
+            row, place = unseen[0]
+            cell = quoted(as_text(table[row, self._inputs_of[place]]))
+            warnings.warn(
+                f"{len(unseen)} cells hold labels that training did not see, the first in row {row} ({cell} in column "
+                f"{quoted(self._columns.names[place])}); they count as missing",
+                DataWarning,
+                stacklevel=callers_level(),
+            )
 
     def _warn_of_missing(self, inputs: Integers) -> None:
         new = np.flatnonzero((inputs == FREE).any(axis=0) & ~self._missed)
@@ -510,8 +554,6 @@ class Table(SavedEstimator):
 
     @classmethod
     def _rebuilt(cls, told: Record) -> Table:
-        from loopwise.apps.table.reading import read_answers, read_saved_columns
-
         system = build_system(told)
         if system.vocabulary is None or system.roles is None:
             raise FieldError("vocabulary" if system.vocabulary is None else "roles", "is not there")
@@ -544,8 +586,7 @@ class Table(SavedEstimator):
             model.classes_ = model._answers.classes[0] if model._answers.flat else list(model._answers.classes)
         model.n_features_in_ = width
         if told.flag("named"):
-            order = [names[model._variable_of(place)] for place in range(width)]
-            model.feature_names_in_ = np.array(order, dtype=object)
+            model.feature_names_in_ = np.array(model.columns_, dtype=object)
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
