@@ -2,9 +2,9 @@
 
 In: training cells. Out: a function from test cells to the probabilities of classes.
 
-Every method has a grid of settings, the best of which by log-loss is taken, on held-out training rows of which any share
-of the input cells is taken away (three folds, of a large table one), then trained on all training rows. Ours does the
-same inside. Numbers are standardised, labels one-hot, for logistic regression and forests; boosting and Bayes
+Every method has a grid of settings, the best of which by log-loss is taken, on held-out training rows of which any
+share of the input cells is taken away (three folds, of a large table one), then trained on all training rows. Ours does
+the same inside. Numbers are standardised, labels one-hot, for logistic regression and forests; boosting and Bayes
 classifiers have them as they like them.
 """
 
@@ -70,7 +70,7 @@ def trained(method: str, problem: Problem) -> Answer:
     for fitting, judging in _splits(len(problem.answers), problem.seed):
         held = problem.part(judging)
         shown = held.inputs.copy()
-        shown[AnyRate().draw(*shown.shape, np.random.default_rng(problem.seed))] = None
+        shown[AnyRate().draw(shown.shape[0], shown.shape[1], np.random.default_rng(problem.seed))] = None
         part = problem.part(fitting)
         for number, setting in enumerate(grid):
             losses[number] += log_loss(train(part, setting)(shown), held.codes)
@@ -83,7 +83,7 @@ def log_loss(probabilities: Floats, codes: NDArray[np.int64]) -> float:
 
 
 def _mixed(probabilities: Floats) -> Floats:
-    return 0.999 * probabilities + 0.001 / probabilities.shape[1]
+    return np.asarray(0.999 * probabilities + 0.001 / probabilities.shape[1])
 
 
 def _splits(rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -128,10 +128,10 @@ def _encoder(problem: Problem) -> Callable[[Cells], tuple[NDArray[np.int64], lis
         columns.append(Numbers.of(_as_numbers(cells), BINS) if numeric else Texts.of(cells))
 
     def encode(cells: Cells) -> tuple[NDArray[np.int64], list[int]]:
-        codes = [
-            column.codes(_as_numbers(own) if isinstance(column, Numbers) else own)
-            for column, own in zip(columns, (cells[:, place].tolist() for place in range(cells.shape[1])), strict=True)
-        ]
+        codes = []
+        for place, column in enumerate(columns):
+            own = cells[:, place].tolist()
+            codes.append(column.codes(_as_numbers(own)) if isinstance(column, Numbers) else column.codes(own))
         return np.stack(codes, axis=1), [len(column.labels) for column in columns]
 
     return encode
@@ -226,25 +226,23 @@ def imputed(problem: Problem, imputer: str) -> tuple[Floats, Callable[[Cells], F
 
 
 def _imputed(problem: Problem, imputer: str) -> tuple[Floats, Callable[[Cells], Floats]]:
-    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.experimental import enable_iterative_imputer  # type: ignore[import-untyped]  # noqa: F401
     from sklearn.impute import IterativeImputer, KNNImputer  # type: ignore[import-untyped]
 
     labels = [
         sorted({cell for cell in problem.inputs[:, place] if cell is not None}) for place in range(len(problem.numeric))
     ]
-    centre = [
-        (np.nanmean(own), np.nanstd(own) or 1.0)
-        if numeric and (own := _as_numbers(problem.inputs[:, place])).size
-        else None
-        for place, numeric in enumerate(problem.numeric)
-    ]
+    centre = []
+    for place in range(len(problem.numeric)):
+        own = _as_numbers(problem.inputs[:, place].tolist()) if problem.numeric[place] else np.zeros(1)
+        centre.append((float(np.nanmean(own)), float(np.nanstd(own)) or 1.0))
 
     def wide(cells: Cells) -> Floats:
         parts = []
         for place, numeric in enumerate(problem.numeric):
             column = cells[:, place]
             if numeric:
-                mean, spread = centre[place] or (0.0, 1.0)
+                mean, spread = centre[place]
                 parts.append(((_as_numbers(column.tolist()) - mean) / spread)[:, None])
             elif labels[place]:
                 known = np.array([cell in set(labels[place]) for cell in column])

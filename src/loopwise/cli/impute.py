@@ -54,7 +54,7 @@ def _lines(
     cells = model.read_cells(header, rows)
     if samples is not None:
         drawn = model.impute(cells, samples=samples, seed=seed)
-        found = [["sample", *header]]
+        found: list[list[Any]] = [["sample", *header]]
         for number, table in enumerate(drawn, start=1):
             found += [[number, *row] for row in _filled(model, header, rows, table)]
         return found

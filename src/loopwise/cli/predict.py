@@ -42,9 +42,8 @@ def predict(
         from loopwise.formats.table import write_table
 
         target = target_of(out, inputs=(system, data))
-        trained = read_saved(system)
+        trained = asked_for(read_saved(system), named(columns, "--columns"))
         assert trained.vocabulary is not None
-        trained = asked_for(trained, named(columns, "--columns"))
         examples = read_examples(trained, data, named(ignore, "--ignore"))
         if as_json:
             with atomic_write(target) as stream:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.estimator import column_names
 from loopwise.apps.table.features import Answers, Columns, as_table
 from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, is_missing, is_number
 from loopwise.formats.frames import frame_columns, is_frame
@@ -27,7 +28,7 @@ MIXED = 0.5  # share of numbers from which on a column of text is probably one o
 
 def table_of(given: Any) -> NDArray[Any]:
     """Cells ``[rows, columns]`` of an array, lists, or a data frame of any library that narwhals reads."""
-    if not is_frame(given):
+    if not is_frame(given) or column_names(given) is None:
         return as_table(given)
     columns = frame_columns(given)
     rows = len(next(iter(columns.values()), ()))
@@ -42,14 +43,14 @@ def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: boo
     twice = first_repeat(names)
     if twice is not None:
         raise ValueError(f"two columns are called {quoted(twice)}; give each a name of its own")
+    empty: list[int]
     if table.dtype != object:
-        empty = np.flatnonzero(np.isnan(table).all(axis=0)) if table.dtype.kind == "f" else []
+        empty = np.flatnonzero(np.isnan(table).all(axis=0)).tolist() if table.dtype.kind == "f" else []
     else:
         empty = [place for place in range(table.shape[1]) if all(map(is_missing, table[:, place]))]
     if len(empty) and not allow_empty:
         raise ValueError(
-            f"column {quoted(names[int(empty[0])])} has no value in any row, so nothing can be learnt of it; leave it "
-            "out"
+            f"column {quoted(names[empty[0]])} has no value in any row, so nothing can be learnt of it; leave it out"
         )
     if table.dtype == object:
         for place, name in enumerate(names):
@@ -81,6 +82,7 @@ def representatives(columns: Columns, table: NDArray[Any]) -> list[list[Any]]:
     for place, column in enumerate(columns.columns):
         if isinstance(column, Numbers) and column.cut:
             numbers = column.numbers(table[:, place].tolist())
+            assert numbers is not None
             found.append([_middle(numbers[codes[:, place] == value], column) for value in range(len(column.labels))])
         else:
             found.append(_distinct_cells(table[:, place], codes[:, place], column))

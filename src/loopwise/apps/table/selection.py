@@ -157,7 +157,7 @@ class Selection:
         added: tuple[Scope, ...] = self.given or ()
         net = self._network(self.values, net_parents, added)
         weights, history = net.start, History()
-        stages = [(l2, 0.0, ()) for l2 in PATH if l2 >= self.l2]
+        stages: list[tuple[float, float, tuple[Scope, ...]]] = [(l2, 0.0, ()) for l2 in PATH if l2 >= self.l2]
         stages += [(self.l2, self.joint, ())] if self.joint else []
         stages += [(self.l2, self.joint, step.added) for step in steps if step.kept]
         for number, (l2, joint, more) in enumerate(stages):

@@ -42,7 +42,7 @@ def network(values: Integers, sizes: Sequence[int], outputs: Sequence[int]) -> l
     if not outputs:
         return _rooted(shared, inputs)
     found = _rooted(shared, list(outputs))
-    first = {place: max(outputs, key=lambda output, place=place: shared[place, output]) for place in inputs}
+    first = {place: outputs[int(shared[place, list(outputs)].argmax())] for place in inputs}
     second: dict[int, list[tuple[float, int]]] = {place: [] for place in inputs}
     for output in outputs:
         mine = [place for place in inputs if first[place] == output]
@@ -64,7 +64,7 @@ def corrected(shared: Floats, values: Integers, sizes: Sequence[int], states: in
     degrees = np.asarray(sizes, dtype=np.float64) - 1.0
     known = (values != FREE).astype(np.float64)
     rows = np.maximum(known.T @ known, 1.0)
-    return shared - states * np.outer(degrees, degrees) / (2.0 * rows)
+    return np.asarray(shared - states * np.outer(degrees, degrees) / (2.0 * rows))
 
 
 def conditional_information(values: Integers, sizes: Sequence[int], given: int) -> Floats:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -257,7 +256,7 @@ class Table(SavedEstimator):
         )
         self.l2_, self.joint_, self.trials_, self.steps_ = found.l2, found.joint, found.trials, found.steps
         self.history_ = found.history
-        self.__dict__.pop("_model", None)
+        self._model = _answering(self.system_)
 
     # --- Use ---------------------------------------------------------------------------------------------------------
 
@@ -277,11 +276,10 @@ class Table(SavedEstimator):
             ``[rows]``, or ``[rows, outputs]`` as in training. Of a column of numbers that was cut into intervals the
             middle number of the most probable interval.
         """
-        if column is not None or self._answers_or_error() is None:
-            place, beliefs = self._asked_column(X, column)
-            return self._cells(place, beliefs.argmax(axis=1))
-        answers = self._answers
-        assert answers is not None
+        answers = self._answers_or_error()
+        if column is not None or answers is None:
+            place, asked = self._asked_column(X, column)
+            return self._cells(place, asked.argmax(axis=1))
         beliefs = self._beliefs(X)[len(self._columns.names) :]
         return answers.decode(np.stack([each.argmax(axis=1) for each in beliefs], axis=1))
 
@@ -425,12 +423,6 @@ class Table(SavedEstimator):
         }
         extra = () if self._answers is None else zip(self._answers.names, self._answers.classes, strict=True)
         return {**found, **{name: f"output, {len(known)} values" for name, known in extra}}
-
-    @cached_property
-    def _model(self) -> RowAnswers:
-        found = RowAnswers.of(self.system_)
-        assert found is not None, "the system of a table has finite tables and plain BP"
-        return found
 
     @property
     def _vocabulary_(self) -> Vocabulary:
@@ -577,8 +569,7 @@ class Table(SavedEstimator):
         model._missed = np.array(told.items("missed", Record.flag), dtype=np.bool_)
         if len(model._missed) != len(columns):
             raise FieldError("missed", f"has {len(model._missed)} entries for {len(columns)} columns")
-        if RowAnswers.of(system) is None:
-            raise ValueError("its inference is no plain BP, or its weights are too large")
+        model._model = _answering(system)
         model.l2_ = told.maybe("l2", Record.number) or np.inf
         model.joint_ = told.number("joint")
         model.trials_, model.steps_, model.history_ = _read_trials(told), (), History()
@@ -601,6 +592,13 @@ class Table(SavedEstimator):
             classifier_tags=ClassifierTags(multi_class=True, multi_label=True),
             input_tags=InputTags(string=True, allow_nan=True),
         )
+
+
+def _answering(system: System) -> RowAnswers:
+    found = RowAnswers.of(system)
+    if found is None:
+        raise ValueError("its inference is no plain BP, or its weights are too large")
+    return found
 
 
 def _read_trials(told: Record) -> tuple[Trial, ...]:

@@ -164,19 +164,12 @@ def epochs_of(rows: int) -> int:
 
 
 def train_weights(
-    task: Task,
-    net: Network,
-    values: Integers,
-    start: Floats,
-    l2: float,
-    joint: float,
-    seed: int,
-    tell: Tell | None = None,
+    task: Task, net: Network, values: Integers, start: Floats, l2: float, joint: float, seed: int
 ) -> tuple[Floats, History]:
     """The weights of one strength of the prior, from ``start``."""
     rounds = epochs_of(len(values))
     objective = DrawnRoles(task, net, values, start, l2, joint, rounds, seed)
-    history = train(objective, Limits.rounds(rounds), **({} if tell is None else {"tell": tell}))
+    history = train(objective, Limits.rounds(rounds))
     return objective.now(), history
 
 
@@ -199,4 +192,4 @@ class Development:
     def loss(self, net: Network, weights: Floats) -> Floats:
         """Log-loss of each row, summed over what is asked of it."""
         start = net.rows.integers.start
-        return losses_of(net.rows.beliefs(weights, self.shown), start, self.targets).sum(axis=1)
+        return np.asarray(losses_of(net.rows.beliefs(weights, self.shown), start, self.targets).sum(axis=1))
