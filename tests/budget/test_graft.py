@@ -24,9 +24,7 @@ def grown(price: float = 0.0) -> lw.budget.Grafted:
     roles = [lw.Role.INPUT, lw.Role.OUTPUT, lw.Role.INPUT, lw.Role.OUTPUT, lw.Role.INPUT]
     examples, dev = (lw.Examples.of(graph, rows(count, seed), roles) for count, seed in ((200, 0), (100, 1)))
     candidates = [(0, 1), (1, 4), (3, 4), (0, 2, 3), (1, 2, 4)]
-    return lw.budget.graft(
-        system, examples, lw.loss.SurrogateLikelihood(), candidates, dev=dev, price=price, rounds=4
-    )
+    return lw.budget.graft(system, examples, lw.loss.SurrogateLikelihood(), candidates, dev=dev, price=price, rounds=4)
 
 
 def test_the_factors_of_the_truth_are_found() -> None:

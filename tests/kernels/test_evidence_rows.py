@@ -104,7 +104,9 @@ def test_only_plain_bp_goes_by_rows() -> None:
     wide = lw.FactorGraph.from_scopes([2] * 4, [(0, 1, 2, 3)])
     with pytest.raises(ValueError, match="at most 3 variables"):
         EvidenceRows(wide, 3)
-    hard = lw.TablePotentials(lw.chain(2), {"unary": np.array([[0.0, -np.inf], [0.0, 0.0]]), "pair": np.zeros((1, 2, 2))})
+    hard = lw.TablePotentials(
+        lw.chain(2), {"unary": np.array([[0.0, -np.inf], [0.0, 0.0]]), "pair": np.zeros((1, 2, 2))}
+    )
     assert RowAnswers.of(lw.System(hard, lw.BP(iterations=3, tolerance=0))) is None
 
 
