@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loopwise.apps.parser.parser import Parser as Parser
     from loopwise.apps.pipeline import Pipeline as Pipeline
     from loopwise.apps.table.estimator import MRFClassifier as MRFClassifier
+    from loopwise.apps.table.table import Table as Table
 
 # Where each name lives.
 _HOME = {
@@ -33,6 +34,7 @@ _HOME = {
     "GridCRF": "loopwise.apps.grid_crf.estimator",
     "MRFClassifier": "loopwise.apps.table.estimator",
     "MultiLabel": "loopwise.apps.multilabel.estimator",
+    "Table": "loopwise.apps.table.table",
     "TiedPair": "loopwise.apps.grid_crf.model",
     "Parser": "loopwise.apps.parser.parser",
     "Pipeline": "loopwise.apps.pipeline",
@@ -52,6 +54,7 @@ __all__ = [
     "MultiLabel",
     "Parser",
     "Pipeline",
+    "Table",
     "Tagger",
     "TiedPair",
 ]

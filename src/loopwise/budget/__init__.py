@@ -21,6 +21,7 @@ from loopwise.budget.features import (
 )
 from loopwise.budget.frontier import Frontier, Point, best_points, hypervolume, lower_hull
 from loopwise.budget.gates import Gate, Gated
+from loopwise.budget.graft import Grafted, GraftStep, Host, expected_gain, graft, graft_on, with_factors
 from loopwise.budget.measure import seconds_each, spend
 from loopwise.budget.methods import (
     FixedSweeps,
@@ -65,7 +66,10 @@ __all__ = [
     "Frontier",
     "Gate",
     "Gated",
+    "GraftStep",
+    "Grafted",
     "GroupLasso",
+    "Host",
     "Independent",
     "Interaction",
     "LargestChange",
@@ -100,9 +104,12 @@ __all__ = [
     "Undecided",
     "best_points",
     "calibrate",
+    "expected_gain",
     "fit",
     "fit_policy",
     "fit_with_prior",
+    "graft",
+    "graft_on",
     "hypervolume",
     "keep",
     "kept_factors",
@@ -117,5 +124,6 @@ __all__ = [
     "spend",
     "standardise_policy",
     "strongest",
+    "with_factors",
     "without_zeros",
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.tables import named, output_names, positive_values, read_examples, read_saved
+from loopwise.cli.tables import asked_for, named, output_names, positive_values, predicted, read_examples, read_saved
 
 if TYPE_CHECKING:
     from loopwise.learn import Examples, System
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 def evaluate(
     system: Annotated[Path, typer.Argument(help="A file that loopwise fit saved.")],
     data: Annotated[Path, typer.Argument(help="A .csv table; rows count as far as their outputs are not empty.")],
+    columns: Annotated[
+        str | None, typer.Option(help="Of a model of any columns (fit --outputs all): those to predict.")
+    ] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of lines.")] = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
 ) -> None:
     """Accuracy, F1 and losses of a trained system on a table."""
     with one_line_each():
-        trained = read_saved(system)
+        trained = asked_for(read_saved(system), named(columns, "--columns"))
         examples = read_examples(trained, data, named(ignore, "--ignore"))
         measures, accuracies = _measures(trained, examples), _accuracies(trained, examples)
         if as_json:
@@ -63,7 +66,7 @@ def _measures(system: System, examples: Examples) -> dict[str, float]:
 def _accuracies(system: System, examples: Examples) -> dict[str, float | None]:
     """The share of right answers of each output; None where no answer is known."""
     assert system.vocabulary is not None
-    answers = system.predict(examples).numpy()
+    answers = predicted(system, examples)[0]
     found: dict[str, float | None] = {}
     for name in output_names(system):
         place = system.vocabulary.variable(name)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.auto import AutoOptions, train_auto
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.relevant import refuse_idle
-from loopwise.cli.tables import MODELS, SHAPES, named, positive_values, read_examples, read_training
+from loopwise.cli.tables import AUTO, EVERY, MODELS, SHAPES, named, positive_values, read_examples, read_training
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
@@ -67,11 +68,29 @@ def fit(
             "value.",
         ),
     ],
-    outputs: Annotated[str, typer.Option(help="Columns to predict, separated by commas.")],
+    outputs: Annotated[
+        str, typer.Option(help="Columns to predict, separated by commas; all: any column from any others.")
+    ],
     hidden: Annotated[str | None, typer.Option(help="Columns never observed; they may be empty.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
     structure: Annotated[
-        str | None, typer.Option(help=f"Without a file: {SHAPES}, over the columns.", show_default="by size")
+        str | None,
+        typer.Option(
+            help=f"Without a file: {SHAPES}, over the columns; or auto: a network that the data choose, trained for "
+            "cells that will be missing.",
+            show_default="by size",
+        ),
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            help="With --structure auto: the share of input cells that will be missing in use, or one for each input, "
+            "separated by commas.",
+            show_default="any share",
+        ),
+    ] = None,
+    missing_like: Annotated[
+        Path | None, typer.Option(help="With --structure auto: a table whose rows miss what will be missing in use.")
     ] = None,
     bins: Annotated[int, typer.Option(help="Intervals into which columns of more different numbers are cut.")] = 8,
     numbers: Annotated[
@@ -116,6 +135,12 @@ def fit(
             inputs=(model, train, dev),
             checkpoint=checkpoint,
         )
+        if structure == AUTO or outputs == EVERY or missing is not None or missing_like is not None:
+            _check_auto(context, model, structure)
+            listed = None if numbers is None else named(numbers, "--numbers")
+            shown = AutoOptions(outputs, named(ignore, "--ignore"), missing, missing_like, bins, listed, seed)
+            train_auto(train, target, shown, as_json)
+            return
         predicted, unseen, left = named(outputs, "--outputs"), named(hidden, "--hidden"), named(ignore, "--ignore")
         if model is not None:
             alone = ("a table without one",)  # the structure says how many values each column has
@@ -137,6 +162,20 @@ def fit(
         history = _train(system, examples, goal, staged, hybrid, _optimizer(optimizer, rate), l2, patience, options)
         system.save(target)
         _report(as_json, train, target, examples, history)
+
+
+def _check_auto(context: typer.Context, model: Path | None, structure: str | None) -> None:
+    """Refuses what means nothing where data choose the structure."""
+    if model is not None or structure not in (AUTO, None):
+        what = f"--structure {structure}" if model is None else str(model)
+        raise ValueError(
+            f"--outputs {EVERY}, --missing and --missing-like go with --structure {AUTO}, not with {what}; leave one "
+            "out"
+        )
+    elsewhere = ("structures that are given",)
+    idle = ("loss", "inference", "iterations", "staged", "hybrid", "optimizer", "rate", "epochs", "batch", "l2", "dev")
+    more = ("patience", "restarts", "checkpoint", "hidden", "positive")
+    refuse_idle(context, f"--structure {AUTO}", dict.fromkeys((*idle, *more), elsewhere))
 
 
 def _files(files: list[Path]) -> tuple[Path | None, Path]:

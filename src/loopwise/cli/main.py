@@ -23,6 +23,7 @@ from loopwise.cli.demo import demo
 from loopwise.cli.denoise import denoise
 from loopwise.cli.evaluate import evaluate
 from loopwise.cli.fit import fit
+from loopwise.cli.impute import impute
 from loopwise.cli.infer import infer
 from loopwise.cli.messages import FAILURE, complain, one_line_each, say
 from loopwise.cli.multilabel import multilabel
@@ -129,6 +130,7 @@ app.command("infer")(infer)
 app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
+app.command("impute")(impute)
 app.command("card")(card)
 app.command("compare-gradients")(compare_gradients)
 app.add_typer(parser, name="parser")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.tables import named, output_names, read_examples, read_saved
+from loopwise.cli.tables import asked_for, named, output_names, predicted, read_examples, read_saved
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ def predict(
         Path,
         typer.Argument(help="A .csv table; columns go by their names, and those to predict may be absent or empty."),
     ],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a model of any columns (fit --outputs all): those to predict; their own cells are not looked at."
+        ),
+    ] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the probability of each label.")] = False,
@@ -36,21 +42,20 @@ def predict(
         from loopwise.formats.table import write_table
 
         target = target_of(out, inputs=(system, data))
-        trained = read_saved(system)
+        trained = asked_for(read_saved(system), named(columns, "--columns"))
         assert trained.vocabulary is not None
         examples = read_examples(trained, data, named(ignore, "--ignore"))
         if as_json:
             with atomic_write(target) as stream:
                 stream.write(json.dumps(_rows(trained, examples), allow_nan=False) + "\n")
         else:
-            values = trained.predict(examples).numpy()
-            write_table(target, trained.vocabulary, values, columns=output_names(trained))
+            write_table(target, trained.vocabulary, predicted(trained, examples)[0], columns=output_names(trained))
 
 
 def _rows(system: System, examples: Examples) -> dict[str, Any]:
     """Label and probabilities of each output, row by row."""
     assert system.vocabulary is not None
-    values, marginals = system.predict(examples).tolist(), system.predict_marginals(examples).tolist()
+    values, marginals = (found.tolist() for found in predicted(system, examples))
     rows = []
     for chosen, beliefs in zip(values, marginals, strict=True):
         row = {}

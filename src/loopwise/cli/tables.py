@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from loopwise.formats.table import DataTable, Vocabulary
     from loopwise.graph.factor_graph import FactorGraph
     from loopwise.learn import Examples, System
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MODELS = (".uai", ".fg", ".bif", ".uai.gz", ".fg.gz", ".bif.gz")
 FEW = 20  # rows, in which it is no wonder if all differ
 SHAPES = "complete, outputs, chain, tree or grid:ROWSxCOLUMNS"
+AUTO, EVERY = "auto", "all"  # the structure that data choose; outputs: any column
 
 
 def read_training(
@@ -118,6 +121,30 @@ def read_saved(path: Path) -> System:
     return system
 
 
+def asked_for(system: System, columns: Sequence[str]) -> System:
+    """The system with the outputs that are asked for; one of any column must be told which."""
+    import numpy as np
+
+    from loopwise.graph.evidence import Role
+
+    assert system.vocabulary is not None and system.roles is not None
+    has_outputs = bool((system.roles == Role.OUTPUT).any())
+    if has_outputs and columns:
+        raise ValueError(
+            f"the model predicts {', '.join(output_names(system))}; --columns is for models of any column "
+            "(fit --outputs all), so leave it out"
+        )
+    if not has_outputs:
+        if not columns:
+            raise ValueError("the model predicts any column; name those that are wanted by --columns")
+        system.roles = np.where(
+            np.isin(np.arange(len(system.roles)), [system.vocabulary.variable(name) for name in columns]),
+            Role.OUTPUT,
+            system.roles,
+        )
+    return system
+
+
 def read_examples(system: System, data: Path, ignore: Sequence[str] = ()) -> Examples:
     """The rows of a table for a saved system, columns found by their names; labels that it never saw are missing."""
     from loopwise.formats.table import read_table
@@ -127,6 +154,23 @@ def read_examples(system: System, data: Path, ignore: Sequence[str] = ()) -> Exa
     table = read_table(data, vocabulary=system.vocabulary, ignore=ignore, unseen_is_missing=True, whole=whole)
     assert system.roles is not None
     return Examples.of(system.graph, table.values, system.roles)
+
+
+def predicted(system: System, examples: Examples) -> tuple[np.ndarray, np.ndarray]:
+    """Decided values and beliefs of every row, whatever is missing in each: at once where rows can go by themselves."""
+    import numpy as np
+
+    from loopwise.decode.pointwise import Max
+    from loopwise.graph.evidence import Role
+    from loopwise.inference.evidence_rows import RowAnswers
+
+    model = RowAnswers.of(system) if isinstance(system.decoder, Max) else None
+    if model is None:
+        return system.predict(examples).numpy(), system.predict_marginals(examples).numpy()
+    beliefs = model.beliefs(examples.evidence.clamp((Role.INPUT,)))
+    widest = max(each.shape[1] for each in beliefs)
+    padded = np.stack([np.pad(each, ((0, 0), (0, widest - each.shape[1]))) for each in beliefs], axis=1)
+    return padded.argmax(axis=2), padded
 
 
 def output_names(system: System) -> list[str]:

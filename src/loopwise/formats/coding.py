@@ -12,13 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import quoted
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,6 +33,7 @@ LABELS = 1000  # values of a variable at most: pairs of such columns would have 
 POOLED = 100  # labels of a text column that are kept apart; the rarest of more are pooled
 OTHER = "(other)"  # the label of the pool
 _INTERVAL = re.compile(r"\[(\S+), (\S+)\)")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +46,11 @@ class Numbers:
 
     cuts: Floats
     labels: tuple[str, ...]
+    cut: bool = False  # whether values are intervals
+    kind: ClassVar[str] = "numbers"
 
-    @staticmethod
-    def of(column: Floats, bins: int) -> Numbers:
+    @classmethod
+    def of(cls, column: Floats, bins: int) -> Self:
         """At most ``bins`` values, with about equally many rows each.
 
         >>> Numbers.of(np.array([1.0, 2.0, 4.0]), bins=3).labels, Numbers.of(np.arange(100.0), bins=2).labels
@@ -51,15 +58,15 @@ class Numbers:
         """
         known = np.unique(column[~np.isnan(column)])
         if len(known) <= bins:
-            return Numbers(_middles(known), tuple(as_text(number) for number in known.tolist()) or ("missing",))
+            return cls(_middles(known), tuple(cls.text(number) for number in known.tolist()) or ("missing",))
         shares = np.arange(1, bins) / bins
         cuts = np.unique(np.nanquantile(column, shares))
         cuts = cuts[cuts > known[0]]  # nothing lies below the least
-        ends = ["-inf", *map(as_text, cuts.tolist()), "inf"]
-        return Numbers(cuts, tuple(f"[{low}, {high})" for low, high in itertools.pairwise(ends)))
+        ends = ["-inf", *map(cls.text, cuts.tolist()), "inf"]
+        return cls(cuts, tuple(f"[{low}, {high})" for low, high in itertools.pairwise(ends)), True)
 
-    @staticmethod
-    def of_labels(labels: Sequence[str]) -> Numbers | None:
+    @classmethod
+    def of_labels(cls, labels: Sequence[str]) -> Self | None:
         """The column whose labels these are; None if they are not those of a column of numbers.
 
         >>> Numbers.of_labels(("[-inf, 49.5)", "[49.5, inf)")).codes(np.array([3.0, 80.0, np.nan])).tolist()
@@ -67,21 +74,92 @@ class Numbers:
         """
         ends = [_INTERVAL.fullmatch(label) for label in labels]
         if labels and all(ends):
-            pairs = [(number_in(match[1]), number_in(match[2])) for match in ends if match]
+            pairs = [(cls.read(match[1]), cls.read(match[2])) for match in ends if match]
             cuts = [low for low, _ in pairs[1:]]
             if None in cuts or [high for _, high in pairs[:-1]] != cuts:
                 return None
             found = np.array(cuts, dtype=np.float64)
         else:
-            numbers = [number_in(label) for label in labels]
+            numbers = [cls.read(label) for label in labels]
             if not labels or None in numbers:
                 return None
             found = _middles(np.array(numbers, dtype=np.float64))
-        return Numbers(found, tuple(labels)) if (np.diff(found) > 0).all() else None
+        return cls(found, tuple(labels), bool(all(ends))) if (np.diff(found) > 0).all() else None
+
+    @staticmethod
+    def text(number: float) -> str:
+        """How labels write a number."""
+        return as_text(number)
+
+    @staticmethod
+    def read(text: str) -> float | None:
+        """The number that a text is, if it is one."""
+        return number_in(text)
+
+    @staticmethod
+    def numbers(cells: Sequence[Any]) -> Floats | None:
+        """Cells as numbers, NaN where they are missing; None if some is neither."""
+        return as_numbers(cells)
+
+    @staticmethod
+    def cell(number: float) -> Any:
+        """A cell that holds a number."""
+        return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
     def codes(self, column: Floats) -> Integers:
         found = np.searchsorted(self.cuts, np.nan_to_num(column), side="right")
         return np.where(np.isnan(column), MISSING, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Dates(Numbers):
+    """A column of dates or times, as numbers of days; labels and cells are ISO dates.
+
+    >>> days = Dates.numbers(["2024-03-01", None, "2024-03-02 12:00"])
+    >>> Dates.of(days, bins=8).labels
+    ('2024-03-01', '2024-03-02T12:00:00')
+    """
+
+    kind: ClassVar[str] = "dates"
+
+    @staticmethod
+    def text(number: float) -> str:
+        day = datetime.min + timedelta(days=number - 1)
+        return day.date().isoformat() if number == int(number) else day.isoformat(timespec="seconds")
+
+    @staticmethod
+    def read(text: str) -> float | None:
+        number = number_in(text)
+        return number if number is not None and np.isinf(number) else day_of(text)
+
+    @staticmethod
+    def numbers(cells: Sequence[Any]) -> Floats | None:
+        found = [np.nan if is_missing(cell) else day_of(cell) for cell in cells]
+        return None if None in found else np.array(found, dtype=np.float64)
+
+    @staticmethod
+    def cell(number: float) -> Any:
+        return Dates.text(number)
+
+
+def day_of(cell: Any) -> float | None:
+    """The number of days of a date or time (of Python, NumPy or pandas, or as ISO text), None if it is none.
+
+    >>> day_of("0001-01-02"), day_of("soon"), day_of(3)
+    (2.0, None, None)
+    """
+    if isinstance(cell, np.datetime64):
+        cell = cell.astype("datetime64[us]").item()
+    if isinstance(cell, str):
+        if not _ISO_DATE.fullmatch(cell):
+            return None
+        try:
+            cell = datetime.fromisoformat(cell)
+        except ValueError:
+            return None
+    if isinstance(cell, datetime):
+        return cell.toordinal() + (cell.hour * 3600 + cell.minute * 60 + cell.second) / 86400
+    return float(cell.toordinal()) if isinstance(cell, date) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +168,8 @@ class Texts:
     else it counts as missing."""
 
     labels: tuple[str, ...]
+    kind: ClassVar[str] = "labels"
+    cut: ClassVar[bool] = False
 
     @staticmethod
     def of(column: Sequence[str | None], pooled: int = POOLED) -> Texts:
@@ -130,8 +210,11 @@ def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool 
     """
     check_bins(bins)
     if not whole:
-        numbers = as_numbers(cells)
-        return Texts.of(as_texts(cells)) if numbers is None else Numbers.of(numbers, bins)
+        for kind in (Numbers, Dates):
+            numbers = kind.numbers(cells)
+            if numbers is not None:
+                return kind.of(numbers, bins)
+        return Texts.of(as_texts(cells))
     known = {as_text(cell): cell for cell in cells if not is_missing(cell)}
     if len(known) > LABELS:
         raise ValueError(
@@ -159,9 +242,9 @@ def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = Tru
     lost = [row for row, text in enumerate(texts) if text is not None and text not in place]
     if not lost:
         return found, []
-    column = Numbers.of_labels(labels)
+    column = Numbers.of_labels(labels) or Dates.of_labels(labels)
     if column is not None and (nearest or _INTERVAL.fullmatch(labels[0])):
-        numbers = [number_in(str(texts[row])) for row in lost]
+        numbers = [column.read(str(texts[row])) for row in lost]
         known = np.array([np.nan if number is None else number for number in numbers])
         found[lost] = column.codes(known)
         return found, [row for row, number in zip(lost, numbers, strict=True) if number is None or np.isnan(number)]

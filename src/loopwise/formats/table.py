@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loopwise.formats.coding import Numbers, check_bins, codes_of, kept_labels
+from loopwise.formats.coding import Dates, Numbers, check_bins, codes_of, kept_labels
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.numbers import number_in
@@ -234,6 +234,10 @@ def _fewer(
         raise FormatError(
             where, lines[row], f"column {quoted(name)} should hold numbers, but holds {quoted(text)}; leave it empty"
         )
+    if None in numbers and numeric is None:
+        days = Dates.numbers(column)
+        if days is not None:
+            return Dates.of(days, bins).labels
     if None in numbers or numeric is False:
         return kept_labels(Counter(cell for cell in column if cell), labels)
     if len(labels) <= bins:

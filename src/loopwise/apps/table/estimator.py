@@ -25,11 +25,13 @@ from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.features import Answers, Columns, as_labels, as_table, distinct, missing_labels
 from loopwise.apps.table.model import BySize, Complete, Options, Structure, cells_of, train
 from loopwise.decode.base import Decoder
+from loopwise.decode.pointwise import Identity, Max, SoftArgmax
 from loopwise.formats.coding import Column, Numbers, Texts, as_text
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference
+from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.message_passing import BP
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.examples import Examples
@@ -123,6 +125,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         "inference": lambda: BP(iterations=SWEEPS, tolerance=0),
         "loss": SurrogateLikelihood,
     }
+    _row_answers: tuple[RowAnswers | None, list[int]]
 
     def __init__(
         self,
@@ -183,6 +186,7 @@ class MRFClassifier(Incremental, SavedEstimator):
             goal, first = weighted(goal, weights), None if first is None else weighted(first, weights)
         stages = stages_for(goal, first, options.epochs(self.system_), whole=self.optimizer is None)
         self.history_ = train(self.system_, examples, stages, options, progress)
+        self._note_rows()
         return self
 
     def _begin(
@@ -251,6 +255,7 @@ class MRFClassifier(Incremental, SavedEstimator):
             _, vector = self._stream.step(total(SystemLoss(self.system_, examples[part], goal), count), vector, count)
         vector_to_parameters(torch.from_numpy(vector), parameters)
         self.system_.eval()
+        self._note_rows()
         return self
 
     def _tell_time(self, cells: int) -> None:
@@ -298,12 +303,20 @@ class MRFClassifier(Incremental, SavedEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The labels of each row, ``[rows]`` or ``[rows, outputs]`` as they were in training."""
+        rows = self._by_rows(X) if isinstance(self._decoder, Max | Identity | SoftArgmax) else None
+        if rows is not None:
+            chosen = [rows[place].argmax(axis=1) for place in self._outputs.tolist()]
+            return self._answers.decode(np.stack(chosen, axis=1))
         examples = self._asked(X)
         values = self.system_.predict(examples).numpy()
         return self._answers.decode(values[:, self._outputs])
 
     def predict_proba(self, X: Any) -> Any:
         """The probability of each class, ``[rows, classes]``; a list of these, one an output, if ``y`` had columns."""
+        rows = self._by_rows(X)
+        if rows is not None:
+            shares = [rows[place] for place in self._outputs.tolist()]
+            return shares[0] if self._answers.flat else shares
         examples = self._asked(X)
         beliefs = self.system_.predict_marginals(examples).numpy()
         found = [
@@ -333,6 +346,29 @@ class MRFClassifier(Incremental, SavedEstimator):
             )
         known = ~missing_labels(right)
         return float((said[known] == right[known]).mean()) if known.any() else float("nan")
+
+    @property
+    def _decoder(self) -> Decoder | None:
+        return self.system_.decoder if hasattr(self, "system_") else None
+
+    def _note_rows(self) -> None:
+        """Keeps what answers rows one by one, where inference is a fixed number of plain BP sweeps."""
+        self._row_answers = RowAnswers.of(self.system_), self._versions
+
+    @property
+    def _versions(self) -> list[int]:
+        """What tells whether weights were changed from outside."""
+        return [weights._version for weights in self.system_.parameters()]
+
+    def _by_rows(self, X: Any) -> list[Floats] | None:
+        """Beliefs of each variable, whatever is missing in each row; None where the system must be asked."""
+        if not hasattr(self, "system_") or self._row_answers[0] is None or self._row_answers[1] != self._versions:
+            return None
+        table = as_table(X)
+        self._check_features(X, table.shape[1])
+        values = np.full((len(table), self.system_.graph.variables), FREE, dtype=np.int64)
+        values[:, : table.shape[1]] = self._columns.codes(table)
+        return self._row_answers[0].beliefs(values)
 
     def _asked(self, X: Any) -> Examples:
         if not hasattr(self, "system_"):
@@ -385,6 +421,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         model.n_features_in_ = len(columns)
         if named:
             model.feature_names_in_ = np.array(model._columns.names, dtype=object)
+        model._note_rows()
         return model
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -19,12 +19,11 @@ from loopwise.apps.inputs import as_inputs, is_sparse
 from loopwise.formats.coding import (
     Column,
     Texts,
-    as_numbers,
+    as_text,
     as_texts,
     check_bins,
     column_of,
     is_missing,
-    is_number,
 )
 from loopwise.formats.quoting import listed, quoted, shortened
 from loopwise.graph.evidence import FREE
@@ -58,12 +57,12 @@ class Columns:
         column = self.columns[place]
         if isinstance(column, Texts):
             return column.codes(as_texts(cells.tolist()))
-        numbers = as_numbers(cells.tolist())
+        numbers = column.numbers(cells.tolist())
         if numbers is None:
-            text = next(cell for cell in cells.tolist() if not is_missing(cell) and not is_number(cell))
+            text = next(cell for cell in cells.tolist() if column.numbers([cell]) is None)
             raise ValueError(
-                f"column {quoted(self.names[place])} holds {quoted(text)}, in training it held numbers; give NaN "
-                "if it is missing"
+                f"column {quoted(self.names[place])} holds {quoted(as_text(text))}, in training it held {column.kind}; "
+                "give NaN if it is missing"
             )
         return column.codes(numbers)
 

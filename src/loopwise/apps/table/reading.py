@@ -1,0 +1,248 @@
+"""From tables as people have them to columns with few values, and back; and as files keep them.
+
+In: arrays, lists, data frames. Out: :class:`Columns`, cells. Stage: use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwise.apps.estimator import column_names
+from loopwise.apps.table.features import Answers, Columns, as_table
+from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, is_missing, is_number
+from loopwise.formats.frames import frame_columns, is_frame
+from loopwise.formats.numbers import number_in
+from loopwise.formats.quoting import quoted
+from loopwise.formats.vocabulary import first_repeat
+from loopwise.learn.fields import FieldError, Record
+from loopwise.notices import DataWarning, callers_level
+
+Floats = NDArray[np.float64]
+MIXED = 0.5  # share of numbers from which on a column of text is probably one of numbers with something wrong
+
+
+def table_of(given: Any) -> NDArray[Any]:
+    """Cells ``[rows, columns]`` of an array, lists, or a data frame of any library that narwhals reads."""
+    if not is_frame(given) or column_names(given) is None:
+        return as_table(given)
+    columns = frame_columns(given)
+    rows = len(next(iter(columns.values()), ()))
+    found = np.empty((rows, len(columns)), dtype=object)
+    for place, cells in enumerate(columns.values()):
+        found[:, place] = cells
+    return as_table(found)
+
+
+def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: bool) -> None:
+    """Refuses names that are there twice and columns without any value; warns of numbers mixed with text."""
+    twice = first_repeat(names)
+    if twice is not None:
+        raise ValueError(f"two columns are called {quoted(twice)}; give each a name of its own")
+    empty: list[int]
+    if table.dtype != object:
+        empty = np.flatnonzero(np.isnan(table).all(axis=0)).tolist() if table.dtype.kind == "f" else []
+    else:
+        empty = [place for place in range(table.shape[1]) if all(map(is_missing, table[:, place]))]
+    if len(empty) and not allow_empty:
+        raise ValueError(
+            f"column {quoted(names[empty[0]])} has no value in any row, so nothing can be learnt of it; leave it out"
+        )
+    if table.dtype == object:
+        for place, name in enumerate(names):
+            _warn_of_mixture(name, table[:, place].tolist())
+
+
+def _warn_of_mixture(name: str, cells: Sequence[Any]) -> None:
+    known = [cell for cell in cells if not is_missing(cell)]
+    texts = [cell for cell in known if isinstance(cell, str)]
+    numbers = sum(is_number(cell) for cell in known)
+    if texts and numbers > MIXED * len(known):
+        warnings.warn(
+            f"column {quoted(name)} holds {numbers} numbers and {len(texts)} texts such as {quoted(texts[0])}, so that "
+            "each number counts as a label; mend the texts, or leave these cells empty",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
+
+
+def read_columns(table: NDArray[Any], names: Sequence[str], bins: int) -> Columns:
+    """What the columns are, with intervals learnt from these rows."""
+    return Columns.of(table, names, bins)
+
+
+def representatives(columns: Columns, table: NDArray[Any]) -> list[list[Any]]:
+    """For each value of each column a cell that stands for it: a label, or the middle of the numbers that have it."""
+    found: list[list[Any]] = []
+    codes = columns.codes(table)
+    for place, column in enumerate(columns.columns):
+        if isinstance(column, Numbers) and column.cut:
+            numbers = column.numbers(table[:, place].tolist())
+            assert numbers is not None
+            found.append([_middle(numbers[codes[:, place] == value], column) for value in range(len(column.labels))])
+        else:
+            found.append(_distinct_cells(table[:, place], codes[:, place], column))
+    return found
+
+
+def _middle(numbers: Floats, column: Numbers) -> Any:
+    """The median of known numbers that is one of them."""
+    known = np.sort(numbers[~np.isnan(numbers)])
+    return column.cell(float(known[(len(known) - 1) // 2])) if len(known) else None
+
+
+def _distinct_cells(cells: NDArray[Any], codes: NDArray[np.int64], column: Column) -> list[Any]:
+    found: list[Any] = []
+    for value, label in enumerate(column.labels):
+        rows = np.flatnonzero(codes == value)
+        found.append(label if label == OTHER or not len(rows) else _plain(cells[rows[0]]))
+    return found
+
+
+def _plain(cell: Any) -> Any:
+    return cell.item() if isinstance(cell, np.generic) else cell
+
+
+def cells_like(column: Column, centres: Sequence[Any]) -> NDArray[Any]:
+    """The cell that stands for each value of a column."""
+    found = np.empty(len(column.labels), dtype=object)
+    found[:] = list(centres)
+    return found
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def saved_columns(columns: Columns, centres: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Columns as JSON."""
+    return [
+        {
+            "labels": list(column.labels),
+            "kind": column.kind,
+            "cuts": column.cuts.tolist() if isinstance(column, Numbers) else None,
+            "cut": column.cut,
+            "cells": [cell if isinstance(cell, str | int | float | bool | None) else str(cell) for cell in own],
+        }
+        for column, own in zip(columns.columns, centres, strict=True)
+    ]
+
+
+def read_saved_columns(told: Record) -> tuple[tuple[Column, ...], list[list[Any]]]:
+    """Columns of a file, and the cells that stand for their values."""
+    pairs = told.items("columns", lambda record, name: _read_column(record.record(name)))
+    return tuple(column for column, _ in pairs), [cells for _, cells in pairs]
+
+
+def _read_column(told: Record) -> tuple[Column, list[Any]]:
+    labels, cells = told.texts("labels"), told.raw("cells")
+    if not isinstance(cells, list) or len(cells) != len(labels):
+        raise FieldError(told.name("cells"), f"must have a cell for each of {len(labels)} labels")
+    if told.raw("cuts") is None:
+        return Texts(labels), cells
+    cuts = np.array(told.items("cuts", Record.number), dtype=np.float64)
+    if len(cuts) + 1 != len(labels) or (np.diff(cuts) < 0).any():
+        raise FieldError(told.name("cuts"), f"must be {len(labels) - 1} rising numbers, for {len(labels)} intervals")
+    kind = Dates if told.text("kind") == Dates.kind else Numbers
+    return kind(cuts, labels, told.flag("cut")), cells
+
+
+def saved_answers(answers: Answers) -> dict[str, Any]:
+    """Outputs as JSON."""
+    return {
+        "classes": [{"type": known.dtype.str, "labels": known.tolist()} for known in answers.classes],
+        "flat": answers.flat,
+        "names": list(answers.names),
+    }
+
+
+def read_answers(told: Record) -> Answers:
+    """Outputs of a file."""
+    classes = told.items("classes", lambda record, name: record.record(name).classes("labels", "type"))
+    names, flat = told.texts("names"), told.flag("flat")
+    if len(names) != len(classes) or not classes:
+        raise FieldError(told.name("names"), f"lists {len(names)} outputs, but there are classes of {len(classes)}")
+    if flat and len(classes) > 1:
+        raise FieldError(told.name("flat"), f"says that there is one output, but there are {len(classes)}")
+    return Answers(names, classes, flat)
+
+
+# --- Files of users --------------------------------------------------------------------------------------------------
+
+
+class NamedCells:
+    """An array of cells whose columns have names: what is read of a file, as estimators take data frames."""
+
+    def __init__(self, columns: Sequence[str], cells: NDArray[Any]) -> None:
+        self.columns, self.cells = tuple(columns), cells
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.cells.shape
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        return self.cells if dtype is None else self.cells.astype(dtype)
+
+
+def cells_of_texts(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    labels: Sequence[str] = (),
+    numbers: Sequence[str] | None = None,
+) -> NamedCells:
+    """Texts as cells: None where they are empty, numbers in columns that hold nothing else.
+
+    Columns among ``labels`` stay text; ``numbers``: only these are numbers, and must hold nothing else.
+    """
+    cells = np.empty((len(rows), len(columns)), dtype=object)
+    for place, name in enumerate(columns):
+        texts = [row[place] for row in rows]
+        cells[:, place] = [text or None for text in texts]
+        if name in labels or (numbers is not None and name not in numbers):
+            continue
+        found = [None if not text else number_in(text) for text in texts]
+        wrong = next((row for row, text in enumerate(texts) if text and found[row] is None), None)
+        if wrong is None:
+            cells[:, place] = found
+        elif numbers is not None:
+            raise ValueError(
+                f"column {quoted(name)} should hold numbers, but row {wrong + 1} holds {quoted(texts[wrong])}; leave "
+                "it empty"
+            )
+    return NamedCells(columns, cells)
+
+
+def cells_for(columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]], others: Sequence[str]) -> Any:
+    """Texts of a file as a trained model's columns want them, ``{name: cells}``; columns that are not there are empty.
+
+    What is no number in a column of numbers counts as missing, with a warning. ``others`` (outputs) stay text.
+    """
+    found: dict[str, list[Any]] = {}
+    strange: list[tuple[str, str]] = []
+    place_of = {name: place for place, name in enumerate(header)}
+    for name, column in zip(columns.names, columns.columns, strict=True):
+        texts = [row[place_of[name]] for row in rows] if name in place_of else [""] * len(rows)
+        if isinstance(column, Texts):
+            found[name] = [text or None for text in texts]
+            continue
+        numbers = [column.read(text) if text else None for text in texts]
+        strange += [(name, text) for text, number in zip(texts, numbers, strict=True) if text and number is None]
+        keep = isinstance(column, Dates)  # which are read from their texts
+        found[name] = [
+            (text if keep else number) if number is not None else None
+            for text, number in zip(texts, numbers, strict=True)
+        ]
+    for name in others:
+        found[name] = [row[place_of[name]] or None for row in rows] if name in place_of else [None] * len(rows)
+    if strange:
+        warnings.warn(
+            f"{len(strange)} cells are no numbers or dates where training had them, the first {quoted(strange[0][1])} "
+            f"in column {quoted(strange[0][0])}; they count as missing",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
+    return found

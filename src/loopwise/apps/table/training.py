@@ -1,0 +1,195 @@
+r"""Training of a table: log-loss of whatever is asked, through BP, while cells go missing.
+
+In: rows as integers, which columns are outputs, how cells go missing. Out: a graph and its weights, with the curve of
+choices. Stage: use.
+
+.. math:: \frac1n\sum_{\text{rows}} \mathbb E_{M}\Big[-\sum_{o\,\in\,\text{outputs}}\log b_o(y_o)
+          - w\sum_{i\,\in\,M}\log b_i(x_i)\Big] + \frac{\lambda}{2n}|\theta-\theta_0|^2
+
+:math:`M` is drawn anew for every row and epoch, :math:`b` are the beliefs of a few sweeps of BP given the cells that
+are left, and the gradient goes through these sweeps. The second sum is the joint likelihood, seen through the cells
+that were taken away (at random rates these conditionals make up the likelihood over orders of the columns).
+:math:`\theta_0` are the closed-form weights of a Bayesian network, so that a strong prior means TAN or naive Bayes, a
+weak one logistic regression on pairs; :math:`\lambda` and :math:`w` are chosen by cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from loopwise.apps.table.missingness import Missingness
+from loopwise.apps.table.start import Scope, Smoothing, log_tables
+from loopwise.graph.evidence import FREE
+from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.inference.evidence_rows import EvidenceRows, losses_of
+from loopwise.learn.history import History
+from loopwise.learn.optim.adam import cosine
+from loopwise.learn.progress import Tell
+from loopwise.learn.trainer import Limits, train
+from loopwise.learn.vector import VectorObjective
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+PATH = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.03)  # strengths of the prior, each from the weights of the one before
+RATE, BETAS, TINY = 0.07, (0.9, 0.99), 1e-8  # of Adam
+LEAST_STEPS = 200  # of each strength
+MANY = 10_000  # rows, of which fewer passes are enough
+DRAWS = 4  # of missing cells, of which a development row is asked
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is asked of rows: ``outputs`` are predicted (none: any column may be), inputs go missing as said."""
+
+    sizes: tuple[int, ...]
+    outputs: tuple[int, ...]
+    missing: Missingness
+    sweeps: int = 4
+    threads: int = 1
+
+    @property
+    def inputs(self) -> Integers:
+        """The columns that may go missing."""
+        return np.setdiff1d(np.arange(len(self.sizes)), self.outputs)
+
+    def hidden(self, values: Integers, generator: np.random.Generator) -> Mask:
+        """Cells that are not shown, ``[rows, columns]``: outputs, and what goes missing."""
+        mask = np.zeros(values.shape, dtype=np.bool_)
+        mask[:, list(self.outputs)] = True
+        mask[:, self.inputs] = self.missing.draw(len(values), len(self.inputs), generator)
+        if not self.outputs:  # a row of which everything is shown asks nothing
+            shown = np.flatnonzero(~mask.any(axis=1))
+            mask[shown, generator.integers(len(self.sizes), size=len(shown))] = True
+        return mask
+
+    def shares(self, joint: float) -> Floats:
+        """How much the loss of each column counts."""
+        if not self.outputs:
+            return np.ones(len(self.sizes))
+        return np.where(np.isin(np.arange(len(self.sizes)), self.outputs), 1.0, joint)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A graph with its closed-form weights, to which training begins and leans."""
+
+    scopes: tuple[Scope, ...]
+    rows: EvidenceRows
+    start: Floats
+
+    @staticmethod
+    def of(
+        task: Task, parents: Sequence[Scope], values: Integers, smoothing: Smoothing, added: Sequence[Scope] = ()
+    ) -> Network:
+        """The network of ``parents``, each variable's own potential, and ``added`` factors that begin with 0."""
+        alone = [(place,) for place in range(len(task.sizes)) if (place,) not in parents]
+        scopes = (*parents, *alone, *added)
+        rows = EvidenceRows(FactorGraph.from_scopes(task.sizes, scopes), task.sweeps, task.threads)
+        start = np.zeros(rows.size)
+        for factor, table in enumerate(log_tables(parents, values, task.sizes, smoothing)):
+            start[rows.place(factor)] = table.reshape(-1)
+        return Network(scopes, rows, start)
+
+    def carried(self, other: Network, weights: Floats) -> Floats:
+        """The weights of a network with fewer factors of this one's, in this one; of the others the closed form."""
+        found = self.start.copy()
+        for factor in range(len(other.scopes)):
+            found[self.rows.place(factor)] = weights[other.rows.place(factor)]
+        return found
+
+
+class DrawnRoles(VectorObjective):
+    """Adam on rows whose missing cells are drawn anew each round, for :func:`loopwise.learn.trainer.train`."""
+
+    def __init__(
+        self, task: Task, net: Network, values: Integers, start: Floats, l2: float, joint: float, rounds: int, seed: int
+    ) -> None:
+        self.task, self.net, self.values, self.l2, self.rounds = task, net, values, l2, rounds
+        self.point, self.share = start.copy(), task.shares(joint)
+        self.mean, self.square = np.zeros_like(start), np.zeros_like(start)
+        self.steps, self.done = 0, 0
+        self.generator = np.random.default_rng(seed)
+        self.batch = batch_of(len(values))
+
+    def now(self) -> Floats:
+        return self.point
+
+    def round(self, tell: Tell) -> float | None:
+        count, total = len(self.values), 0.0
+        hidden = self.task.hidden(self.values, self.generator)
+        order = self.generator.permutation(count)
+        shown = np.where(hidden, FREE, self.values)
+        batches = -(-count // self.batch)
+        for number, chosen in enumerate(np.array_split(order, batches)):
+            loss, gradient = self.net.rows.loss(self.point, shown[chosen], self.values[chosen], self.share)
+            total += loss
+            gradient = gradient / len(chosen) + self.l2 / count * (self.point - self.net.start)
+            self._step(gradient, RATE * cosine(self.done * batches + number, self.rounds * batches))
+        self.done += 1
+        return total / count
+
+    def _step(self, gradient: Floats, rate: float) -> None:
+        self.steps += 1
+        self.mean += (1 - BETAS[0]) * (gradient - self.mean)
+        self.square += (1 - BETAS[1]) * (gradient * gradient - self.square)
+        size = np.sqrt(self.square / (1 - BETAS[1] ** self.steps)) + TINY
+        self.point = self.point - rate / (1 - BETAS[0] ** self.steps) * self.mean / size
+
+    def state(self) -> dict[str, Any]:
+        vectors = {name: torch.from_numpy(getattr(self, name).copy()) for name in ("point", "mean", "square")}
+        return {**vectors, "steps": self.steps, "done": self.done, "generator": self.generator.bit_generator.state}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        for name in ("point", "mean", "square"):
+            setattr(self, name, state[name].numpy().copy())
+        self.steps, self.done = int(state["steps"]), int(state["done"])
+        self.generator.bit_generator.state = state["generator"]
+
+
+def batch_of(rows: int) -> int:
+    """Rows a step: few enough that small tables have several, enough for threads where there are many."""
+    return int(np.clip(rows // 8, 16, 128)) if rows < MANY else 512
+
+
+def epochs_of(rows: int) -> int:
+    """Passes over the rows for each strength of the prior."""
+    return max(5 if rows < MANY else 2, -(-LEAST_STEPS * batch_of(rows) // max(rows, 1)))
+
+
+def train_weights(
+    task: Task, net: Network, values: Integers, start: Floats, l2: float, joint: float, seed: int
+) -> tuple[Floats, History]:
+    """The weights of one strength of the prior, from ``start``."""
+    rounds = epochs_of(len(values))
+    objective = DrawnRoles(task, net, values, start, l2, joint, rounds, seed)
+    history = train(objective, Limits.rounds(rounds))
+    return objective.now(), history
+
+
+@dataclass(frozen=True, eq=False)
+class Development:
+    """Rows with cells taken away, once for all that are compared."""
+
+    task: Task
+    shown: Integers
+    targets: Integers
+
+    @staticmethod
+    def of(task: Task, values: Integers, seed: int) -> Development:
+        generator = np.random.default_rng(seed)
+        values = np.tile(values, (DRAWS, 1))
+        hidden = task.hidden(values, generator)
+        scored = hidden if not task.outputs else np.isin(np.arange(values.shape[1]), task.outputs) & hidden
+        return Development(task, np.where(hidden, FREE, values), np.where(scored, values, FREE))
+
+    def loss(self, net: Network, weights: Floats) -> Floats:
+        """Log-loss of each row, summed over what is asked of it."""
+        start = net.rows.integers.start
+        return np.asarray(losses_of(net.rows.beliefs(weights, self.shown), start, self.targets).sum(axis=1))

@@ -1,0 +1,115 @@
+"""``loopwise fit --structure auto``: a table whose model the data choose, trained for cells that will be missing.
+
+In: a table, options. Out: a saved :class:`~loopwise.apps.Table`, a report.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from loopwise.cli.tables import EVERY, named
+
+if TYPE_CHECKING:
+    from loopwise.apps import Table
+
+
+@dataclass(frozen=True)
+class AutoOptions:
+    """What the command line says."""
+
+    outputs: str
+    ignore: list[str]
+    missing: str | None
+    missing_like: Path | None
+    bins: int
+    numbers: list[str] | None
+    seed: int
+
+
+def train_auto(train: Path, target: Path, options: AutoOptions, as_json: bool) -> None:
+    """Trains, saves, reports."""
+    from loopwise.apps import Table
+    from loopwise.apps.table.reading import cells_of_texts
+    from loopwise.formats.table import read_cells
+
+    header, rows, _ = read_cells(train)
+    header, rows = _without(train, header, rows, options.ignore)
+    outputs = None if options.outputs == EVERY else named(options.outputs, "--outputs")
+    if outputs is not None and not outputs:
+        raise ValueError(f"no output is named, so there is nothing to predict; name a column, or {EVERY}")
+    cells = cells_of_texts(header, rows, outputs or (), options.numbers)
+    inputs = [name for name in header if name not in (outputs or ())]
+    model = Table(outputs=outputs, missing=_missing(options, inputs), bins=options.bins, seed=options.seed)
+    model.fit(cells)
+    model.save(target)
+    _report(model, train, target, len(rows), as_json)
+
+
+def _without(
+    path: Path, header: list[str], rows: list[list[str]], ignore: list[str]
+) -> tuple[list[str], list[list[str]]]:
+    from loopwise.formats.quoting import quoted
+    from loopwise.formats.vocabulary import known_names
+
+    for name in ignore:
+        if name not in header:
+            raise ValueError(f"{path} has no column {quoted(name)} to ignore; {known_names('columns', header, name)}")
+    kept = [place for place, name in enumerate(header) if name not in ignore]
+    return [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
+def _missing(options: AutoOptions, inputs: list[str]) -> Any:
+    """The rule of missing cells."""
+    import numpy as np
+
+    from loopwise.apps.table import Patterns
+    from loopwise.formats.numbers import number_in
+    from loopwise.formats.quoting import quoted
+    from loopwise.formats.table import read_cells
+
+    if options.missing is not None and options.missing_like is not None:
+        raise ValueError("--missing and --missing-like say the same thing twice; give one of them")
+    if options.missing_like is not None:
+        header, rows, _ = read_cells(options.missing_like)
+        place = {name: number for number, name in enumerate(header)}
+        empty = [[name not in place or not row[place[name]] for name in inputs] for row in rows]
+        return Patterns(np.array(empty, dtype=np.bool_).reshape(len(rows), len(inputs)))
+    if options.missing is None:
+        return None
+    rates = [number_in(text.strip()) for text in options.missing.split(",")]
+    if None in rates:
+        raise ValueError(f"--missing must be a share such as 0.3, or one for each input, not {quoted(options.missing)}")
+    return rates
+
+
+def _report(model: Table, train: Path, target: Path, rows: int, as_json: bool) -> None:
+    graph = model.system_.graph
+    best = min(trial.loss for trial in model.trials_)
+    last = [step.loss for step in model.steps_ if step.kept]
+    loss = last[-1] if last else best
+    if as_json:
+        trials = [{"what": t.what, "l2": str(t.l2), "joint": t.joint, "loss": t.loss} for t in model.trials_]
+        steps = [
+            {"factors": s.factors, "cost": s.cost, "loss": s.loss, "seconds": s.seconds, "kept": s.kept}
+            for s in model.steps_
+        ]
+        report = {
+            "train": str(train), "system": str(target), "rows": rows, "variables": graph.variables,
+            "outputs": list(model.outputs_), "factors": graph.factors, "columns": model.kinds_, "l2": str(model.l2_),
+            "joint": model.joint_, "development_loss": loss, "trials": trials, "grafted": steps,
+        }  # fmt: skip
+        typer.echo(json.dumps(report, allow_nan=False))
+        return
+    typer.echo(
+        f"rows {rows}, variables {graph.variables}, outputs {len(model.outputs_) or 'any'}, factors {graph.factors}"
+    )
+    for name, kind in model.kinds_.items():
+        typer.echo(f"  {name}: {kind}")
+    added = sum(len(step.added) for step in model.steps_ if step.kept)
+    typer.echo(f"prior of strength {model.l2_:g}, {added} factors added; development loss {loss:.4f}")
+    typer.echo(f"saved {target}")

@@ -1,0 +1,251 @@
+"""Tables whose cells go missing: start, training, any column, imputation, explanations, files, bad input."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle import enumerate_model
+
+import loopwise as lw
+from loopwise.apps import MRFClassifier, Table
+from loopwise.apps.table import AnyRate, Chain, Patterns, Rates, selection, training
+from loopwise.apps.table.explanation import by_gradient
+from loopwise.apps.table.missingness import missingness_of
+from loopwise.apps.table.start import Smoothing, log_tables, network
+from loopwise.apps.table.training import DrawnRoles, Network, Task
+from loopwise.learn.progress import silent
+from loopwise.notices import DataWarning
+
+YES_NO = np.array(["no", "yes"], dtype=object)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short path: what is tested here is not how good the last digit is."""
+    monkeypatch.setattr(training, "LEAST_STEPS", 40)
+    monkeypatch.setattr(selection, "PATH", (30.0, 3.0))
+
+
+def patients(rows: int, seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """A label, a number, a copy of the label with noise; the answer depends on the first."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, rows)
+    size = 10.0 * kind + rng.normal(size=rows)
+    copy = np.where(rng.random(rows) < 0.9, kind, rng.integers(0, 3, rows))
+    answer = YES_NO[((kind > 0) ^ (rng.random(rows) < 0.05)).astype(int)]
+    cells = np.stack([np.array(["p", "q", "r"], dtype=object)[kind], size, np.array(["u", "v", "w"], object)[copy]], 1)
+    cells[rng.random(cells.shape) < missing] = None
+    return cells, answer
+
+
+def test_the_start_is_a_network_that_sums_to_one() -> None:
+    """Tables of a variable given its parents: with nothing known, beliefs are the training shares."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 3, (300, 4))
+    values[:, 1] = np.where(rng.random(300) < 0.8, values[:, 0], values[:, 1])
+    sizes, task = (3, 3, 3, 3), Task((3, 3, 3, 3), (3,), AnyRate(), sweeps=4)
+    scopes = network(values, sizes, (3,))
+    assert scopes[0] == (3,) and all(scope[1] == 3 for scope in scopes[1:]) and {(1, 3, 0), (0, 3, 1)} & set(scopes)
+    for table in log_tables(scopes, values, sizes, Smoothing()):
+        np.testing.assert_allclose(np.exp(table).sum(axis=0), 1.0)
+    net = Network.of(task, scopes, values, Smoothing(0.0001, 0.0001))
+    tables, first = {}, 0
+    for group in net.rows.graph.groups:
+        end = first + group.count * group.cells
+        tables[group.name] = net.start[first:end].reshape(group.count, *group.shape)
+        first = end
+    everything = enumerate_model(net.rows.graph, tables)
+    shares = np.bincount(everything.configurations[:, 3], everything.probabilities)
+    np.testing.assert_allclose(shares, np.bincount(values[:, 3]) / 300, atol=2e-3)
+
+
+def test_without_outputs_the_start_is_the_tree_of_the_data() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2, (400, 4))
+    for place in (1, 2, 3):
+        values[:, place] = np.where(rng.random(400) < 0.85, values[:, place - 1], values[:, place])
+    pairs = {frozenset(scope) for scope in network(values, (2,) * 4, ()) if len(scope) == 2}
+    assert pairs == {frozenset((0, 1)), frozenset((1, 2)), frozenset((2, 3))}
+
+
+def test_cells_are_drawn_anew_and_a_state_resumes() -> None:
+    values = np.random.default_rng(0).integers(0, 2, (40, 3))
+    task = Task((2, 2, 2), (2,), Rates((0.5,)))
+    net = Network.of(task, network(values, task.sizes, task.outputs), values, Smoothing())
+    assert (task.hidden(values, np.random.default_rng(0)) != task.hidden(values, np.random.default_rng(1))).any()
+    whole, halves = (DrawnRoles(task, net, values, net.start, 1.0, 0.1, 4, seed=0) for _ in range(2))
+    for _ in range(2):
+        whole.round(silent), halves.round(silent)
+    resumed = DrawnRoles(task, net, values, net.start, 1.0, 0.1, 4, seed=5)
+    resumed.load_state(halves.state())
+    for _ in range(2):
+        whole.round(silent), resumed.round(silent)
+    np.testing.assert_array_equal(resumed.now(), whole.now())
+
+
+def test_rules_of_missing_cells() -> None:
+    rng = np.random.default_rng(0)
+    assert Rates((0.3,)).draw(4000, 2, rng).mean() == pytest.approx(0.3, abs=0.03)
+    each = missingness_of([0.0, 0.9]).draw(2000, 2, rng).mean(axis=0)
+    assert each[0] == 0 and each[1] == pytest.approx(0.9, abs=0.03)
+    like = Patterns.of(np.array([[-1, 0], [-1, 0]])).draw(5, 2, rng)
+    assert like[:, 0].all() and not like[:, 1].any()
+    whole = AnyRate().draw(4000, 20, rng)
+    assert (~whole.any(axis=1)).mean() > 0.24 and whole.mean(axis=1).max() > 0.8
+    for bad, words in ((1.0, "below 1"), ("much", "must be None"), ([0.1, 0.2, 0.3], "3 rates")):
+        with pytest.raises(ValueError, match=words):
+            missingness_of(bad).draw(3, 2, rng)
+
+
+def test_answers_with_most_cells_missing_stay_better_than_the_common_one() -> None:
+    x, y = patients(200, seed=0)
+    model = Table().fit(x, y, progress=False)
+    test, right = patients(300, seed=1)
+    common = max(np.mean(right == label) for label in YES_NO)
+    for rate in (0.0, 0.3, 0.6):
+        shown = test.copy()
+        shown[np.random.default_rng(2).random(test.shape) < rate] = None
+        assert model.score(shown, right) > common + (0.15 if rate == 0 else 0.03)
+    shares = model.predict_proba(test)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert model.classes_.tolist() == ["no", "yes"] and model.kinds_["x1"] == "numbers, 6 intervals"
+    losses = [trial.loss for trial in model.trials_]
+    assert min(losses) > 0 and len(losses) > 8
+
+
+def test_any_column_from_any_others() -> None:
+    x, y = patients(250, seed=0, missing=0.1)
+    whole = np.concatenate([x, y[:, None]], axis=1)
+    model = Table().fit(whole, progress=False)
+    test = np.concatenate([part if part.ndim > 1 else part[:, None] for part in patients(200, seed=1)], axis=1)
+    for place, name in ((0, "x0"), (2, "x2"), (3, "x3")):
+        said = model.predict(test, column=name)
+        assert np.mean(said == test[:, place]) > 0.8, name
+    assert np.abs(model.predict(test, column="x1").astype(float) - test[:, 1].astype(float)).mean() < 2.0
+    with pytest.raises(ValueError, match="any column can be asked for"):
+        model.predict(test)
+    with pytest.raises(ValueError, match="no variable is called 'x9'"):
+        model.predict(test, column="x9")
+
+
+def test_empty_cells_are_filled_and_others_stay() -> None:
+    x, y = patients(250, seed=0)
+    model = Table().fit(x, y, progress=False)
+    test, _ = patients(60, seed=3)
+    holes = test.copy()
+    holes[np.random.default_rng(0).random(test.shape) < 0.3] = None
+    lost = np.array([[cell is None for cell in row] for row in holes])
+    filled, sure = model.impute(holes, probabilities=True)
+    assert not any(cell is None for cell in filled.reshape(-1))
+    assert (filled[~lost] == test[~lost]).all() and (sure[~lost] == 1).all() and (sure[lost] < 1).all()
+    assert np.mean(filled[:, 0] == test[:, 0]) > 0.85
+    draws = model.impute(holes, samples=3, seed=1)
+    assert len(draws) == 3 and (draws[0][~lost] == test[~lost]).all() and (draws[0] != draws[1]).any()
+    again = model.impute(holes, samples=1, seed=1)[0]
+    assert (again == draws[0]).all()
+    rows = model.sample(400, seed=0)
+    shares = [np.mean(rows[:, 0] == label) for label in "pqr"]
+    np.testing.assert_allclose(shares, [np.mean(x[:, 0] == label) for label in "pqr"], atol=0.08)
+    assert rows.shape == (400, 4) and np.mean((rows[:, 0] == "p") == (rows[:, 3] == "no")) > 0.85
+
+
+def test_explanations_by_clamping_and_by_gradient() -> None:
+    x, y = patients(250, seed=0)
+    model = Table(structure=Chain(), sweeps=6).fit(x, y, progress=False)
+    told = model.explain(["r", 20.0, None])
+    assert told.column == "y0" and told.answer == "yes" and told.probability > told.before
+    assert {cell.column for cell in told.cells} == {"x0", "x1"} and "y0 is yes" in str(told)
+    alone = model.explain(["p", None, None], "y0", answer="no")
+    with_it, without = (model.predict_proba([[cell, None, None]])[0, 0] for cell in ("p", None))
+    assert alone.cells[0].clamping == pytest.approx(np.log(with_it / without))
+    # To first order: weights of the cell moved a little towards their average change the belief so much.
+    row, place = model._known(np.array([["p", None, None]], dtype=object))[1][0], 3
+    found = by_gradient(model._model, row, place, 0)
+    assert np.isfinite(found).all() and (found[1:] == 0).all()
+
+
+def test_files_keep_everything(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    x, y = patients(120, seed=0, missing=0.1)
+    frame = pandas.DataFrame(x, columns=["kind", "size", "copy"]).astype({"size": float})
+    frame["when"] = pandas.Timestamp("2024-01-01") + pandas.to_timedelta(np.arange(120) % 40, unit="D")
+    frame["answer"] = y
+    model = Table(outputs=["answer"]).fit(frame, progress=False)
+    assert model.kinds_["when"] == "dates, 6 intervals" and model.outputs_ == ("answer",)
+    model.save(tmp_path / "t.loopwise")
+    again = Table.load(tmp_path / "t.loopwise")
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    assert again.kinds_ == model.kinds_ and again.columns_ == tuple(frame.columns)
+    holes = frame.iloc[:5].copy()
+    holes.loc[0, "kind"] = None
+    filled = again.impute(holes)
+    assert list(filled.columns) == list(frame.columns) and filled.loc[0, "kind"] in ("p", "q", "r")
+    assert lw.System.load(tmp_path / "t.loopwise").vocabulary.names[-1] == "answer"
+    with pytest.raises(ValueError, match="holds a Table"):
+        MRFClassifier.load(tmp_path / "t.loopwise")
+
+
+def test_missing_cells_that_training_never_met_are_told() -> None:
+    x, y = patients(60, seed=0)
+    model = Table(missing=[0.5, 0.0, 0.0]).fit(x, y, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model.predict([[None, 1.0, "u"]])
+    with pytest.warns(DataWarning, match="rows miss x1"):
+        model.predict([["p", None, "u"]])
+    with pytest.warns(DataWarning, match="1 cells hold labels that training did not see.*'z' in column 'x0'"):
+        model.predict([["z", 1.0, "u"]])
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "words"),
+    [
+        ({"outputs": ["none"]}, {}, "no column is called 'none'"),
+        ({"outputs": [7]}, {}, "there is no column 7"),
+        ({}, {"empty": 1}, "column 'x1' has no value in any row"),
+        ({"outputs": [0, 1, 2]}, {}, "all columns are outputs"),
+        ({"outputs": [0]}, {"unique": 0}, "1500 different labels"),
+    ],
+)
+def test_bad_tables_are_told_in_one_sentence(options: dict[str, Any], change: dict[str, int], words: str) -> None:
+    x, _ = patients(1500 if "unique" in change else 20, seed=0)
+    if "empty" in change:
+        x[:, change["empty"]] = None
+    if "unique" in change:
+        x[:, change["unique"]] = [f"name {row}" for row in range(len(x))]
+    with pytest.raises(ValueError, match=words):
+        Table(**options).fit(x, progress=False)
+
+
+def test_odd_tables_are_told_of_and_learnt() -> None:
+    x, y = patients(40, seed=0)
+    with pytest.warns(DataWarning, match="output 'y0' has one value, 'yes'"):
+        model = Table().fit(x, np.full(40, "yes"), progress=False)
+    assert set(model.predict(x)) == {"yes"}
+    mixed = x.copy()
+    mixed[3, 1] = "large"
+    with pytest.warns(DataWarning, match="column 'x1' holds 39 numbers and 1 texts such as 'large'"):
+        Table().fit(mixed, y, progress=False)
+    empty = x.copy()
+    empty[:5] = None
+    assert Table().fit(empty, y, progress=False).predict([[None, None, None]]).shape == (1,)
+    with pytest.raises(ValueError, match="only 1 rows"):
+        Table().fit(x, [None] * 39 + ["yes"], progress=False)
+
+
+def test_classifier_of_plain_bp_answers_rows_as_its_system_does() -> None:
+    x, y = patients(60, seed=0, missing=0.2)
+    model = MRFClassifier(Chain(), iterations=10).fit(x, y, progress=False)
+    assert model._row_answers[0] is not None
+    beliefs = model.system_.predict_marginals(model._asked(x)).numpy()
+    np.testing.assert_allclose(model.predict_proba(x), beliefs[:, 3, :2], atol=1e-12)
+    with torch.no_grad():
+        for weights in model.system_.parameters():
+            weights.zero_()
+    np.testing.assert_allclose(model.predict_proba(x), 0.5)  # changed weights are seen
