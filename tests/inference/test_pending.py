@@ -12,7 +12,7 @@ from loopwise.inference import Reference, Residual
 def largest_change(beliefs: lw.Beliefs, graph: lw.FactorGraph, potentials: lw.TablePotentials) -> float:
     """By how many nats the messages of one more flooding sweep would differ."""
     after = lw.BP(iterations=1, tolerance=0)(graph, potentials, initial=beliefs.messages)
-    return float((after.messages - beliefs.messages).abs().max())
+    return float((after.messages - beliefs.messages).detach().abs().max())
 
 
 @pytest.mark.parametrize("sweeps", [1, 3, 6])
