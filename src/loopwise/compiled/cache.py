@@ -91,7 +91,11 @@ class SourceCache(FunctionCache):
             return
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super().load_overload(sig, target_context)
+        try:
+            found = super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):  # an earlier version had a class that this one has not
+            self.flush()
+            found = None
         if found is None:
             _say_compiling()
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from loopwise.kernels import arithmetic
 from loopwise.kernels.convergence import LEAST_REACH, StopRule
 from loopwise.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Messages, Plan, Potentials, Steps
 from loopwise.kernels.threads import available_threads, in_threads
+
+if TYPE_CHECKING:
+    from loopwise.kernels.message_vectors import PairTables
 
 # Below this many messages in all sweeps, starting a second thread (a tenth of a millisecond, and Python's lock is
 # contended) costs more than it gains. Runs that stop by themselves count as so many sweeps at most.
@@ -393,6 +396,20 @@ class KernelRun:
         plain = self.storage.arrangement is Arrangement.PLAIN and not self.in_log_domain
         return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
 
+    def _as_vectors(self, options: Options) -> bool:
+        """Whether one message after another goes as a vector: the plainest runs of plain BP, whose products are short,
+        since rescaling of long ones is left to the kernels for all cases."""
+        short = self._quick(options) is not None and self.power == arithmetic.PLAIN and self.uniform == self.literal
+        return short and bool((self.storage.layout.degrees <= SHORT_PRODUCT).all())
+
+    @cached_property
+    def pair_tables(self) -> PairTables:
+        """All tables, which are pairs of literal size, and their transposes."""
+        from loopwise.kernels.message_vectors import PairTables, with_transposed
+
+        theta = self.potentials.theta
+        return PairTables(with_transposed(theta, len(self.literal)), np.uint64(len(theta)))
+
     def rule(self, options: Options) -> StopRule:
         """When kernels stop. A nat of a log message moves a belief by a quarter at most (both values at 1/2), by less
         where messages enter their variables with smaller powers; a damped step is part of a longer way."""
@@ -477,6 +494,7 @@ class KernelRun:
             self.general,
             self.sharing,
             self._quick(options),
+            self.pair_tables if options.steps == 2 and self._as_vectors(options) else None,
             self.uniform,
             self.lane_tag,
             self.power,
@@ -487,19 +505,18 @@ class KernelRun:
         from loopwise.kernels.residual import residual_examples, residual_pairs
 
         layout, rule = self.storage.layout, self.rule(options)
-        made, fresh = result.made, np.empty_like(result.m)
+        made, quick = result.made, self._as_vectors(options)
         most = options.iterations * layout.edges
         parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
         results = (made, result.residual, result.lowest, result.updates, result.replaced)
-        # Rescaling of long products is left to the kernel for all cases.
-        short = bool((layout.degrees <= SHORT_PRODUCT).all())
-        quick = short and self._quick(options) is not None and self.power == arithmetic.PLAIN
+        fresh = result.m[:0] if quick else np.empty_like(result.m)
+        tables = self.pair_tables if quick else None
 
         def work(part: int) -> None:
             mine = self.examples * part // parts, self.examples * (part + 1) // parts
             if quick:
                 residual_pairs(
-                    self.plan, layout.edge_variable, self.potentials, result.messages, fresh, *mine, most, rule,
+                    self.plan, layout.edge_variable, tables, self.potentials, result.messages, *mine, most, rule,
                     *results, self.literal, self.power, self.semiring,
                 )  # fmt: skip
             else:

@@ -25,9 +25,10 @@ from loopwise.inference.decode import decode
 from loopwise.inference.message_passing import MessagePassing
 from loopwise.inference.message_weights import SweepWeights
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
+from loopwise.inference.pending import Growing, PendingMessages
 from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Sequential, stages
 from loopwise.inference.stop import Watches
-from loopwise.kernels.convergence import LEAST_REACH, NEAR
+from loopwise.kernels.convergence import LEAST_REACH, MOST_NATS, NEAR
 from loopwise.notices import ImpossibleError
 
 
@@ -273,6 +274,20 @@ class MessageUpdate:
         mixed = torch.where(both, (1 - damping) * safe_new + damping * safe_old, new)
         return mixed - log_sum_by(mixed, self.slot_edge, self.layout.edges)[..., self.slot_edge]
 
+    def growth(self, new: Tensor, old: Tensor) -> list[float]:
+        """For each edge the largest over the smallest ratio of a value of its new message to the old one, less 1; 0 for
+        rounding."""
+        new, old, edges = new.detach(), old.detach(), self.layout.edges
+        moved = torch.where(new == old, 0.0, new - old).clamp(-MOST_NATS, MOST_NATS)
+        size = torch.where(torch.isfinite(new) & (new != old), new.abs(), 1.0).clamp(min=1.0)
+        empty = moved.new_zeros(edges)
+        high = empty.scatter_reduce(0, self.slot_edge, moved, "amax", include_self=False)
+        low = empty.scatter_reduce(0, self.slot_edge, moved, "amin", include_self=False)
+        size = empty.scatter_reduce(0, self.slot_edge, size, "amax", include_self=False)
+        spread = high - low - 8 * torch.finfo(new.dtype).eps * size
+        found: list[float] = torch.expm1(spread.clamp(0.0, MOST_NATS)).tolist()
+        return found
+
     def message_change(self, new: Tensor, old: Tensor) -> Tensor:
         """How far the largest change of a normalised log message can move a belief, ``[*batch]``."""
         if not new.shape[-1] or not self.method.judge_messages:
@@ -328,7 +343,7 @@ class MessageUpdate:
 
 def _largest_damping(method: MessagePassing, weights: SweepWeights | None) -> float:
     """The largest share of what was that a step keeps, of messages or in memory."""
-    given = [method.damping if isinstance(method.damping, Tensor) else torch.tensor(float(method.damping))]
+    given = [torch.as_tensor(method.damping, dtype=torch.float64)]
     given += [values for values in (weights.damping, weights.memory) if values is not None] if weights else []
     return max(float(values.detach().max()) for values in given if values.numel())
 
@@ -487,27 +502,28 @@ def settled(
 
 
 def _solve_by_residual(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
-    """Highest-residual message first, example by example; ties go to the lowest edge number."""
+    """The message that may change most first, example by example, as :mod:`loopwise.kernels.residual` says."""
     method, problem = update.method, update.problem
     edges = update.layout.edges
     flat = m.expand(*problem.batch, m.shape[-1]).reshape(problem.batch.numel(), m.shape[-1])
+    rule = Growing(method.tolerance, float(update.reach), float(method.damping), torch.finfo(m.dtype).eps)
+    exponents = update.exponents.detach().cpu().tolist()
     finals, sent, residuals = [], [], []
     for example in range(flat.shape[0]):
         single = MessageUpdate(_example(problem, example), method, _numbers(method, problem))
-        current, updates = flat[example], 0
-        while True:
+        current, updates, pending = flat[example], 0, PendingMessages(update.layout, rule, exponents)
+        fresh = single.damped(single.to_variables(single.to_factors(current)), current)
+        for edge, grown in enumerate(single.growth(fresh, current)):
+            pending.set_key(edge, grown * pending.scale)
+        while updates < method.iterations * edges and (edge := pending.first()) >= 0:
             fresh = single.damped(single.to_variables(single.to_factors(current)), current)
-            gap = update.reach * log_change(fresh, current)
-            largest = torch.zeros(edges, dtype=gap.dtype, device=gap.device)
-            largest = largest.scatter_reduce(0, single.slot_edge, gap, "amax")
-            worst = float(largest.max()) if edges else 0.0
-            if updates >= method.iterations * edges or worst <= method.tolerance:
-                break
-            current = torch.where(single.slot_edge == int(largest.argmax()), fresh, current)
+            grown = single.growth(fresh, current)[edge]
+            current = torch.where(single.slot_edge == edge, fresh, current)
             updates += 1
+            pending.after_sending(edge, grown)
         finals.append(current)
         sent.append(updates)
-        residuals.append(worst)
+        residuals.append(pending.change())
     final = torch.stack(finals).reshape(*problem.batch, m.shape[-1]) if finals else m
     count = torch.tensor(sent, device=final.device).reshape(problem.batch)
     return ReferenceSolution(

@@ -32,7 +32,11 @@ class Sequential(Schedule):
 
 @dataclass(frozen=True)
 class Residual(Schedule):
-    """The message that would change most first (Elidan, McGraw & Koller 2006). A sweep is as many messages as edges."""
+    """The message that may change most first (Elidan, McGraw & Koller 2006). A sweep is as many messages as edges.
+
+    What a message would become is worked out only when it is sent: until then its change is bounded by those of the
+    messages it is made of (RBP0L, Sutton & McCallum 2007). Bounds within a factor of about 1.5 count as equal and are
+    served in the order in which they came."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ NEAR = 1.5  # times the threshold: an expected change that is worth judging
 
 
 LEAST_REACH = 1e-12  # where messages hardly enter their variables
+MOST_NATS = 690.0  # of one change: its exponential is still a number
 LARGEST_CHANGE = 80.0  # nats: beyond this, its exponential might overflow; no tolerance is so generous
 
 

@@ -58,9 +58,16 @@ def _count(tag: Any) -> int:
     return (1, FEW_LANES, LANES)[len(tag)]
 
 
-def _place(context: Any, builder: Any, array: Any, value: Any, start: Any, lanes: Lanes) -> Any:
+def place_of(context: Any, builder: Any, array: Any, value: Any, start: Any, lanes: Lanes) -> Any:
     made = context.make_array(array)(context, builder, value)
     return builder.bitcast(builder.gep(made.data, [start]), lanes.vector.as_pointer())
+
+
+def filled_with(builder: Any, lanes: Lanes, number: Any) -> Any:
+    """One number in all lanes."""
+    nothing = ir.Constant(lanes.vector, ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.Constant(_WORD, 0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(_WORD, lanes.count), [0] * lanes.count))
 
 
 def _splat(lanes: Lanes, value: Any) -> Any:
@@ -83,13 +90,13 @@ def _mask(lanes: Lanes, builder: Any, word: Any) -> Any:
     return builder.bitcast(short, ir.VectorType(ir.IntType(1), lanes.count))
 
 
-def _called(builder: Any, name: str, result: Any, arguments: Sequence[Any], **options: Any) -> Any:
+def called(builder: Any, name: str, result: Any, arguments: Sequence[Any], **options: Any) -> Any:
     kind = ir.FunctionType(result, [one.type for one in arguments])
     known = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
     return builder.call(known, arguments, **options)
 
 
-def _suffix(lanes: Lanes) -> str:
+def suffix_of(lanes: Lanes) -> str:
     return f"v{lanes.count}f{64 if lanes.dtype == types.float64 else 32}"
 
 
@@ -100,7 +107,7 @@ def load(context: Any, array: Any, start: Any, tag: Any) -> Any:
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.load(
-            _place(target, builder, array, values[0], values[1], lanes), align=array.dtype.bitwidth // 8
+            place_of(target, builder, array, values[0], values[1], lanes), align=array.dtype.bitwidth // 8
         )
 
     return lanes(array, types.uintp, tag), generate
@@ -111,7 +118,7 @@ def store(context: Any, array: Any, start: Any, lanes: Any) -> Any:
     """Writes a row of lanes to the place that begins at ``start``."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        place = _place(target, builder, array, values[0], values[1], lanes)
+        place = place_of(target, builder, array, values[0], values[1], lanes)
         builder.store(values[2], place, align=array.dtype.bitwidth // 8)
         return target.get_dummy_value()
 
@@ -124,10 +131,7 @@ def spread(context: Any, value: Any, array: Any, tag: Any) -> Any:
     lanes = Lanes(array.dtype, _count(tag))
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        number = target.cast(builder, values[0], signature.args[0], lanes.dtype)
-        one = builder.insert_element(ir.Constant(lanes.vector, ir.Undefined), number, ir.Constant(_WORD, 0))
-        zeros = ir.Constant(ir.VectorType(_WORD, lanes.count), [0] * lanes.count)
-        return builder.shuffle_vector(one, ir.Constant(lanes.vector, ir.Undefined), zeros)
+        return filled_with(builder, lanes, target.cast(builder, values[0], signature.args[0], lanes.dtype))
 
     return lanes(value, array, tag), generate
 
@@ -177,7 +181,7 @@ def size(context: Any, a: Any) -> Any:
     """The absolute value."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return _called(builder, f"llvm.fabs.{_suffix(a)}", a.vector, values)
+        return called(builder, f"llvm.fabs.{suffix_of(a)}", a.vector, values)
 
     return a(a), generate
 
@@ -224,7 +228,7 @@ def total(context: Any, a: Any) -> Any:
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
         arguments = [ir.Constant(a.number, -0.0), values[0]]
-        return _called(builder, f"llvm.vector.reduce.fadd.{_suffix(a)}", a.number, arguments, fastmath=("reassoc",))
+        return called(builder, f"llvm.vector.reduce.fadd.{suffix_of(a)}", a.number, arguments, fastmath=("reassoc",))
 
     return a.dtype(a), generate
 

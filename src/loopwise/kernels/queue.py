@@ -1,7 +1,8 @@
-"""A queue of numbered items by a key that changes often: the item with the largest key, the lowest of equals.
+"""A queue of numbered items whose keys grow until they are served: in buckets, two for each power of two.
 
-In: keys, none negative. Out: which is first. A tree whose nodes hold the largest key below them: a changed key is
-carried upwards only as far as it changes a node's largest, one or two levels as a rule.
+In: keys, as many times what is worth being served. Out: which item is next: of the highest bucket the one that has been
+in it longest. Items with keys of at most 1 are not in the queue. To move an item takes a few writes, however many there
+are; of a heap, every key that changes would move others.
 """
 
 from __future__ import annotations
@@ -12,75 +13,58 @@ import numpy as np
 
 from loopwise.compiled.decorators import fused_callee as callee
 from loopwise.compiled.decorators import fused_inlined as scalar
-from loopwise.kernels.arithmetic import U
 
-FAN = 16  # children of a node
+BUCKETS = 160  # the last one has all keys above 2^79
+_ONE = 1023 << 1  # the exponent of 1 and the first bit after it, as they stand in a number of 64 bits
 
 
 class Queue(NamedTuple):
-    """Keys of the items, then those of each level of nodes above them, each padded to whole nodes."""
+    """Rings of items, each with a mark of its own, which stands for its bucket: marks are numbered after the items."""
 
-    keys: Any
-    bits: Any  # the same memory as integers, which are in the same order: their largest is found without branches
-    starts: Any  # [levels + 1] where each level begins
+    keys: Any  # float64 [items]
+    bits: Any  # the same memory as integers
+    after: Any  # int32 [items + BUCKETS] the next one in the ring
+    before: Any
+    home: Any  # int16 [items] the bucket of each, -1 for none
+    top: Any  # [1] no item is in a higher bucket
 
 
 @callee
-def new_queue(keys):
-    """A queue of all ``keys`` (float64)."""
-    starts, size = [0], max(keys.shape[0], 1)
-    while True:
-        starts.append(starts[-1] + -(-size // FAN) * FAN)
-        size = -(-size // FAN)
-        if size == 1:
-            break
-    padded = np.full(starts[-1], -1.0)
-    padded[: keys.shape[0]] = keys
-    bits = padded.view(np.int64)
-    for level in range(len(starts) - 2):
-        for node in range((starts[level + 1] - starts[level]) // FAN):
-            bits[starts[level + 1] + node] = _largest(bits, U(starts[level] + node * FAN))
-    return Queue(padded, bits, np.array(starts))
+def new_queue(items):
+    """A queue of so many items, all with key 0."""
+    keys, ring = np.zeros(items), np.arange(items + BUCKETS).astype(np.int32)
+    return Queue(
+        keys, keys.view(np.int64), ring, ring.copy(), np.full(items, -1, dtype=np.int16), np.full(1, -1, dtype=np.int64)
+    )
 
 
 @scalar
-def _largest(bits, first):
-    best = bits[first]
-    for child in range(U(1), U(FAN)):
-        best = max(best, bits[first + child])
-    return best
+def set_key(keys, bits, after, before, home, top, item, key):
+    """Gives ``item`` of a queue another key; in another bucket it goes last. Takes the arrays of the queue: taking them
+    out in a loop would count references."""
+    keys[item] = key
+    place, old = np.int64(-1), np.int64(home[item])
+    if key > 1.0:
+        place = min((bits[item] >> 51) - _ONE, BUCKETS - 1)
+    if place == old:
+        return
+    if old >= 0:
+        after[before[item]] = after[item]
+        before[after[item]] = before[item]
+    home[item] = place
+    if place >= 0:
+        mark = home.shape[0] + place
+        last = before[mark]
+        after[last], before[item] = item, last
+        after[item], before[mark] = mark, item
+        top[0] = max(top[0], place)
 
 
 @scalar
-def set_key(keys, bits, starts, item, key):
-    """Gives ``item`` of a queue another key. Takes the arrays of the queue: taking them out in a loop would count
-    references. All keys of a node are looked at only if its largest was this one and fell."""
-    node = U(item)
-    old = bits[node]
-    keys[node] = key
-    new = bits[node]
-    for level in range(U(starts.shape[0] - 2)):
-        node = node >> U(4)
-        above = U(starts[level + U(1)]) + node
-        largest, best = bits[above], new
-        if new < largest:
-            if old != largest:
-                break
-            best = _largest(bits, U(starts[level]) + node * U(FAN))
-        if best == largest:
-            break
-        old, new = largest, best
-        bits[above] = best
-
-
-@scalar
-def first_item(bits, starts):
-    """The item with the largest key."""
-    levels, node = U(starts.shape[0] - 1), U(0)
-    best = _largest(bits, U(starts[levels - U(1)]))
-    for back in range(levels):
-        first, place = U(starts[levels - U(1) - back]) + node * U(FAN), U(FAN - 1)
-        for before in range(U(1), U(FAN)):  # from the last to the first, without branches
-            place = U(FAN - 1) - before if bits[first + (U(FAN - 1) - before)] == best else place
-        node = node * U(FAN) + place
-    return np.int64(node)
+def first_item(after, home, top):
+    """The item that is next; -1 if there is none."""
+    items, place = home.shape[0], top[0]
+    while place >= 0 and after[items + place] == items + place:
+        place -= 1
+    top[0] = place
+    return np.int64(after[items + place]) if place >= 0 else np.int64(-1)

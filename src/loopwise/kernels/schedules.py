@@ -28,6 +28,7 @@ from loopwise.kernels.convergence import (
     sweep_residual,
 )
 from loopwise.kernels.factors import factor_step
+from loopwise.kernels.pair_visits import visit_pairs
 from loopwise.kernels.plan import new_scratch
 from loopwise.kernels.variables import visit_variables
 
@@ -126,8 +127,8 @@ def next_step(n, n_base, n_step):
 @kernel
 def run_blocks(
     plan, flooding, order, numbers, flow, done, apart, tape, origin, examples, first_block, last_block, first_sweep,
-    rule, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, uniform, lane_tag, power,
-    semiring,
+    rule, damping, sweeps, residual, lowest, trace, moved, literal, general, sharing, quick, tables, uniform, lane_tag,
+    power, semiring,
 ):  # fmt: skip
     """Blocks of examples on one graph, as many examples side by side as the lane tag says; each example stops by
     itself. Flooding if ``flooding`` is given, sequential if ``order`` is, the other one None: what is under a test of
@@ -135,7 +136,8 @@ def run_blocks(
     ``origin``. ``apart``: whether any of ``done`` is not that of ``flow``. ``first_sweep``: 0, or 1 to go on from an
     earlier run, whose messages to factors and beliefs are in ``flow``. ``trace``: empty, or as many arrays like
     ``flow.beliefs`` as there are sweeps after the first visit, which then get the beliefs after each, and ``moved``
-    ``[sweeps, examples]`` their largest changes."""
+    ``[sweeps, examples]`` their largest changes. ``tables``: None, or tables and their transposes where
+    :func:`visit_pairs` will do."""
     lanes = lanes_of(lane_tag)
     slots, states = U(plan.slots), U(plan.state_start[-1])
     variables = U(plan.state_start.shape[0] - 1)
@@ -175,12 +177,19 @@ def run_blocks(
                 for turn in range(0 if sweep > 0 else 1, 2):  # forth and back; at first one visit that only sends
                     if sweep > 0:
                         n_base = next_step(flow.n, n_base, tape.n_step)
-                    visit_variables(
-                        U(0), variables, order.way[turn], order.pull[turn if sweep > 0 else 2], plan, block,
-                        numbers.theta, numbers.unary, unary_base, flow, base, n_base, belief_base, watch and turn == 1,
-                        damping, scratch, literal, general, sharing, quick, uniform, lane_tag, lane_tag, power,
-                        semiring,
-                    )  # fmt: skip
+                    if tables is not None:
+                        visit_pairs(
+                            order.way[turn], order.pull[turn if sweep > 0 else 2], turn == 1, plan, block, tables,
+                            numbers.unary, unary_base, flow, base, n_base, belief_base, watch and turn == 1, scratch,
+                            literal, semiring,
+                        )  # fmt: skip
+                    if tables is None:
+                        visit_variables(
+                            U(0), variables, order.way[turn], order.pull[turn if sweep > 0 else 2], plan, block,
+                            numbers.theta, numbers.unary, unary_base, flow, base, n_base, belief_base,
+                            watch and turn == 1, damping, scratch, literal, general, sharing, quick, uniform, lane_tag,
+                            lane_tag, power, semiring,
+                        )  # fmt: skip
                     keep_messages(tape, place, U(2 * sweep - 1 + turn), flow.m, base, U(0), slots * lanes)
             if trace.shape[0] > 0 and sweep > 0:
                 kept = U(sweep - 1) * U(flow.beliefs.shape[0]) + belief_base

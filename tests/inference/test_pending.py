@@ -1,0 +1,35 @@
+"""What the residual schedule says of messages that it has not worked out: never less than what they would change by."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import loopwise as lw
+from loopwise.inference import Reference, Residual
+
+
+def largest_change(beliefs: lw.Beliefs, graph: lw.FactorGraph, potentials: lw.TablePotentials) -> float:
+    """By how many nats the messages of one more flooding sweep would differ."""
+    after = lw.BP(iterations=1, tolerance=0)(graph, potentials, initial=beliefs.messages)
+    return float((after.messages - beliefs.messages).detach().abs().max())
+
+
+@pytest.mark.parametrize("sweeps", [1, 3, 6])
+@pytest.mark.parametrize("states", [2, 3, 5])
+def test_the_residual_bounds_every_pending_change(sweeps: int, states: int) -> None:
+    graph = lw.grid(4, 4, states)
+    potentials = lw.TablePotentials.random(graph, scale=1.5, seed=states)
+    beliefs = lw.BP(iterations=sweeps, tolerance=0, schedule=Residual())(graph, potentials)
+    assert float(beliefs.status.residual) >= 0.25 * largest_change(beliefs, graph, potentials) - 1e-12
+
+
+def test_a_tolerance_is_kept_by_both_engines() -> None:
+    graph = lw.grid(4, 4, 3)
+    potentials = lw.TablePotentials.random(graph, scale=1.0, seed=1)
+    for engine in (None, Reference()):
+        beliefs = lw.BP(iterations=100, tolerance=1e-6, schedule=Residual(), engine=engine)(graph, potentials)
+        assert bool(beliefs.status.converged) and float(beliefs.status.residual) <= 1e-6
+        assert largest_change(beliefs, graph, potentials) <= 4e-6
+    flooding = lw.BP(iterations=500, tolerance=1e-12)(graph, potentials)
+    torch.testing.assert_close(beliefs.states, flooding.states, rtol=0, atol=1e-4)
