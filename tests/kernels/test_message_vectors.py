@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.kernels.arithmetic import U, kernel
+from loopwise.compiled.decorators import fused_kernel as kernel
+from loopwise.kernels.arithmetic import U
 from loopwise.kernels.message_vectors import growth, message_at, send_pair, with_transposed
 
 
