@@ -142,6 +142,19 @@ def test_clusterings(metric: Any, two_sided: bool, setwise: bool) -> None:
         assert_alike(kind, model, walk.MentionMover(), metric, documents)
 
 
+def test_fetching_ahead_changes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents too large for a near cache, as all are said to be here."""
+    from loopwise.walk import cluster_arrays, graph_arrays
+
+    monkeypatch.setattr(cluster_arrays, "_NEAR", -1)
+    monkeypatch.setattr(graph_arrays, "_NEAR", -1)
+    mentions = [mention_document(size, setwise=True, values=True, links=True) for size in (1, 2, 5, 8)]
+    model = cluster_model(setwise=True, links=True)
+    assert_alike(walk.SampleRank, model, walk.MentionMover(), lw.metric.BCubed(), mentions)
+    for proposal in (walk.Gibbs(), walk.AllValues(), walk.ForcedFlip()):
+        assert_alike(walk.SampleRank, chain_model(), proposal, lw.metric.Accuracy(), chain_documents())
+
+
 def test_the_difference_to_the_truth_is_rebuilt_alike() -> None:
     from dataclasses import replace
 
