@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from loopwise.graph import FactorGraph as FactorGraph
     from loopwise.graph import Role as Role
     from loopwise.graph import chain as chain
+    from loopwise.graph import complete as complete
     from loopwise.graph import grid as grid
     from loopwise.graph import random_mrf as random_mrf
     from loopwise.graph.structured import And as And
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from loopwise.inference.message_passing import TRW as TRW
     from loopwise.inference.message_weights import MessageWeights as MessageWeights
     from loopwise.inference.schedules import Groups as Groups
+    from loopwise.inference.schedules import Residual as Residual
     from loopwise.inference.schedules import Sequential as Sequential
     from loopwise.learn import Examples as Examples
     from loopwise.learn import System as System
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
 
 # Where each name lives, in the order of the stages.
 _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
-    "loopwise.graph": ("Evidence", "FactorGraph", "Role", "chain", "grid", "random_mrf",),
+    "loopwise.graph": ("Evidence", "FactorGraph", "Role", "chain", "complete", "grid", "random_mrf",),
     "loopwise.graph.structured": (
         "And", "AtMostOne", "Chain", "Count", "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity",
         "ProjectiveTree", "StructuredFactor", "Tree",
@@ -98,7 +100,7 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.beliefs": ("Beliefs",),
     "loopwise.inference.explain": ("explain",),
     "loopwise.inference.message_weights": ("MessageWeights",),
-    "loopwise.inference.schedules": ("Groups", "Sequential",),
+    "loopwise.inference.schedules": ("Groups", "Residual", "Sequential",),
     "loopwise.learn": ("Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",),
 }  # fmt: skip
 # Stages that are used by their own name, `lw.loss.MSE()`, in their order.
@@ -125,7 +127,7 @@ _SUBMODULES = {
 # Names that stood here before 0.1 was released, by the stage that has them now. They go in 0.2.
 _MOVED = {
     "graph": (
-        "FREE", "Group", "Union", "complete", "union",
+        "FREE", "Group", "Union", "union",
     ),
     "potentials": (
         "Features", "SparseGroup", "TemplateBatch", "TiedTables", "feature_keys", "hashed", "text_keys",
@@ -135,7 +137,7 @@ _MOVED = {
         "ToTolerance", "symmetry_gap", "LinearSolve", "Saddle", "Schur", "Direct", "Minres", "Covariance",
     ),
     "inference": (
-        "Inference", "Problem", "Status", "BelowOne", "Tied", "Flooding", "RandomSequential", "Residual",
+        "Inference", "Problem", "Status", "BelowOne", "Tied", "Flooding", "RandomSequential",
         "AnyOf", "Satisfied", "Stop", "Tolerance", "Bethe", "Counting", "CountingNumbers", "Given",
         "MonotonicChains", "Reweighted", "SpanningTrees", "check_concavity", "concave_scaling", "Reference",
         "Compiled", "gibbs_sample", "marginal_map", "TooLargeError", "Maximum", "MapSearch",
@@ -161,11 +163,11 @@ _MOVED = {
 _RENAMED = {"Given": "ExplicitCounting"}
 
 __all__ = [  # noqa: RUF022 (the order of the stages)
-    "Evidence", "FactorGraph", "Role", "chain", "grid", "random_mrf", "And", "AtMostOne", "Chain", "Count",
+    "Evidence", "FactorGraph", "Role", "chain", "complete", "grid", "random_mrf", "And", "AtMostOne", "Chain", "Count",
     "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity", "ProjectiveTree", "StructuredFactor", "Tree",
     "NeuralPotentials", "SparsePotentials", "TablePotentials", "Template", "Unroll", "FixedPoint", "Perturbation",
     "hvp", "Auto", "infer", "BP", "TRW", "Exact", "MeanField", "Gibbs", "Beliefs", "explain", "MessageWeights",
-    "Groups", "Sequential", "Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",
+    "Groups", "Residual", "Sequential", "Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",
     "graph", "potentials", "prior", "gradient", "inference", "decode", "loss", "metric", "learn", "optim", "budget",
     "walk", "apps", "formats", "plot", "compare", "testing", "notices",
 ]  # fmt: skip

@@ -2,8 +2,9 @@
 
 In: GUM or OntoGUM, and the file of the rule. Out: CoNLL averages, and a paired bootstrap over documents. Genres are
 dealt into folds; documents of a fold's genres are resolved by a model of the training part's documents of all other
-genres. Features and defaults were chosen on documents of the training part alone (news, fiction, conversation, textbook
-and voyage resolved by a model of the others), so that those of the parts resolved here had no say in anything.
+genres. Links, starts, steps and temperatures were chosen on documents of the training part alone (news, fiction,
+conversation, textbook and voyage resolved by a model of the others); features older than these had been scored on all
+parts before.
 """
 
 from __future__ import annotations

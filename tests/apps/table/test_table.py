@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracle import enumerate_model
 
 import loopwise as lw
 from loopwise.apps import MRFClassifier, Table
@@ -20,6 +19,7 @@ from loopwise.apps.table.start import Smoothing, log_tables, network
 from loopwise.apps.table.training import DrawnRoles, Network, Task
 from loopwise.learn.progress import silent
 from loopwise.notices import DataWarning
+from oracles.enumeration import enumerate_model
 
 YES_NO = np.array(["no", "yes"], dtype=object)
 
