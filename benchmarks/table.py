@@ -1,6 +1,6 @@
 """Tables: rows with missing cells against complete ones, in training and in use; checked against BP first.
 
-Rows of a made-up table (``--columns`` columns of 4 values along a chain, a class of 3) are trained on by ``lw.apps.Table``
+Rows of a made-up table (``--columns`` columns of 4 values along a chain, a class of 3) train a ``lw.apps.Table``
 as they are and with 30 % of the cells missing. Ends with one line of JSON: ``ragged_over_complete`` (training),
 ``ragged_over_complete_predict``, ``rows_per_second`` (predicted, 30 % missing), ``row_ms`` (one row), ``seconds``.
 """
