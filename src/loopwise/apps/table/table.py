@@ -191,8 +191,8 @@ class Table(SavedEstimator):
         for name, known in zip(answers.names, answers.classes, strict=True):
             if len(known) > LABELS:
                 raise ValueError(
-                    f"output {quoted(name)} has {len(known)} different labels, more than {LABELS}; put labels together, "
-                    "or make it an input"
+                    f"output {quoted(name)} has {len(known)} different labels, more than {LABELS}; put labels "
+                    "together, or make it an input"
                 )
             if len(known) == 1:
                 warnings.warn(
