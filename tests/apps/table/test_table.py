@@ -251,3 +251,14 @@ def test_classifier_of_plain_bp_answers_rows_as_its_system_does() -> None:
         for weights in model.system_.parameters():
             weights.zero_()
     np.testing.assert_allclose(model.predict_proba(x), 0.5)  # changed weights are seen
+
+
+def test_scikit_learns_checks_pass() -> None:
+    pytest.importorskip("sklearn", "1.6")
+    from sklearn.utils import estimator_checks
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = estimator_checks.check_estimator(Table(), on_fail=None)
+    failed = {entry["check_name"]: str(entry["exception"]) for entry in found if entry["status"] == "failed"}
+    assert not failed and sum(entry["status"] == "passed" for entry in found) > 50, failed
