@@ -179,13 +179,17 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
 
 
 def _notes(found: list[Found], done: int, of: int) -> tuple[str, ...]:
-    whole = sum(
-        1
-        for fold in range(FOLDS)
-        if len({(f.table, f.trained_with, f.outputs) for f in found if f.fold == fold}) == of // FOLDS
+    """What is here, where something is missing."""
+    if done == of:
+        return ()
+    folds = ", ".join(str(fold + 1) for fold in sorted({run.fold for run in found}))
+    rates = " and ".join(f"{rate:.0%}" for rate in sorted({run.trained_with for run in found}))
+    absent = [name for name in NAMES if name not in {run.table for run in found}]
+    without = f"; no run yet: {', '.join(absent)}" if absent else ""
+    return (
+        f"Not finished: {done} of {of} runs are here, fold {folds}, training rows with {rates} of cells taken away{without}. All "
+        "numbers below are of these runs only.",
     )
-    text = f"{done} of {of} runs are here: {whole} of {FOLDS} folds whole, {len({f.table for f in found})} tables."
-    return (text,) if done < of else ()
 
 
 def _draw(found: list[Found], folder: Path) -> None:

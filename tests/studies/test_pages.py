@@ -12,21 +12,34 @@ from studies.harness.results import FILE, Results
 from studies.harness.study import rebuild_pages
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+OURS = (Paper.DECODER, Paper.TABLES)  # no paper's: they may be kept while they are under way, and then say so
+PUBLISHED = [paper for paper in Paper if paper not in OURS]
+KEPT = PUBLISHED + [paper for paper in OURS if (RESULTS / paper.value / FILE).exists()]
+UNDER_WAY = "Not finished"
 
 
-@pytest.mark.parametrize("paper", list(Paper))
+@pytest.mark.parametrize("paper", KEPT)
 def test_pages_are_made_of_the_results(paper: Paper, tmp_path: Path) -> None:
     kept, folder = RESULTS / paper.value, tmp_path / paper.value
     folder.mkdir()
     for path in (kept / FILE, *kept.glob("*.png")):
         shutil.copy(path, folder)
-    results = rebuild_pages(study_of(paper), folder)
-    assert results.mode == "full" and not [note for note in results.notes if note.startswith("Not finished")]
+    rebuild_pages(study_of(paper), folder)
     for name in ("index.md", "page.html"):
         assert (folder / name).read_bytes() == (kept / name).read_bytes(), f"{name}: python -m studies --page makes it"
 
 
-@pytest.mark.parametrize("paper", list(Paper))
+@pytest.mark.parametrize("paper", KEPT)
+def test_studies_of_papers_are_finished(paper: Paper) -> None:
+    """Others say on their page what is missing, unless every claim is decided."""
+    results = Results.of_folder(RESULTS / paper.value, paper.value)
+    under_way = any(note.startswith(UNDER_WAY) for note in results.notes)
+    assert results.mode == "full" and not (under_way and paper in PUBLISHED)
+    if paper in OURS and any(claim.holds is None for claim in results.claims):
+        assert under_way
+
+
+@pytest.mark.parametrize("paper", KEPT)
 def test_results_are_saved_as_they_were(paper: Paper, tmp_path: Path) -> None:
     """Reading and saving changes no digit."""
     shutil.copy(RESULTS / paper.value / FILE, tmp_path)

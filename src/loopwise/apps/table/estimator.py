@@ -330,9 +330,11 @@ class MRFClassifier(Incremental, SavedEstimator):
 
         ``[rows, values]`` each, values in the order of ``system_.vocabulary``; what is known is certain.
         """
+        rows, vocabulary = self._by_rows(X), self.system_.vocabulary if hasattr(self, "system_") else None
+        if rows is not None and vocabulary is not None:
+            return dict(zip(vocabulary.names, rows, strict=True))
         examples = self._asked(X)
         beliefs = self.system_.predict_marginals(examples).numpy()
-        vocabulary = self.system_.vocabulary
         assert vocabulary is not None
         sizes = vocabulary.cardinalities
         return {name: beliefs[:, place, : sizes[place]] for place, name in enumerate(vocabulary.names)}

@@ -38,7 +38,7 @@ from loopwise.apps.table.selection import Fitted, Trial, select
 from loopwise.apps.table.start import Scope
 from loopwise.apps.table.training import Task
 from loopwise.decode.pointwise import Max
-from loopwise.formats.coding import as_text, is_missing
+from loopwise.formats.coding import LABELS, as_text, is_missing
 from loopwise.formats.frames import is_frame, make_frame
 from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import Vocabulary
@@ -183,11 +183,17 @@ class Table(SavedEstimator):
         if answers is None:
             self.__dict__.pop("classes_", None)
         else:
-            self._warn_of_constants(answers)
+            self._check_answers(answers)
             self.classes_ = answers.classes[0] if answers.flat else list(answers.classes)
 
-    def _warn_of_constants(self, answers: Answers) -> None:
+    def _check_answers(self, answers: Answers) -> None:
+        """Refuses outputs of too many labels, warns of constant ones."""
         for name, known in zip(answers.names, answers.classes, strict=True):
+            if len(known) > LABELS:
+                raise ValueError(
+                    f"output {quoted(name)} has {len(known)} different labels, more than {LABELS}; put labels "
+                    "together, or make it an input"
+                )
             if len(known) == 1:
                 warnings.warn(
                     f"output {quoted(name)} has one value, {quoted(as_text(known[0]))}, in every row, so that it is "
@@ -305,7 +311,7 @@ class Table(SavedEstimator):
         return float((said[known] == right[known]).mean()) if known.any() else float("nan")
 
     def impute(self, X: Any, *, probabilities: bool = False, samples: int | None = None, seed: int = 0) -> Any:
-        """Fills the empty cells of the input columns.
+        """Fills the empty cells. A model trained without outputs, for any column, does this best.
 
         Parameters
         ----------
