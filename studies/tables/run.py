@@ -187,8 +187,8 @@ def _notes(found: list[Found], done: int, of: int) -> tuple[str, ...]:
     absent = [name for name in NAMES if name not in {run.table for run in found}]
     without = f"; no run yet: {', '.join(absent)}" if absent else ""
     return (
-        f"Not finished: {done} of {of} runs are here, fold {folds}, training rows with {rates} of cells taken away{without}. All "
-        "numbers below are of these runs only.",
+        f"Not finished: {done} of {of} runs are here, fold {folds}, training rows with {rates} of cells taken "
+        f"away{without}. All numbers below are of these runs only.",
     )
 
 

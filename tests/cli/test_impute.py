@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import assert_one_sentence, command
 from loopwise.apps.table import selection, training
 from loopwise.cli.main import app
+from oracles.commands import assert_one_sentence, command
 
 invoke, succeed = command(app)
 
