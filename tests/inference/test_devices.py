@@ -13,7 +13,7 @@ from torch import Tensor
 import loopwise as lw
 from loopwise import inference
 from loopwise.gradient import OneStep
-from pretended_device import DEVICE, Pretended, brought_back, elsewhere, pretending
+from oracles.pretended_device import DEVICE, Pretended, brought_back, elsewhere, pretending
 
 GRAPH = lw.FactorGraph.from_scopes([2, 3, 2], [(), (0,), (1,), (0, 1), (1, 2), (2, 0), (0, 1, 2)])
 BINARY = np.arange(4)[:, None]

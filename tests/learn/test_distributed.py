@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-import distributed_cases
 from loopwise.learn.distributed import ALONE, Team, team
+from oracles import distributed_cases
 
 EQUAL = ("adam", "smd", "lbfgs", "adagrad", "template", "restarts", "walk")
 REFUSED = {
@@ -27,6 +27,9 @@ REFUSED = {
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 
 
+TESTS = Path(distributed_cases.__file__).parents[1]
+
+
 def run_together(folder: Path, *names: str, processes: int = 2) -> list[subprocess.CompletedProcess[str]]:
     """Two processes on this machine, as torchrun starts them; they meet at a free port of the loopback."""
     import socket
@@ -35,6 +38,7 @@ def run_together(folder: Path, *names: str, processes: int = 2) -> list[subproce
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(processes)}
+    env["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     env |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     command = [sys.executable, distributed_cases.__file__, str(folder), *names]
     begun = [
