@@ -37,8 +37,10 @@ def risk(system: System, examples: Given, goal: Goal, *, step: int | None = None
         return (values if part.weights is None else values * torch.from_numpy(part.weights).to(values)).sum() / len(
             part
         )
-    statistics = goal.statistics(part.by_example(system(part, step=step)), part.targets)
-    return combined(goal, statistics, part.weights)
+    said = part.by_example(system(part, step=step))
+    if part.weights is None:
+        return goal(said, part.targets)
+    return combined(goal, goal.statistics(said, part.targets), part.weights)
 
 
 def combined(goal: Measure, statistics: Tensor, weights: NDArray[np.float64] | None) -> Tensor:
