@@ -5,7 +5,6 @@ In: labels among which are ``None``, NaN, -1 or sets. Out: which labels each may
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ def is_unknown(label: object) -> bool:
     if isinstance(label, str | bytes | bool | set | frozenset):
         return False
     if isinstance(label, float) or hasattr(label, "dtype"):
-        return bool(label == -1 or (isinstance(label, float) and math.isnan(label)))
+        return bool(label == -1 or label != label)  # NaN is not equal to itself
     return type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, int) and label == -1)
 
 

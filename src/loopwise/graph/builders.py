@@ -64,7 +64,20 @@ def grid(rows: int, columns: int, states: int = 2, neighbours: int = 4) -> Facto
 
 
 def complete(variables: int, states: int = 2) -> FactorGraph:
-    """Every pair of variables joined: groups ``unary`` and ``pair``."""
+    """Every pair of variables joined: groups ``unary`` and ``pair``.
+
+    Parameters
+    ----------
+    variables: how many.
+    states: values of each.
+
+    Returns
+    -------
+    A graph with ``variables * (variables - 1) / 2`` pair factors.
+
+    >>> complete(3).group("pair").scopes.tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    """
     _at_least("variables", variables, 1)
     pairs = np.stack(np.triu_indices(variables, 1), axis=1)
     return _with_unary(variables, states, pairs)

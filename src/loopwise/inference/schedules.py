@@ -36,7 +36,14 @@ class Residual(Schedule):
 
     What a message would become is worked out only when it is sent: until then its change is bounded by those of the
     messages it is made of (RBP0L, Sutton & McCallum 2007). Bounds within a factor of about 1.5 count as equal and are
-    served in the order in which they came."""
+    served in the order in which they came.
+
+    >>> import loopwise as lw
+    >>> graph = lw.grid(3, 3)
+    >>> beliefs = lw.BP(schedule=lw.Residual())(graph, lw.TablePotentials.random(graph, seed=0))
+    >>> beliefs.status.converged
+    True
+    """
 
 
 @dataclass(frozen=True)

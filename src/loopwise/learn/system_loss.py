@@ -44,6 +44,8 @@ def shared_risk(
     step: int = 0,
 ) -> Tensor:
     """The same of ``parts`` of the examples, to each of which every process of ``team`` adds its share."""
+    if examples.weights is not None:
+        raise ValueError("examples have weights, which several processes have no place for; train in one process")
     sizes = examples.sizes if isinstance(examples, TemplateExamples) else None
     shares = [share for share in (team.share(rows, sizes) for rows in parts) if len(share)]
 

@@ -58,7 +58,8 @@ def test_probabilities_are_those_of_the_learnt_tables(options: dict[str, Any]) -
             right = conditional(everything, evidence, place, vocabulary.cardinalities[place])
             np.testing.assert_allclose(marginals[name][row], right, atol=1e-7)
         for place in range(2):
-            np.testing.assert_array_equal(shares[place][row], marginals[f"y{place}"][row])
+            # Rows and the whole system take different kernels: the last digit may differ.
+            np.testing.assert_allclose(shares[place][row], marginals[f"y{place}"][row], rtol=0, atol=1e-14)
     np.testing.assert_array_equal(model.predict(x), np.stack([s.argmax(1) for s in model.predict_proba(x)], axis=1))
 
 
