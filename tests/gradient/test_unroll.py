@@ -239,12 +239,6 @@ def test_max_product_has_no_gradient(engine) -> None:
         truncated(2, engine=engine, temperature=0.0)(graph, tables_of(graph))
 
 
-def test_half_precision_is_refused_by_the_compiled_engine() -> None:
-    graph = mixed_graph()
-    with pytest.raises(ValueError, match=r"float32 or float64 potentials, not torch\.float16"):
-        gradients(truncated(1), graph, tables_of(graph, dtype=torch.float16))
-
-
 def test_checkpoints_cannot_be_closer_than_a_sweep() -> None:
     with pytest.raises(ValueError, match="every=0"):
         lw.gradient.Checkpoints(0)

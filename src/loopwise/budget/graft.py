@@ -122,7 +122,7 @@ def expected_gain(parts: Floats, weights: Floats, rows: int) -> Floats:
 
     >>> steady, noise = np.array([[0.2], [0.21], [0.19]]), np.array([[0.2], [-0.2], [0.01]])
     >>> [float(expected_gain(parts, np.ones(3) / 3, 300).sum().round(3)) for parts in (steady, noise)]
-    [0.091, -0.002]
+    [0.665, -0.002]
     """
     share = weights / weights.sum()
     mean = share @ parts

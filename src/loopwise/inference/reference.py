@@ -276,7 +276,7 @@ class MessageUpdate:
 
     def growth(self, new: Tensor, old: Tensor) -> list[float]:
         """For each edge the largest over the smallest ratio of a value of its new message to the old one, less 1; 0 for
-        rounding."""
+        rounding, and the most there is for a message that has become impossible."""
         new, old, edges = new.detach(), old.detach(), self.layout.edges
         moved = torch.where(new == old, 0.0, new - old).clamp(-MOST_NATS, MOST_NATS)
         size = torch.where(torch.isfinite(new) & (new != old), new.abs(), 1.0).clamp(min=1.0)
@@ -285,7 +285,9 @@ class MessageUpdate:
         low = empty.scatter_reduce(0, self.slot_edge, moved, "amin", include_self=False)
         size = empty.scatter_reduce(0, self.slot_edge, size, "amax", include_self=False)
         spread = high - low - 8 * torch.finfo(new.dtype).eps * size
-        found: list[float] = torch.expm1(spread.clamp(0.0, MOST_NATS)).tolist()
+        possible = [empty.scatter_reduce(0, self.slot_edge, torch.isfinite(m).to(m), "amax") for m in (new, old)]
+        spread = torch.where(possible[0] < possible[1], MOST_NATS, spread)
+        found: list[float] = torch.expm1(spread.clamp(0.0, MOST_NATS)).cpu().tolist()
         return found
 
     def message_change(self, new: Tensor, old: Tensor) -> Tensor:

@@ -241,6 +241,7 @@ def residual_pairs(
                 edge, edge_variable[edge ^ 1], edge_start, edge_base, data, half, starts[edge // 2], unary, unary_base,
                 m, base, heard, literal, semiring,
             )  # fmt: skip
+            least = min(least, total(fresh))  # an impossible message has not grown, and would never be sent
             grown = growth(fresh, message_at(m, base + U(edge) * size, literal), tiny, rounding)
             set_key(keys, bits, after, before, home, top, edge, min(grown, MOST_GROWTH) * scale)
         made, edge = 0, first_item(after, home, top)
