@@ -1,7 +1,7 @@
 """A small service over HTTP: tags of words, trees, and missing cells of a table, each answer with its confidence.
 
     python examples/service.py                                 # trains toy models, serves them on 127.0.0.1:8000
-    python examples/service.py --tagger t.loopwise --parser p.loopwise --table m.loopwise
+    python examples/service.py --tagger t.loopwise --parser p.loopwise --pos tags.loopwise --table m.loopwise
     python examples/service.py --load 10000                    # serves, asks so often itself, says how fast it was
     curl -X POST 127.0.0.1:8000/tag -H 'content-type: application/json' -d '{"sentences": [["Ann", "ran"]]}'
 
@@ -45,6 +45,7 @@ class Models:
     tagger: lw.apps.Tagger | None = None
     parser: Any = None
     table: lw.System | None = None
+    pos: lw.apps.Tagger | None = None  # of parts of speech, which the parser reads
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         """The tags of each sentence, and the probability of each tag."""
@@ -58,9 +59,9 @@ class Models:
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         """The head of each word (0: the root) and the probability of each head."""
-        parser = _there(self.parser, "parser")
-        trees = parser.predict([list(words) for words in sentences], confidence=True)
-        return [{"heads": list(map(int, t.heads)), "confidence": list(map(float, t.confidence))} for t in trees]
+        pipeline = lw.apps.Pipeline(_there(self.pos, "pos"), _there(self.parser, "parser"))
+        trees = self.parser.parse(pipeline.sentences([list(words) for words in sentences]))
+        return [{"heads": list(tree.heads), "confidence": list(tree.confidence)} for tree in trees]
 
     def impute(self, rows: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
         """The most probable label of each cell that a row leaves out, and its probability."""
@@ -310,6 +311,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Tags, trees and missing cells over HTTP, on the loopback.")
     for name in ("tagger", "parser", "table"):
         parser.add_argument(f"--{name}", type=Path, help=f"a saved {name}")
+    parser.add_argument("--pos", type=Path, help="a saved tagger of parts of speech, for the parser")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--load", type=int, help="ask so many requests of itself, and end")
     options = parser.parse_args()
@@ -319,6 +321,7 @@ def main() -> None:
             options.tagger and lw.apps.Tagger.load(options.tagger),
             options.parser and lw.apps.Parser.load(options.parser),
             options.table and lw.System.load(options.table),
+            options.pos and lw.apps.Tagger.load(options.pos),
         )
     else:
         models = toy_models()

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import loopwise as lw
+from oracles.toy_language import small, toy_sentences
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -59,6 +60,24 @@ def test_answers_with_confidences(client: Any, models: Any) -> None:
     assert cells["confidence"]["fever"] == pytest.approx(float(exact[2, 1]))
 
 
+@pytest.mark.filterwarnings("ignore:100% of the fine tags")  # there is a tagger of coarse ones only
+def test_trees_of_plain_words(service: ModuleType) -> None:
+    """Parts of speech come from one tagger, trees from the parser."""
+    sentences = toy_sentences(40, seed=1)
+    words = [list(sentence.forms) for sentence in sentences]
+    pos = lw.apps.Tagger("w[0] bias", threads=1).fit(
+        words, [list(sentence.coarse_tags) for sentence in sentences], progress=False
+    )
+    parser = small()
+    parser.fit(sentences, epochs=2, progress=False, threads=1)
+    models = service.Models(parser=parser, pos=pos)
+    with service.Serving(models) as address, httpx.Client(base_url=address, timeout=120) as made:
+        answers = made.post("/parse", json={"sentences": words[:3]}).json()["answers"]
+    expected = parser.parse(lw.apps.Pipeline(pos, parser).sentences(words[:3]))
+    assert [answer["heads"] for answer in answers] == [list(tree.heads) for tree in expected]
+    assert all(0 < sure <= 1 for answer in answers for sure in answer["confidence"])
+
+
 def test_what_is_refused(client: Any) -> None:
     """One clear sentence each, and the next request is answered."""
     for path, body, code, words in (
@@ -66,7 +85,7 @@ def test_what_is_refused(client: Any) -> None:
         ("/tag", {"sentences": [[]]}, 422, "at least one word each"),
         ("/tag", {"words": 3}, 422, 'give {"sentences"'),
         ("/tag", {"sentences": [["a", 3]]}, 422, "a word must be a text"),
-        ("/parse", {"sentences": [["a"]]}, 422, "no parser is served here; start the service with --parser FILE"),
+        ("/parse", {"sentences": [["a"]]}, 422, "no pos is served here; start the service with --pos FILE"),
         ("/impute", {"rows": [{"wealth": "yes"}]}, 422, "wealth"),
         ("/impute", {"rows": [{"smoker": "perhaps"}]}, 422, "perhaps"),
     ):
