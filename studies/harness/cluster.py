@@ -6,9 +6,15 @@ checkout, and see the folder of the runs under the same path.
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 
 class ClusterPool(Executor):
@@ -40,7 +46,7 @@ class ClusterPool(Executor):
         from distributed import KilledWorker
 
         done: Future[Any] = Future()
-        asked = self._client.submit(call, *arguments, pure=False, **named)
+        asked = self._client.submit(_packed(partial(call, *arguments, **named)), pure=False)
 
         def ended(answer: Any) -> None:
             try:
@@ -56,3 +62,15 @@ class ClusterPool(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leaves the cluster, which goes on without us."""
         self._client.close()
+
+
+def _packed(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call as bytes, opened on a worker only: a scheduler need not have the studies on its path."""
+    held, checkout = pickle.dumps(call), CHECKOUT
+
+    def opened() -> Any:
+        if checkout not in sys.path:
+            sys.path.insert(0, checkout)
+        return pickle.loads(held)()
+
+    return opened
