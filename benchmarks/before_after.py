@@ -23,7 +23,7 @@ import torch
 import loopwise as lw
 from common import option_parser, print_summary
 from loopwise.inference.base import Inference
-from loopwise.inference.compiled import Compiled
+from loopwise.inference.messages.compiled import Compiled
 
 HERE = Path(__file__).resolve()
 CLOSE = 1e-5  # runs to a tolerance may end a sweep apart

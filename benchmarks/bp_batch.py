@@ -15,9 +15,9 @@ import torch
 
 from common import option_parser, print_summary
 from loopwise.graph import random_mrf
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
-from loopwise.inference.schedules import Flooding, Schedule, Sequential
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.schedules import Flooding, Schedule, Sequential
 from timing import medians
 from torch_bp import TorchBP
 

@@ -24,9 +24,9 @@ import torch
 from common import option_parser, print_summary
 from loopwise.compare.memory import peak_rise
 from loopwise.graph import FactorGraph, grid
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.schedules import Flooding, Residual, Schedule, Sequential
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP, TRW
+from loopwise.inference.messages.schedules import Flooding, Residual, Schedule, Sequential
 from timing import medians
 from torch_bp import TorchBP
 
@@ -103,8 +103,8 @@ def checked(name: str, result: object, reference: torch.Tensor, tolerance: float
 def warm_first_call() -> float:
     """Seconds of the first call in a fresh process with a warm cache, imports not counted."""
     script = (
-        "import time, torch, loopwise as lw, loopwise.inference.compiled\n"
-        "from loopwise.inference.message_passing import BP\n"
+        "import time, torch, loopwise as lw, loopwise.inference.messages.compiled\n"
+        "from loopwise.inference.messages.message_passing import BP\n"
         "g = lw.grid(8, 8, 5); t = {k.name: torch.zeros(k.count, *k.shape, dtype=torch.float64) for k in g.groups}\n"
         "begin = time.perf_counter(); BP(iterations=2, tolerance=0)(g, t); print(time.perf_counter() - begin)"
     )

@@ -36,8 +36,8 @@ from loopwise.budget import (
     strongest,
 )
 from loopwise.graph import complete, grid
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.examples import Examples
 from loopwise.learn.sampling import thirds
 from loopwise.learn.system import System

@@ -20,8 +20,8 @@ from torch import Tensor
 from common import folder_in, option_parser, print_summary
 from loopwise.apps.decoder import Code, Decoder, Flips, MinSum, SumProduct
 from loopwise.apps.decoder.losses import ResidualParity
-from loopwise.inference.parity import trace
-from loopwise.kernels.arithmetic import LANES
+from loopwise.compiled.arithmetic import LANES
+from loopwise.inference.families.parity import trace
 
 SWEEPS = 20
 MOST_DIFFERENT = 0.02  # share of shots whose decisions may differ, where log-odds are 0 but for rounding

@@ -36,9 +36,9 @@ from loopwise.budget import (
 )
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.evidence import Role
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP, MessagePassing
-from loopwise.inference.schedules import Flooding, Schedule, Sequential
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP, MessagePassing
+from loopwise.inference.messages.schedules import Flooding, Schedule, Sequential
 from loopwise.learn.examples import Examples
 from loopwise.learn.system import System
 from loopwise.loss import MSE

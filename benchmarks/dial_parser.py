@@ -23,7 +23,7 @@ from loopwise.apps.parser.parser import Parser
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
 from loopwise.budget import Escalation
 from loopwise.formats.conllu import Sentence, read_conllu
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 
 SENTENCES = 2000  # to train on: minutes
 TIMED = 500  # of the test sentences; errors are of all

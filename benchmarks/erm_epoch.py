@@ -26,8 +26,8 @@ from torch import Tensor
 from common import option_parser, print_summary
 from loopwise.compare.memory import peak_rise
 from loopwise.graph import FactorGraph, Role, random_mrf
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.evaluate import risk
 from loopwise.learn.examples import Examples
 from loopwise.learn.optim.smd import SMD

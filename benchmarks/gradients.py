@@ -25,8 +25,8 @@ from loopwise.compare.memory import peak_rise
 from loopwise.gradient.hvp import hvp
 from loopwise.gradient.unroll import Checkpoints, Recompute, Store, Tape, Unroll
 from loopwise.graph import FactorGraph, grid, random_mrf
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from timing import medians
 from torch_bp import TorchBP
 

@@ -28,9 +28,9 @@ from loopwise.gradient.fixed_point import FixedPoint
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import TRW
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import TRW
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.loss.univariate import UnivariateLikelihood
 from studies.domke.images.data import ImageCounts, find_berkeley, natural
 from timing import medians

@@ -35,11 +35,11 @@ from common import (
 )
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
-from loopwise.inference.exact import Exact, TooLargeError
-from loopwise.inference.gibbs import factor_arrays
-from loopwise.inference.map_search import MapSearch
-from loopwise.inference.maximum import CLOSED, softened
-from loopwise.kernels.map_search import random_restarts, workspace
+from loopwise.inference.exact.method import Exact, TooLargeError
+from loopwise.inference.gibbs.method import factor_arrays
+from loopwise.inference.maximum.kernels.map_search import random_restarts, workspace
+from loopwise.inference.maximum.map_search import MapSearch
+from loopwise.inference.maximum.method import CLOSED, softened
 from loopwise.notices import LoopwiseWarning
 
 QUICK = ("Alchemy_11", "Grids_11", "ObjectDetection_35", "Pedigree_11", "Promedus_22", "Segmentation_14", "linkage_16")

@@ -25,8 +25,8 @@ from loopwise.apps.parser.features.parts import GRANDPARENTS, PROJECTIVE, SIBLIN
 from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.apps.parser.parser import Parser
 from loopwise.formats.conllu import Sentence, read_conllu
-from loopwise.inference.message_passing import BP
-from loopwise.inference.tree_models import TreeModels
+from loopwise.inference.families.tree_models import TreeModels
+from loopwise.inference.messages.message_passing import BP
 from timing import medians
 
 ITERATIONS = 2

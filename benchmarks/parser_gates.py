@@ -27,7 +27,7 @@ from typing import Any
 from common import folder_in, option_parser, print_summary
 from loopwise.apps.parser import Parser, Pruning, Templates
 from loopwise.formats.conllu import read_conllu
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 
 HERE = Path(__file__).resolve()
 

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from common import option_parser, print_summary
 from loopwise.graph import FactorGraph
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from torch_bp import TorchTables
 
 SWEEPS = 10

@@ -27,9 +27,9 @@ from common import folder_in, option_parser, print_summary
 from loopwise.apps.chain.features.text import Text, tag_numbers
 from loopwise.apps.chain.report import compare
 from loopwise.apps.tagger import Likelihood, Tagger, Viterbi
+from loopwise.compiled.threads import available_threads
 from loopwise.formats.columns import TaggedText, read_tagged
-from loopwise.inference.chains import Chains
-from loopwise.kernels.threads import available_threads
+from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.trainer import train

@@ -38,10 +38,10 @@ from loopwise.formats import read_mar, read_pr, read_text
 from loopwise.graph import FactorGraph
 from loopwise.graph.elimination import junction_tree
 from loopwise.inference.base import Inference
-from loopwise.inference.exact import Exact, TooLargeError
-from loopwise.inference.mean_field import MeanField
-from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.exact.method import Exact, TooLargeError
+from loopwise.inference.mean_field.method import MeanField
+from loopwise.inference.messages.message_passing import BP, TRW
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.notices import ImpossibleError, LoopwiseWarning
 from uai2014_page import page, summary
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from loopwise.inference import storage
+from loopwise.inference.messages import storage
 from oracles.gradient_cases import ENGINES, SCHEDULES
 
 HERE = Path(__file__).resolve().parent

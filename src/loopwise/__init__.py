@@ -56,16 +56,16 @@ if TYPE_CHECKING:
     from loopwise.inference.auto import Auto as Auto
     from loopwise.inference.auto import infer as infer
     from loopwise.inference.beliefs import Beliefs as Beliefs
-    from loopwise.inference.exact import Exact as Exact
+    from loopwise.inference.exact.method import Exact as Exact
     from loopwise.inference.explain import explain as explain
-    from loopwise.inference.gibbs import Gibbs as Gibbs
-    from loopwise.inference.mean_field import MeanField as MeanField
-    from loopwise.inference.message_passing import BP as BP
-    from loopwise.inference.message_passing import TRW as TRW
-    from loopwise.inference.message_weights import MessageWeights as MessageWeights
-    from loopwise.inference.schedules import Groups as Groups
-    from loopwise.inference.schedules import Residual as Residual
-    from loopwise.inference.schedules import Sequential as Sequential
+    from loopwise.inference.gibbs.method import Gibbs as Gibbs
+    from loopwise.inference.mean_field.method import MeanField as MeanField
+    from loopwise.inference.messages.message_passing import BP as BP
+    from loopwise.inference.messages.message_passing import TRW as TRW
+    from loopwise.inference.messages.message_weights import MessageWeights as MessageWeights
+    from loopwise.inference.messages.schedules import Groups as Groups
+    from loopwise.inference.messages.schedules import Residual as Residual
+    from loopwise.inference.messages.schedules import Sequential as Sequential
     from loopwise.learn import Examples as Examples
     from loopwise.learn import System as System
     from loopwise.learn import TemplateExamples as TemplateExamples
@@ -93,14 +93,14 @@ _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.gradient.perturbation": ("Perturbation",),
     "loopwise.gradient.hvp": ("hvp",),
     "loopwise.inference.auto": ("Auto", "infer",),
-    "loopwise.inference.message_passing": ("BP", "TRW",),
-    "loopwise.inference.exact": ("Exact",),
-    "loopwise.inference.mean_field": ("MeanField",),
-    "loopwise.inference.gibbs": ("Gibbs",),
+    "loopwise.inference.messages.message_passing": ("BP", "TRW",),
+    "loopwise.inference.exact.method": ("Exact",),
+    "loopwise.inference.mean_field.method": ("MeanField",),
+    "loopwise.inference.gibbs.method": ("Gibbs",),
     "loopwise.inference.beliefs": ("Beliefs",),
     "loopwise.inference.explain": ("explain",),
-    "loopwise.inference.message_weights": ("MessageWeights",),
-    "loopwise.inference.schedules": ("Groups", "Residual", "Sequential",),
+    "loopwise.inference.messages.message_weights": ("MessageWeights",),
+    "loopwise.inference.messages.schedules": ("Groups", "Residual", "Sequential",),
     "loopwise.learn": ("Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",),
 }  # fmt: skip
 # Stages that are used by their own name, `lw.loss.MSE()`, in their order.

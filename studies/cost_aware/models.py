@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from loopwise.graph.builders import grid, random_mrf
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.gibbs import sample
+from loopwise.inference.gibbs.method import sample
 from loopwise.learn.examples import Examples
 from loopwise.learn.sampling import sample_examples, thirds
 from loopwise.potentials.tables import TablePotentials

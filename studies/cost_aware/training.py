@@ -34,9 +34,9 @@ from loopwise.budget.policy_fit import PolicyFit
 from loopwise.budget.pruning import on_graph
 from loopwise.budget.strength import Raw
 from loopwise.demo.workers import one_thread
-from loopwise.inference.compiled import Compiled
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.evaluate import Goal, evaluate, score_examples
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit

@@ -15,7 +15,7 @@ import numpy as np
 
 from loopwise.apps.decoder import Code, Decoder, Flips, Gaussian, Shots
 from loopwise.demo.workers import one_thread
-from loopwise.inference.second_stage import rank_of
+from loopwise.inference.families.second_stage import rank_of
 from studies.decoder.codes import circuit, classical, gross_code
 from studies.decoder.contenders import BP_OSD, RELAY, Contender, of_circuit, of_gross, of_words
 from studies.decoder.protocol import CIRCUIT, GROSS, SEED, WORDS, ChunkJob, DecoderProtocol, Setting

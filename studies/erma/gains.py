@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from loopwise.compiled.threads import available_threads
 from loopwise.demo.workers import one_thread
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.kernels.threads import available_threads
 from loopwise.learn.evaluate import evaluate
 from loopwise.learn.start import SCALE
 from loopwise.learn.sweep import sweep

@@ -21,10 +21,10 @@ from loopwise.demo.trials import beliefs_reliability
 from loopwise.demo.workers import one_thread
 from loopwise.formats.files import atomic_write
 from loopwise.inference.base import Inference
-from loopwise.inference.compiled import Compiled
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.inference.mean_field import MeanField
-from loopwise.inference.message_passing import BP, TRW
+from loopwise.inference.mean_field.method import MeanField
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP, TRW
 from loopwise.learn.evaluate import evaluate
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from loopwise.decode import Identity
 from loopwise.demo.workers import one_thread
-from loopwise.inference.compiled import Compiled
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.evaluate import Goal, risk, score_examples
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from loopwise.kernels.threads import available_threads
+from loopwise.compiled.threads import available_threads
 from studies.harness.page import Page, write_pages
 from studies.harness.queue import Tell, Workers
 from studies.harness.results import FULL, QUICK, Deadline, Results

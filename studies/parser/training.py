@@ -25,8 +25,8 @@ from loopwise.apps.parser.parser import Parser, Tree
 from loopwise.apps.parser.preparing import Prepared
 from loopwise.apps.parser.vocabulary import encode
 from loopwise.formats.conllu import Sentence
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.message_passing import BP
 from loopwise.loss.calibration import reliability
 from studies.harness.runs import write_run
 from studies.parser.data import Treebank, find_treebanks, read_treebank

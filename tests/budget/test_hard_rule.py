@@ -13,8 +13,8 @@ import loopwise as lw
 from loopwise import budget
 from loopwise.budget import hard_rule
 from loopwise.inference.base import Problem
-from loopwise.inference.compiled import CompiledSolution
-from loopwise.inference.kernel_run import KernelRun, Workspace
+from loopwise.inference.messages.compiled import CompiledSolution
+from loopwise.inference.messages.kernel_run import KernelRun, Workspace
 from oracles.stopping_cases import by_trace, ring, settling, tables_of
 
 

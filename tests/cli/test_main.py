@@ -28,4 +28,7 @@ def test_the_command_line_shows_the_log_when_asked(model: Path) -> None:
     assert quiet.stdout == verbose.stdout == detailed.stdout  # the log is not part of the answer
     assert "loopwise.inference.auto:" not in quiet.stderr and quiet.stderr == again.stderr
     assert "loopwise.inference.auto: Exact: chosen since" in verbose.stderr
-    assert "loopwise.inference.exact:" in detailed.stderr and "loopwise.inference.exact:" not in verbose.stderr
+    assert (
+        "loopwise.inference.exact.method:" in detailed.stderr
+        and "loopwise.inference.exact.method:" not in verbose.stderr
+    )

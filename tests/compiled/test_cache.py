@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopwise.compiled import cache
-from loopwise.kernels import gibbs, schedules
+from loopwise.inference.gibbs.kernels import gibbs, schedules
 
 CALLEE = """
 from loopwise.compiled.decorators import callee
@@ -106,16 +106,15 @@ def test_an_upgrade_that_renames_a_type_compiles_again(package: Path) -> None:
 
 
 def test_digests_follow_imports_of_the_own_package_only() -> None:
-    source = (
-        "import numpy\nfrom loopwise.kernels import pairs\nfrom loopwise.kernels.views import (\n    at,\n    put,\n)\n"
-    )
+    source = "import numpy\nfrom loopwise.inference.messages.kernels import pairs\n"
+    source += "from loopwise.inference.messages.kernels.views import (\n    at,\n    put,\n)\n"
     found = list(cache.imported(source, "loopwise"))
     assert found == [
-        "loopwise.kernels",
-        "loopwise.kernels.pairs",
-        "loopwise.kernels.views",
-        "loopwise.kernels.views.at",
-        "loopwise.kernels.views.put",
+        "loopwise.inference.messages.kernels",
+        "loopwise.inference.messages.kernels.pairs",
+        "loopwise.inference.messages.kernels.views",
+        "loopwise.inference.messages.kernels.views.at",
+        "loopwise.inference.messages.kernels.views.put",
     ]
 
 

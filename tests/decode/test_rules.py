@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise.decode.rules import Forbid, Rules
-from loopwise.inference.chains import Chains
+from loopwise.inference.families.chains import Chains
 
 LABELS = ("O", "B-PER", "I-PER")
 CHAINS = Chains(np.array([0, 3, 3, 4]), 1)  # three tokens, none, one

@@ -61,7 +61,7 @@ def test_lanes_that_no_example_fills_do_not_matter(monkeypatch, gradient) -> Non
         def empty_like(self, values):
             return np.full_like(values, np.nan)
 
-    monkeypatch.setattr("loopwise.inference.kernel_run.np", Poisoned())
+    monkeypatch.setattr("loopwise.inference.messages.kernel_run.np", Poisoned())
     graph = pair_graph()
     method = lw.BP(iterations=500, tolerance=1e-10, gradient=gradient)
     found = gradients(method, graph, calm(graph, 40, shared=("pair",)))

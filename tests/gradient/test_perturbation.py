@@ -13,7 +13,7 @@ from torch import Tensor
 import loopwise as lw
 from loopwise.gradient.marginals import Natural
 from loopwise.gradient.perturbation import CubeRoot, Perturbation, SquareRoot, ToTolerance, symmetry_gap
-from loopwise.inference.implicit import marginal_map
+from loopwise.inference.messages.implicit import marginal_map
 from oracles.implicit import gap, gradient_of, mixed_graph, random_loss, random_tables
 
 TIGHT = {"tolerance": 1e-13, "iterations": 2000}

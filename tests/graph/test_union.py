@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.graph import FactorGraph, Union, chain, union
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.message_passing import BP
 from oracles.strategies import Model, models
 
 parts_strategy = st.lists(models(variables=(0, 4), most_factors=4), min_size=1, max_size=4)

@@ -8,9 +8,9 @@ import torch
 
 from loopwise.graph import FactorGraph, chain, complete, grid
 from loopwise.inference.auto import Auto, infer
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.notices import ConvergenceWarning, ImpossibleError
 from loopwise.potentials import TablePotentials
 from oracles.enumeration import enumerate_model

@@ -11,9 +11,9 @@ import torch
 from loopwise.graph import Evidence, FactorGraph, Role, chain, grid
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.exact import Exact
-from loopwise.inference.mean_field import MeanField
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.mean_field.method import MeanField
+from loopwise.inference.messages.message_passing import BP
 from loopwise.notices import ImpossibleError
 from loopwise.potentials import TablePotentials
 from oracles.enumeration import enumerate_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from loopwise.graph import grid
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 
 
 def test_bethe_equals_its_message_form_at_convergence() -> None:

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import loopwise as lw
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.reference import Reference
 from loopwise.notices import ConvergenceWarning
 from oracles.enumeration import enumerate_model
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 import loopwise as lw
 from loopwise.graph import FactorGraph
-from loopwise.inference.gibbs import factor_arrays
-from loopwise.inference.maximum import CLOSED, Dual, upper_bound
+from loopwise.inference.gibbs.method import factor_arrays
+from loopwise.inference.maximum.method import CLOSED, Dual, upper_bound
 from oracles.enumeration import enumerate_model
 from oracles.map_cases import problem_of
 from oracles.strategies import Model, models

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 import loopwise as lw
-from loopwise.inference import storage
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Flooding, Sequential
+from loopwise.inference.messages import storage
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.reference import Reference
+from loopwise.inference.messages.schedules import Flooding, Sequential
 
 SHIPPED = tuple(storage.LITERAL_SIZES)  # read before any test: what ships
 LANES = 40  # a batch that fills lanes, and part of others

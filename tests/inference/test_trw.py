@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from loopwise.inference.message_passing import BP, TRW
+from loopwise.inference.messages.message_passing import BP, TRW
 from oracles.enumeration import enumerate_model
 from oracles.trw_cases import GRAPHS, normal_tables
 

@@ -15,11 +15,11 @@ from loopwise.gradient.hvp import hvp
 from loopwise.graph import FREE, Evidence, FactorGraph, Role, chain, grid
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.exact import Exact
-from loopwise.inference.mean_field import MeanField
-from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.mean_field.method import MeanField
+from loopwise.inference.messages.message_passing import BP, TRW
+from loopwise.inference.messages.reference import Reference
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.loss.likelihood import Objective, SurrogateLikelihood, TruncatedLikelihood
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.potentials import TablePotentials

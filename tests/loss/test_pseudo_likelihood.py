@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from loopwise.graph import Evidence, FactorGraph, Role, chain
-from loopwise.inference.exact import Exact
+from loopwise.inference.exact.method import Exact
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.pseudo_likelihood import PseudoLikelihood
 from loopwise.notices import ImpossibleError

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from loopwise.kernels.automaton import Automata
+from loopwise.graph.structured.kernels.automaton import Automata
 from oracles.trees import log_sum
 
 INF = np.inf

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from loopwise.graph import FactorGraph
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.reference import Reference
 
 
 def mixed_graph() -> FactorGraph:

@@ -9,7 +9,7 @@ import torch
 from loopwise.graph import FactorGraph, grid
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
-from loopwise.kernels.gibbs import FactorArrays
+from loopwise.inference.gibbs.kernels.gibbs import FactorArrays
 from oracles.strategies import Model
 
 

@@ -10,7 +10,7 @@ from loopwise.apps.parser.features.parts import list_pairs
 from loopwise.apps.parser.objectives import Gold, Objective
 from loopwise.apps.parser.options import Run, Structure, Templates
 from loopwise.apps.parser.tasks import TreeTask
-from loopwise.inference.tree_models import Propagated, TreeModels
+from loopwise.inference.families.tree_models import Propagated, TreeModels
 from oracles.parser_beliefs import (
     PROJECTIVE,
     SINGLE_ROOT,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import loopwise as lw
-from loopwise.inference.structured import split_potentials, to_table_factors
+from loopwise.inference.messages.structured import split_potentials, to_table_factors
 from loopwise.potentials.checks import checked_tables
 from oracles.enumeration import Enumeration, enumerate_model
 

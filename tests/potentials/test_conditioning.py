@@ -15,7 +15,7 @@ from torch import Tensor
 from loopwise.graph import FREE, FactorGraph
 from loopwise.graph.conditioning import Conditioning
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.exact import Exact
+from loopwise.inference.exact.method import Exact
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from oracles.enumeration import Enumeration, enumerate_model

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from loopwise.graph import FactorGraph, chain
-from loopwise.inference.message_passing import BP
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.reference import Reference
 from loopwise.potentials import NeuralPotentials
 
 CHAIN = chain(4, states=3)

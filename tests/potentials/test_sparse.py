@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from loopwise.gradient.hvp import gradient_and_hvp
 from loopwise.graph import chain
-from loopwise.inference.message_passing import BP
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.reference import Reference
 from loopwise.potentials import Features, SparseGroup, SparsePotentials, feature_keys, hashed
 from loopwise.potentials.sparse import plain_scores
 from oracles.sparse_cases import random_features, random_weights

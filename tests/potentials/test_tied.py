@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from loopwise.graph import FactorGraph, chain, grid
-from loopwise.inference.message_passing import BP
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.reference import Reference
 from loopwise.potentials import TablePotentials, TiedTables
 
 GRAPH = FactorGraph([2, 3, 2, 3], {"a pair.": [[0, 1], [2, 1], [2, 3]], "one": [[0], [2]]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.kernels.gibbs import next_uniform, seed_stream
+from loopwise.inference.gibbs.kernels.gibbs import next_uniform, seed_stream
 from loopwise.walk.randomness import Stream
 
 

@@ -6,9 +6,9 @@ import numba
 import numpy as np
 
 from loopwise import walk
-from loopwise.kernels.gibbs import next_uniform
-from loopwise.kernels.walk_delta import add
+from loopwise.inference.gibbs.kernels.gibbs import next_uniform
 from loopwise.testing.walk import check_walk
+from loopwise.walk.kernels.delta import add
 from oracles.spins import Spins
 
 

@@ -26,8 +26,8 @@ from loopwise.formats.files import PathLike, atomic_write, display_name, read_te
 from loopwise.graph.builders import random_mrf
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP, Engine
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP, Engine
 from loopwise.learn.fields import DAMAGE, FieldError, check_options
 from loopwise.potentials.tables import TablePotentials
 

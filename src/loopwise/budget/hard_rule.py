@@ -17,12 +17,12 @@ from torch import Tensor
 from loopwise.budget.features import Course
 from loopwise.budget.policy import Policy
 from loopwise.inference.base import Problem
-from loopwise.inference.compiled import Compiled, CompiledSolution
-from loopwise.inference.kernel_run import KernelRun, RunResult, Workspace
-from loopwise.inference.message_passing import MessagePassing, default_engine
-from loopwise.inference.schedules import Flooding, Sequential
-from loopwise.inference.storage import Arrangement
-from loopwise.inference.sub_batches import RANGES
+from loopwise.inference.messages.compiled import Compiled, CompiledSolution
+from loopwise.inference.messages.kernel_run import KernelRun, RunResult, Workspace
+from loopwise.inference.messages.message_passing import MessagePassing, default_engine
+from loopwise.inference.messages.schedules import Flooding, Sequential
+from loopwise.inference.messages.storage import Arrangement
+from loopwise.inference.messages.sub_batches import RANGES
 
 # Examples are gathered anew when so small a share of the blocks would do: to gather them costs a few sweeps.
 GATHER_BELOW = 0.5

@@ -14,7 +14,7 @@ from loopwise.budget.features import Feature
 from loopwise.budget.policy import Policy
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
-from loopwise.inference.message_passing import MessagePassing
+from loopwise.inference.messages.message_passing import MessagePassing
 from loopwise.learn.container import read_container, write_container
 from loopwise.learn.fields import (
     DAMAGE,

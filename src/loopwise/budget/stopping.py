@@ -23,8 +23,8 @@ from loopwise.graph.evidence import FREE, Evidence, EvidenceLike, Role, clamped_
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status, check_unchanged, noted
-from loopwise.inference.message_passing import MessagePassing
-from loopwise.inference.stop import Stop, Watch
+from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.stop import Stop, Watch
 
 
 @dataclass(frozen=True, eq=False)

@@ -329,7 +329,7 @@ def _shots(decoder: Decoder, syndromes: Path, errors: Path | None, flips: Path |
 
 def _gaussian(code: Code, decibels: float) -> Any:
     from loopwise.apps.decoder import Gaussian
-    from loopwise.inference.second_stage import rank_of
+    from loopwise.inference.families.second_stage import rank_of
 
     return Gaussian(code, decibels, 1 - rank_of(code.checks) / code.bits)
 

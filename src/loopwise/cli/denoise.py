@@ -258,9 +258,9 @@ def _inference(
     name: ImageMethodName, gradient: GradientName | None, neighbours: int, tolerance: float, sweeps: int
 ) -> Inference:
     from loopwise.apps.grid_crf.model import check_neighbours
-    from loopwise.inference.mean_field import MeanField
-    from loopwise.inference.message_passing import BP, TRW
-    from loopwise.inference.schedules import Sequential
+    from loopwise.inference.mean_field.method import MeanField
+    from loopwise.inference.messages.message_passing import BP, TRW
+    from loopwise.inference.messages.schedules import Sequential
 
     check_neighbours(neighbours)
     options: dict[str, Any] = {"tolerance": tolerance, "iterations": sweeps}

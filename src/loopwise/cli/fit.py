@@ -210,14 +210,14 @@ def _goal(loss: GoalName, positive: tuple[int, ...]) -> tuple[Goal, Any]:
 def _inference(method: FitMethodName, iterations: int, seed: int) -> Inference:
     """The method with its budget of sweeps, which is used up whether it converges or not."""
     if method is FitMethodName.EXACT:
-        from loopwise.inference.exact import Exact
+        from loopwise.inference.exact.method import Exact
 
         return Exact()
     if method is FitMethodName.MEAN_FIELD:
-        from loopwise.inference.mean_field import MeanField
+        from loopwise.inference.mean_field.method import MeanField
 
         return MeanField(iterations=iterations, tolerance=0, seed=seed)
-    from loopwise.inference.message_passing import BP, TRW
+    from loopwise.inference.messages.message_passing import BP, TRW
 
     return (BP if method is FitMethodName.BP else TRW)(iterations=iterations, tolerance=0)
 

@@ -24,7 +24,7 @@ from loopwise.cli.targets import target_of
 if TYPE_CHECKING:
     from loopwise.inference.beliefs import Beliefs, Status
     from loopwise.inference.explain import Explanation
-    from loopwise.inference.map_search import Progress
+    from loopwise.inference.maximum.map_search import Progress
 
 
 CHEAP = 100_000  # edges of a graph up to which bounds of log Z take seconds

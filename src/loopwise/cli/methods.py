@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopwise.inference.base import Inference
-    from loopwise.inference.map_search import Progress
+    from loopwise.inference.maximum.map_search import Progress
 
 
 class MethodName(str, Enum):
@@ -104,26 +104,26 @@ class Choice:
         if self.method is MethodName.AUTO:
             return self._auto(temperature)
         if self.method is MethodName.EXACT:
-            from loopwise.inference.exact import Exact
+            from loopwise.inference.exact.method import Exact
 
             return Exact(temperature=temperature, **self._memory())
         if self.method in (MethodName.BP, MethodName.TRW):
-            from loopwise.inference.message_passing import BP, TRW
+            from loopwise.inference.messages.message_passing import BP, TRW
 
             kind = BP if self.method is MethodName.BP else TRW
             return kind(temperature=temperature, **self._message_options())
         if self.method is MethodName.MEAN_FIELD:
-            from loopwise.inference.mean_field import MeanField
+            from loopwise.inference.mean_field.method import MeanField
 
             return MeanField(seed=self.seed, **self._given("iterations", "tolerance"))
-        from loopwise.inference.gibbs import Gibbs
+        from loopwise.inference.gibbs.method import Gibbs
 
         return Gibbs(seed=self.seed, **({} if self.iterations is None else {"samples": self.iterations}))
 
     def _auto(self, temperature: float) -> Inference:
         from loopwise.inference.auto import Auto
-        from loopwise.inference.map_search import CELLS_A_SECOND, MapSearch
-        from loopwise.inference.message_passing import BP
+        from loopwise.inference.maximum.map_search import CELLS_A_SECOND, MapSearch
+        from loopwise.inference.messages.message_passing import BP
 
         seconds = SECONDS if self.seconds is None else self.seconds
         limits = {} if self.seconds is None else {"cell_limit": CELLS_A_SECOND * self.seconds}
@@ -136,7 +136,7 @@ class Choice:
         )
 
     def _message_options(self) -> dict[str, Any]:
-        from loopwise.inference.schedules import Flooding, Residual, Sequential
+        from loopwise.inference.messages.schedules import Flooding, Residual, Sequential
 
         schedules = {
             ScheduleName.FLOODING: Flooding,
@@ -149,7 +149,7 @@ class Choice:
     def _memory(self) -> dict[str, Any]:
         if self.memory_limit is not None and not self.memory_limit > 0:
             raise ValueError(f"--memory-limit must be a positive number of GiB, not {self.memory_limit:g}")
-        from loopwise.inference.exact import GIB
+        from loopwise.inference.exact.method import GIB
 
         return {} if self.memory_limit is None else {"memory_limit": self.memory_limit * GIB}
 

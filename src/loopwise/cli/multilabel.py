@@ -208,7 +208,7 @@ def _learner(
 ) -> Learner:
     from loopwise import walk
     from loopwise.apps import multilabel as app
-    from loopwise.inference.message_passing import BP
+    from loopwise.inference.messages.message_passing import BP
     from loopwise.loss import F1, Hamming
 
     if epochs is not None and epochs < 1:
@@ -246,7 +246,7 @@ def _learner(
 
 def _decoder(name: LabelDecoderName, iterations: int) -> Decoder | None:
     from loopwise.apps import multilabel as app
-    from loopwise.inference.message_passing import BP
+    from loopwise.inference.messages.message_passing import BP
 
     known = {
         LabelDecoderName.AUTO: None,

@@ -288,10 +288,10 @@ def _factors(names: str) -> tuple[str, ...]:
 
 def _inference(method: ParserMethodName, iterations: int) -> Inference:
     if method is ParserMethodName.EXACT:
-        from loopwise.inference.exact import Exact
+        from loopwise.inference.exact.method import Exact
 
         return Exact()
-    from loopwise.inference.message_passing import BP
+    from loopwise.inference.messages.message_passing import BP
 
     return BP(iterations=iterations)
 
@@ -317,7 +317,7 @@ def _stem(path: Path) -> str:
 
 def _load(path: Path, iterations: int | None) -> Parser:
     from loopwise.apps.parser.parser import Parser
-    from loopwise.inference.message_passing import BP
+    from loopwise.inference.messages.message_passing import BP
 
     trained = Parser.load(path)
     if iterations is None:

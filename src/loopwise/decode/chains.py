@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from loopwise.decode.rules import Rules
-from loopwise.inference.chains import Chains
+from loopwise.inference.families.chains import Chains
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.linear import Floats, Integers
 

@@ -23,8 +23,8 @@ from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Problem
 from loopwise.inference.bethe import score
-from loopwise.inference.exact import Exact
-from loopwise.inference.structured import split_potentials
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.structured import split_potentials
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.checks import checked_tables
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loopwise.formats.iob import TagError, TagSet, allowed_steps
 from loopwise.formats.quoting import listed, quoted
-from loopwise.inference.chains import Chains
+from loopwise.inference.families.chains import Chains
 from loopwise.potentials.linear import Floats, Integers
 
 Flags = NDArray[np.bool_]

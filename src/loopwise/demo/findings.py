@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from loopwise.compiled.threads import available_threads
 from loopwise.demo.image import ImageAmounts, Restored, restore
 from loopwise.demo.trials import (
     LIKELIHOOD,
@@ -29,7 +30,6 @@ from loopwise.demo.trials import (
     trials,
 )
 from loopwise.demo.workers import completed, one_thread, worker_pool
-from loopwise.kernels.threads import available_threads
 from loopwise.loss.calibration import Reliability
 
 MOST_WORKERS = 4  # more would compile longer than they train

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from loopwise.apps.grid_crf import GridCRF
 from loopwise.demo.base_images import Labels, base_images
 from loopwise.demo.trials import LIKELIHOOD, Floats
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.evaluate import Goal
 from loopwise.loss import MSE, SurrogateLikelihood
 from loopwise.loss.metric import HammingError

@@ -18,14 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.compiled.arithmetic import LANES
 from loopwise.decode import Max
 from loopwise.graph.builders import grid
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.inference.compiled import Compiled
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.inference.message_passing import BP
-from loopwise.kernels.arithmetic import LANES
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.evaluate import evaluate
 from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit

@@ -16,7 +16,7 @@ import numpy as np
 from loopwise.graph.factor_graph import FactorGraph, Integers
 
 if TYPE_CHECKING:
-    from loopwise.kernels.ports import Ports
+    from loopwise.graph.kernels.ports import Ports
 
 _NONE = np.zeros(0, dtype=np.int64)
 LARGEST_TOTAL = 2.0**36  # cells: beyond this, hours of work
@@ -89,7 +89,7 @@ class JunctionTree:
     @cached_property
     def ports(self) -> Ports:
         """The tree with its factors, as the kernels read it (computed once)."""
-        from loopwise.kernels.ports import connect
+        from loopwise.graph.kernels.ports import connect
 
         graph = self.graph
         groups = [group for group in graph.groups if group.arity]
@@ -118,7 +118,7 @@ def junction_tree(
     keep the beginning of the best order so far, for as long as searching is cheap against the work it could
     save (counted in steps, not seconds: the result depends on ``seed`` alone). A try takes about O(sum of
     squared clique sizes)."""
-    from loopwise.kernels.elimination import maximal_cliques
+    from loopwise.graph.kernels.elimination import maximal_cliques
 
     if graph.variables == 0:
         return JunctionTree(graph, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, _NONE)
@@ -133,7 +133,7 @@ def _search(
     graph: FactorGraph, rng: np.random.Generator, restarts: int, cell_limit: float
 ) -> tuple[Integers, Integers, Integers] | None:
     """Order, bucket starts and buckets of the best try."""
-    from loopwise.kernels.elimination import CLIQUE, FILL, eliminate, initial_fill
+    from loopwise.graph.kernels.elimination import CLIQUE, FILL, eliminate, initial_fill
 
     start, neighbours = _neighbours(graph)
     log_size = np.log(graph.cardinalities)
@@ -164,7 +164,7 @@ def _search(
 
 
 def _neighbours(graph: FactorGraph) -> tuple[Integers, Integers]:
-    from loopwise.kernels.elimination import adjacency
+    from loopwise.graph.kernels.elimination import adjacency
 
     groups = [group for group in graph.groups if group.arity >= 2]
     arities = np.concatenate([_NONE, *(np.full(group.count, group.arity) for group in groups)])

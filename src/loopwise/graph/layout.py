@@ -202,7 +202,7 @@ class Layout:
     def depth(self) -> int:
         """Factors on the longest path of a forest: after so many flooding sweeps no message of BP can change any more,
         whatever they began as."""
-        from loopwise.kernels.order import longest_path
+        from loopwise.graph.kernels.order import longest_path
 
         starts = self._factor_edges()[0]
         order = self._breadth_first()
@@ -241,7 +241,7 @@ class Layout:
         return label[: self.graph.variables].astype(np.int64), links >= np.bincount(label, minlength=count)
 
     def _breadth_first(self) -> Integers:
-        from loopwise.kernels.order import breadth_first
+        from loopwise.graph.kernels.order import breadth_first
 
         found: Integers = breadth_first(
             self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges()

@@ -13,61 +13,61 @@ if TYPE_CHECKING:
     from loopwise.inference.base import Problem as Problem
     from loopwise.inference.beliefs import Beliefs as Beliefs
     from loopwise.inference.beliefs import Status as Status
-    from loopwise.inference.compiled import Compiled as Compiled
-    from loopwise.inference.counting import Bethe as Bethe
-    from loopwise.inference.counting import Counting as Counting
-    from loopwise.inference.counting import CountingNumbers as CountingNumbers
-    from loopwise.inference.counting import ExplicitCounting as ExplicitCounting
-    from loopwise.inference.counting import MonotonicChains as MonotonicChains
-    from loopwise.inference.counting import Reweighted as Reweighted
-    from loopwise.inference.counting import SpanningTrees as SpanningTrees
-    from loopwise.inference.counting import check_concavity as check_concavity
-    from loopwise.inference.counting import concave_scaling as concave_scaling
-    from loopwise.inference.exact import Exact as Exact
-    from loopwise.inference.exact import TooLargeError as TooLargeError
+    from loopwise.inference.exact.method import Exact as Exact
+    from loopwise.inference.exact.method import TooLargeError as TooLargeError
     from loopwise.inference.explain import Explanation as Explanation
-    from loopwise.inference.gibbs import Gibbs as Gibbs
-    from loopwise.inference.gibbs import sample as gibbs_sample
-    from loopwise.inference.implicit import marginal_map as marginal_map
-    from loopwise.inference.map_search import MapSearch as MapSearch
-    from loopwise.inference.maximum import Maximum as Maximum
-    from loopwise.inference.mean_field import MeanField as MeanField
-    from loopwise.inference.message_passing import BP as BP
-    from loopwise.inference.message_passing import TRW as TRW
-    from loopwise.inference.message_weights import BelowOne as BelowOne
-    from loopwise.inference.message_weights import MessageWeights as MessageWeights
-    from loopwise.inference.message_weights import Tied as Tied
-    from loopwise.inference.reference import Reference as Reference
-    from loopwise.inference.schedules import Flooding as Flooding
-    from loopwise.inference.schedules import Groups as Groups
-    from loopwise.inference.schedules import RandomSequential as RandomSequential
-    from loopwise.inference.schedules import Residual as Residual
-    from loopwise.inference.schedules import Sequential as Sequential
-    from loopwise.inference.stop import AnyOf as AnyOf
-    from loopwise.inference.stop import Satisfied as Satisfied
-    from loopwise.inference.stop import Stop as Stop
-    from loopwise.inference.stop import Tolerance as Tolerance
+    from loopwise.inference.gibbs.method import Gibbs as Gibbs
+    from loopwise.inference.gibbs.method import sample as gibbs_sample
+    from loopwise.inference.maximum.map_search import MapSearch as MapSearch
+    from loopwise.inference.maximum.method import Maximum as Maximum
+    from loopwise.inference.mean_field.method import MeanField as MeanField
+    from loopwise.inference.messages.compiled import Compiled as Compiled
+    from loopwise.inference.messages.counting import Bethe as Bethe
+    from loopwise.inference.messages.counting import Counting as Counting
+    from loopwise.inference.messages.counting import CountingNumbers as CountingNumbers
+    from loopwise.inference.messages.counting import ExplicitCounting as ExplicitCounting
+    from loopwise.inference.messages.counting import MonotonicChains as MonotonicChains
+    from loopwise.inference.messages.counting import Reweighted as Reweighted
+    from loopwise.inference.messages.counting import SpanningTrees as SpanningTrees
+    from loopwise.inference.messages.counting import check_concavity as check_concavity
+    from loopwise.inference.messages.counting import concave_scaling as concave_scaling
+    from loopwise.inference.messages.implicit import marginal_map as marginal_map
+    from loopwise.inference.messages.message_passing import BP as BP
+    from loopwise.inference.messages.message_passing import TRW as TRW
+    from loopwise.inference.messages.message_weights import BelowOne as BelowOne
+    from loopwise.inference.messages.message_weights import MessageWeights as MessageWeights
+    from loopwise.inference.messages.message_weights import Tied as Tied
+    from loopwise.inference.messages.reference import Reference as Reference
+    from loopwise.inference.messages.schedules import Flooding as Flooding
+    from loopwise.inference.messages.schedules import Groups as Groups
+    from loopwise.inference.messages.schedules import RandomSequential as RandomSequential
+    from loopwise.inference.messages.schedules import Residual as Residual
+    from loopwise.inference.messages.schedules import Sequential as Sequential
+    from loopwise.inference.messages.stop import AnyOf as AnyOf
+    from loopwise.inference.messages.stop import Satisfied as Satisfied
+    from loopwise.inference.messages.stop import Stop as Stop
+    from loopwise.inference.messages.stop import Tolerance as Tolerance
 
 # Where each name lives; a pair where the name is another one there. Nothing is imported before it is asked for.
 _HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
     "loopwise.inference.base": ("Inference", "Problem",),
     "loopwise.inference.beliefs": ("Beliefs", "Status",),
-    "loopwise.inference.message_passing": ("BP", "TRW",),
-    "loopwise.inference.message_weights": ("BelowOne", "MessageWeights", "Tied",),
-    "loopwise.inference.schedules": ("Flooding", "Groups", "RandomSequential", "Residual", "Sequential",),
-    "loopwise.inference.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance",),
-    "loopwise.inference.counting": (
+    "loopwise.inference.messages.message_passing": ("BP", "TRW",),
+    "loopwise.inference.messages.message_weights": ("BelowOne", "MessageWeights", "Tied",),
+    "loopwise.inference.messages.schedules": ("Flooding", "Groups", "RandomSequential", "Residual", "Sequential",),
+    "loopwise.inference.messages.stop": ("AnyOf", "Satisfied", "Stop", "Tolerance",),
+    "loopwise.inference.messages.counting": (
         "Bethe", "Counting", "CountingNumbers", "ExplicitCounting", "MonotonicChains", "Reweighted", "SpanningTrees",
         "check_concavity", "concave_scaling",
     ),
-    "loopwise.inference.reference": ("Reference",),
-    "loopwise.inference.compiled": ("Compiled",),
-    "loopwise.inference.mean_field": ("MeanField",),
-    "loopwise.inference.gibbs": ("Gibbs", ("gibbs_sample", "sample"),),
-    "loopwise.inference.implicit": ("marginal_map",),
-    "loopwise.inference.exact": ("Exact", "TooLargeError",),
-    "loopwise.inference.maximum": ("Maximum",),
-    "loopwise.inference.map_search": ("MapSearch",),
+    "loopwise.inference.messages.reference": ("Reference",),
+    "loopwise.inference.messages.compiled": ("Compiled",),
+    "loopwise.inference.mean_field.method": ("MeanField",),
+    "loopwise.inference.gibbs.method": ("Gibbs", ("gibbs_sample", "sample"),),
+    "loopwise.inference.messages.implicit": ("marginal_map",),
+    "loopwise.inference.exact.method": ("Exact", "TooLargeError",),
+    "loopwise.inference.maximum.method": ("Maximum",),
+    "loopwise.inference.maximum.map_search": ("MapSearch",),
     "loopwise.inference.auto": ("Auto", "infer",),
     "loopwise.inference.explain": ("Explanation",),
 }  # fmt: skip

@@ -21,12 +21,12 @@ from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.exact import Exact, TooLargeError
-from loopwise.inference.junction_tree import Calibration
-from loopwise.inference.map_search import CELLS_A_SECOND, MapSearch
-from loopwise.inference.message_passing import BP, MessagePassing
+from loopwise.inference.exact.junction_tree import Calibration
+from loopwise.inference.exact.method import Exact, TooLargeError
+from loopwise.inference.maximum.map_search import CELLS_A_SECOND, MapSearch
+from loopwise.inference.messages.message_passing import BP, MessagePassing
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.inference.pruning import Pruning
-from loopwise.inference.schedules import Sequential
 from loopwise.notices import ConvergenceWarning
 
 logger = logging.getLogger(__name__)

@@ -24,9 +24,9 @@ from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph, StructuredGroup
 from loopwise.graph.layout import StructuredMember
 from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.messages.operator import opaque, transformed, transforms
+from loopwise.inference.messages.structured import own_batches, split_potentials, to_table_factors
 from loopwise.inference.normalise import normalised_messages
-from loopwise.inference.operator import opaque, transformed, transforms
-from loopwise.inference.structured import own_batches, split_potentials, to_table_factors
 from loopwise.lazy import renamed
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.checks import LARGEST, Extent, Own, alike, broadcast_batches, checked_tables

@@ -22,7 +22,7 @@ from loopwise.notebook import Shown
 from loopwise.notices import ChangedError
 
 if TYPE_CHECKING:
-    from loopwise.inference.maximum import Maximum
+    from loopwise.inference.maximum.method import Maximum
 
 
 Call = tuple[Any, FactorGraph, Any, Any]  # the method, the graph, potentials and evidence as they were given

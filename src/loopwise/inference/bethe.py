@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from loopwise.inference.base import Problem
-from loopwise.inference.counting import CountingNumbers
+from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.potentials.checks import broadcast_batches
 
 

@@ -34,9 +34,9 @@ def bracket(
     probabilities of spanning trees, and inf for examples whose run did not reach a fixed point. ``lower``, ``upper``:
     one that is known already.
     """
-    from loopwise.inference.mean_field import MeanField
-    from loopwise.inference.message_passing import ARRIVED, TRW
-    from loopwise.inference.schedules import Sequential
+    from loopwise.inference.mean_field.method import MeanField
+    from loopwise.inference.messages.message_passing import ARRIVED, TRW
+    from loopwise.inference.messages.schedules import Sequential
 
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # what did not converge gives no bound, or a looser one

@@ -18,7 +18,7 @@ from loopwise.inference.base import Problem
 
 def decode(problem: Problem, states: Tensor, factor: Callable[[str], Tensor]) -> Tensor:
     """A joint assignment ``[*batch, variables]`` from max-marginals."""
-    from loopwise.kernels.order import decode_in_order
+    from loopwise.graph.kernels.order import decode_in_order
 
     layout = problem.graph.layout
     examples = int(np.prod(problem.batch))

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.inference.message_passing import BP
-from loopwise.kernels.evidence_rows import AXES, LEAST, RowGraph, beliefs_of_rows, loss_of_rows
+from loopwise.inference.kernels.evidence_rows import AXES, LEAST, RowGraph, beliefs_of_rows, loss_of_rows
+from loopwise.inference.messages.message_passing import BP
 
 Floats = NDArray[np.float64]
 

@@ -25,10 +25,10 @@ from loopwise.inference.auto import DAMPING, Auto
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.cycles import Ties, sign, strengths
-from loopwise.inference.exact import Exact, TooLargeError
-from loopwise.inference.message_passing import BP, TRW, MessagePassing
-from loopwise.inference.schedules import Flooding, Residual, Sequential
-from loopwise.inference.structured import split_potentials
+from loopwise.inference.exact.method import Exact, TooLargeError
+from loopwise.inference.messages.message_passing import BP, TRW, MessagePassing
+from loopwise.inference.messages.schedules import Flooding, Residual, Sequential
+from loopwise.inference.messages.structured import split_potentials
 from loopwise.notebook import Shown
 from loopwise.notices import LoopwiseWarning
 from loopwise.potentials.checks import Own, checked_tables

@@ -12,7 +12,7 @@ import numpy as np
 
 from loopwise.graph.elimination import JunctionTree
 from loopwise.graph.factor_graph import FactorGraph, Integers, shape_name
-from loopwise.inference.junction_tree import Calibration, Floats
+from loopwise.inference.exact.junction_tree import Calibration, Floats
 
 _NONE = np.zeros(0, dtype=np.int64)
 SWEEPS = 100  # propagation stops after so many: pruning less than possible is only slower
@@ -35,7 +35,7 @@ class Pruning:
         """``possible``: boolean ``[cells]``, factors of arity 1 and more group by group. None if nothing is
         pruned.
         """
-        from loopwise.kernels.pruning import possible_values
+        from loopwise.inference.kernels.pruning import possible_values
 
         groups = [group for group in graph.groups if group.arity]
         arities = np.concatenate([_NONE, *(np.full(group.count, group.arity) for group in groups)])

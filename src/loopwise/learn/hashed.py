@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
-from loopwise.kernels.threads import in_threads
 from loopwise.learn.objective import Objective
 from loopwise.learn.optim.hashed import Floats, HashedTable, Small, find_weights, pack, unpack, update_weights
 from loopwise.learn.optim.probe import probe
@@ -175,7 +175,7 @@ class HashedObjective(Objective):
 
 def part_scores(start: Integers, position: Small, weights: Floats) -> Doubles:
     """The score of each part, as :meth:`HashedModel.step` is given its features."""
-    from loopwise.kernels.hashed import sum_parts
+    from loopwise.learn.kernels.hashed import sum_parts
 
     scores: Doubles = sum_parts(start, position, weights)
     return scores

@@ -53,17 +53,17 @@ from loopwise.graph.structured import (
     Tree,
 )
 from loopwise.inference.auto import Auto
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.counting import Bethe, ExplicitCounting, MonotonicChains, Reweighted, SpanningTrees
-from loopwise.inference.exact import Exact
-from loopwise.inference.gibbs import Gibbs
-from loopwise.inference.map_search import MapSearch
-from loopwise.inference.mean_field import MeanField
-from loopwise.inference.message_passing import BP, TRW
-from loopwise.inference.message_weights import BelowOne, MessageWeights, Tied
-from loopwise.inference.reference import Reference
-from loopwise.inference.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
-from loopwise.inference.stop import AnyOf, Satisfied, Tolerance
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.gibbs.method import Gibbs
+from loopwise.inference.maximum.map_search import MapSearch
+from loopwise.inference.mean_field.method import MeanField
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.counting import Bethe, ExplicitCounting, MonotonicChains, Reweighted, SpanningTrees
+from loopwise.inference.messages.message_passing import BP, TRW
+from loopwise.inference.messages.message_weights import BelowOne, MessageWeights, Tied
+from loopwise.inference.messages.reference import Reference
+from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
+from loopwise.inference.messages.stop import AnyOf, Satisfied, Tolerance
 from loopwise.loss import metric
 from loopwise.loss.reduction import Each, Mean, Pooled, Sum
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials

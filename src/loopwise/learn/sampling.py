@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.inference.exact import Exact
-from loopwise.inference.gibbs import sample as gibbs_sample
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.gibbs.method import sample as gibbs_sample
 from loopwise.learn.examples import Examples
 from loopwise.learn.system import graph_of
 

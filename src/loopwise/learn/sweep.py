@@ -37,7 +37,7 @@ def sweep(function: Callable[..., Result], configurations: Iterable[Mapping[str,
         raise ImportError(
             "a sweep of several jobs needs joblib: install it (pip install 'loopwise[sklearn]'), or give jobs=1"
         ) from None
-    from loopwise.kernels.threads import available_threads
+    from loopwise.compiled.threads import available_threads
 
     cores = max(1, available_threads() // jobs)
     logger.info("%d runs, %d at a time with %d threads each", len(chosen), jobs, cores)

@@ -22,7 +22,7 @@ from loopwise.graph.evidence import FREE, Evidence, Role, clamped_values
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.structured import own_batches, split_potentials
+from loopwise.inference.messages.structured import own_batches, split_potentials
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.potentials.checks import broadcast_batches, checked_tables
 

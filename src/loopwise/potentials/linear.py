@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.kernels.threads import in_threads
+from loopwise.compiled.threads import in_threads
 from loopwise.potentials.features import Features
 from loopwise.potentials.hashing import Keys
 
@@ -75,7 +75,7 @@ class Matrix:
 
     def times(self, table: Floats, threads: int, out: Floats | None = None) -> Floats:
         """The product with ``table`` ``[columns, width]``: ``[rows, width]``. O(entries x width), shared by threads."""
-        from loopwise.kernels.row_sums import sum_rows
+        from loopwise.potentials.kernels.row_sums import sum_rows
 
         found = np.empty((self.rows, table.shape[1])) if out is None else out
         width = np.uintp(table.shape[1])

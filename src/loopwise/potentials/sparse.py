@@ -196,7 +196,7 @@ class _Rows:
         return np.zeros(0) if self.features.value is None else self.features.value
 
     def scores(self, weights: Tensor, dtype: torch.dtype) -> Tensor:
-        from loopwise.kernels.sparse_features import gather_sum
+        from loopwise.potentials.kernels.sparse_features import gather_sum
 
         out = torch.empty(self.features.rows, len(self.columns), dtype=dtype)
         table = weights.detach().contiguous().numpy()
@@ -205,7 +205,7 @@ class _Rows:
 
     def transposed(self, adjoint: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """The weights touched, ascending, and the sums of their adjoints ``[touched, width]``."""
-        from loopwise.kernels.sparse_features import distinct, scatter_sum
+        from loopwise.potentials.kernels.sparse_features import distinct, scatter_sum
 
         found, position = distinct(self.features.index)
         order = np.argsort(found)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.compiled import TorchMessages, kinds_of
+from loopwise.inference.messages.structured import LARGEST_TABLE, dense_table
 from loopwise.inference.normalise import log_sum
-from loopwise.inference.structured import LARGEST_TABLE, dense_table
 from loopwise.notices import ImpossibleError
 
 EXAMPLES = 3

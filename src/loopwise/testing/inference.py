@@ -13,7 +13,7 @@ import torch
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.exact import Exact
+from loopwise.inference.exact.method import Exact
 from loopwise.inference.loss_of_beliefs import Tables, ignored_convergence
 
 

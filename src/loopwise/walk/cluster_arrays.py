@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.kernels import walk_codes as codes
 from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
 from loopwise.potentials.features import Features
 from loopwise.walk.cluster_model import ClusterModel, MentionDocument
 from loopwise.walk.corpus import Corpus, joined, packed, starts_of
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.mover import MentionMover
 from loopwise.walk.proposal import Proposal
 
@@ -35,7 +35,7 @@ def cluster_corpus(
     code = 0 if metric is None else next((code for kind, code in _SIGNALS if isinstance(metric, kind)), None)
     if code is None or not isinstance(proposal, MentionMover):
         return None
-    from loopwise.kernels.walk_clusters import ClusterArrays
+    from loopwise.walk.kernels.clusters import ClusterArrays
 
     starts = starts_of([document.mentions for document in documents])
     attributes = [np.asarray(document.attributes) for document in documents if model.setwise]
@@ -93,7 +93,7 @@ def cluster_corpus(
 
 
 def _world(mentions: int, largest: int, predicates: int, kinds: int) -> Any:
-    from loopwise.kernels.walk_clusters import ClusterWorld
+    from loopwise.walk.kernels.clusters import ClusterWorld
 
     sizes = dict.fromkeys(("following", "active", "free", "gold_size"), largest)
     sizes |= {"count": 2, "pairs": 4, "near": 4, "leaving": predicates, "joining": predicates}

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loopwise.kernels import walk_codes as codes
 from loopwise.potentials.features import Features
 from loopwise.walk.clustering import Clustering
 from loopwise.walk.corpus import starts_of
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.model import Factor, Model
 from loopwise.walk.randomness import Stream
 from loopwise.walk.world import Move, Start, World

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.kernels import walk_codes as codes
 from loopwise.walk.corpus import Corpus, starts_of
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.model import Model
 from loopwise.walk.randomness import document_number
 from loopwise.walk.rules import Accept, Rule
@@ -24,15 +24,15 @@ class CompiledSession(Session):
     """Walks in compiled loops over flat arrays."""
 
     def __init__(self, model: Model, corpus: Corpus) -> None:
-        from loopwise.kernels.walk_delta import empty_delta
+        from loopwise.walk.kernels.delta import empty_delta
 
         self.model, self.corpus = model, corpus
         self._known = np.zeros(corpus.documents, dtype=np.bool_)
         self._delta, self._truth, self._gold = empty_delta(model.size), empty_delta(0), empty_delta(0)
 
     def learn(self, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> tuple[Weights, Tally]:
-        from loopwise.kernels.walk_loop import run_walk
-        from loopwise.kernels.walk_rules import Learning
+        from loopwise.walk.kernels.loop import run_walk
+        from loopwise.walk.kernels.rules import Learning
 
         learned = weights.copy()
         clock = np.array([weights.time, weights.since], dtype=np.int64)
@@ -61,7 +61,7 @@ class CompiledSession(Session):
         return learned, Tally(*tally.sum(axis=0).tolist())
 
     def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[Found]:
-        from loopwise.kernels.walk_search import run_search
+        from loopwise.walk.kernels.search import run_search
 
         lengths = np.diff(self.corpus.starts)
         starts = starts_of([int(lengths[visit.document]) for visit in visits])
@@ -105,7 +105,7 @@ class CompiledSession(Session):
                 self.corpus.states[self.corpus.starts[place] : self.corpus.starts[place + 1]] = labels
 
     def _visits(self, visits: Sequence[Visiting], seed: int) -> Any:
-        from loopwise.kernels.walk_models import Visits
+        from loopwise.walk.kernels.models import Visits
 
         def column(numbers: Sequence[int]) -> Integers:
             return np.array(numbers, dtype=np.int64)
@@ -124,8 +124,8 @@ class CompiledSession(Session):
         return {Start.TRUTH: codes.TRUTH, Start.RANDOM: codes.RANDOM, Start.SINGLETONS: codes.SINGLETONS}[visit.start]
 
     def _work(self, rule: Rule | None) -> Any:
-        from loopwise.kernels.walk_delta import empty_delta
-        from loopwise.kernels.walk_models import Work
+        from loopwise.walk.kernels.delta import empty_delta
+        from loopwise.walk.kernels.models import Work
 
         wanted = rule is not None and rule.towards.value != codes.NO_TRUTH
         if wanted and len(self._truth.slot) != self.model.size:
@@ -143,7 +143,7 @@ class CompiledSession(Session):
 
 
 def _kernel_search(how: Searching) -> Any:
-    from loopwise.kernels.walk_search import Search
+    from loopwise.walk.kernels.search import Search
 
     sampling = how.sampling or Sampling(0, 0, 0)
     first, last = float(how.cooling.first), float(how.cooling.last)
@@ -151,7 +151,7 @@ def _kernel_search(how: Searching) -> Any:
 
 
 def kernel_rule(rule: Rule) -> Any:
-    from loopwise.kernels.walk_rules import Rule as KernelRule
+    from loopwise.walk.kernels.rules import Rule as KernelRule
 
     rate, cap, floor = rule.step.numbers
     return KernelRule(

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.by_variable import label_list
-from loopwise.kernels import walk_codes as codes
 from loopwise.loss.entity import EntityF1
 from loopwise.loss.labels import Correct, ValueF1, VariableF1
 from loopwise.loss.metric import Accuracy, FBeta, HammingError
 from loopwise.potentials.features import Features
 from loopwise.walk.corpus import Corpus, joined, packed, starts_of
 from loopwise.walk.graph_model import GraphDocument, GraphModel, GroupWeights
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.proposal import Proposal
 
 _NEAR = 1 << 15  # weights of a document that stay in a near cache, a quarter of a megabyte
@@ -38,7 +38,7 @@ def graph_corpus(
     signal = _signal(metric, documents, largest)
     if not isinstance(code, tuple) or signal is None:
         return None
-    from loopwise.kernels.walk_labels import LabelArrays, LabelWorld
+    from loopwise.walk.kernels.labels import LabelArrays, LabelWorld
 
     structures = _Structures(model)
     numbers = [structures.number(document.graph) for document in documents]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.kernels import walk_codes as codes
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import Floats, Integers, pair_count, pair_numbers
 from loopwise.loss.labels import Correct
@@ -25,6 +24,7 @@ from loopwise.walk.compiled_session import kernel_rule
 from loopwise.walk.corpus import joined, starts_of
 from loopwise.walk.engines import Engine, Fastest
 from loopwise.walk.graph_model import GraphDocument, GraphModel
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.model import Model
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.rules import Rule
@@ -103,7 +103,7 @@ class _LabelSession(Session):
     def __init__(
         self, model: Model, documents: Sequence[Any], proposal: Proposal, metric: Any, code: tuple[int, bool]
     ) -> None:
-        from loopwise.kernels.multilabel import LabelMemory, LabelRows
+        from loopwise.walk.kernels.label_sets import LabelMemory, LabelRows
 
         gold = np.ascontiguousarray(np.stack([document.truth for document in documents]), dtype=np.int64)
         labels = gold.shape[1]
@@ -135,8 +135,8 @@ class _LabelSession(Session):
         self._known = np.zeros(len(gold), dtype=np.bool_)
 
     def learn(self, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> tuple[Weights, Tally]:
-        from loopwise.kernels.multilabel import walk_label_sets
-        from loopwise.kernels.walk_rules import Learning
+        from loopwise.walk.kernels.label_sets import walk_label_sets
+        from loopwise.walk.kernels.rules import Learning
 
         if isinstance(rule.step, AdaGrad):
             raise ValueError("the engine LabelSets has no AdaGrad; use engine=lw.walk.Fastest()")

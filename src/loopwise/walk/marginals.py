@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.inference.gibbs import MIXED, check_count, split_r_hat
+from loopwise.inference.gibbs.method import MIXED, check_count, split_r_hat
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.model import Model
 from loopwise.walk.randomness import stream_number

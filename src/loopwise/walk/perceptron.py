@@ -13,7 +13,7 @@ import numpy as np
 
 from loopwise.formats.files import PathLike
 from loopwise.inference.base import Inference
-from loopwise.inference.exact import Exact
+from loopwise.inference.exact.method import Exact
 from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.course import Rounds
 from loopwise.learn.ledger import Ledger

@@ -1,7 +1,7 @@
 """The walk in plain Python: any model, proposal and metric that keep the contract.
 
 In: a model, documents, a rule. Out: weights, best states, counts of what happened. Stage: walking. The compiled loop
-(:mod:`loopwise.kernels.walk_loop`) takes the same steps with the same numbers.
+(:mod:`loopwise.walk.kernels.loop`) takes the same steps with the same numbers.
 """
 
 from __future__ import annotations

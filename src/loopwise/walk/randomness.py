@@ -1,7 +1,7 @@
 """Random streams of walks: the generator of the compiled kernels, in Python.
 
 In: a seed and the number of a stream. Out: uniform numbers, choices. Stage: walking. Number for number the same as
-``seed_stream`` and ``next_uniform`` of :mod:`loopwise.kernels.gibbs` (SplitMix64 seeds xoshiro256+), so that a plain
+``seed_stream`` and ``next_uniform`` of ``gibbs`` (SplitMix64 seeds xoshiro256+), so that a plain
 walk and a compiled one take the same steps.
 """
 

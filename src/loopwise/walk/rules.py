@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from loopwise.kernels import walk_codes as codes
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.margins import Margin, OmegaMargin
 from loopwise.walk.steps import Step, Unit
 

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from loopwise.kernels import walk_codes as codes
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.labelling import Labelling
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Ranked, Walker
 from loopwise.walk.world import Move

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopwise.kernels import walk_codes as codes
+from loopwise.walk.kernels import codes as codes
 
 
 @dataclass(frozen=True)

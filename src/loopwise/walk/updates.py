@@ -1,4 +1,4 @@
-"""Weights that learn from pairs: the plain form of :mod:`loopwise.kernels.walk_rules`, number for number.
+"""Weights that learn from pairs: the plain form of :mod:`loopwise.walk.kernels.rules`, number for number.
 
 In: feature differences and gains of the signal. Out: weights, and the sums for their average. Stage: walking.
 """
@@ -46,7 +46,7 @@ class Tally:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """In the order of :mod:`loopwise.kernels.walk_codes`."""
+        """In the order of :mod:`loopwise.walk.kernels.codes`."""
         return self.steps, self.moved, self.accepted, self.ranked, self.violated, self.updates, self.active
 
 

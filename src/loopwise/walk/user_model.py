@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.kernels import walk_codes as codes
 from loopwise.walk.corpus import Corpus, starts_of
+from loopwise.walk.kernels import codes as codes
 from loopwise.walk.model import Factor, Model, Sparse
 from loopwise.walk.proposal import Proposal, Proposed, Walker
 from loopwise.walk.randomness import Stream
@@ -32,8 +32,9 @@ class WalkFunctions:
     ``state`` is an int64 array that the functions may read as they like. ``start(..., kind, generator)`` fills it;
     ``kind`` is 0 for the truth, 1 for random, 2 to keep what it holds (and prepare for it), 3 for singletons.
     ``propose(..., generator, move)`` writes a move (int64 ``[4]``) and returns (whether it changes anything, log
-    ratio); random numbers come from ``loopwise.kernels.gibbs.next_uniform(generator)``. ``difference(..., move,
-    delta)`` and ``features(..., sign, delta)`` call ``loopwise.kernels.walk_delta.add(delta, weight, value)``.
+    ratio); random numbers come from ``loopwise.inference.gibbs.kernels.gibbs.next_uniform(generator)``.
+    ``difference(..., move, delta)`` and ``features(..., sign, delta)`` call ``loopwise.walk.kernels.delta.add(delta,
+    weight, value)``.
     ``gain(..., move)`` and ``gap(...)`` are the signal's. ``apply(..., move)`` and ``undo(..., move)`` change the
     state.
     """
@@ -180,7 +181,7 @@ class CompiledModel(Model):
     def compiled(self, documents: Sequence[Any], proposal: Proposal, metric: Any) -> Corpus | None:
         if proposal != self.proposal or metric not in (None, self.metric):
             return None
-        from loopwise.kernels.walk_user import UserArrays, UserWorld
+        from loopwise.walk.kernels.user import UserArrays, UserWorld
 
         functions = self.functions
         numbers = np.array(documents, dtype=np.int64)
@@ -202,7 +203,7 @@ class CompiledModel(Model):
         return Corpus(arrays, UserWorld(states), states, starts, lambda document: 0)
 
     def _emitted(self, function: Callable[..., Any], world: FunctionWorld, argument: Any) -> Sparse:
-        from loopwise.kernels.walk_delta import KEYS, empty_delta
+        from loopwise.walk.kernels.delta import KEYS, empty_delta
 
         delta = empty_delta(self.size)
         function(self.data, world.document, world.state, argument, delta)

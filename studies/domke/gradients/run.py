@@ -33,9 +33,9 @@ from loopwise.gradient.unroll import Unroll
 from loopwise.graph.builders import grid
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP, TRW, Engine, MessagePassing
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP, TRW, Engine, MessagePassing
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.notices import GradientError, LoopwiseWarning
 from studies.harness.queue import Tell
 from studies.harness.results import FULL, QUICK, Cell, Deadline, Results

@@ -30,8 +30,8 @@ from loopwise.formats import atomic_write
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.inference.base import Inference
-from loopwise.inference.message_passing import TRW
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.messages.message_passing import TRW
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.history import Epoch
 from loopwise.loss.clique import CliqueLikelihood, SmoothCliqueError

@@ -12,7 +12,7 @@ from loopwise.apps.decoder import (
     MinSum,
     SumProduct,
 )
-from loopwise.inference.parity import Passing, decode
+from loopwise.inference.families.parity import Passing, decode
 from oracles.codes import toric
 
 

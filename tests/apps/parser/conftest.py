@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwise.apps import Parser
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from oracles.toy_language import DEV, TRAIN, small
 
 

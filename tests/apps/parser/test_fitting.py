@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps.parser.objectives import L2, AnnealedRisk
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from oracles.toy_language import DEV, TRAIN, small
 
 

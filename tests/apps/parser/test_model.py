@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn import evaluate, fit
 from loopwise.learn.optim import AdaGradCOMID
 from loopwise.loss import MSE

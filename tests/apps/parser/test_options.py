@@ -7,9 +7,9 @@ import pytest
 from loopwise.apps import Parser
 from loopwise.apps.parser.objectives import AnnealedRisk
 from loopwise.apps.parser.options import Pruning, Templates
-from loopwise.inference.exact import Exact
-from loopwise.inference.mean_field import MeanField
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.mean_field.method import MeanField
+from loopwise.inference.messages.message_passing import BP
 from oracles.toy_language import TRAIN, small
 
 

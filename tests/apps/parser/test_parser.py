@@ -12,8 +12,8 @@ from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, make_sentence, read_conllu, write_conllu
 from loopwise.gradient.perturbation import Perturbation
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.message_passing import BP
 from loopwise.notices import DataWarning
 from oracles.toy_language import DEV, TRAIN, small, toy_sentences
 

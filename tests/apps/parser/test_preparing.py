@@ -11,7 +11,7 @@ import pytest
 from loopwise.apps.parser.options import Templates
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import make_sentence
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from loopwise.notices import LoopwiseWarning
 from oracles.toy_language import DEV, TRAIN, small
 

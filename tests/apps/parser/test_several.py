@@ -14,9 +14,9 @@ from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.apps.parser.tasks import TreeTask
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, find_cycle, make_sentence
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
-from loopwise.inference.tree_models import TreeModels
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.families.tree_models import TreeModels
+from loopwise.inference.messages.message_passing import BP
 from oracles.toy_language import toy_sentences
 
 SMALL = Templates(size=50_000, cutoff=1)

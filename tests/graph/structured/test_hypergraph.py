@@ -10,8 +10,8 @@ import torch
 from loopwise.graph.builders import chain
 from loopwise.graph.structured.hypergraph import Hyperedge, Hypergraph
 from loopwise.graph.structured.projective_tree import ProjectiveTree
-from loopwise.inference.message_passing import BP
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.notices import GradientError
 from loopwise.testing import check_factor
 

@@ -8,8 +8,8 @@ import torch
 
 from loopwise.graph import chain
 from loopwise.graph.evidence import Evidence, Role
-from loopwise.inference.message_passing import BP
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.reference import Reference
 from loopwise.learn.optim import LBFGS
 from loopwise.learn.optim.lbfgs import measured_curvature
 from loopwise.loss import TruncatedLikelihood

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from loopwise.gradient.hvp import gradient_and_hvp
 from loopwise.graph import chain, random_mrf
-from loopwise.inference.compiled import Compiled
-from loopwise.inference.message_passing import BP
-from loopwise.inference.reference import Reference
+from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.reference import Reference
 from loopwise.learn.optim import SMD
 from loopwise.notices import GradientError
 from loopwise.potentials import Features, SparsePotentials, TablePotentials

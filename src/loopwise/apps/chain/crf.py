@@ -25,7 +25,7 @@ from loopwise.apps.inputs import Scaling
 from loopwise.apps.saved import written
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.decode.rules import Forbid, Rules
-from loopwise.inference.chains import Chains
+from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.descent import Descent, Smooth, check_descent
 from loopwise.learn.fields import LARGEST, FieldError, Record

@@ -17,11 +17,11 @@ from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.model import of_order
 from loopwise.apps.partial import Ranked
 from loopwise.apps.saved import SavedEstimator
+from loopwise.compiled.threads import available_threads
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.decode.rules import Flags, Rules
 from loopwise.graph.structured.k_best import check_count
-from loopwise.inference.chains import Chains
-from loopwise.kernels.threads import available_threads
+from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.second_order import SecondOrder
 from loopwise.learn.fields import Record

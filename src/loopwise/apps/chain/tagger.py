@@ -40,7 +40,7 @@ from loopwise.decode.rules import Forbid, Rules
 from loopwise.formats.columns import TaggedText, read_tagged, read_words, split, write_tagged
 from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.iob import TagSet, find_spans
-from loopwise.inference.chains import Chains
+from loopwise.inference.families.chains import Chains
 from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.checkpoint import checksum, identify

@@ -9,7 +9,7 @@ from loopwise.apps.decoder.legs import Leg, relay
 from loopwise.apps.decoder.rules import MinSum, SumProduct
 from loopwise.apps.decoder.search import search_legs
 from loopwise.apps.decoder.shots import Flips, Gaussian, Shots, awgn, bsc, erasures
-from loopwise.inference.second_stage import OSD, Decimation
+from loopwise.inference.families.second_stage import OSD, Decimation
 
 __all__ = [
     "OSD",

@@ -17,7 +17,7 @@ from loopwise.apps.decoder.shots import Shots
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name, read_text
 from loopwise.graph.factor_graph import Integers
-from loopwise.inference.parity import ParityChecks
+from loopwise.inference.families.parity import ParityChecks
 
 
 def stim_module() -> Any:

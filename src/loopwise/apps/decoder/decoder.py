@@ -22,8 +22,8 @@ from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.apps.saved import Saved
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
-from loopwise.inference.parity import Bits, Decoded, Floats, decode
-from loopwise.inference.second_stage import Second
+from loopwise.inference.families.parity import Bits, Decoded, Floats, decode
+from loopwise.inference.families.second_stage import Second
 from loopwise.learn.fields import Record
 from loopwise.learn.history import History
 

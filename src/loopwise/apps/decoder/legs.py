@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.rules import MinSum, Rule
-from loopwise.inference.parity import Passing
+from loopwise.inference.families.parity import Passing
 
 MOST_MEMORY = 0.99  # that training goes to: at 1 a bit would never hear of its prior again
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from loopwise.apps.decoder.code import Code, checked_priors
 from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
 from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
-from loopwise.inference.parity import ParityChecks
-from loopwise.inference.second_stage import OSD, Decimation, Second
+from loopwise.inference.families.parity import ParityChecks
+from loopwise.inference.families.second_stage import OSD, Decimation, Second
 from loopwise.learn.fields import LARGEST, FieldError, Record
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loopwise.apps.decoder.code import Code, checked_priors
-from loopwise.inference.parity import CERTAIN, Bits, Floats
+from loopwise.inference.families.parity import CERTAIN, Bits, Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.losses import DecoderLoss
 from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.formats.files import PathLike
-from loopwise.inference.parity import trace
+from loopwise.inference.families.parity import trace
 from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.course import Rounds
 from loopwise.learn.history import Epoch, History

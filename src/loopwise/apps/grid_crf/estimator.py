@@ -33,8 +33,8 @@ from loopwise.gradient.perturbation import Perturbation
 from loopwise.graph.builders import grid
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
-from loopwise.inference.message_passing import TRW
-from loopwise.inference.schedules import Sequential
+from loopwise.inference.messages.message_passing import TRW
+from loopwise.inference.messages.schedules import Sequential
 from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.describe import Builder, Describer
 from loopwise.learn.evaluate import Goal

@@ -22,7 +22,7 @@ from loopwise.decode.pointwise import Identity
 from loopwise.graph.builders import complete
 from loopwise.graph.evidence import Role
 from loopwise.inference.base import Inference
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.descent import Descent, Smooth, check_descent
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.examples import Examples

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.parser.options import Pruning, Structure, Templates
 from loopwise.apps.parser.vocabulary import RESERVED, Corpus, Integers, Vocabulary
-from loopwise.kernels.threads import in_threads
+from loopwise.compiled.threads import in_threads
 from loopwise.learn.hashed import split_by_cost
 from loopwise.learn.optim.hashed import Floats, Small
 

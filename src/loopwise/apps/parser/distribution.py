@@ -20,7 +20,7 @@ from loopwise.graph.structured.edges import EdgeFactor
 from loopwise.graph.structured.k_best import NONE
 from loopwise.graph.structured.projective_tree import ProjectiveTree
 from loopwise.graph.structured.tree import Tree as AnyTree
-from loopwise.inference.tree_models import Floats
+from loopwise.inference.families.tree_models import Floats
 from loopwise.learn.optim.hashed import Small
 
 

@@ -19,9 +19,9 @@ from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.options import Run, Structure, Templates
 from loopwise.apps.parser.vocabulary import Corpus, Integers
 from loopwise.graph.factor_graph import FactorGraph
-from loopwise.inference.message_passing import BP
-from loopwise.inference.schedules import Groups
-from loopwise.inference.tree_models import Propagated, TreeRun
+from loopwise.inference.families.tree_models import Propagated, TreeRun
+from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.schedules import Groups
 from loopwise.learn.optim.hashed import Floats
 from loopwise.learn.system import System
 from loopwise.potentials.features import Features

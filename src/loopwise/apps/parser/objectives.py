@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.inference.tree_models import Floats, TreeModels, TreeRun
+from loopwise.inference.families.tree_models import Floats, TreeModels, TreeRun
 from loopwise.loss import MSE, SurrogateLikelihood, UnivariateQuadratic
 
 

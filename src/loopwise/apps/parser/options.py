@@ -13,9 +13,9 @@ from loopwise.formats.quoting import quoted
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.inference.base import Inference
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
-from loopwise.inference.tree_models import ExactGrandparents, Floats, Propagated, TreeModels
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.families.tree_models import ExactGrandparents, Floats, Propagated, TreeModels
+from loopwise.inference.messages.message_passing import BP
 
 FACTORS = ("grandparent", "sibling")
 LARGEST_TABLE = (1 << 31) - 1

@@ -26,14 +26,14 @@ from loopwise.apps.parser.options import FACTORS, RATE, Pruning, Run, Structure,
 from loopwise.apps.parser.preparing import Counted, Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
 from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
 from loopwise.apps.partial import Ranked
+from loopwise.compiled.threads import available_threads
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
-from loopwise.inference.message_passing import BP
-from loopwise.kernels.threads import available_threads
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.checkpoint import identify
 from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History

@@ -19,7 +19,7 @@ from loopwise.apps.parser.tasks import TreeTask
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree
 from loopwise.formats.errors import FormatError
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.course import Rounds
 from loopwise.learn.hashed import HashedModel, HashedObjective, OnlineSettings

@@ -22,8 +22,8 @@ from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Voc
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.base import Inference
-from loopwise.inference.exact import Exact
-from loopwise.inference.message_passing import BP
+from loopwise.inference.exact.method import Exact
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.container import read_container, refuse_kind, write_container
 from loopwise.learn.fields import DAMAGE, FieldError, Record, check_counts, check_options, damaged, shown
 from loopwise.learn.history import History

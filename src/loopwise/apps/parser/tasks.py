@@ -16,7 +16,7 @@ from loopwise.apps.parser.arcs import Arcs
 from loopwise.apps.parser.objectives import CLL, Gold, Objective
 from loopwise.apps.parser.options import Run, Structure, Templates
 from loopwise.apps.parser.vocabulary import Corpus, Integers
-from loopwise.inference.tree_models import Perturbed, TreeModels
+from loopwise.inference.families.tree_models import Perturbed, TreeModels
 from loopwise.learn.hashed import Doubles, HashedModel, part_scores
 from loopwise.learn.optim.hashed import Small
 from loopwise.notices import GradientError

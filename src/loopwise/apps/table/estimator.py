@@ -32,7 +32,7 @@ from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.evidence_rows import RowAnswers
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.examples import Examples
 from loopwise.learn.fields import FieldError, Record

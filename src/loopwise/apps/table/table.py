@@ -46,7 +46,7 @@ from loopwise.formats.vocabulary import known_names
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.evidence_rows import RowAnswers
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.fields import FieldError, Record
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar

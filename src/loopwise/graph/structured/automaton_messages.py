@@ -20,7 +20,7 @@ class AutomatonMessages(CompiledMessages):
     (None: those are the factor's potentials). Factors of one structure share their transitions."""
 
     def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
-        from loopwise.kernels.automaton import Automata
+        from loopwise.graph.structured.kernels.automaton import Automata
 
         super().__init__(factors, slot_start, own_start)
         starts: dict[Any, int] = {}
@@ -67,7 +67,7 @@ class AutomatonMessages(CompiledMessages):
         """The adjoint of :meth:`send_first`: adjoints of messages out, in and of the end, and which are done."""
 
     def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
-        from loopwise.kernels.automaton import automata_send
+        from loopwise.graph.structured.kernels.automaton import automata_send
 
         final, done = self._final(own), np.zeros((len(incoming), len(self.factors)), dtype=np.bool_)
         self.send_first(rows, final, incoming, outgoing, possible, done)
@@ -84,7 +84,7 @@ class AutomatonMessages(CompiledMessages):
         of_incoming: Floats,
         of_own: Floats,
     ) -> None:
-        from loopwise.kernels.automaton import automata_back
+        from loopwise.graph.structured.kernels.automaton import automata_back
 
         final = self._final(own)
         of_final, done = np.zeros(final.shape), np.zeros((len(incoming), len(self.factors)), dtype=np.bool_)
@@ -99,12 +99,12 @@ class ParityMessages(AutomatonMessages):
     """Parity factors: in closed form, but for messages of hundreds of nats."""
 
     def send_first(self, rows: Integers, final: Floats, incoming: Floats, outgoing: Floats, *told: Flags) -> None:
-        from loopwise.kernels.parity import parities_send
+        from loopwise.graph.structured.kernels.parity import parities_send
 
         parities_send(rows, self.automata, final, incoming, outgoing, *told)
 
     def back_first(self, rows: Integers, final: Floats, incoming: Floats, *adjoints: Any) -> None:
-        from loopwise.kernels.parity import parities_back
+        from loopwise.graph.structured.kernels.parity import parities_back
 
         parities_back(rows, self.automata, final, incoming, *adjoints)
 
@@ -113,11 +113,11 @@ class OneOfMessages(AutomatonMessages):
     """One-of-many factors: in closed form, but where a value is ruled out or messages are of hundreds of nats."""
 
     def send_first(self, rows: Integers, final: Floats, incoming: Floats, outgoing: Floats, *told: Flags) -> None:
-        from loopwise.kernels.one_of import one_of_send
+        from loopwise.graph.structured.kernels.one_of import one_of_send
 
         one_of_send(rows, self.automata, final, incoming, outgoing, *told)
 
     def back_first(self, rows: Integers, final: Floats, incoming: Floats, *adjoints: Any) -> None:
-        from loopwise.kernels.one_of import one_of_back
+        from loopwise.graph.structured.kernels.one_of import one_of_back
 
         one_of_back(rows, self.automata, final, incoming, *adjoints)

@@ -87,7 +87,7 @@ class Chain(StructuredFactor):
         return self.normalised(torch.cat(both, -1))
 
     def argmax(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
-        from loopwise.kernels.chain_paths import best_paths
+        from loopwise.graph.structured.kernels.chain_paths import best_paths
 
         unary, pair, start = self._flat(incoming, potentials)
         path, score = np.zeros(len(unary), dtype=np.int64), np.empty(len(start) - 1)
@@ -123,8 +123,8 @@ class Chain(StructuredFactor):
     def sample(
         self, incoming: Tensor, potentials: Tensor | None = None, *, count: int, generator: np.random.Generator
     ) -> Tensor:
-        from loopwise.kernels.chain import marginals
-        from loopwise.kernels.chain_paths import sample_paths
+        from loopwise.graph.structured.kernels.chain import marginals
+        from loopwise.graph.structured.kernels.chain_paths import sample_paths
 
         unary, pair, start = self._flat(incoming, potentials)
         chains = len(start) - 1

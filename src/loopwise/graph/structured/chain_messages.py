@@ -15,14 +15,14 @@ class ChainMessages(CompiledMessages):
     """All :class:`~loopwise.graph.structured.chain.Chain` factors of a graph."""
 
     def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
-        from loopwise.kernels.chain_messages import Chains
+        from loopwise.graph.structured.kernels.chain_messages import Chains
 
         super().__init__(factors, slot_start, own_start)
         length = np.array([factor.length for factor in factors], dtype=np.int64)
         self.chains = Chains(slot_start, length, np.array([factor.states for factor in factors]), own_start)
 
     def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
-        from loopwise.kernels.chain_messages import chains_send
+        from loopwise.graph.structured.kernels.chain_messages import chains_send
 
         chains_send(rows, self.chains, own, incoming, outgoing, possible)
 
@@ -36,6 +36,6 @@ class ChainMessages(CompiledMessages):
         of_incoming: Floats,
         of_own: Floats,
     ) -> None:
-        from loopwise.kernels.chain_messages import chains_back
+        from loopwise.graph.structured.kernels.chain_messages import chains_back
 
         chains_back(rows, self.chains, own, incoming, of_outgoing, of_incoming, of_own)

@@ -18,7 +18,7 @@ class EdgeMessages(CompiledMessages):
     """Tree factors of one class; those of one root and those of several are two batches."""
 
     def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
-        from loopwise.kernels.edge_messages import Trees
+        from loopwise.graph.structured.kernels.edge_messages import Trees
 
         super().__init__(factors, slot_start, own_start)
         self.batches: list[tuple[Integers, Any, Integers]] = []  # places of factors, where edges stand, lengths
@@ -38,7 +38,7 @@ class EdgeMessages(CompiledMessages):
             self.batches.append((places, trees, lengths))
 
     def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> list[Any]:
-        from loopwise.kernels.edge_messages import edge_messages, edge_scores
+        from loopwise.graph.structured.kernels.edge_messages import edge_messages, edge_scores
 
         runs = []
         for places, trees, lengths in self.batches:
@@ -60,7 +60,7 @@ class EdgeMessages(CompiledMessages):
         of_incoming: Floats,
         of_own: Floats,
     ) -> None:
-        from loopwise.kernels.edge_messages import edge_adjoints, edge_seeds
+        from loopwise.graph.structured.kernels.edge_messages import edge_adjoints, edge_seeds
 
         for (_, trees, _), run in zip(self.batches, kept, strict=True):
             seeds = np.empty(len(rows) * trees.cells)

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from loopwise.compiled.threads import available_threads, in_threads
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
-from loopwise.kernels.threads import available_threads, in_threads
 from loopwise.notices import GradientError
 
 Floats = NDArray[np.float64]

@@ -19,8 +19,8 @@ from torch import Tensor
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.hypergraph_messages import HypergraphMessages
+from loopwise.graph.structured.kernels.limits import HARD, MOSTLY
 from loopwise.graph.structured.one_of import log_sum
-from loopwise.kernels.limits import HARD, MOSTLY
 from loopwise.notices import GradientError
 
 Hyperedge = tuple[int, Sequence[int], Sequence[tuple[int, int]]]  # head, tails, values fired (variable, value)
@@ -165,7 +165,7 @@ class Hypergraph(StructuredFactor):
     def _derived(
         self, incoming: Tensor, potentials: Tensor | None, count: int, generator: np.random.Generator | None
     ) -> Tensor:
-        from loopwise.kernels.hypergraph import hypergraph_derive
+        from loopwise.graph.structured.kernels.hypergraph import hypergraph_derive
 
         relative, common = self._relative(incoming.detach())
         weights, _ = self._weights(relative, None if potentials is None else potentials.detach())
@@ -227,7 +227,7 @@ class Hypergraph(StructuredFactor):
 
     @cached_property
     def arrays(self) -> Any:
-        from loopwise.kernels.hypergraph import HypergraphArrays
+        from loopwise.graph.structured.kernels.hypergraph import HypergraphArrays
 
         edges = [self.hyperedges[number] for number in self.order]
         head = np.array([edge[0] for edge in edges], dtype=np.int64)
@@ -278,7 +278,7 @@ class _InsideOutside(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, factor: Hypergraph, weights: Tensor) -> tuple[Tensor, Tensor]:
-        from loopwise.kernels.hypergraph import hypergraph_forward
+        from loopwise.graph.structured.kernels.hypergraph import hypergraph_forward
 
         flat = weights.detach().to("cpu", torch.float64).contiguous().numpy()
         total, gradient = np.empty(len(flat)), np.empty(flat.shape)
@@ -299,7 +299,7 @@ class _PullBack(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, factor: Hypergraph, weights: Tensor, total: Tensor, gradient: Tensor) -> Tensor:
-        from loopwise.kernels.hypergraph import hypergraph_backward
+        from loopwise.graph.structured.kernels.hypergraph import hypergraph_backward
 
         flat, total_adjoint, gradient_adjoint = (
             value.detach().to("cpu", torch.float64).contiguous().numpy() for value in (weights, total, gradient)

@@ -15,7 +15,7 @@ class HypergraphMessages(CompiledMessages):
     """All :class:`~loopwise.graph.structured.hypergraph.Hypergraph` factors of a graph."""
 
     def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
-        from loopwise.kernels.hypergraph_messages import Grammars
+        from loopwise.graph.structured.kernels.hypergraph_messages import Grammars
 
         super().__init__(factors, slot_start, own_start)
         arrays = [factor.arrays for factor in factors]
@@ -50,7 +50,7 @@ class HypergraphMessages(CompiledMessages):
         )
 
     def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
-        from loopwise.kernels.hypergraph_messages import grammars_send
+        from loopwise.graph.structured.kernels.hypergraph_messages import grammars_send
 
         grammars_send(rows, self.grammars, own, incoming, outgoing, possible)
 
@@ -64,6 +64,6 @@ class HypergraphMessages(CompiledMessages):
         of_incoming: Floats,
         of_own: Floats,
     ) -> None:
-        from loopwise.kernels.hypergraph_messages import grammars_back
+        from loopwise.graph.structured.kernels.hypergraph_messages import grammars_back
 
         grammars_back(rows, self.grammars, own, incoming, of_outgoing, of_incoming, of_own)

@@ -42,8 +42,8 @@ class ProjectiveTree(EdgeFactor):
         return _ProjectiveRun(scores, lengths, self.single_root)
 
     def best_heads(self, scores: Floats) -> tuple[Floats, Integers]:
-        from loopwise.kernels.eisner import charts_size
-        from loopwise.kernels.eisner_decode import best_projective
+        from loopwise.graph.structured.kernels.eisner import charts_size
+        from loopwise.graph.structured.kernels.eisner_decode import best_projective
 
         heads, charts = np.zeros((len(scores), self.tokens + 1), dtype=np.int64), np.empty(charts_size(self.tokens))
         best = [
@@ -53,8 +53,8 @@ class ProjectiveTree(EdgeFactor):
         return np.array(best, dtype=np.float64), heads[:, 1:].copy()
 
     def drawn_heads(self, scores: Floats, count: int, generator: np.random.Generator) -> tuple[Floats, Integers]:
-        from loopwise.kernels.eisner import charts_size
-        from loopwise.kernels.eisner_decode import draw_projective
+        from loopwise.graph.structured.kernels.eisner import charts_size
+        from loopwise.graph.structured.kernels.eisner_decode import draw_projective
 
         heads = np.zeros((len(scores), count, self.tokens + 1), dtype=np.int64)
         uniforms, charts = (
@@ -72,9 +72,9 @@ class _ProjectiveRun:
     """Kernel results of sentences, with the charts that the backward needs if they are not too large."""
 
     def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
-        from loopwise.kernels.eisner import charts_size, forward_batch
-        from loopwise.kernels.eisner_charts import MATRICES
-        from loopwise.kernels.tree_columns import TreeBatch, TreeBeliefs
+        from loopwise.graph.structured.kernels.eisner import charts_size, forward_batch
+        from loopwise.graph.structured.kernels.eisner_charts import MATRICES
+        from loopwise.graph.structured.kernels.tree_columns import TreeBatch, TreeBeliefs
 
         examples, longest = len(lengths), int(lengths.max(initial=1))
         self.scores, self.room = scores, charts_size(longest)
@@ -93,8 +93,8 @@ class _ProjectiveRun:
         in_chunks(run, examples)
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
-        from loopwise.kernels.eisner import backward_batch
-        from loopwise.kernels.tree_columns import EdgeAdjoints
+        from loopwise.graph.structured.kernels.eisner import backward_batch
+        from loopwise.graph.structured.kernels.tree_columns import EdgeAdjoints
 
         adjoint = np.zeros(self.scores.shape)
         given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)

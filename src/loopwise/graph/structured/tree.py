@@ -37,7 +37,7 @@ class Tree(EdgeFactor):
         return _TreeRun(scores, lengths, self.single_root)
 
     def best_heads(self, scores: Floats) -> tuple[Floats, Integers]:
-        from loopwise.kernels.spanning_decode import best_spanning
+        from loopwise.graph.structured.kernels.spanning_decode import best_spanning
 
         heads = np.zeros((len(scores), self.tokens + 1), dtype=np.int64)
         best = [
@@ -46,7 +46,7 @@ class Tree(EdgeFactor):
         return np.array(best, dtype=np.float64), heads[:, 1:].copy()
 
     def drawn_heads(self, scores: Floats, count: int, generator: np.random.Generator) -> tuple[Floats, Integers]:
-        from loopwise.kernels.matrix_tree import draw_spanning
+        from loopwise.graph.structured.kernels.matrix_tree import draw_spanning
 
         heads = np.zeros((len(scores), count, self.tokens + 1), dtype=np.int64)
         uniforms = generator.random((len(scores), count, self.tokens))
@@ -61,8 +61,8 @@ class _TreeRun:
     """Kernel results of sentences."""
 
     def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
-        from loopwise.kernels.matrix_tree import spanning_forward_batch
-        from loopwise.kernels.tree_columns import TreeBatch, TreeBeliefs
+        from loopwise.graph.structured.kernels.matrix_tree import spanning_forward_batch
+        from loopwise.graph.structured.kernels.tree_columns import TreeBatch, TreeBeliefs
 
         examples = len(lengths)
         self.scores, self.trees = scores, TreeBatch(scores, matrix_starts(lengths), lengths, single_root)
@@ -78,8 +78,8 @@ class _TreeRun:
         in_chunks(run, examples)
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
-        from loopwise.kernels.matrix_tree import spanning_backward_batch
-        from loopwise.kernels.tree_columns import EdgeAdjoints
+        from loopwise.graph.structured.kernels.matrix_tree import spanning_backward_batch
+        from loopwise.graph.structured.kernels.tree_columns import EdgeAdjoints
 
         adjoint = np.zeros(self.scores.shape)
         given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)

@@ -2,7 +2,7 @@ r"""Learning a chain sentence by sentence, each from its own best path: perceptr
 
 In: a problem with gold tags, the cost of a wrong token, the strength of the penalty. Out: :class:`OnlineChain`, whose
 rounds are passes over the sentences in random order. Stage: learning; the steps are in
-:mod:`loopwise.kernels.chain_online`.
+:mod:`loopwise.learn.kernels.chain_online`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OnlineChain(VectorObjective):
         self._rules = _penalties(problem)
 
     def round(self, tell: Tell) -> float:
-        from loopwise.kernels.chain_online import online_epoch
+        from loopwise.learn.kernels.chain_online import online_epoch
 
         if self._epochs == self.skip:
             self._sums.vector[:] = 0.0

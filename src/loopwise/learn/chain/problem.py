@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from loopwise.decode.rules import Flags, Rules
-from loopwise.inference.chains import Chains
+from loopwise.inference.families.chains import Chains
 from loopwise.learn.optim.lbfgs_run import Function
 from loopwise.potentials.features import Features
 from loopwise.potentials.linear import Design, Floats, Integers

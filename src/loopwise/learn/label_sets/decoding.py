@@ -12,7 +12,7 @@ import numpy as np
 
 from loopwise.graph.builders import complete
 from loopwise.inference.base import Inference
-from loopwise.inference.message_passing import BP
+from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.label_sets.maximise import MOST_LABELS, all_sets, best_sets
 from loopwise.learn.label_sets.weights import Floats, Integers, LabelWeights
 
@@ -114,7 +114,7 @@ class Annealed:
             raise ValueError(f"temperatures must fall, above 0, not go from {self.first} to {self.last}")
 
     def decide(self, weights: LabelWeights, inputs: Any) -> Integers:
-        from loopwise.kernels.multilabel import cool_sets
+        from loopwise.learn.kernels.label_sets import cool_sets
 
         fields, labels = weights.fields(inputs), weights.labels
         best = np.zeros(fields.shape, dtype=np.int64)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from loopwise.kernels.threads import available_threads, in_threads
+from loopwise.compiled.threads import available_threads, in_threads
 from loopwise.learn.label_sets.weights import Floats, Integers
 
 MOST_LABELS = 20  # 2^20 sets an example: some ten milliseconds
@@ -24,7 +24,7 @@ def all_sets(labels: int) -> Floats:
 
 def best_sets(fields: Floats, couplings: Floats) -> Integers:
     """The best set of each row of ``fields``, by enumeration, on as many threads as there are."""
-    from loopwise.kernels.multilabel import best_sets as kernel
+    from loopwise.learn.kernels.label_sets import best_sets as kernel
 
     best = np.zeros(fields.shape, dtype=np.int64)
     fields, couplings = np.ascontiguousarray(fields), np.ascontiguousarray(couplings)

@@ -110,7 +110,7 @@ class AdaGradCOMID(torch.optim.Optimizer):
             return
         group = next(group for group in self.param_groups if any(param is mine for mine in group["params"]))
         if param.device.type == "cpu" and param.is_contiguous():
-            from loopwise.kernels.comid import catch_up_rows
+            from loopwise.learn.kernels.comid import catch_up_rows
 
             arrays = (_as_rows(param), _as_rows(state["squares"]), state["last"].numpy(), rows)
             catch_up_rows(*arrays, state["steps"], state["rate"], group["delta"], state["l1"], state["l2"])
@@ -218,7 +218,7 @@ def _as_rows(tensor: Tensor) -> Any:
 
 
 def _compiled_step(param: Tensor, rows: Tensor, values: Tensor, state: dict[str, Any], delta: float) -> None:
-    from loopwise.kernels.comid import step_rows
+    from loopwise.learn.kernels.comid import step_rows
 
     gradients = values.reshape(len(rows), math.prod(param.shape[1:])).contiguous().numpy()
     arrays = (_as_rows(param), _as_rows(state["squares"]), state["last"].numpy(), rows.contiguous().numpy(), gradients)
@@ -226,7 +226,7 @@ def _compiled_step(param: Tensor, rows: Tensor, values: Tensor, state: dict[str,
 
 
 def _compiled_flush(param: Tensor, state: dict[str, Any], delta: float) -> None:
-    from loopwise.kernels.comid import catch_up
+    from loopwise.learn.kernels.comid import catch_up
 
     arrays = (_as_rows(param), _as_rows(state["squares"]), state["last"].numpy())
     catch_up(*arrays, state["steps"], state["rate"], delta, state["l1"], state["l2"])

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
-from loopwise.kernels.threads import in_threads
 
 Floats = NDArray[np.float32]
 Small = NDArray[np.int32]
@@ -86,7 +86,7 @@ class HashedTable:
         """Pays the regularisation that untouched rows owe: before weights are used, saved, or the rate changes."""
         if l2 == 0:
             return  # nothing is ever owed
-        from loopwise.kernels.comid import catch_up
+        from loopwise.learn.kernels.comid import catch_up
 
         catch_up(self.weights, self.squares, self.last, self.steps, rate, DELTA, 0.0, l2)
 
@@ -144,7 +144,7 @@ class Portion:
 
     @classmethod
     def of(cls, index: Small, start: Integers, size: int, ranges: int) -> Portion:
-        from loopwise.kernels.hashed import split_rows
+        from loopwise.learn.kernels.hashed import split_rows
 
         rows, first, starts = index, np.array([0, len(index)]), start[None]
         if ranges > 1:
@@ -170,7 +170,7 @@ class FoundRows:
 
     def positions(self, chunk: int) -> Small:
         """Where the weights of a chunk's features stand, as its examples list them."""
-        from loopwise.kernels.hashed import join_positions
+        from loopwise.learn.kernels.hashed import join_positions
 
         portion = self.portions[chunk]
         if len(self.rows) == 1:
@@ -186,7 +186,7 @@ def find_weights(
 
     ``features``: of each chunk, with where those of each part begin. A range of the table belongs to one thread, and so
     does every array that is written meanwhile: threads never wait for each other's cache lines."""
-    from loopwise.kernels.hashed import find_rows
+    from loopwise.learn.kernels.hashed import find_rows
 
     total = sum(len(index) for index, _ in features)
     if total > np.iinfo(np.int32).max:
@@ -214,8 +214,8 @@ def find_weights(
 
 def update_weights(table: HashedTable, found: FoundRows, adjoints: list[Any], rate: float, l2: float) -> None:
     """AdaGrad with composite mirror descent on the weights of a batch."""
-    from loopwise.kernels.comid import step_rows
-    from loopwise.kernels.hashed import scatter_parts
+    from loopwise.learn.kernels.comid import step_rows
+    from loopwise.learn.kernels.hashed import scatter_parts
 
     table.steps += 1
 

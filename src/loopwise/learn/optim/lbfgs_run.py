@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from loopwise.kernels.threads import in_threads
+from loopwise.compiled.threads import in_threads
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], tuple[float, Floats]]
@@ -172,7 +172,7 @@ class Algebra:
 
     def products(self, vectors: Floats, vector: Floats) -> Floats:
         """Of each row with ``vector``."""
-        from loopwise.kernels.vectors import inner_products
+        from loopwise.compiled.vectors import inner_products
 
         found = np.zeros((self.threads, len(vectors)))
         in_threads(self.threads, lambda part: inner_products(vectors, vector, *self._ends(vector, part), found[part]))
@@ -181,7 +181,7 @@ class Algebra:
 
     def add(self, weights: Floats, vectors: Floats, out: Floats) -> None:
         """Adds weighted rows to ``out``."""
-        from loopwise.kernels.vectors import weighted_sum
+        from loopwise.compiled.vectors import weighted_sum
 
         in_threads(self.threads, lambda part: weighted_sum(weights, vectors, *self._ends(out, part), out))
 

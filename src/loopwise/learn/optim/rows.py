@@ -38,7 +38,7 @@ def listed_once(gradient: Tensor) -> Tensor:
 
 
 def _merged(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    from loopwise.kernels.sparse_features import distinct, scatter_sum
+    from loopwise.potentials.kernels.sparse_features import distinct, scatter_sum
 
     found, position = distinct(rows.contiguous().numpy())
     width = math.prod(values.shape[1:])

@@ -1,0 +1,1 @@
+"""Compiled messages of structured factors, and their adjoints."""

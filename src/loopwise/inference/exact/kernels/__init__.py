@@ -1,0 +1,1 @@
+"""Compiled products and sums of large tables."""

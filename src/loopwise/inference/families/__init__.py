@@ -1,0 +1,1 @@
+"""Compiled programs for whole families of models: chains, trees with pairs, parity checks."""

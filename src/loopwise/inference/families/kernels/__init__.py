@@ -1,0 +1,1 @@
+"""Compiled loops over batches of chains, trees and codes."""

@@ -1,0 +1,1 @@
+"""Compiled Gibbs sampling, and its random numbers."""

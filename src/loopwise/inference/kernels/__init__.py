@@ -1,0 +1,1 @@
+"""Compiled loops that several methods of inference share."""

@@ -1,0 +1,1 @@
+"""The best assignment: max-product, dual bounds and local search."""

@@ -1,0 +1,1 @@
+"""Compiled search for the best assignment, and dual bounds."""

@@ -1,0 +1,1 @@
+"""Mean field, its gradient and its reference engine."""

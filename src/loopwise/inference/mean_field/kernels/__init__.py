@@ -1,0 +1,1 @@
+"""Compiled mean field, and its adjoint."""

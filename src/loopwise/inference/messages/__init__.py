@@ -1,0 +1,1 @@
+"""Message passing: BP and TRW, their schedules, stop rules and weights, and the two engines."""

@@ -1,0 +1,139 @@
+"""Adjoint sweeps at the fixed point of one kernel run: back belief propagation.
+
+In: a :class:`KernelRun`, the :class:`RunResult` that converged, adjoints of its results. Out: :class:`Adjoints`. Stage:
+inference. The same kernels undo real steps; here every step finds the final messages.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loopwise.compiled.threads import in_threads
+from loopwise.gradient.base import Report
+from loopwise.gradient.fixed_point import FixedPoint, OneStep, report_adjoint, solve_adjoint
+from loopwise.gradient.unroll import Store
+from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
+from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult
+from loopwise.inference.messages.kernels.plan import Adjoint, Seeds, Steps, TapeSegment
+from loopwise.inference.messages.schedules import Residual, Sequential
+
+TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anything
+
+
+def fixed_point_adjoint(
+    run: KernelRun,
+    options: Options,
+    result: RunResult,
+    adjoint: Results,
+    gradient: FixedPoint | OneStep,
+    report: Report,
+    parameters: bool,
+) -> Adjoints:
+    """Adjoints of what the run was given; those of its initial messages and its damping are zero. ``parameters``:
+    counting numbers want theirs."""
+    if isinstance(options.schedule, Residual):  # its fixed points are those of any order
+        options = options._replace(schedule=Sequential())
+    return _FixedPointAdjoint(run, options, result, gradient, report).pull_back(adjoint, parameters)
+
+
+class _FixedPointAdjoint:
+    def __init__(
+        self, run: KernelRun, options: Options, result: RunResult, gradient: FixedPoint | OneStep, report: Report
+    ) -> None:
+        self.run, self.options, self.gradient, self.report = run, options, gradient, report
+        self.result = result
+        unused = -run.examples % run.storage.in_block
+        if unused:  # a run that stops examples one by one never writes the lanes that no example fills
+            for messages in (result.m, result.n):
+                messages.reshape(run.blocks, -1, run.storage.lanes)[-1, :, -unused:] = run.neutral
+        self.frozen = Steps(
+            np.uint64(run.block_size),
+            np.uint64(0),
+            result.m,
+            np.uint64(0),
+            np.uint64(0),
+            np.uint64(0),
+        )
+
+    def pull_back(self, adjoint: Results, parameters: bool) -> Adjoints:
+        buffers = AdjointBuffers(self.run, self.result.m.dtype, parameters)
+        backward = Backward(self.run, self.options, self.result, self.result.m, Store(), parameters=False)
+        seeds = backward.seeds(adjoint)
+        blocks, parts = self.run.blocks, buffers.parts
+
+        def solve(part: int) -> list[tuple[int, float]]:
+            mine = range(blocks * part // parts, blocks * (part + 1) // parts)
+            return [self._solve_block(backward, buffers, seeds, part, block) for block in mine]
+
+        solves = [solve for some in in_threads(parts, solve) for solve in some]
+        if isinstance(self.gradient, OneStep):
+            self.report.iterations = 1
+        else:
+            report_adjoint(self.report, solves, self.gradient, self.result.m.dtype)
+        return buffers.adjoints()
+
+    def _solve_block(
+        self, backward: Backward, buffers: AdjointBuffers, seeds: Seeds, part: int, block: int
+    ) -> tuple[int, float]:
+        """Iterations and residual of one block."""
+        here = buffers.adjoint(part)
+        # What the loss says of beliefs and messages, carried to messages to variables.
+        self._sweeps_back(backward, buffers, seeds._replace(last=np.zeros_like(seeds.last)), here, block, 0)
+        silent = seeds._replace(last=np.full_like(seeds.last, -1))
+        if isinstance(self.gradient, OneStep):
+            self._sweeps_back(backward, buffers, silent, here, block, 1)
+            return 1, 0.0
+        if self.gradient.anderson:
+            return self._accelerated(backward, buffers, silent, here, block, self.gradient)
+        return self._plain(backward, buffers, silent, here, block, self.gradient)
+
+    def _sweeps_back(
+        self, backward: Backward, buffers: AdjointBuffers, seeds: Seeds, adjoint: Adjoint, block: int, sweeps: int
+    ) -> None:
+        """Undoes so many sweeps, each of which found the final messages."""
+        adjoint.n[:] = 0
+        steps, n_base = sweeps * self.options.steps, block * self.run.block_size
+        backward.undo(buffers, seeds, adjoint, block, TapeSegment(steps, 0, self.result.n, n_base, self.frozen, n_base))
+
+    def _plain(
+        self,
+        backward: Backward,
+        buffers: AdjointBuffers,
+        silent: Seeds,
+        here: Adjoint,
+        block: int,
+        gradient: FixedPoint,
+    ) -> tuple[int, float]:
+        """The Neumann series: each sweep adds its part of the potentials' adjoints."""
+        scale = float(np.abs(here.m).max(initial=0.0))
+        iterations, residual = 0, 1.0 if scale > 0 else 0.0
+        while residual > gradient.reachable(here.m.dtype) and iterations < gradient.iterations:
+            sweeps = min(TOGETHER, gradient.iterations - iterations)
+            self._sweeps_back(backward, buffers, silent, here, block, sweeps)
+            iterations += sweeps
+            residual = float(np.abs(here.m).max()) / scale
+        return iterations, residual
+
+    def _accelerated(
+        self,
+        backward: Backward,
+        buffers: AdjointBuffers,
+        silent: Seeds,
+        here: Adjoint,
+        block: int,
+        gradient: FixedPoint,
+    ) -> tuple[int, float]:
+        """Anderson's iterates first, apart from the sums; then one sweep with the solution."""
+        trial_buffers = AdjointBuffers(self.run, self.result.m.dtype, parameters=False)
+        trial = trial_buffers.adjoint(0)
+
+        def transpose(y: np.ndarray) -> np.ndarray:
+            trial.m[:] = y
+            self._sweeps_back(backward, trial_buffers, silent, trial, block, 1)
+            image: np.ndarray = trial.m.copy()
+            return image
+
+        y, iterations, residual = solve_adjoint(transpose, here.m.copy(), gradient)
+        here.m[:] = y
+        self._sweeps_back(backward, buffers, silent, here, block, 1)
+        return iterations, residual

@@ -1,0 +1,1 @@
+"""Compiled sweeps of messages, their adjoints and tangents."""

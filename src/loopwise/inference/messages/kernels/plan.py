@@ -1,0 +1,210 @@
+"""The tables that kernels share: where things stand, the numbers, the messages, working space.
+
+In: nothing. Out: named tuples of flat arrays; the engine fills them, kernels read them.
+
+A *block* is LANES examples side by side, or one example whose factors stand side by side (then a *member* is a run of
+LANES factors), or one example alone (lane tag ``()``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from loopwise.compiled.arithmetic import U, lanes_of
+from loopwise.compiled.decorators import fused_callee
+
+# Columns of Plan.groups, a row a factor group.
+ARITY, MEMBERS, K0, K1, WIDTH, CELLS = U(0), U(1), U(2), U(3), U(4), U(5)
+SLOT_START = U(6)  # first slot of the group within a block
+TABLE_START = U(7)  # where the group's tables begin in theta
+TABLE_BLOCK = U(8)  # how far apart two blocks' tables are: 0 when all examples share them
+SHARED = U(9)  # 1: a table has no lanes, all lanes read the same
+CELL_SLOTS = U(10)  # where the group's cell-to-slot map begins
+SHAPE = U(11)  # where the group's shape begins
+COLUMNS = 12
+
+
+class Plan(NamedTuple):
+    """Integers: where everything stands. The same for all blocks."""
+
+    groups: Any  # [groups, COLUMNS]
+    state_start: Any  # [variables + 1]
+    edge_start: Any  # [variables + 1], into edge_base
+    edge_base: Any  # [edges] where the message of each variable's edge stands within a block
+    edge_group: Any  # [edges] the row of groups, the member and the position of each such edge
+    edge_member: Any
+    edge_position: Any
+    exponents: Any  # [edges] the power of each such message (counting numbers)
+    cell_slots: Any
+    shapes: Any
+    slots: Any  # slots of a block
+    unary_block: Any  # how far apart two blocks' unary potentials are: 0 when all examples share them
+
+
+class Potentials(NamedTuple):
+    """Potentials: exponentiated and scaled in the probability domain, plain in the log domain."""
+
+    theta: Any
+    unary: Any
+
+
+class Messages(NamedTuple):
+    """Messages to variables, messages to factors, variable beliefs."""
+
+    m: Any
+    n: Any
+    beliefs: Any
+
+
+class Steps(NamedTuple):
+    """What a run keeps of its steps. A step is a flooding sweep, or half a sequential one; step 0 is the start.
+
+    Messages to factors after step s of block b stand in ``Messages.n`` from ``b * n_block + s * n_step`` on; with
+    ``n_step`` 0 each step overwrites the one before. Messages to variables after step s = k * every are copied to
+    ``m`` from ``b * m_block + k * m_step`` on (``every`` 0: never).
+    """
+
+    n_block: Any
+    n_step: Any
+    m: Any
+    m_block: Any
+    m_step: Any
+    every: Any
+
+
+class Scratch(NamedTuple):
+    """Working space of one thread, and what it noticed: largest belief change, smallest normaliser, a lane each."""
+
+    fresh: Any
+    partial: Any
+    total: Any
+    suffix: Any
+    spent: Any  # what rescaling took out of a product so far, a lane each
+    change: Any
+    lowest: Any
+
+
+@fused_callee
+def new_scratch(plan, like, lane_tag):
+    """Working space large enough for every factor and variable of ``plan``."""
+    lanes = np.int64(lanes_of(lane_tag))
+    width, arity, states = U(1), U(1), U(1)
+    for g in range(plan.groups.shape[0]):
+        width = max(width, plan.groups[g, WIDTH])
+        arity = max(arity, plan.groups[g, ARITY])
+    for variable in range(plan.state_start.shape[0] - 1):
+        states = max(states, U(plan.state_start[variable + 1] - plan.state_start[variable]))
+    return Scratch(
+        np.empty(int(width) * lanes, dtype=like.dtype),
+        np.empty((int(arity) + 2) * lanes, dtype=like.dtype),
+        np.empty(int(states) * lanes, dtype=like.dtype),
+        np.empty(int(states) * lanes, dtype=like.dtype),
+        np.ones(lanes, dtype=like.dtype),
+        np.zeros(lanes, dtype=like.dtype),
+        np.full(lanes, np.inf, dtype=like.dtype),
+    )
+
+
+class Adjoint(NamedTuple):
+    """Adjoints of the logarithms of everything in Messages and Potentials, of one block.
+
+    Those of messages sum to zero over the values of a variable (ERMA spec, section 4.3), so that normalising a message
+    needs no undoing.
+    """
+
+    m: Any  # [slots, lane]
+    n: Any
+    now: Any  # messages to factors as they stood when the visit being undone began (sequential schedule)
+    theta: Any  # laid out [member, cell, lane], groups one after another
+    theta_start: Any  # [groups, 2] where a group begins, and how far apart two blocks are (0: they share one)
+    unary: Any
+    unary_block: Any
+    damping: Any  # [1]
+    exponents: Any  # [edges] in the order of Plan.exponents, or empty if nobody asks
+
+
+class Seeds(NamedTuple):
+    """What a loss says about the last step of a run: adjoints of the logarithms of beliefs and messages."""
+
+    unary: Any  # [block, states, lane]
+    m: Any  # [block, slots, lane]
+    n: Any
+    trace: Any  # as unary, for every sweep, [block, sweep, states, lane]; empty if nobody asks
+    last: Any  # [examples] the sweep each example stopped at
+
+
+class Tangent(NamedTuple):
+    """By how much the logarithms of everything move in one direction, for one block; and where the results go."""
+
+    m: Any  # [slots, lane] messages to variables, now
+    n: Any  # [step, slots, lane] messages to factors after every step
+    now: Any  # messages to factors themselves, as the visit being made finds them (sequential schedule)
+    theta: Any  # laid out like Potentials
+    unary: Any
+    last_unary: Any  # as in Seeds: beliefs and messages where each example stopped, and beliefs after every sweep
+    last_m: Any
+    last_n: Any
+    trace: Any
+
+
+class Linearised(NamedTuple):
+    """The run whose steps are linearised: what stays the same for all its blocks."""
+
+    plan: Any
+    theta: Any
+    examples: Any
+    kept: Any  # what damping keeps of a message
+    seeds: Any  # what the loss says, and the sweep each example stopped at
+
+
+class Share(NamedTuple):
+    """Share ``part`` of ``parts`` of the work on one block; the threads of all shares meet at ``barrier``."""
+
+    block: Any
+    part: Any
+    parts: Any
+    barrier: Any
+
+
+class TapeSegment(NamedTuple):
+    """Steps ``high`` to ``low`` + 1 of a run, and where their tape stands."""
+
+    high: Any
+    low: Any
+    n: Any
+    n_base: Any
+    tape: Any  # Steps
+    m_base: Any
+
+
+class Static(NamedTuple):
+    """What the compiler knows of a run: how long a tuple is, and whether anything is there."""
+
+    literal: Any  # as long as the size of the pair factors with a kernel of their own
+    general: Any  # None: there are no other factors
+    sharing: Any  # None: every lane has tables of its own
+    lanes: Any  # the lane tag of factors
+    variable_lanes: Any  # and of variables
+    semiring: Any
+
+
+@fused_callee
+def new_undo_scratch(plan, like, lane_tag):
+    """Working space to undo a step: rates of a factor, products of a cell, sums of a variable; and room for the
+    tangents of the first two."""
+    lanes = np.int64(lanes_of(lane_tag))
+    width, arity, states = U(1), U(1), U(1)
+    for g in range(plan.groups.shape[0]):
+        width = max(width, plan.groups[g, WIDTH])
+        arity = max(arity, plan.groups[g, ARITY])
+    for variable in range(plan.state_start.shape[0] - 1):
+        states = max(states, U(plan.state_start[variable + 1] - plan.state_start[variable]))
+    return (
+        np.empty(int(width) * lanes, dtype=like.dtype),
+        np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
+        np.empty(int(states) * lanes, dtype=like.dtype),
+        np.empty(int(width) * lanes, dtype=like.dtype),
+        np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
+    )

@@ -1,0 +1,588 @@
+"""Sweeps of message passing taken step by step, and their adjoint: what the compiled engine does with any factor.
+
+In: a layout, a schedule, numbers. Out: messages and sums of them; adjoints. Stage: inference. A *sender* is a group of
+tables, or all structured factors of one kind. To each belongs what its messages add up to at every state, so that a
+step is: all sums added up, then some senders hear and send, which renews their own sum. Messages are logs, float64.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from loopwise.graph.factor_graph import Integers
+from loopwise.graph.layout import Layout
+from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
+from loopwise.inference.messages.kernels.binary_pairs import Pairs
+from loopwise.inference.messages.kernels.sweeps import Edges, Tables, Weights
+from loopwise.inference.messages.schedules import Groups, Schedule, stages
+from loopwise.notices import ImpossibleError
+
+Floats = NDArray[np.float64]
+LEAST_PRODUCT = 1e-280  # what a product of the numbers of a cell may come to, in the probability domain
+
+
+class Source(NamedTuple):
+    """The factors of one sender: a group of tables (its number), or structured factors of one kind."""
+
+    ranges: Integers  # [ranges, 2] their edges
+    slots: tuple[slice, ...]
+    table: int | None
+    kind: CompiledMessages | None
+
+
+class Program:
+    """What depends on the graph and the schedule only; kept on the layout."""
+
+    def __init__(self, layout: Layout, schedule: Schedule) -> None:
+        self.layout = layout
+        sizes = layout.graph.cardinalities[layout.edge_variable]
+        slot = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.edges = Edges(slot, layout.state_start[layout.edge_variable], layout.state_start)
+        self.tables = [
+            Tables(
+                member.group.count,
+                np.array(member.group.shape, dtype=np.int64),
+                member.cell_slots,
+                member.slot_start,
+                LEAST_PRODUCT ** (1 / member.group.arity),
+            )
+            for member in layout.message_groups
+        ]
+        self.table_slots = [
+            (member.slot_start, member.slot_start + member.group.count * member.width)
+            for member in layout.message_groups
+        ]
+        self.pairs = {
+            number: Pairs(
+                layout.state_start[member.group.scopes[:, 0]],
+                layout.state_start[member.group.scopes[:, 1]],
+                LEAST_PRODUCT**0.5,
+            )
+            for number, member in enumerate(layout.message_groups)
+            if member.group.shape == (2, 2)
+        }
+        shapes = [member.factor.potentials_shape for member in layout.structured]
+        numbers = [0 if shape is None else int(np.prod(shape)) for shape in shapes]
+        self.own_start = np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
+        self.sources: list[Source] = []
+        self.stages: list[range] = []  # the sources of each stage
+        for names in stages(schedule, layout.graph):
+            first = len(self.sources)
+            self.sources += self._sources(names)
+            self.stages.append(range(first, len(self.sources)))
+
+    @staticmethod
+    def of(layout: Layout, schedule: Schedule) -> Program:
+        key = ("steps", schedule if isinstance(schedule, Groups) else None)
+        if key not in layout.storages:
+            layout.storages[key] = Program(layout, schedule)
+        found: Program = layout.storages[key]
+        return found
+
+    def _sources(self, names: tuple[str, ...]) -> list[Source]:
+        layout, found = self.layout, []
+        for number, member in enumerate(layout.message_groups):
+            if member.group.name in names and member.group.count:
+                span = (member.edge_start, member.edge_start + member.group.count * member.group.arity)
+                found.append(self._source([span], number, None))
+        programs = [member for member in layout.structured if member.name in names]
+        numbers = [number for number, member in enumerate(layout.structured) if member.name in names]
+        for kind, places in kinds_of([member.factor for member in programs]):
+            members = [programs[place] for place in places]
+            own = self.own_start[[numbers[place] for place in places]]
+            starts = np.array([member.slot_start for member in members], dtype=np.int64)
+            spans = [(member.edge_start, member.edge_start + member.factor.arity) for member in members]
+            found.append(self._source(spans, None, kind([member.factor for member in members], starts, own)))
+        return found
+
+    def _source(self, spans: list[tuple[int, int]], table: int | None, kind: CompiledMessages | None) -> Source:
+        """Spans of edges that follow one another are made one."""
+        joined: list[list[int]] = []
+        for low, high in sorted(spans):
+            if joined and joined[-1][1] == low:
+                joined[-1][1] = high
+            else:
+                joined.append([low, high])
+        ranges = np.array(joined, dtype=np.int64).reshape(-1, 2)
+        slots = tuple(slice(int(self.edges.slot[low]), int(self.edges.slot[high])) for low, high in joined)
+        return Source(ranges, slots, table, kind)
+
+
+class Numbers(NamedTuple):
+    """The numbers of a call, or adjoints of them. One row where all examples share something."""
+
+    exponents: Floats  # [edges], empty if all are 1
+    powers: Floats  # [1 or sweeps, edges], weights of messages; no rows where there are neither these nor damping
+    shares: Floats  # [1 or sweeps, edges], what messages keep of the old ones, by damping
+    memory: Floats  # [1 or sweeps, variables], no rows without it
+    initial: Floats  # [examples, slots], empty if messages begin uniform
+    unary: Floats  # [1 or examples, states]
+    own: Floats  # [1 or examples, numbers of all structured factors]
+    tables: list[Floats]  # [1 or examples, factors, cells]
+
+
+class Workspace:
+    """What all senders of a run share."""
+
+    def __init__(self, program: Program, numbers: Numbers, examples: int, parameters: bool) -> None:
+        from loopwise.inference.messages.kernels.sweeps import table_weights
+
+        self.program, self.numbers, self.examples, self.parameters = program, numbers, examples, parameters
+        self.weighted = len(numbers.powers) > 0
+        self.weights = []
+        for tables, theta in zip(program.tables, numbers.tables, strict=True):
+            weights = Weights(theta, np.empty(theta.shape), np.empty(theta.shape[:2], dtype=np.bool_))
+            table_weights(theta, tables.least, weights.weight, weights.tame)
+            self.weights.append(weights)
+        slots = program.layout.slots
+        self.m = np.empty((examples, slots))  # of senders that keep theirs here
+        self.q = np.empty((examples, slots))
+
+    @property
+    def plain(self) -> bool:
+        return len(self.numbers.exponents) == 0
+
+    def senders(self) -> list[Sender]:
+        """One for each source; pairs of binary variables, neither weighted nor damped, have a faster one."""
+        fast = self.plain and not self.parameters and not self.weighted
+        return [
+            PairSender(self, source)
+            if fast and source.table is not None and source.table in self.program.pairs
+            else EdgeSender(self, source)
+            for source in self.program.sources
+        ]
+
+
+class Sender(ABC):
+    """The messages of one source, what they add up to, and the adjoints of both."""
+
+    def __init__(self, work: Workspace, source: Source) -> None:
+        self.work, self.source = work, source
+        shape = (work.examples, work.program.layout.states)
+        self.part, self.count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+
+    @abstractmethod
+    def start(self, initial: Floats | None) -> None:
+        """Takes its slots of ``initial`` log messages; None: uniform ones."""
+
+    @abstractmethod
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Any:
+        """Sends, given the sums of all messages; ``n``: room for messages to factors, which is left as it then is.
+        ``unheard``: messages to these factors are uniform. Returns what :meth:`back` needs."""
+
+    @abstractmethod
+    def messages(self, rows: Integers, m: Floats) -> None:
+        """Writes its slots of ``m``, normalised."""
+
+    @abstractmethod
+    def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
+        """Begins the way back: adjoints of the last messages, all 0 unless ``given``; the sender may use its slots of
+        both arrays from then on."""
+
+    @abstractmethod
+    def back(
+        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
+    ) -> None:
+        """Undoes a :meth:`send`. ``of_part``: adjoints of the sum of its messages; ``of_sums``: those of all sums that
+        it heard, added to; ``found``: adjoints of potentials, added to."""
+
+    @abstractmethod
+    def finish(self, of_part: Floats, found: Numbers) -> None:
+        """Ends the way back: adds the adjoints of the messages it began with."""
+
+
+class Sent(NamedTuple):
+    """What an :class:`EdgeSender` wants back of a sweep; None where it does not."""
+
+    sweep: int
+    kept: Any  # by its kind of factors
+    before: Floats | None  # messages before it sent
+    fresh: Floats | None  # messages before they were weighted
+    after: Floats | None
+
+
+class EdgeSender(Sender):
+    """Tables of any shape and structured factors; weights, damping and exponents of any kind."""
+
+    def start(self, initial: Floats | None) -> None:
+        work = self.work
+        for slots in self.source.slots:
+            work.m[:, slots] = 0.0 if initial is None else initial[:, slots]
+        self._sum(np.arange(work.examples))
+
+    def _sum(self, rows: Integers) -> None:
+        from loopwise.inference.messages.kernels.sweeps import edges_sum
+
+        work = self.work
+        exponents = work.numbers.exponents
+        edges_sum(rows, work.program.edges, self.source.ranges, exponents, work.m, self.part, self.count)
+
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Sent:
+        from loopwise.inference.messages.kernels.message_weights import weigh
+        from loopwise.inference.messages.kernels.sweeps import edges_hear
+
+        work, source = self.work, self.source
+        edges_hear(rows, work.program.edges, source.ranges, work.plain, sums, counts, work.m, n)
+        if unheard:
+            for slots in source.slots:
+                n[rows, slots] = 0.0
+        before, fresh = work.m.copy() if work.weighted else None, None
+        kept = self._factors(rows, n)
+        if work.weighted:
+            fresh = work.m.copy()
+            powers, shares = row_of(work.numbers.powers, sweep), row_of(work.numbers.shares, sweep)
+            weigh(rows, work.program.edges, source.ranges, powers, shares, before, work.m)
+        self._sum(rows)
+        return Sent(sweep, kept, before, fresh, work.m.copy() if work.parameters else None)
+
+    def _factors(self, rows: Integers, n: Floats) -> Any:
+        from loopwise.inference.messages.kernels.sweeps import exponentials, tables_send
+
+        work, number, kind = self.work, self.source.table, self.source.kind
+        if number is not None:
+            exponentials(rows, n, *work.program.table_slots[number], work.q)
+            return tables_send(rows, work.program.tables[number], work.weights[number], n, work.q, work.m)
+        assert kind is not None
+        possible = np.ones((work.examples, len(kind.factors)), dtype=np.bool_)
+        kept = kind.send(rows, n, work.numbers.own, work.m, possible)
+        if not possible.all():
+            place = int(np.flatnonzero(~possible.all(0))[0])
+            kind.factors[place].refuse(torch.from_numpy(~possible[:, place]))
+        return kept
+
+    def messages(self, rows: Integers, m: Floats) -> None:
+        from loopwise.inference.messages.kernels.sweeps import edges_normalise
+
+        edges_normalise(rows, self.work.program.edges, self.source.ranges, self.work.m, m)
+
+    def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
+        self.of_m, self.of_n = of_m, of_n
+        self.of_new = np.empty(of_m.shape) if self.work.weighted else of_m
+
+    def back(
+        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
+    ) -> None:
+        from loopwise.inference.messages.kernels.sweeps import edges_gather
+
+        work, source, edges = self.work, self.source, self.work.program.edges
+        self._spread(rows, of_part, kept.after, found)
+        if work.weighted:
+            self._weights_back(rows, kept, found)
+        for slots in source.slots:
+            self.of_n[rows, slots] = 0.0
+        self._factors_back(rows, kept.kept, n, found)
+        if not work.weighted:
+            for slots in source.slots:
+                self.of_m[rows, slots] = 0.0
+        if not unheard:
+            edges_gather(rows, edges, source.ranges, self.of_n, self.of_m, of_sums)
+
+    def _spread(self, rows: Integers, of_part: Floats, m: Floats | None, found: Numbers) -> None:
+        from loopwise.inference.messages.kernels.sweeps import edges_spread, exponents_back
+
+        work, edges, ranges = self.work, self.work.program.edges, self.source.ranges
+        edges_spread(rows, edges, ranges, work.numbers.exponents, of_part, self.of_m)
+        if m is not None and not work.plain:
+            exponents_back(rows, edges, ranges, m, of_part, found.exponents)
+
+    def _weights_back(self, rows: Integers, sent: Sent, found: Numbers) -> None:
+        from loopwise.inference.messages.kernels.message_weights import weigh_back
+
+        ends, numbers, sweep = (rows, self.work.program.edges, self.source.ranges), self.work.numbers, sent.sweep
+        given = (row_of(numbers.powers, sweep), row_of(numbers.shares, sweep), sent.before, sent.fresh)
+        weigh_back(*ends, *given, self.of_m, self.of_new, row_of(found.powers, sweep), row_of(found.shares, sweep))
+
+    def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: Numbers) -> None:
+        from loopwise.inference.messages.kernels.sweeps import exponentials, tables_back
+
+        work, number, kind = self.work, self.source.table, self.source.kind
+        if number is not None:
+            exponentials(rows, n, *work.program.table_slots[number], work.q)
+            tables, weights, of_theta = work.program.tables[number], work.weights[number], found.tables[number]
+            tables_back(rows, tables, weights, n, work.q, self.of_new, self.of_n, of_theta)
+        elif kind is not None:
+            kind.pull_back(rows, n, work.numbers.own, kept, self.of_new, self.of_n, found.own)
+
+    def finish(self, of_part: Floats, found: Numbers) -> None:
+        begun = self.work.numbers.initial
+        self._spread(np.arange(self.work.examples), of_part, begun if len(begun) else None, found)
+        if len(begun):
+            for slots in self.source.slots:
+                found.initial[:, slots] += self.of_m[:, slots]
+
+
+class PairSender(Sender):
+    """Tables between two binary variables, as log-odds, in one pass; messages enter their variables as they are."""
+
+    def start(self, initial: Floats | None) -> None:
+        examples, number = self.work.examples, self.source.table
+        assert number is not None
+        self.number, self.pairs = number, self.work.program.pairs[number]
+        self.slot, end = self.work.program.table_slots[number]
+        self.odds = np.zeros((examples, 2, len(self.pairs.first)))
+        if initial is None:
+            return
+        given = initial[:, self.slot : end].reshape(examples, -1, 2, 2)
+        with np.errstate(invalid="ignore"):
+            self.odds = np.ascontiguousarray((given[..., 1] - given[..., 0]).transpose(0, 2, 1))
+        for row, odds in enumerate(self.odds):
+            for first, values in zip((self.pairs.first, self.pairs.second), odds, strict=True):
+                np.add.at(self.part[row], first + 1, np.where(np.isfinite(values), values, 0.0))
+                np.add.at(self.count[row], first, ~np.isfinite(values) & (values != -np.inf))
+                np.add.at(self.count[row], first + 1, ~np.isfinite(values) & (values != np.inf))
+
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Floats:
+        from loopwise.inference.messages.kernels.binary_pairs import pairs_send
+
+        weights, heard = self.work.weights[self.number], np.empty(self.odds.shape)
+        if unheard:
+            sums, counts = np.zeros(sums.shape), np.zeros(counts.shape, dtype=np.int64)
+            self.odds[rows] = 0.0
+        pairs_send(rows, self.pairs, weights, sums, counts, self.odds, heard, self.part, self.count)
+        return heard
+
+    def messages(self, rows: Integers, m: Floats) -> None:
+        from loopwise.inference.messages.kernels.binary_pairs import pair_messages
+
+        pair_messages(rows, self.odds, self.slot, m)
+
+    def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
+        from loopwise.inference.messages.kernels.binary_pairs import pair_seeds
+
+        self.carried = np.zeros(self.odds.shape)
+        if given:
+            pair_seeds(np.arange(self.work.examples), self.odds, self.slot, of_m, self.carried)
+
+    def back(
+        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
+    ) -> None:
+        from loopwise.inference.messages.kernels.binary_pairs import pairs_back
+
+        heard = np.zeros(of_sums.shape) if unheard else of_sums
+        of_theta = found.tables[self.number]
+        pairs_back(rows, self.pairs, self.work.weights[self.number], kept, of_part, self.carried, heard, of_theta)
+        if unheard:
+            self.carried[rows] = 0.0
+
+    def finish(self, of_part: Floats, found: Numbers) -> None:
+        if len(found.initial):
+            for side, first in enumerate((self.pairs.first, self.pairs.second)):
+                back = self.carried[:, side] + of_part[:, first + 1]
+                end = self.slot + 4 * len(first)
+                found.initial[:, self.slot + 2 * side + 1 : end : 4] += back
+                found.initial[:, self.slot + 2 * side : end : 4] -= back
+
+
+class Stretch(NamedTuple):
+    """What the way back needs of some sweeps in a row."""
+
+    first: int  # the sweep before the first of them
+    n: list[Floats]  # messages to factors that each sweep's senders heard, where they keep them there
+    kept: list[list[Any]]  # what each sender wants back, by sweep
+    logs: list[Floats]  # of beliefs before each sweep; empty unless variables remember them
+
+    @staticmethod
+    def empty(first: int) -> Stretch:
+        return Stretch(first, [], [], [])
+
+
+class Checkpoint(NamedTuple):
+    """Where a run stood after a sweep, from which the next ones can be made again."""
+
+    sweep: int
+    m: Floats | None  # None: uniform
+    bias: Floats
+
+
+class Run:
+    """The numbers of one call, and its sweeps. ``heard`` False: the first stage hears nothing in the first sweep."""
+
+    def __init__(self, program: Program, numbers: Numbers, examples: int, heard: bool, parameters: bool) -> None:
+        self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
+        self.work = Workspace(program, numbers, examples, parameters)
+        self.senders = self.work.senders()
+        states = program.layout.states
+        self.sums, self.counts = np.empty((examples, states)), np.empty((examples, states), dtype=np.int64)
+        self.remembers = len(numbers.memory) > 0
+        self.bias = numbers.unary  # what variables have in place of their own potentials, if they remember
+        if self.remembers:
+            self.bias = np.array(np.broadcast_to(numbers.unary, (examples, states)))
+
+    def begin(self, initial: Floats | None) -> None:
+        for sender in self.senders:
+            sender.start(initial)
+
+    def add_up(self) -> None:
+        """Sums of all messages to each variable, and how often each of its values is ruled out."""
+        self.sums[:] = self.bias
+        self.counts[:] = 0
+        for sender in self.senders:
+            self.sums += sender.part
+            self.counts += sender.count
+
+    def sweep(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
+        """All stages once; sums are left as they are after it."""
+        if self.remembers:
+            self._remember(rows, sweep, stretch)
+        n = np.empty(self.work.m.shape)
+        kept: list[Any] = []
+        for number, stage in enumerate(self.program.stages):
+            if number:
+                self.add_up()
+            unheard = sweep == 1 and number == 0 and not self.heard
+            kept += [self.senders[k].send(rows, self.sums, self.counts, n, unheard, sweep) for k in stage]
+        self.add_up()
+        if stretch is not None:
+            stretch.n.append(n)
+            stretch.kept.append(kept)
+
+    def _remember(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
+        """What variables remember in this sweep of the beliefs before it."""
+        from loopwise.inference.messages.kernels.message_weights import remember
+
+        logs, numbers = self.logs(), self.numbers
+        start, shares = self.program.layout.state_start, row_of(numbers.memory, sweep)
+        remember(rows, start, shares, numbers.unary, logs, self.bias)
+        if stretch is not None:
+            stretch.logs.append(logs)
+        self.add_up()
+
+    def logs(self) -> Floats:
+        """Logs of beliefs, of any scale."""
+        return np.where(self.counts > 0, -np.inf, self.sums)
+
+    def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
+        """Beliefs into ``states``, their largest change into ``change``; ImpossibleError where a variable has none."""
+        from loopwise.inference.messages.kernels.sweeps import beliefs_of
+
+        dead = beliefs_of(rows, self.program.layout.state_start, self.logs(), states, change)
+        if dead >= 0:
+            raise ImpossibleError(
+                f"no configuration is possible: messages to variable {dead} contradict each other; "
+                "relax a zero, or take back evidence"
+            )
+
+    def messages(self) -> Floats:
+        """All messages to variables, normalised."""
+        m, rows = np.empty(self.work.m.shape), np.arange(self.examples)
+        for sender in self.senders:
+            sender.messages(rows, m)
+        return m
+
+    def unnormalised(self, of_m: Floats | None) -> Floats:
+        """Adjoints of the last messages from those of :meth:`messages`: they add up to 0 for every edge, and so do all
+        that are computed from them."""
+        if of_m is None:
+            return np.zeros(self.work.m.shape)
+        slot = self.program.edges.slot
+        totals = np.add.reduceat(of_m, slot[:-1], axis=1)
+        found: Floats = of_m - np.exp(self.messages()) * np.repeat(totals, np.diff(slot), axis=1)
+        return found
+
+    def checkpoint(self, sweep: int) -> Checkpoint:
+        return Checkpoint(sweep, self.messages(), self.bias.copy() if self.remembers else self.bias)
+
+    def again(self, start: Checkpoint, high: int, sweeps: Integers) -> Stretch:
+        """The sweeps after ``start`` to ``high``, made again, aside from this run."""
+        stretch, twin = Stretch.empty(start.sweep), copy.copy(self)
+        twin.work = copy.copy(self.work)
+        twin.work.m = np.empty(self.work.m.shape)
+        twin.senders, twin.sums, twin.counts = twin.work.senders(), self.sums.copy(), self.counts.copy()
+        twin.bias = start.bias.copy()
+        twin.begin(start.m)
+        twin.add_up()
+        for sweep in range(start.sweep + 1, high + 1):
+            twin.sweep(np.flatnonzero(sweeps >= sweep), sweep, stretch)
+        return stretch
+
+
+def pull_back(
+    run: Run,
+    stretches: list[Stretch | Checkpoint],
+    sweeps: Integers,
+    of_m: Floats | None,
+    of_bias: Floats | None,
+    of_logs: list[Floats],
+) -> Numbers:
+    """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or where it begins. ``of_m``:
+    adjoints of the last messages; ``of_bias``: of what variables had in place of their potentials in the last sweep, if
+    they remember; ``of_logs``: of the logs of beliefs after each sweep (an example that had stopped kept those of its
+    last one)."""
+    numbers = run.numbers
+    found = Numbers(
+        np.zeros(numbers.exponents.shape),
+        np.zeros(numbers.powers.shape),
+        np.zeros(numbers.shares.shape),
+        np.zeros(numbers.memory.shape),
+        np.zeros(numbers.initial.shape),
+        np.zeros(numbers.unary.shape),
+        np.zeros(numbers.own.shape),
+        [np.zeros(theta.shape) for theta in numbers.tables],
+    )
+    parts = [np.zeros(run.sums.shape) for _ in run.senders]  # adjoints of each sender's sum since it was sent
+    seeds, room = run.unnormalised(of_m), np.zeros(run.work.m.shape)
+    for sender in run.senders:
+        sender.seed(seeds, room, of_m is not None)
+    bias = found.unary
+    if run.remembers:
+        bias = np.zeros(run.sums.shape) if of_bias is None else of_bias.copy()
+
+    def heard(of_sums: Floats) -> None:
+        """Enters adjoints of sums, which are of all parts and of unary potentials, or what replaces them, alike."""
+        bias[:] += _alike(of_sums, bias)
+        for part in parts:
+            part += of_sums
+
+    high = int(sweeps.max(initial=0))
+    heard(of_logs[high])
+    for given in stretches[::-1]:
+        stretch = given if isinstance(given, Stretch) else run.again(given, high, sweeps)
+        for sweep in range(high, stretch.first, -1):
+            rows, place = np.flatnonzero(sweeps >= sweep), sweep - stretch.first - 1
+            for number in range(len(run.program.stages) - 1, -1, -1):
+                unheard = sweep == 1 and number == 0 and not run.heard
+                last = number == 0 and not run.remembers
+                of_sums = of_logs[sweep - 1].copy() if last else np.zeros(run.sums.shape)
+                for k in run.program.stages[number]:
+                    kept = stretch.kept[place][k]
+                    run.senders[k].back(rows, kept, stretch.n[place], parts[k], of_sums, found, unheard)
+                    parts[k][rows] = 0.0
+                heard(of_sums)
+            if run.remembers:
+                heard(_remember_back(run, rows, sweep, stretch.logs[place], bias, of_logs[sweep - 1], found))
+        high = stretch.first
+    for sender, part in zip(run.senders, parts, strict=True):
+        sender.finish(part, found)
+    if run.remembers:  # before the first sweep variables have their own potentials
+        found.unary[:] += _alike(bias, found.unary)
+    return found
+
+
+def _remember_back(
+    run: Run, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: Numbers
+) -> Floats:
+    """Undoes what variables remembered in ``sweep``, which uses up ``of_bias``; the adjoints of the beliefs before."""
+    from loopwise.inference.messages.kernels.message_weights import remember_back
+
+    numbers, start, seeds = run.numbers, run.program.layout.state_start, of_logs.copy()
+    shares, of_shares = row_of(numbers.memory, sweep), row_of(found.memory, sweep)
+    remember_back(rows, start, shares, numbers.unary, logs, of_bias, of_shares, found.unary, seeds)
+    return seeds
+
+
+def _alike(adjoints: Floats, values: Floats) -> Floats:
+    """Added up over examples where these share ``values``."""
+    found: Floats = adjoints if len(values) == len(adjoints) else adjoints.sum(0, keepdims=True)
+    return found
+
+
+def row_of(values: Floats, sweep: int) -> Floats:
+    """The numbers of ``sweep``, counted from 1, where there is a row for each or one for all."""
+    row: Floats = values[sweep - 1 if len(values) > 1 else 0]
+    return row

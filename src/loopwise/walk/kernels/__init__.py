@@ -1,0 +1,1 @@
+"""Compiled walks: models, proposals, learners."""

@@ -1,0 +1,61 @@
+"""Traversals of a factor graph: breadth first, and the longest path of a forest, in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import loopwise as lw
+from loopwise.graph.kernels.order import breadth_first, longest_path
+
+
+def arrays(graph: lw.FactorGraph) -> tuple[np.ndarray, ...]:
+    """Edges of each variable, and the factor and variable of each edge."""
+    scopes = [scope.tolist() for group in graph.groups for scope in group.scopes]
+    edge_factor = np.array([factor for factor, scope in enumerate(scopes) for _ in scope], np.int64)
+    edge_variable = np.array([variable for scope in scopes for variable in scope], np.int64)
+    edges = np.argsort(edge_variable, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(edge_variable, minlength=graph.variables))])
+    factor_start = np.concatenate([[0], np.cumsum([len(scope) for scope in scopes])]).astype(np.int64)
+    return start, edges, edge_factor, factor_start, edge_variable
+
+
+def forest(seed: int) -> lw.FactorGraph:
+    """Factors of one to three variables, each with one variable of those before, or none (a new tree)."""
+    rng, scopes, variables = np.random.default_rng(seed), [], 1
+    for _ in range(8):
+        new = int(rng.integers(1, 3))
+        old = [] if rng.random() < 0.2 else [int(rng.integers(0, variables))]
+        scopes.append((*old, *range(variables, variables + new)))
+        variables += new
+    return lw.FactorGraph.from_scopes([2] * variables, scopes)
+
+
+def distances(graph: lw.FactorGraph, root: int) -> dict[int, int]:
+    """Factors on the way from ``root`` to every variable it is connected to."""
+    found, front = {root: 0}, [root]
+    scopes = [scope.tolist() for group in graph.groups for scope in group.scopes]
+    for variable in front:
+        for scope in scopes:
+            if variable in scope:
+                for other in scope:
+                    if other not in found:
+                        found[other] = found[variable] + 1
+                        front.append(other)
+    return found
+
+
+def test_forests() -> None:
+    for seed in range(20):
+        graph = forest(seed)
+        start, edges, edge_factor, factor_start, edge_variable = arrays(graph)
+        order = breadth_first(start, edges, edge_factor, factor_start, edge_variable)
+        assert sorted(order.tolist()) == list(range(graph.variables))
+        reached: set[int] = set()
+        for root in range(graph.variables):
+            if root not in reached:
+                away = distances(graph, root)
+                mine = [variable for variable in order.tolist() if variable in away]
+                assert mine[0] == root and [away[v] for v in mine] == sorted(away[v] for v in mine)
+                reached |= away.keys()
+        longest = max(max(distances(graph, variable).values()) for variable in range(graph.variables))
+        assert longest_path(order, start, edges, edge_factor, factor_start) == longest
