@@ -61,6 +61,9 @@ def reproduce(
     practice: Annotated[
         bool, typer.Option("--practice", help="Of erma, instead: other optimisers and inference, calibration.")
     ] = False,
+    budgets: Annotated[
+        bool, typer.Option("--budgets", help="Of erma, instead: finished trainings, a prior, 100 sweeps down to one.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small models and data, minutes. The default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
     minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
@@ -95,7 +98,7 @@ def reproduce(
         if quick and full:
             raise ValueError("--quick and --full exclude each other; give one of them")
         order = _order(study, FULL if full else QUICK, out, data, _workers(study, jobs, workers))
-        order = replace(order, parts=_parts(table, figure, practice), minutes=minutes, seed=seed)
+        order = replace(order, parts=_parts(table, figure, practice, budgets), minutes=minutes, seed=seed)
         results, complete = _watched(study, order)
         if not complete:
             say("not finished: run the same command again to continue")
@@ -110,9 +113,10 @@ def study_of(paper: Paper) -> Study:
     return study
 
 
-def _parts(tables: list[int] | None, figures: list[int] | None, practice: bool) -> tuple[str, ...]:
+def _parts(tables: list[int] | None, figures: list[int] | None, practice: bool, budgets: bool) -> tuple[str, ...]:
     numbered = [("table", number) for number in tables or []] + [("figure", number) for number in figures or []]
-    return (*(f"{kind} {number}" for kind, number in numbered), *(["practice"] if practice else []))
+    named = [name for name, asked in (("practice", practice), ("budgets", budgets)) if asked]
+    return (*(f"{kind} {number}" for kind, number in numbered), *named)
 
 
 def _workers(study: Study, jobs: int | None, address: str | None) -> Workers | None:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies.erma import figure1
+from studies.erma import budget_tables, budgets, figure1
 from studies.erma import practice as practical
 from studies.erma.claims import claims
 from studies.erma.models import load_model
@@ -49,7 +49,11 @@ QUESTION = (
 UNIT = "likelihood training by SMD"
 EVERYTHING: tuple[int, ...] = tuple(TABLES)
 TABLE_PARTS = {f"table {number}": number for number in TABLES}
-FIGURE, PRACTICE = "figure 1", "practice"
+FIGURE, PRACTICE, BUDGETS = "figure 1", "practice", "budgets"
+ALONE = {
+    PRACTICE: "--practice has neither tables nor figures of the paper; leave --table and --figure out",
+    BUDGETS: "--budgets has neither tables nor figures of the paper; leave --table and --figure out",
+}  # parts that are asked for by themselves
 
 
 def jobs_of(protocol: ErmaProtocol, tables: Sequence[int] = EVERYTHING, figure: bool = True) -> list[ErmaJob]:
@@ -78,11 +82,12 @@ def _jobs(protocol: ErmaProtocol, tables: Sequence[int], figure: bool) -> Iterat
 
 
 def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
-    """Tables and the figure; or what to use in practice, which has neither."""
-    if PRACTICE in order.parts:
-        if len(order.parts) > 1:
-            raise ValueError("--practice has neither tables nor figures of the paper; leave --table and --figure out")
-        return run_practice(results, order, deadline)
+    """Tables and the figure; or what to use in practice, or fair conditions, which have neither."""
+    for part, runner in ((PRACTICE, run_practice), (BUDGETS, run_budgets)):
+        if part in order.parts:
+            if len(order.parts) > 1:
+                raise ValueError(ALONE[part])
+            return runner(results, order, deadline)
     protocol, runs = PROTOCOLS[order.mode], order.runs_folder
     tables, figure = _tables(order), FIGURE in order.parts
     check_runs(runs, _identity(protocol, order.seed), keep=order.keep)
@@ -117,10 +122,30 @@ def run_practice(results: Results, order: StudyOrder, deadline: Deadline) -> tup
     return done, len(trials)
 
 
+def run_budgets(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
+    """Fair conditions: trainings brought to their end, under budgets down to one sweep, the truth beside them."""
+    protocol, folder = budgets.BUDGET_PROTOCOLS[order.mode], order.runs_folder / BUDGETS
+    check_runs(folder, {"seed": order.seed, "protocol": asdict(protocol)}, keep=order.keep)
+    jobs = budgets.jobs_of(protocol)
+    for size in dict.fromkeys(job.size for job in jobs if not job.path(folder).exists()):
+        if not deadline.passed:
+            order.tell(f"data of {size.name}", count_done(jobs, folder))
+            load_model(folder, size, order.seed + budgets.FRESH, protocol.sampling)
+    one = partial(budgets.run_job, protocol=protocol, folder=folder, seed=order.seed)
+    done = run_jobs(jobs, folder, one, deadline, order.tell, cost=budgets.BudgetJob.cost, workers=order.processes)
+    found = budget_tables.BudgetRuns(folder, protocol)
+    results.put_items(budget_tables.ITEMS, budget_tables.cells(found))
+    results.claim(*budget_tables.claims(found))
+    budget_tables.draw(found, results.folder / budget_tables.PICTURE)
+    return done, len(jobs)
+
+
 def steps(order: StudyOrder) -> int:
     """How many jobs there are in all."""
     if PRACTICE in order.parts:
         return len(practical.trials(practical.PRACTICES[order.mode]))
+    if BUDGETS in order.parts:
+        return len(budgets.jobs_of(budgets.BUDGET_PROTOCOLS[order.mode]))
     return len(jobs_of(PROTOCOLS[order.mode], _tables(order), FIGURE in order.parts))
 
 
@@ -164,6 +189,7 @@ def page(results: Results) -> Page:
     landscape = PROTOCOLS[results.mode].landscape.name
     pictures = {
         TABLES_PICTURE: TABLES_CAPTION,
+        budget_tables.PICTURE: budget_tables.CAPTION,
         practical.PICTURE: practical.CAPTION,
         figure1.PICTURE: "Figure 1: losses of the training examples along lines through the true parameters (model "
         f"{landscape}).",
@@ -207,6 +233,7 @@ def _units() -> dict[str, str]:
         practical.METHODS_ITEM: f"as above, all by Adam; time: in units of {UNIT}",
         figure1.ITEM: "α at which the curve is least: 0 is the truth, 1 the end of the line",
         "Table 6": "difference of loss to the true model; rows: tested on, columns: trained for",
+        **budget_tables.UNITS,
     }
     for table in (3, 4, 5):
         units[f"Table {table}"] = "difference of loss to the true model; rows: tested on, trained by"
@@ -221,6 +248,6 @@ STUDY = Study(
     run,
     steps,
     page,
-    parts=(*TABLE_PARTS, FIGURE, PRACTICE),
+    parts=(*TABLE_PARTS, FIGURE, PRACTICE, BUDGETS),
     usual=(*TABLE_PARTS, FIGURE),
 )

@@ -83,6 +83,11 @@ def verdict(claim: Claim) -> str:
     return {True: "holds", False: "does not hold", None: "not tested"}[claim.holds]
 
 
+def _with_rule(claim: Claim) -> str:
+    """The claim, and the rule that decides it where one is written down."""
+    return f"{claim.text} (Rule: {claim.rule}.)" if claim.rule else claim.text
+
+
 def _shown(page: Page, results: Results) -> dict[str, str]:
     """The pictures that have been drawn."""
     return {name: caption for name, caption in page.pictures.items() if (results.folder / name).exists()}
@@ -107,7 +112,7 @@ def _html(page: Page, results: Results) -> str:
     parts.append('<h2>Claims</h2><table class="claims"><tr><td>claim</td><td>here</td><td>evidence</td></tr>')
     for claim in results.claims:
         kind = {True: "yes", False: "no", None: ""}[claim.holds]
-        cells = f'<td>{html.escape(claim.text)}</td><td class="{kind}">{verdict(claim)}</td>'
+        cells = f'<td>{html.escape(_with_rule(claim))}</td><td class="{kind}">{verdict(claim)}</td>'
         parts.append(f"<tr>{cells}<td>{html.escape(claim.evidence)}</td></tr>")
     parts += ["</table>", *pictures[1:]]
     for item in results.items():
@@ -127,7 +132,7 @@ def _html_picture(results: Results, name: str, caption: str) -> str:
 def _markdown(page: Page, results: Results) -> str:
     pictures = [f"![{caption}]({name})" for name, caption in _shown(page, results).items()]
     parts = [f"# {page.title}", f"**{_summary(page, results)}**", *pictures[:1], "## Claims"]
-    claims = [["claim", "here", "evidence"], *([c.text, verdict(c), c.evidence] for c in results.claims)]
+    claims = [["claim", "here", "evidence"], *([_with_rule(c), verdict(c), c.evidence] for c in results.claims)]
     parts += [_markdown_table(claims), *pictures[1:]]
     for item in results.items():
         parts += [f"## {item}", page.units.get(item, ""), _markdown_table(table_of(list(results.of_item(item))))]

@@ -3,7 +3,7 @@
 In: cells and claims. Out: one JSON file of the schema
 
 ``{"paper", "mode", "seed", "cells": [{"item", "row", "column", "published", "ours", "stderr", "n", ...}],
-"claims": [{"id", "text", "holds", "evidence"}], "seconds"}``
+"claims": [{"id", "text", "holds", "evidence", "rule" where one is written down}], "seconds"}``
 
 written whole or not at all. An *item* is one table or figure.
 """
@@ -43,12 +43,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and whether it held here; ``holds`` None: not enough was run to say."""
+    """A sentence of the paper, and whether it held here; ``holds`` None: not enough was run to say.
+
+    ``rule``: what decides it (which numbers, which test, which margin), fixed before there were numbers.
+    """
 
     id: str
     text: str
     holds: bool | None
     evidence: str
+    rule: str = ""
 
 
 def write_results(
@@ -58,7 +62,7 @@ def write_results(
     report = {
         **facts,
         "cells": [_cell_json(cell) for cell in cells],
-        "claims": [asdict(claim) for claim in claims],
+        "claims": [_claim_json(claim) for claim in claims],
         "seconds": round(seconds, 1),
     }
     with atomic_write(folder / FILE) as stream:
@@ -87,6 +91,10 @@ def read_results(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is no results file of this program; choose another folder") from None
     fields: dict[str, Any] = stored
     return fields
+
+
+def _claim_json(claim: Claim) -> dict[str, Any]:
+    return {name: value for name, value in asdict(claim).items() if name != "rule" or value}
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:
