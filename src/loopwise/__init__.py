@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from loopwise.learn import evaluate as evaluate
     from loopwise.learn import fit as fit
     from loopwise.learn import optim as optim
+    from loopwise.learn import posterior as posterior
     from loopwise.learn import sample_examples as sample_examples
     from loopwise.loss import metric as metric
     from loopwise.potentials import NeuralPotentials as NeuralPotentials
@@ -115,6 +116,7 @@ _SUBMODULES = {
     "metric": "loopwise.loss.metric",
     "learn": "loopwise.learn",
     "optim": "loopwise.learn.optim",
+    "posterior": "loopwise.learn.posterior",
     "budget": "loopwise.budget",
     "walk": "loopwise.walk",
     "apps": "loopwise.apps",
@@ -168,8 +170,8 @@ __all__ = [  # noqa: RUF022 (the order of the stages)
     "NeuralPotentials", "SparsePotentials", "TablePotentials", "Template", "Unroll", "FixedPoint", "Perturbation",
     "hvp", "Auto", "infer", "BP", "TRW", "Exact", "MeanField", "Gibbs", "Beliefs", "explain", "MessageWeights",
     "Groups", "Residual", "Sequential", "Examples", "System", "TemplateExamples", "evaluate", "fit", "sample_examples",
-    "graph", "potentials", "prior", "gradient", "inference", "decode", "loss", "metric", "learn", "optim", "budget",
-    "walk", "apps", "formats", "plot", "compare", "testing", "notices",
+    "graph", "potentials", "prior", "gradient", "inference", "decode", "loss", "metric", "learn", "optim", "posterior",
+    "budget", "walk", "apps", "formats", "plot", "compare", "testing", "notices",
 ]  # fmt: skip
 
 
