@@ -76,6 +76,15 @@ def test_renamed_names_are_still_found_and_say_what_they_are_called(stage: str, 
     assert found is getattr(module, new) and told[0].filename == __file__ and old not in dir(module)
 
 
+@pytest.mark.parametrize(("old", "new"), [("tagger", "chain"), ("chain_crf", "chain"), ("mrf", "table")])
+def test_moved_modules_are_still_found_and_say_where_they_are(old: str, new: str) -> None:
+    sys.modules.pop(f"loopwise.apps.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"^loopwise\.apps\.{old} has moved to loopwise\.apps\.{new};") as told:
+        exec(f"import loopwise.apps.{old}", {"__name__": __name__})
+    now, then = importlib.import_module(f"loopwise.apps.{new}"), sys.modules[f"loopwise.apps.{old}"]
+    assert told[0].filename == "<string>" and all(getattr(then, name) is getattr(now, name) for name in now.__all__)
+
+
 def test_names_that_stay_say_nothing() -> None:
     code = "import loopwise as lw; [getattr(lw, name) for name in lw.__all__]"
     run_python(f"import warnings; warnings.filterwarnings('error', message='lw[.]'); {code}")

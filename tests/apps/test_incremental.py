@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from loopwise.apps import ChainCRF, MRFClassifier, MultiLabel, Tagger
+from loopwise.apps.chain import Perceptron
 from loopwise.apps.incremental import AdaGrad
 from loopwise.apps.multilabel import Likelihood, Pegasos
-from loopwise.apps.tagger import Perceptron
 
 WORDS = np.array(["Ann", "Bob", "Zoe", "the", "dog", "ran", "saw"])
 

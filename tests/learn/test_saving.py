@@ -88,10 +88,10 @@ def test_sparse_potentials_come_back(tmp_path: Path) -> None:
 def test_tied_and_trained_parameters_stay_so(tmp_path: Path) -> None:
     shared = parameter(0.3)
     rho = {"a": shared, "b, c.d": shared, "ring": 0.9}
-    system = System(POTENTIALS, lw.BP(iterations=2, tolerance=0, counting=lw.Reweighted(rho)))
+    system = System(POTENTIALS, lw.BP(iterations=2, tolerance=0, counting=lw.inference.Reweighted(rho)))
     system.save(tmp_path / "s")
     again = System.load(tmp_path / "s")
-    assert isinstance(again.inference, lw.BP) and isinstance(again.inference.counting, lw.Reweighted)
+    assert isinstance(again.inference, lw.BP) and isinstance(again.inference.counting, lw.inference.Reweighted)
     kept = again.inference.counting.rho
     assert isinstance(kept, dict) and kept["a"] is kept["b, c.d"]
     assert isinstance(kept["a"], nn.Parameter) and any(kept["a"] is one for one in again.parameters())
@@ -128,7 +128,7 @@ class Mine(lw.BP):
     pass
 
 
-class MyCounting(lw.Bethe):
+class MyCounting(lw.inference.Bethe):
     pass
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import loopwise as lw
+from loopwise.inference import Inference
 from loopwise.loss.reduction import Each, Pooled
 from oracles.template_cases import (
     CASES,
@@ -29,7 +30,7 @@ from oracles.template_cases import (
 SWEEPS = lw.BP(iterations=4, tolerance=0)
 
 
-def system_of(name: str, inference: lw.Inference = SWEEPS, decoder: lw.decode.Decoder | None = None) -> lw.System:
+def system_of(name: str, inference: Inference = SWEEPS, decoder: lw.decode.Decoder | None = None) -> lw.System:
     return lw.System(CASES[name][0](), inference, decoder)
 
 
@@ -55,11 +56,11 @@ def test_marginals_are_those_of_enumeration(name: str) -> None:
 def test_likelihoods_are_those_of_enumeration(name: str, objective: lw.loss.Objective) -> None:
     system, examples = system_of(name, lw.Exact()), examples_of(name)
     with torch.no_grad():
-        each = lw.score_examples(system, examples, objective)
+        each = lw.learn.score_examples(system, examples, objective)
         truth = [likelihood(system.potentials, example) for example in examples]
         assert np.allclose(each, truth, atol=1e-10)
         assert lw.evaluate(system, examples, objective) == pytest.approx(np.mean(truth), abs=1e-10)
-        assert float(lw.risk(system, examples, objective)) == pytest.approx(np.mean(truth), abs=1e-10)
+        assert float(lw.learn.risk(system, examples, objective)) == pytest.approx(np.mean(truth), abs=1e-10)
 
 
 @pytest.mark.parametrize("goal", [lw.loss.MSE(), lw.loss.TruncatedLikelihood()], ids=["MSE", "likelihood"])
@@ -69,7 +70,7 @@ def test_gradients_are_those_of_enumeration(name: str, goal: Any) -> None:
     system, examples = system_of(name, lw.Exact()), examples_of(name)
     template = system.potentials
     assert isinstance(template, lw.Template)
-    lw.risk(system, examples, goal).backward()  # type: ignore[no-untyped-call]
+    lw.learn.risk(system, examples, goal).backward()  # type: ignore[no-untyped-call]
     for weights in template.parameters():
         flat, slope = weights.data.reshape(-1), torch.zeros_like(weights) if weights.grad is None else weights.grad
         for place in range(len(flat)):
@@ -96,13 +97,13 @@ def _enumerated_loss(template: lw.Template, examples: list[Any], goal: Any) -> f
 
 # --- A union against its examples one by one -------------------------------------------------------------------------
 
-METHODS: dict[str, lw.Inference] = {
+METHODS: dict[str, Inference] = {
     "flooding": SWEEPS,
     "sequential": lw.BP(iterations=2, tolerance=0, schedule=lw.Sequential()),
     "damped": lw.BP(iterations=3, tolerance=0, damping=0.3),
-    "reference": lw.BP(iterations=3, tolerance=0, engine=lw.Reference()),
+    "reference": lw.BP(iterations=3, tolerance=0, engine=lw.inference.Reference()),
     "trw": lw.TRW(iterations=3, tolerance=0),
-    "trw by sampled trees": lw.TRW(iterations=3, tolerance=0, rho=lw.SpanningTrees(exact_limit=2)),
+    "trw by sampled trees": lw.TRW(iterations=3, tolerance=0, rho=lw.inference.SpanningTrees(exact_limit=2)),
     "max-product": lw.BP(iterations=4, tolerance=0, temperature=0.0),
 }
 
@@ -231,9 +232,9 @@ def test_statistics_are_those_of_each_example(name: str, measure: str) -> None:
         for one in each
     ]
     wanted = float(goal.combine(torch.cat(rows)))
-    for batch in (None, 2, lw.TotalSize(30)):
+    for batch in (None, 2, lw.learn.TotalSize(30)):
         assert lw.evaluate(system, examples, goal, batch=batch) == pytest.approx(wanted, abs=1e-12)
-    scores = lw.score_examples(system, examples, goal)
+    scores = lw.learn.score_examples(system, examples, goal)
     assert torch.allclose(scores, torch.cat([Each()(goal, row) for row in rows]), atol=1e-12)
 
 
@@ -270,16 +271,16 @@ def test_one_graph_is_a_special_case(name: str) -> None:
     examples = lw.Examples.of(one.graph, one.values[0][None], one.roles[0])
     assert torch.equal(system.predict([example])[0], plain.predict(examples)[0])
     for goal in (lw.loss.F1(), lw.loss.MSE(), lw.loss.SurrogateLikelihood(), lw.loss.PseudoLikelihood()):
-        mine, theirs = lw.risk(system, one, goal).detach(), lw.risk(plain, examples, goal).detach()
+        mine, theirs = lw.learn.risk(system, one, goal).detach(), lw.learn.risk(plain, examples, goal).detach()
         assert float(mine) == pytest.approx(float(theirs), abs=1e-12)
 
 
 @pytest.mark.parametrize("objective", [lw.loss.PseudoLikelihood(), lw.loss.Piecewise(), lw.loss.Piecewise(joint=True)])
 def test_objectives_without_inference_add_up(objective: lw.loss.Objective) -> None:
     system, examples = system_of("skip chain"), SENTENCES[:2]
-    each = [float(lw.risk(system, [example], objective).detach()) for example in examples]
-    assert float(lw.risk(system, examples, objective).detach()) == pytest.approx(np.mean(each), abs=1e-12)
-    assert torch.allclose(lw.score_examples(system, examples, objective), torch.tensor(each).double(), atol=1e-6)
+    each = [float(lw.learn.risk(system, [example], objective).detach()) for example in examples]
+    assert float(lw.learn.risk(system, examples, objective).detach()) == pytest.approx(np.mean(each), abs=1e-12)
+    assert torch.allclose(lw.learn.score_examples(system, examples, objective), torch.tensor(each).double(), atol=1e-6)
 
 
 def test_hessian_vector_products_are_those_of_the_sum() -> None:
@@ -289,7 +290,7 @@ def test_hessian_vector_products_are_those_of_the_sum() -> None:
     chosen = [SENTENCES[0], SENTENCES[2]]
 
     def product(examples: list[Any]) -> list[torch.Tensor]:
-        return list(lw.hvp(lambda: lw.risk(system, examples, lw.loss.MSE()), params, direction))
+        return list(lw.hvp(lambda: lw.learn.risk(system, examples, lw.loss.MSE()), params, direction))
 
     together = product(chosen)
     apart = [product([example]) for example in chosen]
@@ -382,16 +383,16 @@ def test_whatever_gives_examples_is_a_list() -> None:
 
 def test_an_impossible_example_is_named() -> None:
     class Forbidding(SkipChain):
-        def potentials(self, batch: lw.TemplateBatch) -> dict[str, torch.Tensor]:
+        def potentials(self, batch: lw.potentials.TemplateBatch) -> dict[str, torch.Tensor]:
             never = torch.tensor([[-torch.inf, 0.0], [0.0, 0.0]], dtype=torch.float64)
             return {**super().potentials(batch), "same": never}
 
     bad = {"words": [1, 1], "tags": [0, 0], "roles": [INPUT, INPUT]}
     system = lw.System(Forbidding(), SWEEPS)
     with pytest.raises(
-        lw.ImpossibleError, match=r"example 1: impossible evidence: factor 0 of group 'same' .* \[0, 1\]"
+        lw.notices.ImpossibleError, match=r"example 1: impossible evidence: factor 0 of group 'same' .* \[0, 1\]"
     ):
         system.predict([SENTENCES[0], bad, SENTENCES[1]])
     gold = {**bad, "roles": OUTPUT}
-    with pytest.raises(lw.ImpossibleError, match="example 1: impossible evidence"):
-        lw.risk(system, [SENTENCES[1], gold], lw.loss.SurrogateLikelihood())
+    with pytest.raises(lw.notices.ImpossibleError, match="example 1: impossible evidence"):
+        lw.learn.risk(system, [SENTENCES[1], gold], lw.loss.SurrogateLikelihood())

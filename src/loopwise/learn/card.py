@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from loopwise.formats.files import PathLike
-from loopwise.learn.container import CARD, read_container
+from loopwise.learn.container import CARD, kind_of, read_container
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ def model_card(path: PathLike) -> ModelCard:
     tensors, description = read_container(path)
     given = description.get(CARD)
     told: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
-    kind = str(description.get("app") or description.get("kind") or "System")
-    told.setdefault("what", kind[:1].upper() + kind[1:])
+    told.setdefault("what", kind_of(description))
     told.setdefault("weights", sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point()))
     if isinstance(description.get("notes"), dict):
         told["notes"] = {**description["notes"], **_mapping(told.get("notes"))}

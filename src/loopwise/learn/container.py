@@ -56,10 +56,15 @@ def read_container(path: PathLike) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise FormatError(where, None, f"the tensors in the file are damaged ({problem}); save it again") from None
 
 
+def kind_of(description: Mapping[str, Any]) -> str:
+    """The name of the class that a file holds an object of."""
+    kind = str(description.get("app") or description.get("kind") or "System")
+    return kind[:1].upper() + kind[1:]
+
+
 def refuse_kind(path: PathLike, description: Mapping[str, Any], wanted: str) -> FormatError:
     """The error of a file that holds something else than ``wanted``, both by the names of their classes."""
-    kind = str(description.get("app") or description.get("kind", "System"))
-    kind = kind[:1].upper() + kind[1:]
+    kind = kind_of(description)
     problem = f"the file holds a {kind}, not a {wanted}; use {kind}.load, or the command that saved it"
     return FormatError(display_name(path), None, problem)
 

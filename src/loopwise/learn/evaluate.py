@@ -105,7 +105,7 @@ def evaluate(
     system: what decides.
     examples: :class:`Examples`, or with a template a list of its examples.
     measure: a loss, a metric or a likelihood, or several in a mapping or list.
-    batch: examples (or a :class:`~loopwise.TotalSize` of them) at a time.
+    batch: examples (or a :class:`~loopwise.learn.TotalSize` of them) at a time.
     by_pattern: as for :meth:`Examples.batches`.
 
     Returns

@@ -46,7 +46,7 @@ class Examples:
     Parameters
     ----------
     graph: that all examples have.
-    values: int64 ``[count, variables]``, :data:`~loopwise.FREE` (-1) where a value is missing; those of hidden
+    values: int64 ``[count, variables]``, :data:`~loopwise.graph.FREE` (-1) where a value is missing; those of hidden
         variables are never looked at.
     roles: ``[count, variables]`` of :class:`~loopwise.Role`, as declared: an output whose value is missing is
         predicted, but not scored.
@@ -197,7 +197,7 @@ class Examples:
         by_pattern: bool | None = False,
         clamped: Iterable[Role] = (Role.INPUT,),
     ) -> Iterator[Examples]:
-        """Parts of at most ``size`` examples (or of a :class:`~loopwise.TotalSize`) that together hold each once;
+        """Parts of at most ``size`` examples (or of a :class:`~loopwise.learn.TotalSize`) that together hold each once;
         ``generator`` shuffles.
 
         ``by_pattern``: the same variables are observed in all examples of a part. Inference then slices them away,
@@ -292,7 +292,7 @@ class Examples:
 
     @cached_property
     def clamped(self) -> Integers:
-        """The values of inputs and outputs, :data:`~loopwise.FREE` for all else: evidence that holds the answers."""
+        """The values of inputs and outputs, :data:`~loopwise.graph.FREE` for all else: evidence with answers."""
         return self.evidence.clamp((Role.INPUT, Role.OUTPUT))
 
     @cached_property

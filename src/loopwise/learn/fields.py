@@ -43,10 +43,16 @@ class FieldError(ValueError):
         super().__init__(f"the field {name!r} {problem}")
 
 
+class OtherVersionError(ValueError):
+    """A file that is in order, but of a version that this one cannot use; the message says what to do."""
+
+
 def damaged(path: PathLike, what: str, problem: Exception) -> FormatError:
     """What is said of a file whose description of ``what`` could not be built."""
     if isinstance(problem, FormatError):
         return problem
+    if isinstance(problem, OtherVersionError):
+        return FormatError(display_name(path), None, str(problem))
     reason = f"there is no {problem.args[0]!r}" if isinstance(problem, KeyError) else " ".join(str(problem).split())
     reason = reason or type(problem).__name__
     return FormatError(display_name(path), None, f"the description of the {what} in the file is damaged: {reason}")

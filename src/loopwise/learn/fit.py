@@ -72,9 +72,9 @@ def fit(
     epochs:
         Passes over the examples at most, those of all stages together.
     batch:
-        Examples a step, or a :class:`~loopwise.TotalSize` of them. By default 32, and for examples of a template as
-        many as are as large as 32 of average size. Multiples of 32 fill the lanes of the kernels, where all examples
-        have one graph.
+        Examples a step, or a :class:`~loopwise.learn.TotalSize` of them. By default 32, and for examples of a template
+        as many as are as large as 32 of average size. Multiples of 32 fill the lanes of the kernels, where all
+        examples have one graph.
     dev, measure, patience:
         After each epoch ``measure`` (by default the goal) of the hard decisions on ``dev`` is taken, and the weights of
         the best epoch are the ones kept. ``patience``: a stage ends after so many epochs without a new best.

@@ -82,7 +82,7 @@ def sample_examples(
 
     ``potentials``: a module that knows its ``graph`` and gives log-potentials without batch dimensions. ``roles``:
     ``[variables]``, or a row for each sample. By default each sample ends a Gibbs chain of its own, ``burn_in`` sweeps
-    after a random start; ``chains``, ``thinning``, ``threads`` as for :func:`~loopwise.gibbs_sample`. With
+    after a random start; ``chains``, ``thinning``, ``threads`` as for :func:`~loopwise.inference.gibbs_sample`. With
     ``exact=lw.Exact()`` they are independent exact samples from a junction tree instead (an error where that is too
     large). Values of hidden variables are kept, and looked at by nobody.
 
@@ -91,7 +91,7 @@ def sample_examples(
     potentials: a module that knows its ``graph`` and gives log-potentials without batch dimensions.
     count: how many samples, or how many of each set.
     roles: ``[variables]``, or a row for each sample.
-    seed, burn_in, chains, thinning, threads: as for :func:`~loopwise.gibbs_sample`.
+    seed, burn_in, chains, thinning, threads: as for :func:`~loopwise.inference.gibbs_sample`.
     exact: independent exact samples from a junction tree instead (an error where that is too large).
 
     Returns

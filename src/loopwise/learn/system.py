@@ -189,7 +189,7 @@ class System(nn.Module):
         """Decided values, int64 ``[*batch, variables]``; observed variables keep theirs. Of examples of a template a
         list, ``[variables]`` each. Of a data frame a data frame with a column of labels for each output.
 
-        Goes ``batch`` examples (or a :class:`~loopwise.TotalSize` of them) at a time; ``by_pattern`` as for
+        Goes ``batch`` examples (or a :class:`~loopwise.learn.TotalSize` of them) at a time; ``by_pattern`` as for
         :meth:`Examples.batches`: an example's answer then does not depend on which others are asked for.
         """
         found: Tensor | list[Tensor] = self._in_chunks(

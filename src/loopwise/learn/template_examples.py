@@ -121,9 +121,9 @@ class TemplateExamples:
         by_pattern: bool | None = False,
         clamped: Iterable[Role] = (Role.INPUT,),
     ) -> Iterator[TemplateExamples]:
-        """Parts of at most ``size``, a :class:`~loopwise.TotalSize` or a number of examples, that together hold each
-        example once; ``generator`` shuffles. In a union observed variables are always sliced away, so that there is no
-        need to keep patterns of evidence apart: the other options change nothing."""
+        """Parts of at most ``size``, a :class:`~loopwise.learn.TotalSize` or a number of examples, that together hold
+        each example once; ``generator`` shuffles. In a union observed variables are always sliced away, so that there
+        is no need to keep patterns of evidence apart: the other options change nothing."""
         for rows in self.batch_indices(size, generator, by_pattern=by_pattern, clamped=clamped):
             yield self[rows]
 
@@ -140,7 +140,7 @@ class TemplateExamples:
 
     @cached_property
     def sizes(self) -> Integers:
-        """The size of each example as :class:`~loopwise.TotalSize` counts it, ``[count]``."""
+        """The size of each example as :class:`~loopwise.learn.TotalSize` counts it, ``[count]``."""
         known = {id(graph): graph_size(graph) for graph in self.graphs}
         return np.array([known[id(graph)] for graph in self.graphs], dtype=np.int64)
 

@@ -45,7 +45,7 @@ class Columns:
         return Columns(tuple(names), tuple(found))
 
     def codes(self, table: NDArray[Any]) -> Integers:
-        """``[rows, columns]``, :data:`~loopwise.FREE` where a value is missing."""
+        """``[rows, columns]``, :data:`~loopwise.graph.FREE` where a value is missing."""
         return np.stack([self._codes(place, table[:, place]) for place in range(len(self.columns))], axis=1)
 
     @property
@@ -102,7 +102,7 @@ class Answers:
         return answers, answers.encode(given)
 
     def encode(self, given: Any) -> Integers:
-        """Labels as integers, :data:`~loopwise.FREE` where there is none; a label that is no class is an error."""
+        """Labels as integers, :data:`~loopwise.graph.FREE` where there is none; one that is no class is an error."""
         array = as_labels(given)
         table = array[:, None] if array.ndim == 1 else array
         if table.shape[1] != len(self.classes):
