@@ -15,8 +15,8 @@ from torch import Tensor
 
 from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.formats.files import PathLike
-from loopwise.learn.container import CARD, kind_of, read_container, refuse_kind, write_container
-from loopwise.learn.fields import DAMAGE, Record, damaged
+from loopwise.learn.files.container import CARD, kind_of, read_container, refuse_kind, write_container
+from loopwise.learn.files.fields import DAMAGE, Record, damaged
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
-from loopwise.learn.batching import BatchSize
+from loopwise.learn.data.batching import BatchSize
+from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.system import Given, System, answering, naming_the_example
-from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective
 from loopwise.loss.reduction import Each, Mean, Pooled

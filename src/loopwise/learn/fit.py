@@ -12,12 +12,12 @@ import torch
 
 from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.batching import BatchSize
 from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.data.batching import BatchSize
 from loopwise.learn.distributed import team as processes
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Callback
 from loopwise.learn.plan import FitPlan, MakeOptimizer, MakeSchedule
 from loopwise.learn.progress import progress_bar

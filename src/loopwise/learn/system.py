@@ -28,11 +28,11 @@ from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
-from loopwise.learn.batching import BatchSize
-from loopwise.learn.examples import CHUNK as CHUNK
-from loopwise.learn.examples import Examples, checked_roles, count_rows
+from loopwise.learn.data.batching import BatchSize
+from loopwise.learn.data.examples import CHUNK as CHUNK
+from loopwise.learn.data.examples import Examples, checked_roles, count_rows
+from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.settings import Settings
-from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.template import Template
 
@@ -255,19 +255,19 @@ class System(nn.Module):
             self.decoder.refresh((self.beliefs(part), part.outputs) for part in parts)
 
     def save(self, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
-        """Writes everything to one file, which appears whole or not at all; see :func:`loopwise.learn.saving.save`.
+        """Writes everything to one file, whole or not at all; see :func:`loopwise.learn.files.saving.save`.
 
         ``card``: what to say of it besides how it was trained, such as ``{"data": "reviews of 2025"}``; read by
         :func:`loopwise.learn.model_card`."""
-        from loopwise.learn.saving import save
+        from loopwise.learn.files.saving import save
 
         save(self, path, card)
 
     @staticmethod
     def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
         """The system that :meth:`save` wrote. Nothing in the file is run; a template of your own is given here, as its
-        class or as an object: see :func:`loopwise.learn.saving.load`."""
-        from loopwise.learn.saving import load
+        class or as an object: see :func:`loopwise.learn.files.saving.load`."""
+        from loopwise.learn.files.saving import load
 
         return load(path, template=template)
 

@@ -8,7 +8,7 @@ import pytest
 
 from loopwise.apps import Parser
 from loopwise.formats import FormatError
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.files.container import read_container, write_container
 from oracles.toy_language import DEV
 
 

@@ -28,7 +28,7 @@ from loopwise.decode.rules import Forbid, Rules
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.descent import Descent, Smooth, check_descent
-from loopwise.learn.fields import LARGEST, FieldError, Record
+from loopwise.learn.files.fields import LARGEST, FieldError, Record
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import Limits, train

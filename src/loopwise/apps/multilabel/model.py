@@ -23,9 +23,9 @@ from loopwise.graph.builders import complete
 from loopwise.graph.evidence import Role
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.descent import Descent, Smooth, check_descent
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.examples import Examples
 from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, Decoder
 from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
 from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
@@ -42,8 +42,8 @@ from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.univariate import Hamming
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import feature_scores
-from loopwise.walk.label_sets import LabelSets, label_documents, label_model
-from loopwise.walk.objective import WalkObjective
+from loopwise.walk.learning.objective import WalkObjective
+from loopwise.walk.models.label_sets import LabelSets, label_documents, label_model
 
 MEMORY = 10  # pairs of differences that L-BFGS keeps
 FLAT, STILL = 1e-6, 1e-12  # gradients, and changes of the objective, at which it ends

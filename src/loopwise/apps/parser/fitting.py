@@ -16,10 +16,10 @@ from loopwise.apps.parser.objectives import Objective
 from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
 from loopwise.apps.parser.preparing import Counted, Data, Prepared, epochs_of, prepare_data, run_phase
 from loopwise.apps.parser.tasks import TreeTask
-from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import Floats
 from loopwise.learn.progress import Tell
 

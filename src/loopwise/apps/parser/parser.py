@@ -37,11 +37,11 @@ from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.checkpoint import identify
-from loopwise.learn.fields import Record
+from loopwise.learn.files.checkpoint import identify
+from loopwise.learn.files.fields import Record
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import Floats, Small
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System

@@ -21,7 +21,15 @@ from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Voc
 from loopwise.inference.base import Inference
 from loopwise.inference.exact.method import Exact
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.fields import DAMAGE, FieldError, OtherVersionError, Record, check_counts, check_options, shown
+from loopwise.learn.files.fields import (
+    DAMAGE,
+    FieldError,
+    OtherVersionError,
+    Record,
+    check_counts,
+    check_options,
+    shown,
+)
 from loopwise.learn.history import History
 from loopwise.learn.optim.hashed import Floats, pack, unpack
 

@@ -33,12 +33,12 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.examples import Examples
-from loopwise.learn.fields import FieldError, Record
+from loopwise.learn.files.fields import FieldError, Record
+from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
 from loopwise.learn.plan import MakeOptimizer
-from loopwise.learn.saving import build_system, describe_system
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss
 from loopwise.loss.likelihood import SurrogateLikelihood

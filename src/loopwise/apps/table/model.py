@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers, variable_range
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.optim.lbfgs import LBFGS

@@ -19,7 +19,7 @@ from loopwise.formats.frames import frame_columns, is_frame
 from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import first_repeat
-from loopwise.learn.fields import FieldError, Record
+from loopwise.learn.files.fields import FieldError, Record
 from loopwise.notices import DataWarning, callers_level
 
 Floats = NDArray[np.float64]

@@ -47,10 +47,10 @@ from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.fields import FieldError, Record
+from loopwise.learn.files.fields import FieldError, Record
+from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
-from loopwise.learn.saving import build_system, describe_system
 from loopwise.learn.system import System
 from loopwise.notices import DataWarning, callers_level
 from loopwise.potentials.tables import TablePotentials
