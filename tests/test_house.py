@@ -167,6 +167,13 @@ def test_tests_stand_where_they_are_looked_for() -> None:
     assert strays == []
 
 
+def test_no_folder_is_crowded() -> None:
+    """About 25 files at most: what belongs together has a folder of its own."""
+    folders = [SOURCE, *(path for path in SOURCE.rglob("*") if path.is_dir())]
+    many = {str(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: count for folder, count in many.items() if count > 27} == {}
+
+
 # ----------------------------------------------------------------------------------------------- what is documented
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 import torch
@@ -36,10 +36,22 @@ from loopwise.learn.settings import Settings
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.template import Template
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 OneGraph = Examples | EvidenceLike
 Many = TemplateExamples | Iterable[Any]  # examples of a template, each with a graph of its own
 Given = OneGraph | Many
 Inputs = Mapping[str, Any]
+
+
+class Asked(TypedDict, total=False):
+    """How :meth:`System.predict` and :meth:`System.predict_marginals` are asked, beside what about."""
+
+    inputs: Inputs | None
+    batch: BatchSize | None
+    by_pattern: bool
+
 
 _MODES = threading.Lock()
 _ANSWERING: dict[nn.Module, tuple[int, list[tuple[nn.Module, bool]]]] = {}  # how often at a time, and modes before
@@ -163,14 +175,7 @@ class System(nn.Module):
             return self._decided(self.decoder.hard(), given, inputs)
 
     @overload
-    def predict(
-        self,
-        given: OneGraph = ...,
-        *,
-        inputs: Inputs | None = ...,
-        batch: BatchSize | None = ...,
-        by_pattern: bool = ...,
-    ) -> Tensor: ...
+    def predict(self, given: OneGraph = ..., **asked: Unpack[Asked]) -> Tensor: ...
 
     @overload
     def predict(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
@@ -198,14 +203,7 @@ class System(nn.Module):
         return self._answer_frame(given, found) if is_frame(given) and isinstance(found, Tensor) else found
 
     @overload
-    def predict_marginals(
-        self,
-        given: OneGraph = ...,
-        *,
-        inputs: Inputs | None = ...,
-        batch: BatchSize | None = ...,
-        by_pattern: bool = ...,
-    ) -> Tensor: ...
+    def predict_marginals(self, given: OneGraph = ..., **asked: Unpack[Asked]) -> Tensor: ...
 
     @overload
     def predict_marginals(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...

@@ -216,8 +216,22 @@ def _smooth(how: Likelihood | ERM, problem: LabelProblem, start: LabelWeights, g
 # --- Example by example ----------------------------------------------------------------------------------------------
 
 
+class _ByEpochs:
+    """What learners of so many epochs share, when their weights say nothing of how to decide."""
+
+    epochs: int
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    @property
+    def decoder(self) -> Decoder:
+        return Automatic()
+
+
 @dataclass(frozen=True)
-class Perceptron:
+class Perceptron(_ByEpochs):
     r"""Adds :math:`\phi(y^*)-\phi(\hat y)` where the best set is wrong (Collins 2002); averaged over all examples seen.
 
     The best set is found by enumeration, so there are at most 20 labels. O(2^K K + features) an example.
@@ -228,20 +242,12 @@ class Perceptron:
     def __post_init__(self) -> None:
         check_positive(epochs=self.epochs)
 
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
-        return Automatic()
-
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPerceptron:
         return LabelPerceptron(problem, start, seed)
 
 
 @dataclass(frozen=True)
-class Pegasos:
+class Pegasos(_ByEpochs):
     r"""Minimises :math:`\frac\lambda2|\theta|^2+\frac1n\sum\max_y[\Delta(y^*,y)+\theta\cdot(\phi(y)-\phi(y^*))]`.
 
     :math:`\Delta` is the number of wrong labels, ``strength`` :math:`\lambda`. Steps along subgradients of ``batch``
@@ -259,14 +265,6 @@ class Pegasos:
     def __post_init__(self) -> None:
         check_positive(strength=self.strength, epochs=self.epochs, batch=self.batch)
 
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
-        return Automatic()
-
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPegasos:
         return LabelPegasos(
             problem, seed, self.maximiser, strength=self.strength, batch=self.batch, average=self.average
@@ -277,7 +275,7 @@ class Pegasos:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WalkLearner:
+class WalkLearner(_ByEpochs):
     """What walks share: ``sweeps`` over the labels of each example, ``epochs`` times, from ``start``.
 
     ``proposal``: how the next state is found. ``metric``: the signal, by default the number of right labels, so that
@@ -295,14 +293,6 @@ class WalkLearner:
 
     def __post_init__(self) -> None:
         check_positive(epochs=self.epochs, sweeps=self.sweeps, temperature=self.temperature)
-
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
-        return Automatic()
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> WalkObjective:
         learner = self.make(label_model(problem), seed)

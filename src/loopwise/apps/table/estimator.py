@@ -22,7 +22,7 @@ from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, tak
 from loopwise.apps.goals import checked_goal, decoder_for, stages_for
 from loopwise.apps.incremental import AdaGrad, Incremental, parts, total
 from loopwise.apps.saved import SavedEstimator, written
-from loopwise.apps.table.features import Answers, Columns, as_labels, as_table, distinct, missing_labels
+from loopwise.apps.table.features import Answers, Columns, as_table, distinct, share_right
 from loopwise.apps.table.model import BySize, Complete, Options, Structure, cells_of, train
 from loopwise.decode.base import Decoder
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
@@ -341,13 +341,7 @@ class MRFClassifier(Incremental, SavedEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The share of known labels that are predicted rightly; NaN if none is known."""
-        said, right = self.predict(X), as_labels(y)
-        if right.shape != said.shape:
-            raise ValueError(
-                f"y of shape {right.shape} does not fit answers of shape {said.shape}; give a label for each"
-            )
-        known = ~missing_labels(right)
-        return float((said[known] == right[known]).mean()) if known.any() else float("nan")
+        return share_right(self.predict(X), y)
 
     @property
     def _decoder(self) -> Decoder | None:

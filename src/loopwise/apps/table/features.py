@@ -197,3 +197,12 @@ def distinct(names: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
             name += "'"
         found.append(name)
     return tuple(found)
+
+
+def share_right(said: NDArray[Any], y: Any) -> float:
+    """The share of known labels of ``y`` that were said; NaN if none is known."""
+    right = as_labels(y)
+    if right.shape != said.shape:
+        raise ValueError(f"y of shape {right.shape} does not fit answers of shape {said.shape}; give a label for each")
+    known = ~missing_labels(right)
+    return float((said[known] == right[known]).mean()) if known.any() else float("nan")

@@ -18,7 +18,7 @@ from loopwise.apps.estimator import column_names, not_fitted
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.completion import drawn, most_probable
 from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
-from loopwise.apps.table.features import Answers, Columns, as_labels, distinct, missing_labels
+from loopwise.apps.table.features import Answers, Columns, distinct, share_right
 from loopwise.apps.table.missingness import Missingness, missingness_of
 from loopwise.apps.table.model import Structure
 from loopwise.apps.table.reading import (
@@ -302,13 +302,7 @@ class Table(SavedEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The share of known labels that are predicted rightly; NaN if none is known."""
-        said, right = self.predict(X), as_labels(y)
-        if right.shape != said.shape:
-            raise ValueError(
-                f"y of shape {right.shape} does not fit answers of shape {said.shape}; give a label for each"
-            )
-        known = ~missing_labels(right)
-        return float((said[known] == right[known]).mean()) if known.any() else float("nan")
+        return share_right(self.predict(X), y)
 
     def impute(self, X: Any, *, probabilities: bool = False, samples: int | None = None, seed: int = 0) -> Any:
         """Fills the empty cells. A model trained without outputs, for any column, does this best.

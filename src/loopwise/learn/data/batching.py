@@ -5,13 +5,20 @@ In: how many examples, their sizes, their patterns. Out: index arrays. Stage: le
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,50 @@ class TotalSize:
 
 
 BatchSize = int | TotalSize  # so many examples, or examples of so much
+
+
+class InBatches(ABC):
+    """Examples that can be cut into parts, which are examples of the same kind."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: Any) -> Self: ...
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[number] for number in range(len(self)))
+
+    def batches(
+        self,
+        size: BatchSize,
+        generator: torch.Generator | None = None,
+        *,
+        by_pattern: bool | None = False,
+        clamped: Iterable[Role] = (Role.INPUT,),
+    ) -> Iterator[Self]:
+        """Parts of at most ``size`` examples (or of a :class:`~loopwise.learn.TotalSize`) that together hold each once;
+        ``generator`` shuffles.
+
+        ``by_pattern``: the same variables are observed in all examples of a part. Inference then slices them away,
+        which is faster, and an example's beliefs after a fixed number of sweeps do not depend on its neighbours; but
+        patterns with few examples make small parts. None: where that leaves full parts. ``clamped``: the roles that
+        count as observed (a likelihood also clamps outputs). In the union of examples of a template, observed
+        variables are always sliced away: there both change nothing.
+        """
+        for rows in self.batch_indices(size, generator, by_pattern=by_pattern, clamped=clamped):
+            yield self[rows]
+
+    @abstractmethod
+    def batch_indices(
+        self,
+        size: BatchSize,
+        generator: torch.Generator | None = None,
+        *,
+        by_pattern: bool | None = False,
+        clamped: Iterable[Role] = (Role.INPUT,),
+    ) -> list[Integers]:
+        """The numbers of the examples of each of :meth:`batches`."""
 
 
 def batch_indices(

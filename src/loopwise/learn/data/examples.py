@@ -25,7 +25,7 @@ from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision, Distributions
-from loopwise.learn.data.batching import BatchSize, batch_indices, pattern_groups
+from loopwise.learn.data.batching import BatchSize, InBatches, batch_indices, pattern_groups
 from loopwise.loss.targets import Targets, TargetsLike
 from loopwise.potentials.features import Features
 from loopwise.potentials.template import graph_size
@@ -37,7 +37,7 @@ CHUNK = 512  # examples at once where no gradient is kept: lanes are full, and m
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class Examples(InBatches):
     """A number of examples over one graph.
 
     Make them by :meth:`of`, which checks once; parts (``examples[3:7]``) are not
@@ -185,28 +185,6 @@ class Examples:
                 f"weights must be {len(self)} numbers, one for each example, finite, none negative and not all 0"
             )
         return replace(self, weights=array / array.mean())
-
-    def __iter__(self) -> Iterator[Examples]:
-        return (self[number] for number in range(len(self)))
-
-    def batches(
-        self,
-        size: BatchSize,
-        generator: torch.Generator | None = None,
-        *,
-        by_pattern: bool | None = False,
-        clamped: Iterable[Role] = (Role.INPUT,),
-    ) -> Iterator[Examples]:
-        """Parts of at most ``size`` examples (or of a :class:`~loopwise.learn.TotalSize`) that together hold each once;
-        ``generator`` shuffles.
-
-        ``by_pattern``: the same variables are observed in all examples of a part. Inference then slices them away,
-        which is faster, and an example's beliefs after a fixed number of sweeps do not depend on its neighbours; but
-        patterns with few examples make small parts. None: where that leaves full parts. ``clamped``: the roles that
-        count as observed (a likelihood also clamps outputs).
-        """
-        for rows in self.batch_indices(size, generator, by_pattern=by_pattern, clamped=clamped):
-            yield self[rows]
 
     def batch_indices(
         self,

@@ -24,7 +24,7 @@ from loopwise.graph.union import Union
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision, Distributions
 from loopwise.inference.rows import RowDecision, beliefs_in_rows, in_rows
-from loopwise.learn.data.batching import BatchSize, TotalSize, batch_indices
+from loopwise.learn.data.batching import BatchSize, InBatches, TotalSize, batch_indices
 from loopwise.learn.data.examples import STEP, Examples, Index, checked_roles, example_rows
 from loopwise.loss.targets import Targets
 from loopwise.potentials.template import Template, TemplateBatch, graph_size
@@ -33,7 +33,7 @@ CHUNK = TotalSize(2**16)  # answered at once: arrays of half a megabyte each sta
 
 
 @dataclass(frozen=True, eq=False)
-class TemplateExamples:
+class TemplateExamples(InBatches):
     """A number of examples of one template. Wherever a list of examples is taken, these are too, and nothing of them is
     computed again; make them by :meth:`of`, once, of data that are used several times.
 
@@ -109,23 +109,6 @@ class TemplateExamples:
             tuple(self.prepared[place] for place in places),
             self.numbers[chosen],
         )
-
-    def __iter__(self) -> Iterator[TemplateExamples]:
-        return (self[number] for number in range(len(self)))
-
-    def batches(
-        self,
-        size: BatchSize,
-        generator: torch.Generator | None = None,
-        *,
-        by_pattern: bool | None = False,
-        clamped: Iterable[Role] = (Role.INPUT,),
-    ) -> Iterator[TemplateExamples]:
-        """Parts of at most ``size``, a :class:`~loopwise.learn.TotalSize` or a number of examples, that together hold
-        each example once; ``generator`` shuffles. In a union observed variables are always sliced away, so that there
-        is no need to keep patterns of evidence apart: the other options change nothing."""
-        for rows in self.batch_indices(size, generator, by_pattern=by_pattern, clamped=clamped):
-            yield self[rows]
 
     def batch_indices(
         self,
