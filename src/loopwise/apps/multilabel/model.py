@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from loopwise import walk
-from loopwise.apps.incremental import AdaGrad, parts, total
+from loopwise.apps.incremental import StreamAdaGrad, parts, total
 from loopwise.apps.inputs import is_sparse
 from loopwise.decode.base import Decoder as Rule
 from loopwise.decode.pointwise import Identity
@@ -147,7 +147,7 @@ class Likelihood:
 
     def stream(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Stream:
         """Steps of AdaGrad over batches."""
-        rule, vector = AdaGrad(len(start.vector), self.l2), start.vector.copy()
+        rule, vector = StreamAdaGrad(len(start.vector), self.l2), start.vector.copy()
 
         def go_on(batch: LabelProblem) -> Floats:
             nonlocal vector

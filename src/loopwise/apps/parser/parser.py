@@ -21,7 +21,7 @@ from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.evaluation import Scores, score
 from loopwise.apps.parser.fitting import Pieces, Plan, fit_pieces
 from loopwise.apps.parser.labels import Labeller
-from loopwise.apps.parser.model import Example, Model, Parses, system_of
+from loopwise.apps.parser.model import Example, Parses, TreeModel, system_of
 from loopwise.apps.parser.objectives import L2, Goal, objectives_of
 from loopwise.apps.parser.options import FACTORS, RATE, Pruning, Run, Structure, Templates
 from loopwise.apps.parser.preparing import Counted, Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
@@ -214,7 +214,7 @@ class Parser(SavedEstimator):
         return self._trained().history
 
     @property
-    def model(self) -> Model:
+    def model(self) -> TreeModel:
         """Weights and inference."""
         return self._trained().model
 

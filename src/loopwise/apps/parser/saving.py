@@ -15,7 +15,7 @@ from torch import Tensor
 from loopwise.apps.parser.arcs import Pruner
 from loopwise.apps.parser.fitting import Pieces
 from loopwise.apps.parser.labels import Labeller
-from loopwise.apps.parser.model import Model
+from loopwise.apps.parser.model import TreeModel
 from loopwise.apps.parser.options import LARGEST_TABLE, Pruning, Structure, Templates
 from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Vocabulary
 from loopwise.inference.base import Inference
@@ -84,7 +84,7 @@ def rebuilt(kind: type[P], told: Record) -> P:
     weights = None if pruning is None else _get(told, "pruning", pruning.size)
     pruner = Pruner(longest, pruning, weights)
     labeller = told.maybe("relations", lambda record, name: _labeller(record.record(name), vocabulary))
-    model = Model(_get(told, "trees", templates.size), templates, structure, parser._run)
+    model = TreeModel(_get(told, "trees", templates.size), templates, structure, parser._run)
     parser._vocabulary = vocabulary
     parser._pieces = Pieces(pruner, model, labeller, history)
     return parser

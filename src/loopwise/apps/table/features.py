@@ -1,6 +1,6 @@
 """A table as the model sees it: columns as variables with few values, the columns of ``y`` as integers, and back.
 
-In: tables of numbers and texts, labels of any kind, some of them missing. Out: :class:`Columns`, :class:`Answers`.
+In: tables of numbers and texts, labels of any kind, some of them missing. Out: :class:`TableColumns`, :class:`Answers`.
 Stage: use. Numbers are cut into intervals, text has a value for each label; -1 is a missing value (NaN, None, empty
 text). Messages use the words that scikit-learn's checks look for.
 """
@@ -31,18 +31,18 @@ from loopwise.graph.factor_graph import Integers
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TableColumns:
     """The input columns, in order."""
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
 
     @staticmethod
-    def of(table: NDArray[Any], names: Sequence[str], bins: int) -> Columns:
+    def of(table: NDArray[Any], names: Sequence[str], bins: int) -> TableColumns:
         """What the columns of a checked table (:func:`as_table`) look like."""
         check_bins(bins)
         found = [column_of(name, table[:, place].tolist(), bins) for place, name in enumerate(names)]
-        return Columns(tuple(names), tuple(found))
+        return TableColumns(tuple(names), tuple(found))
 
     def codes(self, table: NDArray[Any]) -> Integers:
         """``[rows, columns]``, :data:`~loopwise.graph.FREE` where a value is missing."""

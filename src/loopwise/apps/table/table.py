@@ -18,7 +18,7 @@ from loopwise.apps.estimator import column_names, not_fitted
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.completion import drawn, most_probable
 from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
-from loopwise.apps.table.features import Answers, Columns, distinct, share_right
+from loopwise.apps.table.features import Answers, TableColumns, distinct, share_right
 from loopwise.apps.table.missingness import Missingness, missingness_of
 from loopwise.apps.table.model import Structure
 from loopwise.apps.table.reading import (
@@ -34,7 +34,7 @@ from loopwise.apps.table.reading import (
     saved_columns,
     table_of,
 )
-from loopwise.apps.table.selection import Fitted, Trial, select
+from loopwise.apps.table.selection import Fitted, PriorTrial, select
 from loopwise.apps.table.start import Scope
 from loopwise.apps.table.training import Task
 from loopwise.decode.pointwise import Max
@@ -553,7 +553,7 @@ class Table(SavedEstimator):
         model.system_ = system
         columns, model._centres = read_saved_columns(told)
         names, sizes = system.vocabulary.names, list(system.vocabulary.cardinalities)
-        model._columns = Columns(names[: len(columns)], columns)
+        model._columns = TableColumns(names[: len(columns)], columns)
         model._answers = told.maybe("answers", lambda record, name: read_answers(record.record(name)))
         model._outputs_of = told.items("outputs_of", Record.whole)
         own = [] if model._answers is None else [len(known) for known in model._answers.classes]
@@ -601,9 +601,9 @@ def _answering(system: System) -> RowAnswers:
     return found
 
 
-def _read_trials(told: Record) -> tuple[Trial, ...]:
+def _read_trials(told: Record) -> tuple[PriorTrial, ...]:
     found = []
     for entry in told.raw("trials"):
         what, l2, joint, loss = entry
-        found.append(Trial(str(what), float(l2), float(joint), float(loss)))
+        found.append(PriorTrial(str(what), float(l2), float(joint), float(loss)))
     return tuple(found)

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from loopwise.apps.table.missingness import Missingness
-from loopwise.apps.table.start import Scope, Smoothing, log_tables
+from loopwise.apps.table.start import CountSmoothing, Scope, log_tables
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.evidence_rows import EvidenceRows, losses_of
@@ -86,7 +86,7 @@ class Network:
 
     @staticmethod
     def of(
-        task: Task, parents: Sequence[Scope], values: Integers, smoothing: Smoothing, added: Sequence[Scope] = ()
+        task: Task, parents: Sequence[Scope], values: Integers, smoothing: CountSmoothing, added: Sequence[Scope] = ()
     ) -> Network:
         """The network of ``parents``, each variable's own potential, and ``added`` factors that begin with 0."""
         alone = [(place,) for place in range(len(task.sizes)) if (place,) not in parents]

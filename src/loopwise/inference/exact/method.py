@@ -31,7 +31,7 @@ from loopwise.inference.exact.junction_tree import Calibration, Floats
 from loopwise.inference.maximum.method import exact_maximum
 from loopwise.inference.messages.implicit import ImplicitBeliefs, implicit_beliefs
 from loopwise.inference.messages.operator import opaque, transformed, transforms
-from loopwise.inference.pruning import PrunedCalibration, Pruning
+from loopwise.inference.pruning import PrunedCalibration, StatePruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
 
@@ -129,7 +129,7 @@ class Exact(Inference):
         maximise, tree = self.temperature == 0, graph.layout.junction_tree
         if len(theta) and (tree is None or tree.total_cells > WORTH_PRUNING):
             possible = np.isfinite(theta.max(0))
-            pruning = None if possible.all() else Pruning.of(graph, possible)
+            pruning = None if possible.all() else StatePruning.of(graph, possible)
             if pruning is not None:
                 if pruning.empty is not None:
                     raise ImpossibleError(

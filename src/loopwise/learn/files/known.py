@@ -74,7 +74,7 @@ Options = Callable[[Any], dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class KnownClass:
     """A class by its name in files; ``make`` makes of ``options(instance)``, as keywords, such an instance again."""
 
     name: str
@@ -155,11 +155,11 @@ _MODULES: dict[type, Options] = {
 # Metrics share names with losses; a decoder may weigh samples by one.
 _METRICS = (metric.Accuracy, metric.HammingError, metric.FBeta, metric.F1)
 
-KNOWN: tuple[Known, ...] = (
-    *(Known(kind.__name__, kind, _fields, kind, sized=kind is SparseGroup) for kind in _DATACLASSES),
-    *(Known(f"metric.{kind.__name__}", kind, _fields, kind) for kind in _METRICS),
-    *(Known(kind.__name__, kind, options, kind) for kind, options in _MODULES.items()),
-    Known("SparsePotentials", SparsePotentials, _sparse, _make_sparse),
+KNOWN: tuple[KnownClass, ...] = (
+    *(KnownClass(kind.__name__, kind, _fields, kind, sized=kind is SparseGroup) for kind in _DATACLASSES),
+    *(KnownClass(f"metric.{kind.__name__}", kind, _fields, kind) for kind in _METRICS),
+    *(KnownClass(kind.__name__, kind, options, kind) for kind, options in _MODULES.items()),
+    KnownClass("SparsePotentials", SparsePotentials, _sparse, _make_sparse),
 )
 
 # Names in files of earlier versions, and what they are called now.
