@@ -64,9 +64,12 @@ def _parser(what: str, data: Path, quick: bool) -> Case:
 
 
 def _tagger(what: str, data: Path, quick: bool) -> Case:
-    from loopwise.apps.tagger import Likelihood, Perceptron, Tagger
     from loopwise.formats.columns import read_tagged
 
+    try:
+        from loopwise.apps.chain import Likelihood, Perceptron, Tagger
+    except ImportError:  # a checkout from before the tagger shared a folder with chains of feature vectors
+        from loopwise.apps.tagger import Likelihood, Perceptron, Tagger
     folder = folder_in(data, "ner", "wnut17")
     text, count = read_tagged(folder / "wnut17train.conll.gz"), 500 if quick else 3000
     train = text.sentences()[:count], text.tagged()[:count]

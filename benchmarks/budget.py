@@ -38,8 +38,8 @@ from loopwise.budget import (
 from loopwise.graph import complete, grid
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.examples import Examples
-from loopwise.learn.sampling import thirds
+from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.sampling import thirds
 from loopwise.learn.system import System
 from loopwise.potentials.tables import TablePotentials
 from timing import medians

@@ -39,7 +39,7 @@ from loopwise.graph.evidence import Role
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP, MessagePassing
 from loopwise.inference.messages.schedules import Flooding, Schedule, Sequential
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import System
 from loopwise.loss import MSE
 from loopwise.loss.univariate import UnivariateLikelihood

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from common import folder_in
 from dial_rows import Dial, Setting
 from loopwise.apps.parser.arcs import Arcs, Pruner
-from loopwise.apps.parser.model import Model, Parses
+from loopwise.apps.parser.model import Parses, TreeModel
 from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
 from loopwise.apps.parser.parser import Parser
 from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
@@ -45,7 +45,7 @@ class Chain:
 
     vocabulary: Vocabulary
     pruner: Pruner
-    model: Model
+    model: TreeModel
 
     @staticmethod
     def of(parser: Parser) -> Chain:

@@ -28,10 +28,10 @@ from loopwise.compare.memory import peak_rise
 from loopwise.graph import FactorGraph, Role, random_mrf
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.sampling import thirds
 from loopwise.learn.evaluate import risk
-from loopwise.learn.examples import Examples
 from loopwise.learn.optim.smd import SMD
-from loopwise.learn.sampling import thirds
 from loopwise.learn.system import System
 from loopwise.loss import MSE
 from loopwise.potentials.tables import TablePotentials

@@ -25,9 +25,9 @@ import torch
 
 from common import folder_in, option_parser, print_summary
 from loopwise.apps import MRFClassifier, Parser, Tagger
+from loopwise.apps.chain import Likelihood, Viterbi
 from loopwise.apps.chain.features.attributes import PLACES, attribute, is_question
 from loopwise.apps.chain.features.templates import NAMES, parse_templates
-from loopwise.apps.tagger import Likelihood, Viterbi
 from loopwise.formats.columns import TaggedText, read_tagged
 from loopwise.formats.conllu import Sentence, read_conllu
 from studies.samplerank.names.data import part_of

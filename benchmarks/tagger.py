@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from common import folder_in, option_parser, print_summary
+from loopwise.apps.chain import Likelihood, Tagger, Viterbi
 from loopwise.apps.chain.features.text import Text, tag_numbers
 from loopwise.apps.chain.report import compare
-from loopwise.apps.tagger import Likelihood, Tagger, Viterbi
 from loopwise.compiled.threads import available_threads
 from loopwise.formats.columns import TaggedText, read_tagged
 from loopwise.inference.families.chains import Chains

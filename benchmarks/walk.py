@@ -24,8 +24,8 @@ import numpy as np
 import loopwise as lw
 from common import option_parser, print_summary
 from loopwise import walk
+from loopwise.walk.learning.updates import Weights
 from loopwise.walk.plan import Plan
-from loopwise.walk.updates import Weights
 from timing import medians
 
 TAGS, FEATURES, ACTIVE = 9, 50_000, 20

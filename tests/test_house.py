@@ -76,6 +76,15 @@ def test_renamed_names_are_still_found_and_say_what_they_are_called(stage: str, 
     assert found is getattr(module, new) and told[0].filename == __file__ and old not in dir(module)
 
 
+@pytest.mark.parametrize(("old", "new"), [("tagger", "chain"), ("chain_crf", "chain"), ("mrf", "table")])
+def test_moved_modules_are_still_found_and_say_where_they_are(old: str, new: str) -> None:
+    sys.modules.pop(f"loopwise.apps.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"^loopwise\.apps\.{old} has moved to loopwise\.apps\.{new};") as told:
+        exec(f"import loopwise.apps.{old}", {"__name__": __name__})
+    now, then = importlib.import_module(f"loopwise.apps.{new}"), sys.modules[f"loopwise.apps.{old}"]
+    assert told[0].filename == "<string>" and all(getattr(then, name) is getattr(now, name) for name in now.__all__)
+
+
 def test_names_that_stay_say_nothing() -> None:
     code = "import loopwise as lw; [getattr(lw, name) for name in lw.__all__]"
     run_python(f"import warnings; warnings.filterwarnings('error', message='lw[.]'); {code}")
@@ -156,6 +165,13 @@ def test_tests_stand_where_they_are_looked_for() -> None:
         and path.relative_to(TESTS).parts[0] not in folders
     ]
     assert strays == []
+
+
+def test_no_folder_is_crowded() -> None:
+    """About 25 files at most: what belongs together has a folder of its own."""
+    folders = [SOURCE, *(path for path in SOURCE.rglob("*") if path.is_dir())]
+    many = {str(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: count for folder, count in many.items() if count > 27} == {}
 
 
 # ----------------------------------------------------------------------------------------------- what is documented

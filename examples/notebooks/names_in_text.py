@@ -6,7 +6,7 @@
 import numpy as np
 
 from loopwise.apps import Tagger
-from loopwise.apps.tagger import Likelihood
+from loopwise.apps.chain import Likelihood
 
 rng = np.random.default_rng(0)
 people, places = ["Ann", "Bob", "Eva", "Ian"], ["Rome", "Oslo", "Bonn"]

@@ -31,9 +31,22 @@ def renamed(old: str, new: str, value: Any, depth: int = 3) -> Any:
     """``value`` under the name it had, with a warning to the line that uses it: ``depth`` calls up.
 
     >>> with warnings.catch_warnings(record=True):
+    ...     warnings.simplefilter("always")
     ...     renamed("lw.old", "lw.new", 3)
     3
     """
     text = f"{old} is now called {new}; the old name goes in version 0.2"
     warnings.warn(text, DeprecationWarning, stacklevel=depth)
     return value
+
+
+def moved_module(old: str, new: str) -> None:
+    """Warns the line that imports the module ``old``, whose names are in ``new``; called while ``old`` is imported.
+
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     moved_module("loopwise.old", "loopwise.new")
+    >>> str(told[0].message)
+    'loopwise.old has moved to loopwise.new; the old name goes in version 0.2'
+    """
+    warnings.warn(f"{old} has moved to {new}; the old name goes in version 0.2", DeprecationWarning, stacklevel=3)

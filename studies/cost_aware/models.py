@@ -18,8 +18,8 @@ from loopwise.graph.builders import grid, random_mrf
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.gibbs.method import sample
-from loopwise.learn.examples import Examples
-from loopwise.learn.sampling import sample_examples, thirds
+from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.sampling import sample_examples, thirds
 from loopwise.potentials.tables import TablePotentials
 from studies.harness.runs import load_arrays, save_arrays
 

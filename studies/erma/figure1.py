@@ -17,7 +17,7 @@ from torch import Tensor
 
 from loopwise.demo.workers import one_thread
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import System
 from loopwise.loss.likelihood import Objective
 from loopwise.plot.landscapes import losses_along

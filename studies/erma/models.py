@@ -18,8 +18,8 @@ from torch import Tensor
 
 from loopwise.graph.builders import random_mrf
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.learn.examples import Examples
-from loopwise.learn.sampling import BURN_IN, sample_examples, thirds
+from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.sampling import BURN_IN, sample_examples, thirds
 from loopwise.potentials.tables import TablePotentials
 from studies.harness.runs import load_arrays, save_arrays
 

@@ -25,8 +25,8 @@ from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.mean_field.method import MeanField
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP, TRW
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import evaluate
-from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.lbfgs import LBFGS
 from loopwise.learn.stages import Goals, Stage, as_stages, hybrid

@@ -10,10 +10,10 @@ import pytest
 import loopwise as lw
 from loopwise.apps import ChainCRF, Coref, Dedupe, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
 from loopwise.apps.chain import SVM
+from loopwise.apps.chain import Likelihood as ChainLikelihood
 from loopwise.apps.coref import made_documents
 from loopwise.apps.estimator import SampleWeights
 from loopwise.apps.multilabel import ERM, Likelihood
-from loopwise.apps.tagger import Likelihood as ChainLikelihood
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from loopwise.apps import ChainCRF, MRFClassifier, MultiLabel, Tagger
-from loopwise.apps.incremental import AdaGrad
+from loopwise.apps.chain import Perceptron
+from loopwise.apps.incremental import StreamAdaGrad
 from loopwise.apps.multilabel import Likelihood, Pegasos
-from loopwise.apps.tagger import Perceptron
 
 WORDS = np.array(["Ann", "Bob", "Zoe", "the", "dog", "ran", "saw"])
 
@@ -80,7 +80,7 @@ def test_weights_stay_where_they_were_when_a_tagger_grows() -> None:
 
 
 def test_steps_by_hand() -> None:
-    rule = AdaGrad(2, l2=4.0, rate=0.5)
+    rule = StreamAdaGrad(2, l2=4.0, rate=0.5)
     vector = np.array([1.0, 0.0])
     value, moved = rule.step(lambda at: (3.0, np.array([2.0, -2.0])), vector, 2)
     slope = (np.array([2.0, -2.0]) + 4.0 * vector) / 2  # all of the two seen so far

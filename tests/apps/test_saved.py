@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,13 @@ import torch
 
 from loopwise.formats.errors import FormatError
 from loopwise.learn import System
-from loopwise.learn.container import read_container
-from loopwise.learn.fields import MOST_ITERATIONS
+from loopwise.learn.files.container import read_container
+from loopwise.learn.files.fields import MOST_ITERATIONS
+from loopwise.notices import ConvergenceWarning
+from oracles import saved_models
 from oracles.saved_models import KINDS, Saved
+
+EARLIER = Path(saved_models.__file__).with_name("files_of_e75d428.zip")  # KINDS, saved and asked by that commit
 
 VALUES = ("x", -1, 10**9, True, None, [], float("nan"), 1e300)
 REMOVED = object()
@@ -142,6 +148,34 @@ def test_the_field_is_named(name: str, place: tuple[Any, ...], value: Any, field
     write(folder / "damaged", tensors, changed(description, place, value))
     said = load(KINDS[name], folder / "damaged")
     assert said is not None and f"'{field}" in said, said
+
+
+def plain(answers: Any) -> Any:
+    """Arrays as nested lists, as JSON has them."""
+    if isinstance(answers, np.ndarray | np.generic):
+        return answers.tolist()
+    return [plain(each) for each in answers] if isinstance(answers, list | tuple) else answers
+
+
+def assert_alike(found: Any, wanted: Any) -> None:
+    """Texts, labels and integers are equal, numbers to 1e-9."""
+    if isinstance(wanted, list):
+        assert len(found) == len(wanted)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert_alike(mine, theirs)
+    else:
+        assert found == (pytest.approx(wanted, abs=1e-9) if isinstance(wanted, float) else wanted)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"dedupe"}))
+def test_files_of_an_earlier_version_answer_as_they_did(kind: str, tmp_path: Path) -> None:
+    name = kind.replace(", ", "_").replace(" ", "_") + ".loopwise"
+    with zipfile.ZipFile(EARLIER) as files:
+        wanted = json.loads(files.read("answers.json"))[kind]
+        path = Path(files.extract(name, tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert_alike(plain(KINDS[kind].answer(KINDS[kind].load(path))), wanted)
 
 
 def test_a_few_weights_for_many_cells(tmp_path: Path) -> None:

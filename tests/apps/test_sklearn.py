@@ -11,9 +11,9 @@ import torch
 
 import loopwise as lw
 from loopwise.apps import ChainCRF, GridCRF, MRFClassifier, MultiLabel
+from loopwise.apps.chain import SVM
 from loopwise.apps.multilabel import ERM, Perceptron
 from loopwise.apps.table import Grid, ToOutputs
-from loopwise.apps.tagger import SVM
 
 pytest.importorskip("sklearn", "1.6")
 

@@ -51,7 +51,7 @@ def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="feature of class Mine cannot be saved"):
         budget.save(own, tmp_path / "own.loopwise")
     assert not (tmp_path / "own.loopwise").exists()
-    from loopwise.learn.container import read_container, write_container
+    from loopwise.learn.files.container import read_container, write_container
 
     path = tmp_path / "damaged.loopwise"
     budget.save(stopping_system(), path)

@@ -158,7 +158,7 @@ def test_a_target_that_cannot_be_is_noticed_before_training(
 def test_plain_text_goes_through_a_tagger(folder: Path, tmp_path: Path) -> None:
     """What a new user types: a tagger and a parser of one treebank, then a line of text."""
     from loopwise.apps import Tagger
-    from loopwise.apps.tagger import Likelihood
+    from loopwise.apps.chain import Likelihood
 
     known = read_conllu(folder / "train.conllu")
     tagger = tmp_path / "upos.loopwise"

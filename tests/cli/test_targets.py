@@ -171,7 +171,7 @@ def test_names_of_images_stay_in_the_folder(name: str, pictures: Path) -> None:
 
 def test_what_could_not_be_loaded_is_refused_before_training() -> None:
     from loopwise.cli import targets
-    from loopwise.learn import fields
+    from loopwise.learn.files import fields
 
     assert targets.MOST_ITERATIONS == fields.MOST_ITERATIONS
     result = invoke("fit", "t.csv", "--outputs", "b", "--iterations", 10**9)

@@ -311,7 +311,7 @@ def attempt(command: Command, baseline: Baseline, data: Path, folder: Path, seed
 def check_files(command: Command, baseline: Baseline, folder: Path) -> None:
     """Nothing is half there: the model is the whole one, or not there; the checkpoint can be read, or is not there."""
     from loopwise.formats.errors import FormatError
-    from loopwise.learn.container import read_container
+    from loopwise.learn.files.container import read_container
 
     if (folder / MODEL).exists() and (folder / MODEL).read_bytes() != baseline.model:
         raise BrokenError("there is a model that is not the whole one")

@@ -183,7 +183,7 @@ def trained_taggers() -> list[apps.Tagger]:
 
 
 def _likelihood(iterations: int) -> Any:
-    from loopwise.apps.tagger import Likelihood
+    from loopwise.apps.chain import Likelihood
 
     return Likelihood(iterations=iterations)
 

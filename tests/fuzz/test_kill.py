@@ -24,7 +24,7 @@ def test_killed_trainings_go_on_to_the_same_models(tmp_path: Path) -> None:
 
 
 def test_files_that_are_half_there_are_noticed(tmp_path: Path) -> None:
-    from loopwise.learn.container import write_container
+    from loopwise.learn.files.container import write_container
 
     baseline = Baseline(b"whole", 1.0, 1)
     check_files(COMMANDS[0], baseline, tmp_path)

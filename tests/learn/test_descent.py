@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise.learn.descent import Descent, Smooth
-from loopwise.learn.ledger import Ledger
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.trainer import train
 
 TARGET = np.array([3.0, -1.0, 0.5])

@@ -132,7 +132,7 @@ def test_restarts_keep_the_best_training_objective() -> None:
     "inference",
     [
         lw.Exact(),
-        lw.BP(schedule=lw.inference.schedules.Residual()),
+        lw.BP(schedule=lw.Residual()),
         lw.BP(iterations=100, gradient=lw.gradient.fixed_point.FixedPoint()),
         lw.BP(iterations=100, gradient=lw.gradient.perturbation.Perturbation()),
     ],

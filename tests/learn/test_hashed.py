@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.hashed import HashedObjective, OnlineSettings
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import HashedTable
 from loopwise.learn.trainer import Limits, train
 from oracles.hashed_cases import Regression, objective

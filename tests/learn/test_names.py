@@ -127,7 +127,7 @@ def test_a_data_frame_from_end_to_end(library: str) -> None:
     table = model.beliefs({"smoker": "yes"}).to_frame(library)
     assert list(table.columns) == ["variable", "value", "probability"] and len(table) == 8
     assert model.beliefs(asked).to_frame(library)["example"].to_list()[-1] == 2
-    with pytest.warns(lw.DataWarning, match="1 cells hold labels that training did not see, the first on row 0"):
+    with pytest.warns(lw.notices.DataWarning, match="1 cells hold labels that training did not see, the first on"):
         model.predict(frames.DataFrame({"smoker": ["sometimes"]}))
     with pytest.raises(ValueError, match="no variable is called 'smokes'; did you mean 'smoker'"):
         model.predict(frames.DataFrame({"smokes": ["yes"]}))

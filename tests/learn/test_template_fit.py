@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import loopwise as lw
 from loopwise.formats import FormatError
 from loopwise.learn import hybrid, staged
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.files.container import read_container, write_container
 from loopwise.learn.start import generator
 from oracles.template_cases import CASES, HIDDEN, OUTPUT, SENTENCES, TREES, Arcs, SkipChain
 

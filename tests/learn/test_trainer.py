@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from loopwise.learn.course import Rounds
-from loopwise.learn.ledger import Ledger
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.trainer import Limits, TrainingError, train
 from oracles.interruptions import StoppedError
 from oracles.trainer_cases import Walk

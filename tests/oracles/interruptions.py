@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loopwise.learn import trainer
-from loopwise.learn.ledger import Ledger
+from loopwise.learn.files.ledger import Ledger
 
 
 class StoppedError(Exception):

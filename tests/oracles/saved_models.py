@@ -13,11 +13,11 @@ import torch
 import loopwise as lw
 from loopwise import budget, decode
 from loopwise.apps import ChainCRF, Coref, Dedupe, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
+from loopwise.apps.chain import Perceptron
 from loopwise.apps.coref import made_documents
 from loopwise.apps.dedupe import made_records
 from loopwise.apps.grid_crf import ContrastPair, ConvUnary
 from loopwise.apps.parser.options import Pruning, Templates
-from loopwise.apps.tagger import Perceptron
 from loopwise.formats.table import Vocabulary
 from loopwise.learn import System
 from loopwise.potentials.features import Features

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from loopwise import decode
+from loopwise import decode, gradient, inference
 from loopwise.gradient.linear_solve import Saddle, Schur
 from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, SquareRoot, ToTolerance
 from loopwise.gradient.solvers import Direct, Minres
@@ -36,33 +36,40 @@ def spread_rho() -> dict[str, Any]:
     return {"a": 0.7, "b, c.d": np.array([0.9]), "ring": torch.tensor([0.6, 0.8], dtype=torch.float64)}
 
 
-INFERENCES: list[lw.Inference] = [
-    lw.BP(iterations=3, tolerance=0.0, damping=0.1, schedule=lw.Sequential(), engine=lw.Compiled(threads=1)),
-    lw.BP(iterations=2, tolerance=0, temperature=0.5, engine=lw.Reference(), trace=True),
-    lw.BP(iterations=4, tolerance=0, schedule=lw.Residual(), gradient=lw.Unroll(lw.Checkpoints(every=2))),
+INFERENCES: list[inference.Inference] = [
+    lw.BP(iterations=3, tolerance=0.0, damping=0.1, schedule=lw.Sequential(), engine=inference.Compiled(threads=1)),
+    lw.BP(iterations=2, tolerance=0, temperature=0.5, engine=inference.Reference(), trace=True),
+    lw.BP(iterations=4, tolerance=0, schedule=lw.Residual(), gradient=lw.Unroll(gradient.Checkpoints(every=2))),
     lw.BP(iterations=3, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d"), uniform_start=True)),
-    lw.BP(iterations=2, tolerance=0, counting=lw.Bethe(), gradient=lw.Unroll(lw.Store())),
-    lw.BP(iterations=2, tolerance=0, counting=lw.Reweighted(spread_rho()), gradient=lw.Unroll(lw.Recompute())),
+    lw.BP(iterations=2, tolerance=0, counting=inference.Bethe(), gradient=lw.Unroll(gradient.Store())),
     lw.BP(
-        iterations=2, tolerance=0, counting=lw.inference.ExplicitCounting(spread_rho(), np.zeros(())),
+        iterations=2, tolerance=0, counting=inference.Reweighted(spread_rho()), gradient=lw.Unroll(gradient.Recompute())
+    ),
+    lw.BP(
+        iterations=2, tolerance=0, counting=inference.ExplicitCounting(spread_rho(), np.zeros(())),
         gradient=lw.Unroll(Fitting(1e6)),
     ),
-    lw.BP(iterations=2, damping=parameter(0.2), counting=lw.Reweighted(spread_rho() | {"a": parameter(0.8)})),
-    lw.BP(iterations=2, tolerance=0, gradient=lw.FixedPoint(anderson=2), schedule=lw.Flooding()),
-    lw.BP(iterations=2, tolerance=0, gradient=lw.OneStep()),
-    lw.TRW(iterations=3, tolerance=0, rho=lw.SpanningTrees(trees=7)),
-    lw.TRW(iterations=3, tolerance=0, rho=lw.MonotonicChains(), gradient=lw.LinearSolve(Schur(), Minres(1e-9))),
-    lw.TRW(iterations=3, tolerance=0, rho=spread_rho(), gradient=lw.LinearSolve(Saddle(), Direct())),
+    lw.BP(iterations=2, damping=parameter(0.2), counting=inference.Reweighted(spread_rho() | {"a": parameter(0.8)})),
+    lw.BP(iterations=2, tolerance=0, gradient=lw.FixedPoint(anderson=2), schedule=inference.Flooding()),
+    lw.BP(iterations=2, tolerance=0, gradient=gradient.OneStep()),
+    lw.TRW(iterations=3, tolerance=0, rho=inference.SpanningTrees(trees=7)),
+    lw.TRW(
+        iterations=3, tolerance=0, rho=inference.MonotonicChains(), gradient=gradient.LinearSolve(Schur(), Minres(1e-9))
+    ),
+    lw.TRW(iterations=3, tolerance=0, rho=spread_rho(), gradient=gradient.LinearSolve(Saddle(), Direct())),
     lw.TRW(iterations=3, tolerance=0, rho=0.5, gradient=lw.Perturbation(step=CubeRoot(), stopping=ToTolerance(1e-12))),
     lw.MeanField(iterations=200, restarts=2, gradient=lw.Perturbation(step=SquareRoot(), stopping=EqualSweeps())),
-    lw.Exact(temperature=0.7, gradient=lw.Covariance()),
+    lw.Exact(temperature=0.7, gradient=gradient.Covariance()),
     lw.Exact(memory_limit=float("inf")),
     lw.Gibbs(samples=400, burn_in=50, chains=8, seed=2**40),
     lw.Auto(otherwise=lw.BP(schedule=lw.Sequential(), damping=0.3)),
-    lw.BP(iterations=3, schedule=lw.RandomSequential(3), stop=lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-3))),
+    lw.BP(
+        iterations=3, schedule=inference.RandomSequential(3),
+        stop=inference.AnyOf(inference.Satisfied(), inference.Tolerance(1e-3)),
+    ),
     lw.BP(iterations=2, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d")), weights=lw.MessageWeights(
-        GRAPH, messages={"ring": parameter(0.9)}, damping=lw.BelowOne(parameter(0.1)),
-        memory=lw.Tied(torch.nn.Parameter(torch.tensor([0.1, -0.2])), np.arange(GRAPH.variables) % 2),
+        GRAPH, messages={"ring": parameter(0.9)}, damping=inference.BelowOne(parameter(0.1)),
+        memory=inference.Tied(torch.nn.Parameter(torch.tensor([0.1, -0.2])), np.arange(GRAPH.variables) % 2),
     )),
 ]  # fmt: skip
 
@@ -97,7 +104,7 @@ DECODERS: list[decode.Decoder] = [
 
 
 def systems() -> list[System]:
-    found = [System(POTENTIALS, inference, decode.Max()) for inference in INFERENCES]
+    found = [System(POTENTIALS, method, decode.Max()) for method in INFERENCES]
     for decoder in DECODERS:
         system = System(POTENTIALS, lw.Exact(), decoder)
         system.refresh(examples_of(GRAPH))

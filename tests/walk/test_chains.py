@@ -10,7 +10,7 @@ from loopwise.apps.chain import (
     SampleRank,
 )
 from loopwise.walk.chains import chain_documents
-from loopwise.walk.graph_model import GraphModel
+from loopwise.walk.models.graph_model import GraphModel
 from oracles.chain_cases import (
     learnt,
     make_problem,

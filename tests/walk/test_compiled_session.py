@@ -6,7 +6,7 @@ import pytest
 
 from loopwise import walk
 from loopwise.loss.labels import Correct, VariableF1
-from loopwise.walk.label_sets import LabelSets, label_documents, label_model
+from loopwise.walk.models.label_sets import LabelSets, label_documents, label_model
 from oracles.label_cases import make_problem
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import loopwise as lw
 from loopwise import walk
-from loopwise.walk.model import dot
+from loopwise.walk.models.model import dot
 from oracles.walk_cases import cluster_model, learner_of, mention_document, mixed_graph
 
 

@@ -19,7 +19,7 @@ def test_far_from_the_truth_and_back() -> None:
 
 def test_fetching_ahead_changes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents too large for a near cache, as all are said to be here."""
-    from loopwise.walk import cluster_arrays, graph_arrays
+    from loopwise.walk.models import cluster_arrays, graph_arrays
 
     monkeypatch.setattr(cluster_arrays, "_NEAR", -1)
     monkeypatch.setattr(graph_arrays, "_NEAR", -1)

@@ -10,7 +10,7 @@ import pytest
 
 import loopwise as lw
 from loopwise import walk
-from loopwise.walk.model import dot
+from loopwise.walk.models.model import dot
 from oracles.balance_cases import weights_of
 from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document
 

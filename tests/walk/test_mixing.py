@@ -9,7 +9,7 @@ import pytest
 
 import loopwise as lw
 from loopwise import walk
-from loopwise.walk.updates import Weights
+from loopwise.walk.learning.updates import Weights
 from oracles.walk_cases import chain_documents, chain_model
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import loopwise as lw
 from loopwise import walk
-from loopwise.walk.model import Sparse, dot
+from loopwise.walk.models.model import Sparse, dot
 from oracles.walk_cases import cluster_model, mention_document
 
 

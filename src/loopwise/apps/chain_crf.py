@@ -1,5 +1,7 @@
 """Chains of feature vectors by the path that they had before they shared a folder with the tagger."""
 
-from loopwise.apps.chain import ChainCRF, SoftmaxMargin, WeightedLikelihood
+from loopwise.apps.chain import *  # noqa: F403
+from loopwise.apps.chain import __all__ as __all__
+from loopwise.lazy import moved_module
 
-__all__ = ["ChainCRF", "SoftmaxMargin", "WeightedLikelihood"]
+moved_module(__name__, "loopwise.apps.chain")

@@ -25,7 +25,7 @@ RATE = 0.5  # of AdaGrad: half a nat for a weight at its first step
 STEP = 32  # examples
 
 
-class AdaGrad:
+class StreamAdaGrad:
     r"""Steps :math:`\theta_i\leftarrow\theta_i-\eta\,g_i/\sqrt{\sum g_i^2}` over batches, with an L2 penalty.
 
     ``l2`` is the strength beside the sum of the loss over all examples; of a batch of m it takes m of as many as were

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.apps.estimator import as_array
-from loopwise.learn.fields import Record
+from loopwise.learn.files.fields import Record
 from loopwise.potentials.linear import is_sparse as is_sparse
 
 Floats = NDArray[np.float64]

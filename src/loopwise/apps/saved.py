@@ -15,8 +15,8 @@ from torch import Tensor
 
 from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.formats.files import PathLike
-from loopwise.learn.container import CARD, read_container, refuse_kind, write_container
-from loopwise.learn.fields import DAMAGE, Record, damaged
+from loopwise.learn.files.container import CARD, kind_of, read_container, refuse_kind, write_container
+from loopwise.learn.files.fields import DAMAGE, Record, damaged
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,7 +35,7 @@ def written(thing: object) -> str:
 def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
     """What ``build`` makes of the file at ``path``, if it is of ``app``; else a :class:`FormatError`."""
     tensors, description = read_container(path)
-    if description.get("app") != app:
+    if kind_of(description) != app:
         raise refuse_kind(path, description, app)
     try:
         return build(Record(description, tensors))

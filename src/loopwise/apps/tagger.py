@@ -2,3 +2,6 @@
 
 from loopwise.apps.chain import *  # noqa: F403
 from loopwise.apps.chain import __all__ as __all__
+from loopwise.lazy import moved_module
+
+moved_module(__name__, "loopwise.apps.chain")

@@ -16,7 +16,7 @@ from loopwise.budget.gates import Gate
 from loopwise.budget.pruning import keep
 from loopwise.budget.strength import Raw
 from loopwise.inference.base import Inference
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.system import System, answering

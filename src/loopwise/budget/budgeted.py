@@ -21,7 +21,7 @@ from loopwise.budget.stopping import Stopping
 from loopwise.decode.temperature import Schedule
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.inference.messages.message_passing import MessagePassing
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import Given, Inputs, System, answering
 
 

@@ -28,7 +28,7 @@ from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP, Engine
-from loopwise.learn.fields import DAMAGE, FieldError, check_options
+from loopwise.learn.files.fields import DAMAGE, FieldError, check_options
 from loopwise.potentials.tables import TablePotentials
 
 KIND = "loopwise run time"

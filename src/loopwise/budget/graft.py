@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from loopwise.budget.cost import Cells, Cost
 from loopwise.budget.pruning import needs_no_input, on_graph
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal, evaluate, risk
-from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.system import System
 from loopwise.potentials.tables import TablePotentials

@@ -14,7 +14,7 @@ from torch import Tensor
 from loopwise.budget.calibration import median_seconds
 from loopwise.budget.cost import Cost, Messages
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import CHUNK, System, answering
 
 

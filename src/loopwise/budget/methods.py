@@ -24,7 +24,7 @@ from loopwise.budget.smoothing import Falling
 from loopwise.budget.stopping import Stopping
 from loopwise.budget.training import fit as fit_budget
 from loopwise.inference.messages.message_passing import MessagePassing
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.system import CHUNK, System, answering

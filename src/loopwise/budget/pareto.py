@@ -17,8 +17,8 @@ from loopwise.budget.methods import FixedSweeps, Learned, Method, PricedTask
 from loopwise.budget.objective import check_price
 from loopwise.budget.pruning import on_graph
 from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal, evaluate
-from loopwise.learn.examples import Examples
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
 from loopwise.loss.base import Loss

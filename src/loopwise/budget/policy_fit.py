@@ -23,7 +23,7 @@ from loopwise.budget.policy import Policy
 from loopwise.budget.smoothing import Independent, Threshold, first_stop
 from loopwise.budget.stopping import Stopping
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 from loopwise.loss.reduction import Each

@@ -19,7 +19,7 @@ from loopwise.budget.gates import Gate, Gated
 from loopwise.budget.selection import Kept, Selected, Selection
 from loopwise.budget.strength import Raw
 from loopwise.graph.factor_graph import FactorGraph, Group
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.notices import BudgetWarning, callers_level
 from loopwise.potentials.tables import TablePotentials

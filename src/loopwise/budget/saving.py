@@ -15,8 +15,8 @@ from loopwise.budget.policy import Policy
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
 from loopwise.inference.messages.message_passing import MessagePassing
-from loopwise.learn.container import read_container, write_container
-from loopwise.learn.fields import (
+from loopwise.learn.files.container import read_container, write_container
+from loopwise.learn.files.fields import (
     DAMAGE,
     FieldError,
     Record,
@@ -26,7 +26,7 @@ from loopwise.learn.fields import (
     damaged,
     shown,
 )
-from loopwise.learn.saving import build_system, describe_system
+from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.system import System
 
 PREFIX = "policy."

@@ -18,7 +18,7 @@ from loopwise.budget.objective import SpeedAugmented
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit as fit_goal
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID

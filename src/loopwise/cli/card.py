@@ -20,7 +20,7 @@ def card(
 ) -> None:
     """What there is to know of a saved model, without running it."""
     with one_line_each():
-        from loopwise.learn.card import model_card
+        from loopwise.learn.files.card import model_card
 
         found = model_card(model)
         typer.echo(json.dumps(found.to_json()) if as_json else found.to_markdown())

@@ -18,7 +18,7 @@ from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel import Decoder, LabelledData, Learner, MultiLabel, Report
-    from loopwise.apps.multilabel.data import Columns
+    from loopwise.apps.multilabel.data import LabelledColumns
 
 SUFFIX = ".loopwise"
 _COLUMNS = "columns"  # what a saved model notes of the file it was trained on
@@ -257,9 +257,9 @@ def _decoder(name: LabelDecoderName, iterations: int) -> Decoder | None:
     return known[name]
 
 
-def _load(path: Path) -> tuple[MultiLabel, Columns]:
+def _load(path: Path) -> tuple[MultiLabel, LabelledColumns]:
     from loopwise.apps.multilabel import MultiLabel
-    from loopwise.apps.multilabel.data import Columns
+    from loopwise.apps.multilabel.data import LabelledColumns
 
     model, notes = MultiLabel.load_with_notes(path)
     if _COLUMNS not in notes:
@@ -267,7 +267,7 @@ def _load(path: Path) -> tuple[MultiLabel, Columns]:
             f"{path}: the model was trained on arrays, so it does not know the attributes of a file; "
             "use it in Python, or train on a file"
         )
-    return model, Columns.from_json(notes[_COLUMNS])
+    return model, LabelledColumns.from_json(notes[_COLUMNS])
 
 
 def _answers(model: MultiLabel, said: Any, shares: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from loopwise.formats.conllu import Sentence
     from loopwise.inference.base import Inference
     from loopwise.learn.history import History
-    from loopwise.plot.trees import Arcs
+    from loopwise.plot.trees import DrawnTree
 
 parser = typer.Typer(no_args_is_help=True, help="Dependency trees: train a parser, parse, score, look.")
 
@@ -416,16 +416,16 @@ def _chosen(sentences: list[Sentence], number: int | None, most: int) -> list[Se
     return [sentences[number - 1]]
 
 
-def _model_drawings(trained: Parser, sentences: list[Sentence]) -> list[Arcs]:
-    from loopwise.plot.trees import Arcs
+def _model_drawings(trained: Parser, sentences: list[Sentence]) -> list[DrawnTree]:
+    from loopwise.plot.trees import DrawnTree
 
     return [
-        Arcs(tree.sentence.forms, tree.sentence.coarse_tags, tree.heads, tree.relations, tree.marginals)
+        DrawnTree(tree.sentence.forms, tree.sentence.coarse_tags, tree.heads, tree.relations, tree.marginals)
         for tree in trained.parse(sentences)
     ]
 
 
-def _plain_drawing(sentence: Sentence) -> Arcs:
-    from loopwise.plot.trees import Arcs
+def _plain_drawing(sentence: Sentence) -> DrawnTree:
+    from loopwise.plot.trees import DrawnTree
 
-    return Arcs(sentence.forms, sentence.coarse_tags, sentence.heads, sentence.relations)
+    return DrawnTree(sentence.forms, sentence.coarse_tags, sentence.heads, sentence.relations)

@@ -17,7 +17,7 @@ from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.tagger import Decoder, Learner, Ranked, Report, Tagger
+    from loopwise.apps.chain import Decoder, Learner, Ranked, Report, Tagger
     from loopwise.formats.columns import TaggedText
 
 SUFFIX = ".loopwise"
@@ -181,7 +181,7 @@ def predict(
     """Tag the words of a column file: word TAB tag lines. With --k or --samples, a column of tags for each
     answer, under a line of their probabilities."""
     with one_line_each():
-        from loopwise.apps.tagger import Tagger
+        from loopwise.apps.chain import Tagger
         from loopwise.formats.columns import BlankTokens, read_words, write_tagged
         from loopwise.formats.files import atomic_write
 
@@ -217,7 +217,7 @@ def evaluate(
 ) -> None:
     """Precision, recall and F1 of entities, and the share of right tags."""
     with one_line_each():
-        from loopwise.apps.tagger import Tagger
+        from loopwise.apps.chain import Tagger
 
         trained = Tagger.load(model)
         report = trained.evaluate(_read(data, trained, column, coding, strict, outside, blank_tokens))
@@ -255,7 +255,7 @@ def _read(
 def _learner(
     name: TagLearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: TagLossName, beta: float
 ) -> Learner:
-    from loopwise.apps import tagger as app
+    from loopwise.apps import chain as app
 
     if name is TagLearnerName.PERCEPTRON:
         return app.Perceptron(epochs)
@@ -275,7 +275,7 @@ def _learner(
 
 
 def _decoder(name: TagDecoderName) -> Decoder:
-    from loopwise.apps.tagger import Posterior, Viterbi
+    from loopwise.apps.chain import Posterior, Viterbi
 
     return Viterbi() if name is TagDecoderName.VITERBI else Posterior()
 
@@ -283,7 +283,7 @@ def _decoder(name: TagDecoderName) -> Decoder:
 def _model(
     start: Path | None, templates: str | None, step_templates: str, minimum_count: int, hashing: int | None, order: int
 ) -> Tagger:
-    from loopwise.apps.tagger import NAMES, Tagger
+    from loopwise.apps.chain import NAMES, Tagger
     from loopwise.formats.files import read_text
 
     if start is not None:

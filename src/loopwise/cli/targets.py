@@ -11,7 +11,7 @@ from pathlib import Path
 
 STANDARD_OUTPUT = Path("-")
 OUT = "--out"
-MOST_ITERATIONS = 10_000_000  # that a saved model may ask for (loopwise.learn.fields): refused before training
+MOST_ITERATIONS = 10_000_000  # that a saved model may ask for (loopwise.learn.files.fields): refused before training
 
 
 def target_of(

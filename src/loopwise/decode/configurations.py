@@ -66,8 +66,8 @@ def k_best(graph: FactorGraph, potentials: object, count: int, evidence: Evidenc
     Raises
     ------
     ValueError
-        For a batch, or structured factors beside others; :class:`~loopwise.TooLargeError` where exact inference is not
-        affordable.
+        For a batch, or structured factors beside others; :class:`~loopwise.inference.TooLargeError` where exact
+        inference is not affordable.
 
     >>> import loopwise as lw
     >>> found = k_best(lw.chain(2), lw.TablePotentials.random(lw.chain(2), seed=0), 3)

@@ -26,10 +26,10 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.sampling import sample_examples
 from loopwise.learn.evaluate import evaluate
-from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
-from loopwise.learn.sampling import sample_examples
 from loopwise.learn.stages import Goals, staged
 from loopwise.learn.start import SCALE
 from loopwise.learn.system import System

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from loopwise.gradient.base import Report
 from loopwise.gradient.constraints import Constraints, Floats, Matrix
-from loopwise.gradient.marginals import Counts, MarginalGradient, MarginalMap, Natural, Outcome
+from loopwise.gradient.marginals import MarginalCounts, MarginalGradient, MarginalMap, Natural, Outcome
 from loopwise.gradient.solvers import Direct, Minres, Solved
 from loopwise.notices import GradientError, GradientWarning, callers_level
 
@@ -152,7 +152,9 @@ class AdjointSystem(NamedTuple):
     degenerate: bool  # hard zeros may have made further rows redundant
 
     @staticmethod
-    def of(constraints: Constraints, counting: Counts, marginals: Floats, g: Floats, full_rank: bool) -> AdjointSystem:
+    def of(
+        constraints: Constraints, counting: MarginalCounts, marginals: Floats, g: Floats, full_rank: bool
+    ) -> AdjointSystem:
         """``full_rank``: without redundant rows."""
         from scipy.sparse import diags
 

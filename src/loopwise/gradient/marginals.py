@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
     messages: Callable[[], Tensor] | None = None  # from which another call can go on; None: not from any
 
 
-class Counts(NamedTuple):
+class MarginalCounts(NamedTuple):
     """Counting numbers of the entropy that a method maximises."""
 
     factor: NDArray[np.float64]  # of the layout's message factors
@@ -73,7 +73,7 @@ class MarginalMap(Protocol):
         """Sweeps that the method makes at most."""
 
     @property
-    def counting(self) -> Counts | None:
+    def counting(self) -> MarginalCounts | None:
         """None if the method has no counting numbers."""
 
     def __call__(

@@ -26,7 +26,7 @@ from loopwise.inference.exact.method import Exact, TooLargeError
 from loopwise.inference.maximum.map_search import CELLS_A_SECOND, MapSearch
 from loopwise.inference.messages.message_passing import BP, MessagePassing
 from loopwise.inference.messages.schedules import Sequential
-from loopwise.inference.pruning import Pruning
+from loopwise.inference.pruning import StatePruning
 from loopwise.notices import ConvergenceWarning
 
 logger = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def _examples(problem: Problem) -> int:
     return math.prod(torch.broadcast_shapes(*shapes)) if shapes else 1  # type: ignore[no-untyped-call]
 
 
-def _pruning(problem: Problem) -> Pruning | None:
+def _pruning(problem: Problem) -> StatePruning | None:
     """The graph over the values that the zeros of the tables leave, if they leave fewer."""
     flat = []
     for group in problem.graph.groups:
@@ -193,7 +193,7 @@ def _pruning(problem: Problem) -> Pruning | None:
             finite = ~torch.isneginf(table).reshape(-1, *table.shape[-1 - group.arity :])
             flat.append(finite.any(0).expand(group.count, *group.shape).reshape(-1).cpu().numpy())
     possible = np.concatenate([np.zeros(0, dtype=np.bool_), *flat])
-    return None if possible.all() else Pruning.of(problem.graph, possible)
+    return None if possible.all() else StatePruning.of(problem.graph, possible)
 
 
 def _noted(beliefs: Beliefs, note: str) -> Beliefs:

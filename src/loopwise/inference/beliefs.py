@@ -161,7 +161,7 @@ class Beliefs(Shown):
             status.maximum.guard = partial(check_unchanged, self._given)
 
     def check_unchanged(self) -> None:
-        """Raises a :class:`~loopwise.ChangedError` if a tensor that inference was given was written to since."""
+        """Raises a :class:`~loopwise.notices.ChangedError` if a tensor that was given was written to since."""
         check_unchanged(self._given)
 
     @property
@@ -313,7 +313,7 @@ def noted(called: str, given: Iterable[tuple[str, Tensor]]) -> Noted:
 
 
 def check_unchanged(given: Noted) -> None:
-    """Raises a :class:`~loopwise.ChangedError` if a tensor was written to since it was noted."""
+    """Raises a :class:`~loopwise.notices.ChangedError` if a tensor was written to since it was noted."""
     for called, name, value, version in given:
         if value._version != version:
             raise ChangedError(

@@ -52,12 +52,12 @@ class Ties:
         name, first, _ = next(entry for entry in self.owners if entry[1] <= factor < entry[1] + entry[2])
         return name, factor - first
 
-    def within(self, among: NDArray[np.bool_]) -> Part:
+    def within(self, among: NDArray[np.bool_]) -> CyclePart:
         """The part of the graph that joins some variables, ``[variables]``."""
-        return Part(self, among)
+        return CyclePart(self, among)
 
 
-class Part:
+class CyclePart:
     """Neighbours in the part of a graph that joins some variables. Nodes: variables, and after them factors."""
 
     def __init__(self, ties: Ties, among: NDArray[np.bool_]) -> None:

@@ -1,6 +1,6 @@
 """Leaving out impossible values before exact inference: deterministic networks shrink by orders of magnitude.
 
-In: a graph and which cells of its tables are possible. Out: a :class:`Pruning`: a smaller graph and where its
+In: a graph and which cells of its tables are possible. Out: a :class:`StatePruning`: a smaller graph and where its
 cells and states lie in the large one. Stage: inference."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SWEEPS = 100  # propagation stops after so many: pruning less than possible is o
 
 
 @dataclass(frozen=True)
-class Pruning:
+class StatePruning:
     """A graph over the possible values only; every variable and factor is still there."""
 
     graph: FactorGraph
@@ -31,7 +31,7 @@ class Pruning:
     empty: int | None  # a variable without possible values: the model is impossible
 
     @staticmethod
-    def of(graph: FactorGraph, possible: np.ndarray) -> Pruning | None:
+    def of(graph: FactorGraph, possible: np.ndarray) -> StatePruning | None:
         """``possible``: boolean ``[cells]``, factors of arity 1 and more group by group. None if nothing is
         pruned.
         """
@@ -49,11 +49,11 @@ class Pruning:
         left = np.add.reduceat(alive.astype(np.int64), layout.state_start[:-1])
         dead = np.flatnonzero(left == 0)
         if dead.size:
-            return Pruning(graph, _NONE, _NONE, len(possible), layout.states, _NONE, int(dead[0]))
+            return StatePruning(graph, _NONE, _NONE, len(possible), layout.states, _NONE, int(dead[0]))
         small, cells = _restricted(graph, alive, left)
         states = np.flatnonzero(alive)
         values = states - layout.state_start[layout.state_variable[states]]
-        return Pruning(small, cells, states, len(possible), layout.states, values, None)
+        return StatePruning(small, cells, states, len(possible), layout.states, values, None)
 
 
 def _restricted(graph: FactorGraph, alive: np.ndarray, left: Integers) -> tuple[FactorGraph, Integers]:
@@ -84,7 +84,7 @@ class PrunedCalibration:
     probability.
     """
 
-    def __init__(self, pruning: Pruning, tree: JunctionTree, theta: Floats, maximise: bool) -> None:
+    def __init__(self, pruning: StatePruning, tree: JunctionTree, theta: Floats, maximise: bool) -> None:
         self.pruning, self.maximise = pruning, maximise
         self.inner = Calibration(tree, np.ascontiguousarray(theta[:, pruning.cells]), maximise)
         self.log_partition = self.inner.log_partition

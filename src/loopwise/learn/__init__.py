@@ -1,19 +1,19 @@
 """Learning: examples and roles, systems, their training, their evaluation and their files."""
 
-from loopwise.learn.batching import TotalSize
 from loopwise.learn.callbacks import CSVLog, TensorBoardLog
-from loopwise.learn.card import ModelCard, model_card
+from loopwise.learn.data.batching import TotalSize
+from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.sampling import sample_examples, thirds
+from loopwise.learn.data.template_examples import TemplateExamples
 from loopwise.learn.evaluate import evaluate, risk, score_examples
-from loopwise.learn.examples import Examples
+from loopwise.learn.files.card import ModelCard, model_card
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.fit import fit
 from loopwise.learn.history import Epoch, History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Objective
-from loopwise.learn.sampling import sample_examples, thirds
 from loopwise.learn.stages import Stage, hybrid, staged
 from loopwise.learn.sweep import sweep
 from loopwise.learn.system import System
-from loopwise.learn.template_examples import TemplateExamples
 from loopwise.learn.trainer import Limits, TrainingError, train
 
 __all__ = [

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
-from loopwise.learn.batching import BatchSize
+from loopwise.learn.data.batching import BatchSize
+from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.system import Given, System, answering, naming_the_example
-from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective
 from loopwise.loss.reduction import Each, Mean, Pooled
@@ -105,7 +105,7 @@ def evaluate(
     system: what decides.
     examples: :class:`Examples`, or with a template a list of its examples.
     measure: a loss, a metric or a likelihood, or several in a mapping or list.
-    batch: examples (or a :class:`~loopwise.TotalSize` of them) at a time.
+    batch: examples (or a :class:`~loopwise.learn.TotalSize` of them) at a time.
     by_pattern: as for :meth:`Examples.batches`.
 
     Returns

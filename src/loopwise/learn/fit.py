@@ -12,12 +12,12 @@ import torch
 
 from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.batching import BatchSize
 from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.data.batching import BatchSize
 from loopwise.learn.distributed import team as processes
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Callback
 from loopwise.learn.plan import FitPlan, MakeOptimizer, MakeSchedule
 from loopwise.learn.progress import progress_bar
@@ -72,9 +72,9 @@ def fit(
     epochs:
         Passes over the examples at most, those of all stages together.
     batch:
-        Examples a step, or a :class:`~loopwise.TotalSize` of them. By default 32, and for examples of a template as
-        many as are as large as 32 of average size. Multiples of 32 fill the lanes of the kernels, where all examples
-        have one graph.
+        Examples a step, or a :class:`~loopwise.learn.TotalSize` of them. By default 32, and for examples of a template
+        as many as are as large as 32 of average size. Multiples of 32 fill the lanes of the kernels, where all
+        examples have one graph.
     dev, measure, patience:
         After each epoch ``measure`` (by default the goal) of the hard decisions on ``dev`` is taken, and the weights of
         the best epoch are the ones kept. ``patience``: a stage ends after so many epochs without a new best.

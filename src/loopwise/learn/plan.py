@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from loopwise.learn.batching import BatchSize, TotalSize
+from loopwise.learn.data.batching import BatchSize, TotalSize
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.stages import Goals, Stage, as_stages, check_budget, target
 from loopwise.learn.system import Given

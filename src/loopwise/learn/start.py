@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from loopwise.graph.evidence import Role
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.system import System
-from loopwise.learn.template_examples import Corpus
 
 SCALE = 0.1  # of random starts, if no other is asked for: small beside the standard normal tables of the study
 

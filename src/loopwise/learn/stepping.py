@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from loopwise.learn.checkpoint import identify
+from loopwise.learn.files.checkpoint import identify
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.optim.adam import START, DenseAdam, cosine
 from loopwise.learn.optim.lbfgs import LBFGS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 import torch
@@ -28,18 +28,30 @@ from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.decision import Decision
-from loopwise.learn.batching import BatchSize
-from loopwise.learn.examples import CHUNK as CHUNK
-from loopwise.learn.examples import Examples, checked_roles, count_rows
+from loopwise.learn.data.batching import BatchSize
+from loopwise.learn.data.examples import CHUNK as CHUNK
+from loopwise.learn.data.examples import Examples, checked_roles, count_rows
+from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.settings import Settings
-from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.template import Template
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 OneGraph = Examples | EvidenceLike
 Many = TemplateExamples | Iterable[Any]  # examples of a template, each with a graph of its own
 Given = OneGraph | Many
 Inputs = Mapping[str, Any]
+
+
+class Asked(TypedDict, total=False):
+    """How :meth:`System.predict` and :meth:`System.predict_marginals` are asked, beside what about."""
+
+    inputs: Inputs | None
+    batch: BatchSize | None
+    by_pattern: bool
+
 
 _MODES = threading.Lock()
 _ANSWERING: dict[nn.Module, tuple[int, list[tuple[nn.Module, bool]]]] = {}  # how often at a time, and modes before
@@ -163,14 +175,7 @@ class System(nn.Module):
             return self._decided(self.decoder.hard(), given, inputs)
 
     @overload
-    def predict(
-        self,
-        given: OneGraph = ...,
-        *,
-        inputs: Inputs | None = ...,
-        batch: BatchSize | None = ...,
-        by_pattern: bool = ...,
-    ) -> Tensor: ...
+    def predict(self, given: OneGraph = ..., **asked: Unpack[Asked]) -> Tensor: ...
 
     @overload
     def predict(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
@@ -189,7 +194,7 @@ class System(nn.Module):
         """Decided values, int64 ``[*batch, variables]``; observed variables keep theirs. Of examples of a template a
         list, ``[variables]`` each. Of a data frame a data frame with a column of labels for each output.
 
-        Goes ``batch`` examples (or a :class:`~loopwise.TotalSize` of them) at a time; ``by_pattern`` as for
+        Goes ``batch`` examples (or a :class:`~loopwise.learn.TotalSize` of them) at a time; ``by_pattern`` as for
         :meth:`Examples.batches`: an example's answer then does not depend on which others are asked for.
         """
         found: Tensor | list[Tensor] = self._in_chunks(
@@ -198,14 +203,7 @@ class System(nn.Module):
         return self._answer_frame(given, found) if is_frame(given) and isinstance(found, Tensor) else found
 
     @overload
-    def predict_marginals(
-        self,
-        given: OneGraph = ...,
-        *,
-        inputs: Inputs | None = ...,
-        batch: BatchSize | None = ...,
-        by_pattern: bool = ...,
-    ) -> Tensor: ...
+    def predict_marginals(self, given: OneGraph = ..., **asked: Unpack[Asked]) -> Tensor: ...
 
     @overload
     def predict_marginals(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
@@ -255,19 +253,19 @@ class System(nn.Module):
             self.decoder.refresh((self.beliefs(part), part.outputs) for part in parts)
 
     def save(self, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
-        """Writes everything to one file, which appears whole or not at all; see :func:`loopwise.learn.saving.save`.
+        """Writes everything to one file, whole or not at all; see :func:`loopwise.learn.files.saving.save`.
 
         ``card``: what to say of it besides how it was trained, such as ``{"data": "reviews of 2025"}``; read by
         :func:`loopwise.learn.model_card`."""
-        from loopwise.learn.saving import save
+        from loopwise.learn.files.saving import save
 
         save(self, path, card)
 
     @staticmethod
     def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
         """The system that :meth:`save` wrote. Nothing in the file is run; a template of your own is given here, as its
-        class or as an object: see :func:`loopwise.learn.saving.load`."""
-        from loopwise.learn.saving import load
+        class or as an object: see :func:`loopwise.learn.files.saving.load`."""
+        from loopwise.learn.files.saving import load
 
         return load(path, template=template)
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.distributed import Team
 from loopwise.learn.evaluate import Goal, combined, objective_values, risk
 from loopwise.learn.optim.lbfgs import FlatLoss, Vector
 from loopwise.learn.system import Given, System
-from loopwise.learn.template_examples import Corpus, TemplateExamples
 from loopwise.loss.base import Measure
 
 

@@ -2,7 +2,7 @@
 
 In: an :class:`~loopwise.learn.objective.Objective`, :class:`Limits`. Out: its weights, changed; a
 :class:`~loopwise.learn.history.History`. Stage: learning. What comes next is decided in :mod:`loopwise.learn.course`,
-files are :mod:`loopwise.learn.ledger`'s.
+files are :mod:`loopwise.learn.files.ledger`'s.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from loopwise.learn.checkpoint import restoring
 from loopwise.learn.course import Course, Lasting, Rounds
 from loopwise.learn.distributed import ALONE, Team
+from loopwise.learn.files.checkpoint import restoring
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.history import Epoch, History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Callback, Objective, RoundError
 from loopwise.learn.progress import Tell, silent
 

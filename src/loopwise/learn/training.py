@@ -19,15 +19,16 @@ from torch import Tensor
 
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
-from loopwise.learn.checkpoint import (
+from loopwise.learn.course import epochs_of
+from loopwise.learn.data.template_examples import Corpus
+from loopwise.learn.distributed import ALONE, Team, described_code
+from loopwise.learn.evaluate import Goal, evaluate, risk, scored_roles
+from loopwise.learn.files.checkpoint import (
     describe_examples,
     describe_graph,
     describe_template,
     identify,
 )
-from loopwise.learn.course import epochs_of
-from loopwise.learn.distributed import ALONE, Team, described_code
-from loopwise.learn.evaluate import Goal, evaluate, risk, scored_roles
 from loopwise.learn.history import History
 from loopwise.learn.objective import Objective, RoundError
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
@@ -49,7 +50,6 @@ from loopwise.learn.stepping import (
 )
 from loopwise.learn.system import Given, System, answering
 from loopwise.learn.system_loss import shared_risk, whole_risk
-from loopwise.learn.template_examples import Corpus
 from loopwise.learn.trainer import TrainingError as TrainingError
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective as Likelihood

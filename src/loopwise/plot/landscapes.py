@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal, evaluate
-from loopwise.learn.examples import Examples
 from loopwise.learn.start import SCALE, restore, snapshot
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss

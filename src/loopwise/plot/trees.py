@@ -21,7 +21,7 @@ FAINTEST = 0.05  # arcs less probable than this are not drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Arcs:
+class DrawnTree:
     """One picture of a tree: what it shows. ``str()`` is its SVG; notebooks show it; :func:`loopwise.plot.save` writes
     it as ``.svg`` or ``.html``."""
 
@@ -55,7 +55,7 @@ def arcs(
     relations: Sequence[str] | None = None,
     marginals: NDArray[np.float64] | None = None,
     title: str = "",
-) -> Arcs:
+) -> DrawnTree:
     """A dependency tree over ``words``: its arcs in blue, others that were likely in orange; opacity is the belief.
 
     ``heads[m]``: the head of word m, counted from 1; 0 is the root, -1 none. ``marginals[h, m]``, ``[words + 1, words +
@@ -73,12 +73,12 @@ def arcs(
     if marginals is not None and np.shape(marginals) != (count + 1, count + 1):
         raise ValueError(f"marginals must have the shape {(count + 1, count + 1)}, not {np.shape(marginals)}")
     none = [""] * count
-    return Arcs(
+    return DrawnTree(
         words, none if tags is None else tags, heads, none if relations is None else relations, marginals, title
     )
 
 
-def _svg(drawing: Arcs) -> str:
+def _svg(drawing: DrawnTree) -> str:
     centres, width = _centres(drawing)
     found = _arcs(drawing)
     levels = _levels([(head, mod) for head, mod, _, _ in found])
@@ -108,7 +108,7 @@ def _svg(drawing: Arcs) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def arc_page(drawings: Sequence[Arcs], title: str) -> str:
+def arc_page(drawings: Sequence[DrawnTree], title: str) -> str:
     """Several pictures as one HTML page that needs no other file."""
     figure = '<figure style="overflow-x:auto;margin:1.5em 0">'
     body = "\n".join(f"{figure}{_svg(drawing)}</figure>" for drawing in drawings)
@@ -120,7 +120,7 @@ def arc_page(drawings: Sequence[Arcs], title: str) -> str:
     )
 
 
-def _centres(drawing: Arcs) -> tuple[list[float], float]:
+def _centres(drawing: DrawnTree) -> tuple[list[float], float]:
     """The x of the root (left of all words) and of each word, wide enough for word, tag and relation."""
     centres, x = [MARGIN], MARGIN + GAP
     texts = zip(drawing.words, drawing.tags, drawing.relations, strict=True)
@@ -135,7 +135,7 @@ def _width(text: str) -> float:
     return LETTER * max(1, len(text))
 
 
-def _arcs(drawing: Arcs) -> list[tuple[int, int, float, bool]]:
+def _arcs(drawing: DrawnTree) -> list[tuple[int, int, float, bool]]:
     """Head, modifier, belief, whether in the tree."""
     found = []
     for mod, head in enumerate(drawing.heads, 1):

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.walk.engines import Compiled, Plain
-from loopwise.walk.model import Model, Sparse, dot
+from loopwise.walk.learning.rules import Rule, Towards
+from loopwise.walk.learning.updates import Weights
+from loopwise.walk.models.model import Model, Sparse, dot
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Walker
 from loopwise.walk.randomness import Stream, stream_number
-from loopwise.walk.rules import Rule, Towards
 from loopwise.walk.sessions import Visiting
 from loopwise.walk.signal import Signal, follow
-from loopwise.walk.updates import Weights
 from loopwise.walk.world import Move, Start, World
 
 Floats = NDArray[np.float64]

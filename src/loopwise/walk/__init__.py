@@ -1,29 +1,29 @@
 """Walking: learning inside a Markov chain, for models that message passing cannot hold and for any metric."""
 
-from loopwise.walk.averaging import Averaging
-from loopwise.walk.cluster_model import ClusterModel, MentionDocument, all_pairs, shared_rows
 from loopwise.walk.clustering import Clustering
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.engines import Compiled, Engine, Fastest, Plain
-from loopwise.walk.graph_model import GraphDocument, GraphModel
 from loopwise.walk.labelling import Labelling
-from loopwise.walk.learner import Epoch, Learner
-from loopwise.walk.learners import CD, PCD, Hybrid, SampleRank, SampleRankSVM, SampleRankSVM1
+from loopwise.walk.learning.averaging import Averaging
+from loopwise.walk.learning.learner import Epoch, Learner
+from loopwise.walk.learning.learners import CD, PCD, Hybrid, SampleRank, SampleRankSVM, SampleRankSVM1
+from loopwise.walk.learning.margins import ConstantMargin, Margin, OmegaMargin, ScaledMargin
+from loopwise.walk.learning.perceptron import AnnealedDecoder, AveragedPerceptron, ExactDecoder
+from loopwise.walk.learning.rules import Accept
+from loopwise.walk.learning.steps import MIRA, AdaGrad, Decaying, Step, Unit
+from loopwise.walk.learning.updates import Tally
 from loopwise.walk.marginals import Marginals
-from loopwise.walk.margins import ConstantMargin, Margin, OmegaMargin, ScaledMargin
-from loopwise.walk.model import Model
+from loopwise.walk.models.cluster_model import ClusterModel, MentionDocument, all_pairs, shared_rows
+from loopwise.walk.models.graph_model import GraphDocument, GraphModel
+from loopwise.walk.models.model import Model
+from loopwise.walk.models.user_model import CompiledModel, WalkFunctions
 from loopwise.walk.mover import BalancedMover, MentionMover, Mixture, SplitMerge
 from loopwise.walk.pairs import Pair
-from loopwise.walk.perceptron import AnnealedDecoder, AveragedPerceptron, ExactDecoder
 from loopwise.walk.plan import Sweeps
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Ranked, Walker
 from loopwise.walk.randomness import Stream
-from loopwise.walk.rules import Accept
 from loopwise.walk.signal import Signal, WholeWorld
 from loopwise.walk.single_site import AllValues, ForcedFlip, Gibbs, UniformChange
-from loopwise.walk.steps import MIRA, AdaGrad, Decaying, Step, Unit
-from loopwise.walk.updates import Tally
-from loopwise.walk.user_model import CompiledModel, WalkFunctions
 from loopwise.walk.world import Move, Start, World
 
 __all__ = [

@@ -13,7 +13,7 @@ from loopwise.graph.builders import chain
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
-from loopwise.walk.graph_model import GraphDocument, GraphModel
+from loopwise.walk.models.graph_model import GraphDocument, GraphModel
 
 
 def chain_model(weights: ChainWeights) -> GraphModel:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from loopwise.learn.checkpoint import Run, checksum, identify
-from loopwise.walk.updates import Weights
+from loopwise.learn.files.checkpoint import Run, checksum, identify
+from loopwise.walk.learning.updates import Weights
 
 if TYPE_CHECKING:
-    from loopwise.walk.learner import Learner
+    from loopwise.walk.learning.learner import Learner
     from loopwise.walk.plan import Plan
 
 States = Sequence[list[int] | None]  # where the last walk over each document ended

@@ -12,11 +12,11 @@ import numpy as np
 
 from loopwise.walk.corpus import Corpus, starts_of
 from loopwise.walk.kernels import codes as codes
-from loopwise.walk.model import Model
+from loopwise.walk.learning.rules import Accept, Rule
+from loopwise.walk.learning.updates import Tally, Weights
+from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import document_number
-from loopwise.walk.rules import Accept, Rule
 from loopwise.walk.sessions import Floats, Found, Integers, Sampling, Searching, Session, Visiting
-from loopwise.walk.updates import Tally, Weights
 from loopwise.walk.world import Start
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopwise.walk.compiled_session import CompiledSession
-from loopwise.walk.model import Model
+from loopwise.walk.models.model import Model
 from loopwise.walk.plain_session import PlainSession
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.sessions import Session

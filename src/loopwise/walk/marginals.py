@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loopwise.inference.gibbs.method import MIXED, check_count, split_r_hat
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.model import Model
+from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import stream_number
 from loopwise.walk.sessions import Sampling, Searching, Session, Visiting
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from loopwise.learn.distributed import ALONE, Team
+from loopwise.walk.learning.rules import Rule
+from loopwise.walk.learning.updates import Floats, Tally, Weights
 from loopwise.walk.plain_session import PlainSession
-from loopwise.walk.rules import Rule
 from loopwise.walk.sessions import Session, Visiting
-from loopwise.walk.updates import Floats, Tally, Weights
 
 Part = tuple[Session, Sequence[Visiting]]
 Outcome = tuple[Weights, Tally, list[list[int] | None]]

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from loopwise.walk.clustering import Clustering
-from loopwise.walk.model import dot
+from loopwise.walk.models.model import dot
 from loopwise.walk.proposal import Proposal, Proposed, Walker
 from loopwise.walk.world import Move
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopwise.walk.model import Model, Sparse
+from loopwise.walk.models.model import Model, Sparse
 from loopwise.walk.signal import follow
 from loopwise.walk.world import World
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.model import Model, Sparse, collect, dot
+from loopwise.walk.learning.rules import Accept, Rule, Towards
+from loopwise.walk.learning.updates import PlainLearning
+from loopwise.walk.models.model import Model, Sparse, collect, dot
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Walker
 from loopwise.walk.randomness import Stream
-from loopwise.walk.rules import Accept, Rule, Towards
 from loopwise.walk.signal import Signal, follow
-from loopwise.walk.updates import PlainLearning
 from loopwise.walk.world import Move, Start, World
 
 Trace = Callable[[Move | None, bool], None]  # told of every step: the move, and whether it was made

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.walk.model import Model, dot
+from loopwise.walk.learning.rules import Rule
+from loopwise.walk.learning.updates import PlainLearning, Tally, Weights
+from loopwise.walk.models.model import Model, dot
 from loopwise.walk.plain import PlainSearch, Visit
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.randomness import Stream, document_number
-from loopwise.walk.rules import Rule
 from loopwise.walk.sessions import Floats, Found, Integers, Sampling, Searching, Session, Visiting
-from loopwise.walk.updates import PlainLearning, Tally, Weights
 from loopwise.walk.world import Move, Start, World
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.walk.model import Model
+from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import Stream, stream_number
 from loopwise.walk.sessions import Visiting
 from loopwise.walk.world import Start

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopwise.walk.model import Model
+from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import Stream
 from loopwise.walk.signal import Signal
 from loopwise.walk.world import Move, World

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.rules import Rule
-from loopwise.walk.updates import Tally, Weights
+from loopwise.walk.learning.rules import Rule
+from loopwise.walk.learning.updates import Tally, Weights
 from loopwise.walk.world import Start
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from loopwise.apps.coref.features import Featuriser
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
 from loopwise.walk import ConstantMargin, MentionMover, Pair, SampleRank, Start, Stream, Unit, Walker
-from loopwise.walk.model import Sparse, dot
+from loopwise.walk.models.model import Sparse, dot
 from studies.harness.results import FULL, QUICK, Cell, Claim, Deadline, Results
 from studies.harness.runs import read_run, write_run
 from studies.harness.statistics import mean_and_error

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from loopwise.apps.tagger import NAMES, SAMPLERANK, SVM, Learner, Likelihood, Perceptron
-from loopwise.apps.tagger import SampleRank as TaggerSampleRank
+from loopwise.apps.chain import NAMES, SAMPLERANK, SVM, Learner, Likelihood, Perceptron
+from loopwise.apps.chain import SampleRank as TaggerSampleRank
 from loopwise.walk import MIRA, AllValues, Gibbs, Proposal
 from studies.harness.results import FULL, QUICK
 from studies.samplerank.names.data import OPEN

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loopwise.apps.chain import Tagger, Viterbi
 from loopwise.apps.chain.features.text import Text, tag_numbers
 from loopwise.apps.chain.report import Counts, sentence_counts
-from loopwise.apps.tagger import Tagger, Viterbi
 from loopwise.formats.columns import TaggedText
 from loopwise.learn.chain.problem import ChainProblem
 from loopwise.learn.trainer import train

@@ -78,7 +78,7 @@ def third_time(*paths):  # the new file is written, the old one not yet replaced
     replace(*paths)
 
 os.replace = third_time
-from loopwise.learn import ledger
+from loopwise.learn.files import ledger
 ledger.Ledger.keep.__globals__["time"].perf_counter = lambda: 0.0  # writing takes no time
 Tagger("w[0] bias", learner=Perceptron(6), threads=1).fit(*names(30), checkpoint=sys.argv[2])
 """

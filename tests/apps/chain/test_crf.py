@@ -12,8 +12,7 @@ from scipy.optimize import check_grad, minimize
 
 import loopwise as lw
 from loopwise.apps import ChainCRF
-from loopwise.apps.chain import SVM, EntityF1, Perceptron, Posterior, Viterbi
-from loopwise.apps.chain_crf import SoftmaxMargin, WeightedLikelihood
+from loopwise.apps.chain import SVM, EntityF1, Perceptron, Posterior, SoftmaxMargin, Viterbi, WeightedLikelihood
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.learn.chain.risk import ExactRisk
 from oracles.crf_cases import Oracle, fitted, problem_of, small

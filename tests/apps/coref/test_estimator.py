@@ -13,7 +13,7 @@ from loopwise.apps.coref import Coref, Report, made_documents, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats import FormatError
 from loopwise.formats.coref import CorefDocument, Span, read_coref, write_coref
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.files.container import read_container, write_container
 from oracles.coref_cases import TEST, TRAIN
 
 

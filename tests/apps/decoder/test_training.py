@@ -13,7 +13,7 @@ from loopwise.apps.decoder import Code, Flips, Gaussian, Leg, MinSum, Shots, Sum
 from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.errors import FormatError
-from loopwise.learn import ledger
+from loopwise.learn.files import ledger
 from oracles.codes import HAMMING, toric
 
 

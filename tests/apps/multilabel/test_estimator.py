@@ -21,7 +21,7 @@ from loopwise.apps.multilabel import (
     Perceptron,
     SampleRank,
 )
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.files.container import read_container, write_container
 from oracles.label_cases import FAST
 
 

@@ -43,7 +43,7 @@ def test_a_prior_is_gentle_to_the_weights_training_starts_from() -> None:
 
 
 def test_patience_means_nothing_without_development_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.learn import ledger
+    from loopwise.learn.files import ledger
 
     written, left = ledger.write_checkpoint, [4]  # two of the pruning model, two of the trees
 

@@ -138,7 +138,7 @@ def test_several_roots_are_allowed_if_asked_for() -> None:
 
 
 def test_a_stopped_run_goes_on_as_if_it_never_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwise.learn import ledger
+    from loopwise.learn.files import ledger
 
     def run(checkpoint: Path | None) -> Parser:
         parser = small(("sibling",), BP(iterations=1))

@@ -8,7 +8,7 @@ import pytest
 
 from loopwise.apps import Parser
 from loopwise.formats import FormatError
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.files.container import read_container, write_container
 from oracles.toy_language import DEV
 
 
@@ -28,7 +28,7 @@ def test_damaged_and_foreign_files_are_refused(trained: Parser, tmp_path: Path) 
     tensors, description = read_container(path)
     description.pop("loopwise")
     for change, words in [
-        ({"kind": "checkpoint"}, "not a Parser"),
+        ({"app": "Tagger"}, "holds a Tagger, not a Parser"),
         ({"template_version": 1}, "features of another version of loopwise; train it again"),
         ({"structure": {"factors": ["cousin"], "projective": True, "single_root": True}}, "no factor 'cousin'"),
         ({"vocabulary": {**description["vocabulary"], "words": 3}}, "'vocabulary.words' must be a list of texts"),

@@ -5,23 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.apps.table.features import Columns, as_table
+from loopwise.apps.table.features import TableColumns, as_table
 from loopwise.formats.coding import Numbers, Texts
 
 
 def test_text_and_what_is_missing() -> None:
     table = as_table([["b", 1, None, ""], ["a", 2.5, "x", np.nan], [np.nan, None, "y", "z"]])
-    columns = Columns.of(table, ("t", "n", "u", "v"), 8)
+    columns = TableColumns.of(table, ("t", "n", "u", "v"), 8)
     assert columns.labels == (("a", "b"), ("1", "2.5"), ("x", "y"), ("z",))
     assert columns.codes(table).tolist() == [[1, 0, -1, -1], [0, 1, 0, -1], [-1, -1, 1, 0]]
     new = as_table(np.array([["c", 2.0, "x", "z"]], dtype=object))
     assert columns.codes(new).tolist() == [[-1, 1, 0, 0]]  # a label that training had not is missing
-    assert isinstance(Columns.of(as_table([[True, 1], [False, 2]]), ("a", "b"), 4).columns[0], Numbers)
+    assert isinstance(TableColumns.of(as_table([[True, 1], [False, 2]]), ("a", "b"), 4).columns[0], Numbers)
     many = Texts.of(["often"] * 3 + [f"row {row}" for row in range(1000)])
     assert len(many.labels) == 100 and many.labels[-1] == "(other)" and "often" in many.labels
     assert many.codes(["often", "row 999", "never seen", None]).tolist() == [many.labels.index("often"), 99, 99, -1]
     with pytest.raises(ValueError, match="infinity"):
-        Columns.of(as_table(np.array([[np.inf], ["a"]], dtype=object)[:1]), ("a",), 4)
+        TableColumns.of(as_table(np.array([[np.inf], ["a"]], dtype=object)[:1]), ("a",), 4)
     for shape in ((0, 3), (3, 0), (3,)):
         with pytest.raises(ValueError, match=r"minimum of 1|Expected 2D"):
             as_table(np.empty(shape, dtype=object))

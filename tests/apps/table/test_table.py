@@ -15,7 +15,7 @@ from loopwise.apps import MRFClassifier, Table
 from loopwise.apps.table import AnyRate, Chain, Patterns, Rates, selection, training
 from loopwise.apps.table.explanation import by_gradient
 from loopwise.apps.table.missingness import missingness_of
-from loopwise.apps.table.start import Smoothing, log_tables, network
+from loopwise.apps.table.start import CountSmoothing, log_tables, network
 from loopwise.apps.table.training import DrawnRoles, Network, Task
 from loopwise.learn.progress import silent
 from loopwise.notices import DataWarning
@@ -51,9 +51,9 @@ def test_the_start_is_a_network_that_sums_to_one() -> None:
     sizes, task = (3, 3, 3, 3), Task((3, 3, 3, 3), (3,), AnyRate(), sweeps=4)
     scopes = network(values, sizes, (3,))
     assert scopes[0] == (3,) and all(scope[1] == 3 for scope in scopes[1:]) and {(1, 3, 0), (0, 3, 1)} & set(scopes)
-    for table in log_tables(scopes, values, sizes, Smoothing()):
+    for table in log_tables(scopes, values, sizes, CountSmoothing()):
         np.testing.assert_allclose(np.exp(table).sum(axis=0), 1.0)
-    net = Network.of(task, scopes, values, Smoothing(0.0001, 0.0001))
+    net = Network.of(task, scopes, values, CountSmoothing(0.0001, 0.0001))
     tables, first = {}, 0
     for group in net.rows.graph.groups:
         end = first + group.count * group.cells
@@ -76,7 +76,7 @@ def test_without_outputs_the_start_is_the_tree_of_the_data() -> None:
 def test_cells_are_drawn_anew_and_a_state_resumes() -> None:
     values = np.random.default_rng(0).integers(0, 2, (40, 3))
     task = Task((2, 2, 2), (2,), Rates((0.5,)))
-    net = Network.of(task, network(values, task.sizes, task.outputs), values, Smoothing())
+    net = Network.of(task, network(values, task.sizes, task.outputs), values, CountSmoothing())
     assert (task.hidden(values, np.random.default_rng(0)) != task.hidden(values, np.random.default_rng(1))).any()
     whole, halves = (DrawnRoles(task, net, values, net.start, 1.0, 0.1, 4, seed=0) for _ in range(2))
     for _ in range(2):

@@ -64,7 +64,9 @@ def compare(
 ) -> lw.Beliefs:
     graph, tables = model(batch, scale)
     inputs = [*tables.values(), *(method.weights.parameters() if method.weights is not None else ())]
-    mine, theirs = (replace(method, engine=engine)(graph, tables, evidence) for engine in (None, lw.Reference()))  # type: ignore[arg-type]
+    mine, theirs = (
+        replace(method, engine=engine)(graph, tables, evidence) for engine in (None, lw.inference.Reference())
+    )  # type: ignore[arg-type]
     assert (mine.status.engine, theirs.status.engine) == ("compiled", "reference")
     assert torch.equal(mine.status.sweeps, theirs.status.sweeps)
     torch.testing.assert_close(mine.states, theirs.states, atol=1e-10, rtol=0)
@@ -86,10 +88,10 @@ CASES: dict[str, tuple[tuple[str, ...], int | None, dict[str, object]]] = {
     "traced": (NAMES, T, {"trace": True}),
     "by groups": (NAMES, T, {"schedule": GROUPS}),
     "by groups, unheard": (NAMES, T, {"schedule": replace(GROUPS, uniform_start=True), "trace": True}),
-    "checkpoints": (NAMES, T, {"gradient": lw.Unroll(lw.Checkpoints(2)), "schedule": GROUPS}),
-    "recomputed": (NAMES, None, {"gradient": lw.Unroll(lw.Recompute())}),
-    "memory, recomputed": (("memory",), None, {"gradient": lw.Unroll(lw.Checkpoints(3)), "trace": True}),
-    "counting": (NAMES, T, {"counting": lw.Reweighted({"pair": 0.7, "odd": 0.8, "check": 1.0})}),
+    "checkpoints": (NAMES, T, {"gradient": lw.Unroll(lw.gradient.Checkpoints(2)), "schedule": GROUPS}),
+    "recomputed": (NAMES, None, {"gradient": lw.Unroll(lw.gradient.Recompute())}),
+    "memory, recomputed": (("memory",), None, {"gradient": lw.Unroll(lw.gradient.Checkpoints(3)), "trace": True}),
+    "counting": (NAMES, T, {"counting": lw.inference.Reweighted({"pair": 0.7, "odd": 0.8, "check": 1.0})}),
 }
 
 
@@ -142,7 +144,7 @@ def test_examples_that_stop_keep_what_they_remember() -> None:
     assert len(found.status.sweeps.unique()) > 1
 
 
-@pytest.mark.parametrize("engine", [None, lw.Reference()])
+@pytest.mark.parametrize("engine", [None, lw.inference.Reference()])
 def test_finite_differences(engine: object) -> None:
     graph, tables = model()
     given = weights(graph)
@@ -165,7 +167,7 @@ def test_the_gradient_can_be_differentiated_again() -> None:
     given = weights(graph)
     inputs = [*tables.values(), *given.parameters()]
     found = []
-    for engine in (None, lw.Reference()):
+    for engine in (None, lw.inference.Reference()):
         value = loss_of(lw.BP(T, 0, weights=given, trace=True, engine=engine)(graph, tables))
         first = torch.autograd.grad(value, inputs, create_graph=True)
         found.append(torch.autograd.grad(sum(each.square().sum() for each in first), inputs))  # type: ignore[arg-type]
@@ -173,7 +175,7 @@ def test_the_gradient_can_be_differentiated_again() -> None:
         torch.testing.assert_close(mine, theirs, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("engine", [None, lw.Reference()])
+@pytest.mark.parametrize("engine", [None, lw.inference.Reference()])
 def test_special_cases(engine: object) -> None:
     graph, tables = model((2,))
     plain = lw.BP(T, 0, engine=engine)  # type: ignore[arg-type]
@@ -213,7 +215,7 @@ def test_tied_numbers_and_groups_are_those_of_their_edges() -> None:
     edges = graph.layout.edges
     index = np.arange(T * edges).reshape(T, edges) % 3
     values = torch.nn.Parameter(torch.tensor([1.1, 0.9, 0.7], dtype=torch.float64))
-    tied = lw.BP(T, 0, weights=lw.MessageWeights(graph, messages=lw.Tied(values, index)))(graph, tables)
+    tied = lw.BP(T, 0, weights=lw.MessageWeights(graph, messages=lw.inference.Tied(values, index)))(graph, tables)
     full = torch.nn.Parameter(values.detach()[torch.tensor(index)])
     free = lw.BP(T, 0, weights=lw.MessageWeights(graph, messages=full))(graph, tables)
     torch.testing.assert_close(tied.states, free.states)
@@ -235,7 +237,7 @@ def test_tied_numbers_and_groups_are_those_of_their_edges() -> None:
 
 def test_numbers_by_group_fit_unions() -> None:
     graph, tables = model()
-    both = lw.union([graph, graph])
+    both = lw.graph.union([graph, graph])
     joined = both.join([{name: table.detach() for name, table in tables.items()}] * 2)  # type: ignore[misc]
     given = lw.MessageWeights(messages={"pair": 0.8, "check": 0.9}, memory=-0.2)
     alone = lw.BP(T, 0, weights=given)(graph, tables).states.detach()
@@ -273,7 +275,9 @@ def small_system() -> tuple[lw.System, lw.Examples]:
         graph,
         messages={"pair": torch.nn.Parameter(torch.ones(3, 1, dtype=torch.float64))},
         damping=torch.nn.Parameter(torch.tensor(0.1, dtype=torch.float64)),
-        memory=lw.BelowOne(lw.Tied(torch.nn.Parameter(torch.zeros(2, dtype=torch.float64)), np.arange(9) % 2)),
+        memory=lw.inference.BelowOne(
+            lw.inference.Tied(torch.nn.Parameter(torch.zeros(2, dtype=torch.float64)), np.arange(9) % 2)
+        ),
     )
     potentials = lw.TablePotentials.random(graph, seed=3)
     return lw.System(potentials, lw.BP(iterations=3, tolerance=0, weights=given)), examples
@@ -284,10 +288,10 @@ def test_fit_trains_them_and_files_keep_them(tmp_path: Path) -> None:
     system.potentials.requires_grad_(False)
     names = dict(system.named_parameters())
     assert sum("weights" in name for name in names) == 3
-    before = lw.risk(system, examples, lw.loss.MSE())
+    before = lw.learn.risk(system, examples, lw.loss.MSE())
     start = [value.clone() for name, value in names.items() if "weights" in name]
     lw.fit(system, examples, lw.loss.MSE(), epochs=10, progress=False)
-    assert lw.risk(system, examples, lw.loss.MSE()) < before
+    assert lw.learn.risk(system, examples, lw.loss.MSE()) < before
     assert all(
         not torch.equal(old, names[name]) for old, name in zip(start, [n for n in names if "weights" in n], strict=True)
     )
@@ -327,11 +331,11 @@ class TestBadInput:
 
     def test_ties(self) -> None:
         with pytest.raises(ValueError, match="holds 3; there are 2 numbers"):
-            lw.Tied(torch.ones(2), [0, 3])
+            lw.inference.Tied(torch.ones(2), [0, 3])
         with pytest.raises(ValueError, match="must be whole numbers"):
-            lw.Tied(torch.ones(2), [0.5])
+            lw.inference.Tied(torch.ones(2), [0.5])
         with pytest.raises(ValueError, match=r"shape \[numbers\]"):
-            lw.Tied(torch.ones(2, 2), [0])
+            lw.inference.Tied(torch.ones(2, 2), [0])
 
     def test_options(self) -> None:
         given = lw.MessageWeights(damping=torch.zeros(3, 1))

@@ -155,9 +155,9 @@ METHODS: dict[str, MessagePassing] = {
         iterations=3, tolerance=0, counting=Reweighted({"pair": 0.8, "mine": 0.6, "triple": 0.9, "odd": 1.0})
     ),
     "trw": lw.TRW(iterations=3, tolerance=0),
-    "checkpoints": lw.BP(iterations=7, tolerance=0, damping=0.1, gradient=lw.Unroll(lw.Checkpoints(2))),
-    "checkpoints of pairs": lw.BP(iterations=7, tolerance=0, gradient=lw.Unroll(lw.Checkpoints(3))),
-    "recomputed": lw.BP(iterations=3, tolerance=0, gradient=lw.Unroll(lw.Recompute())),
+    "checkpoints": lw.BP(iterations=7, tolerance=0, damping=0.1, gradient=lw.Unroll(lw.gradient.Checkpoints(2))),
+    "checkpoints of pairs": lw.BP(iterations=7, tolerance=0, gradient=lw.Unroll(lw.gradient.Checkpoints(3))),
+    "recomputed": lw.BP(iterations=3, tolerance=0, gradient=lw.Unroll(lw.gradient.Recompute())),
     "fixed point": lw.BP(iterations=500, tolerance=1e-11, gradient=lw.FixedPoint(tolerance=1e-12)),
     "to a tolerance": lw.BP(iterations=300, tolerance=1e-7, trace=True),
     "by beliefs alone": lw.BP(iterations=300, tolerance=1e-5, judge_messages=False),
@@ -191,7 +191,7 @@ def test_what_message_passing_learns() -> None:
     graph, tables = model(FACTORS["ProjectiveTree"], batch=(2,))
     extra = tuple(torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.3, 0.8, 0.7))
     rho = {"pair": extra[2], "mine": extra[2], "triple": 1.0, "odd": 1.0, "other": 1.0}
-    for schedule in (lw.Flooding(), lw.Groups(("pair", "mine", "odd", "triple", "other"))):
+    for schedule in (lw.inference.Flooding(), lw.Groups(("pair", "mine", "odd", "triple", "other"))):
         method = lw.BP(3, 0, damping=extra[0], schedule=schedule, temperature=extra[1], counting=Reweighted(rho))
         compare(method, graph, tables, None, extra)
 
@@ -215,7 +215,7 @@ def test_messages_to_go_on_from() -> None:
 def test_messages_after_a_backward() -> None:
     """They are read off the run, which a tape that is made again must not change; nor a second backward."""
     graph, tables = model(FACTORS["Count"])
-    for tape in (lw.Store(), lw.Recompute()):
+    for tape in (lw.gradient.Store(), lw.gradient.Recompute()):
         found = lw.BP(iterations=3, tolerance=0, gradient=lw.Unroll(tape))(graph, tables)
         first = torch.autograd.grad(found.states.square().sum(), inputs(tables), retain_graph=True)
         expected = lw.BP(iterations=3, tolerance=0, engine=Reference())(graph, tables)
@@ -258,7 +258,7 @@ def test_second_derivatives() -> None:
 def test_unions() -> None:
     """Factors of one kind and many sizes run together, and each part gets what it gets alone."""
     parts = [model(lw.ProjectiveTree(2), 1), model(lw.ProjectiveTree(3, single_root=True), 2), model(lw.Parity(5), 3)]
-    joined = lw.union([graph for graph, _ in parts])
+    joined = lw.graph.union([graph for graph, _ in parts])
     tables = joined.join([{k: v for k, v in own.items() if k != "mine"} for _, own in parts])  # type: ignore[arg-type]
     method = lw.BP(iterations=4, tolerance=0)
     together = method(joined.graph, tables)
@@ -381,7 +381,10 @@ def test_random_models(seed: int) -> None:
     evidence = rng.choice([-1, 0, 1], (examples, variables), p=[0.9, 0.07, 0.03])
     order = lw.Groups(tuple(rng.permutation(["p", "t", "s0", "s1", "s2"]).tolist()), uniform_start=bool(seed % 3))
     method = lw.BP(
-        4, [0, 1e-3][seed % 2], damping=[0.0, 0.3][seed // 2 % 2], schedule=[lw.Flooding(), order][seed // 4 % 2]
+        4,
+        [0, 1e-3][seed % 2],
+        damping=[0.0, 0.3][seed // 2 % 2],
+        schedule=[lw.inference.Flooding(), order][seed // 4 % 2],
     )
     found: list[tuple[torch.Tensor, ...] | None] = []
     for engine in (None, Reference()):

@@ -17,7 +17,7 @@ HAMMING = [[0, 1, 2, 4], [0, 1, 3, 5], [0, 2, 3, 6]]
 GRAPH = lw.FactorGraph(
     [2] * 7, {"bit": [[v] for v in range(7)]}, {"check": [(lw.Parity(4, odd=None), c) for c in HAMMING]}
 )
-RULES = lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-4))
+RULES = lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-4))
 
 
 def received(examples: int = 40, noise: float = 0.15) -> dict[str, object]:
@@ -36,15 +36,15 @@ def broken(values: torch.Tensor, given: dict[str, object]) -> torch.Tensor:
     return (want != have).any(-1)
 
 
-@pytest.mark.parametrize("stop", [lw.Satisfied(), RULES], ids=["alone", "or a tolerance"])
+@pytest.mark.parametrize("stop", [lw.inference.Satisfied(), RULES], ids=["alone", "or a tolerance"])
 @pytest.mark.parametrize(
     "options", [{}, {"trace": True, "weights": lw.MessageWeights(messages=0.9, memory=-0.1)}], ids=["plain", "weighted"]
 )
-def test_engines_agree_and_decisions_satisfy(stop: lw.Stop, options: dict[str, object]) -> None:
+def test_engines_agree_and_decisions_satisfy(stop: lw.inference.Stop, options: dict[str, object]) -> None:
     given, found, gradients = received(), [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for engine in (None, lw.Reference()):
+        for engine in (None, lw.inference.Reference()):
             beliefs = lw.BP(12, stop=stop, engine=engine, **options)(GRAPH, given)  # type: ignore[arg-type]
             loss = (beliefs.variables[..., 1] * torch.linspace(-1, 1, 7).double()).sum() + beliefs.log_partition.sum()
             gradients.append(torch.autograd.grad(loss, [given["bit"]])[0])  # type: ignore[list-item]
@@ -64,7 +64,7 @@ def test_engines_agree_and_decisions_satisfy(stop: lw.Stop, options: dict[str, o
     assert not mine.status.converged and not mine.status.exact and "stopped by Satisfied" in str(mine.status)
 
 
-@pytest.mark.parametrize("engine", [None, lw.Reference()])
+@pytest.mark.parametrize("engine", [None, lw.inference.Reference()])
 def test_zeros_of_tables_are_constraints(engine: object) -> None:
     """Neighbours that must differ; own tables for each example, and one shared by all."""
     graph = lw.FactorGraph([2, 3, 2], {"unary3": [[1]], "unary": [[0], [2]], "differ": [[0, 1]], "same": [[0, 2]]})
@@ -73,14 +73,14 @@ def test_zeros_of_tables_are_constraints(engine: object) -> None:
     same = torch.tensor([[[0.0, -torch.inf], [-torch.inf, 0.0]]])
     unary = torch.tensor([[0.0, 1.0], [0.4, 0.0]])
     given = {"unary3": torch.tensor([[0.0, 1.0, -1.0]]), "unary": unary, "differ": differ, "same": same}
-    found = lw.BP(8, stop=lw.Satisfied(), engine=engine)(graph, given)  # type: ignore[arg-type]
+    found = lw.BP(8, stop=lw.inference.Satisfied(), engine=engine)(graph, given)  # type: ignore[arg-type]
     values = found.assignment
     assert bool((found.status.stopped == 0).all()) and bool((values[:, 0] == values[:, 2]).all())
     assert int(values[1, 0]) != int(values[1, 1])
 
 
 def test_a_run_that_satisfies_is_no_failure_to_converge() -> None:
-    method = lw.BP(12, stop=lw.AnyOf(lw.Satisfied(), lw.Tolerance(1e-12)))
+    method = lw.BP(12, stop=lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-12)))
     fine, stuck = ([lw.Parity.signs([bit], torch.float64) for bit in bits] for bits in ((0, 0, 0), (1, 0, 0)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -94,7 +94,7 @@ def test_a_run_that_satisfies_is_no_failure_to_converge() -> None:
 def test_tolerance_as_a_rule_is_the_option() -> None:
     graph = lw.grid(3, 3)
     potentials = lw.TablePotentials.random(graph, seed=0)
-    rule, option = lw.BP(stop=lw.Tolerance(1e-3)), lw.BP(tolerance=1e-3)
+    rule, option = lw.BP(stop=lw.inference.Tolerance(1e-3)), lw.BP(tolerance=1e-3)
     one, two = rule(graph, potentials).status, option(graph, potentials).status
     assert rule.tolerance == option.tolerance and int(one.sweeps) == int(two.sweeps) and one.converged
     assert (one.stop_rules, int(one.stopped)) == (two.stop_rules, int(two.stopped)) == (("Tolerance",), 0)  # type: ignore[arg-type]
@@ -111,8 +111,10 @@ def test_rules_are_saved(tmp_path: Path) -> None:
 def test_a_policy_beside_others_on_structured_factors() -> None:
     policy = lw.budget.Policy([lw.budget.Bias(), lw.budget.SweepShare(), lw.budget.Slowing()])
     policy.weights.data.copy_(torch.tensor([-1.0, 2.4, 0.0]))
-    method = lw.BP(10, stop=lw.AnyOf(lw.Satisfied(), lw.budget.StopByPolicy(policy)))
-    mine, theirs = (replace(method, engine=engine)(GRAPH, received()).status for engine in (None, lw.Reference()))
+    method = lw.BP(10, stop=lw.inference.AnyOf(lw.inference.Satisfied(), lw.budget.StopByPolicy(policy)))
+    mine, theirs = (
+        replace(method, engine=engine)(GRAPH, received()).status for engine in (None, lw.inference.Reference())
+    )
     assert torch.equal(mine.stopped, theirs.stopped) and torch.equal(mine.sweeps, theirs.sweeps)  # type: ignore[arg-type]
     assert set(mine.stopped.tolist()) == {0, 1} and int(mine.sweeps.max()) == 5  # type: ignore[union-attr]
 
@@ -121,14 +123,14 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="stop must be a rule"):
         lw.BP(stop=1e-6)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="above 0, got 0"):
-        lw.Tolerance(0)
+        lw.inference.Tolerance(0)
     with pytest.raises(ValueError, match="needs at least one rule"):
-        lw.AnyOf()
+        lw.inference.AnyOf()
     with pytest.raises(ValueError, match="3 is no rule to stop by"):
-        lw.AnyOf(lw.Satisfied(), 3)  # type: ignore[arg-type]
+        lw.inference.AnyOf(lw.inference.Satisfied(), 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="residual schedule has no sweeps"):
-        lw.BP(schedule=lw.Residual(), stop=lw.Satisfied())
+        lw.BP(schedule=lw.Residual(), stop=lw.inference.Satisfied())
     with pytest.raises(ValueError, match="LinearSolve needs runs to a fixed point"):
-        lw.BP(gradient=lw.LinearSolve(), stop=lw.Satisfied())
+        lw.BP(gradient=lw.gradient.LinearSolve(), stop=lw.inference.Satisfied())
     with pytest.raises(ValueError, match=r"must be a lw.budget.Policy, not float"):
         lw.budget.StopByPolicy(0.5)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from loopwise.apps.multilabel import (
     Enumeration,
     Perceptron,
 )
-from loopwise.walk.label_sets import label_documents, label_model
+from loopwise.walk.models.label_sets import label_documents, label_model
 from oracles.label_cases import learn, make_problem
 
 

@@ -20,7 +20,7 @@ from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
 from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, read_decoder
 from loopwise.apps.class_weights import class_weights
 from loopwise.apps.estimator import not_fitted
-from loopwise.apps.incremental import AdaGrad, Incremental
+from loopwise.apps.incremental import Incremental, StreamAdaGrad
 from loopwise.apps.inputs import Scaling
 from loopwise.apps.saved import written
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
@@ -28,7 +28,7 @@ from loopwise.decode.rules import Forbid, Rules
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.descent import Descent, Smooth, check_descent
-from loopwise.learn.fields import LARGEST, FieldError, Record
+from loopwise.learn.files.fields import LARGEST, FieldError, Record
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import Limits, train
@@ -106,7 +106,7 @@ class ChainCRF(Incremental, ChainEstimator):
     _flat: bool
     _items: tuple[str, ...] | None = None  # features by name, where they came so
 
-    _stream: AdaGrad | None = None  # of partial_fit
+    _stream: StreamAdaGrad | None = None  # of partial_fit
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"decoder": lambda: Viterbi(valid=False)}
 
     def __init__(
@@ -189,7 +189,7 @@ class ChainCRF(Incremental, ChainEstimator):
             self.weights_ = self._problem(sequences, known).start()
         self._check_form(X, sequences)
         if self._stream is None:
-            self._stream = AdaGrad(len(self.weights_.vector), self.l2)
+            self._stream = StreamAdaGrad(len(self.weights_.vector), self.l2)
         step_over(self, X, y, self._stream)
         return self
 

@@ -24,7 +24,7 @@ from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.second_order import SecondOrder
-from loopwise.learn.fields import Record
+from loopwise.learn.files.fields import Record
 from loopwise.potentials.linear import Design, Floats, Integers
 
 

@@ -14,7 +14,7 @@ from loopwise.apps.chain.features.index import Indexed
 from loopwise.apps.chain.features.text import known_tags, mended
 from loopwise.apps.chain.model import Likelihood
 from loopwise.apps.estimator import SampleWeights, taken
-from loopwise.apps.incremental import AdaGrad, Incremental, parts
+from loopwise.apps.incremental import Incremental, StreamAdaGrad, parts
 from loopwise.decode.rules import Rules
 from loopwise.formats.columns import TaggedText
 from loopwise.formats.iob import OUTSIDE
@@ -36,7 +36,7 @@ Lists = Sequence[Sequence[str]]
 class IncrementalTagger(Incremental):
     """``partial_fit`` of a tagger: features and tags that are new in a batch get weights of their own."""
 
-    _stream: AdaGrad | None = None
+    _stream: StreamAdaGrad | None = None
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Goes on with a batch of sentences ``X`` and their tags ``y``: steps of AdaGrad on the likelihood, 32 of them
@@ -56,7 +56,7 @@ class IncrementalTagger(Incremental):
         words, tags = as_word_lists(*tagger._with_tags(X, y))
         tagger.weights_, place = _grown(tagger, words, tags, () if classes is None else classes)
         if self._stream is None:
-            self._stream = AdaGrad(len(tagger.weights_.vector), learner.l2)
+            self._stream = StreamAdaGrad(len(tagger.weights_.vector), learner.l2)
         else:
             self._stream.grown(place, len(tagger.weights_.vector))
         for part in parts(len(words)):
@@ -66,7 +66,7 @@ class IncrementalTagger(Incremental):
         return self
 
 
-def step_over(crf: ChainCRF, X: Any, y: Any, stream: AdaGrad) -> None:
+def step_over(crf: ChainCRF, X: Any, y: Any, stream: StreamAdaGrad) -> None:
     """Steps over a batch of sequences for a :class:`ChainCRF` whose classes and scales are known."""
     count = len(X) if not hasattr(X, "shape") else X.shape[0]
     for part in parts(count):
@@ -74,7 +74,7 @@ def step_over(crf: ChainCRF, X: Any, y: Any, stream: AdaGrad) -> None:
         crf.weights_ = _stepped(stream, crf.problem_of(taken(X, rows), taken(y, rows)), crf.weights_)
 
 
-def _stepped(stream: AdaGrad, problem: ChainProblem, weights: ChainWeights) -> ChainWeights:
+def _stepped(stream: StreamAdaGrad, problem: ChainProblem, weights: ChainWeights) -> ChainWeights:
     function = problem.of_vector(NegativeLogLikelihood(problem))
     _, vector = stream.step(function, weights.vector, problem.sentences)
     return weights.like(vector)

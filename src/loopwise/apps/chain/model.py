@@ -25,7 +25,7 @@ from loopwise.learn.chain.problem import ChainFunction, ChainProblem, ChainWeigh
 from loopwise.learn.chain.risk import ExactRisk, RiskUnder
 from loopwise.learn.chain.second_order import SecondOrder
 from loopwise.learn.descent import MEMORY, Descent, Smooth, check_descent
-from loopwise.learn.fields import Record
+from loopwise.learn.files.fields import Record
 from loopwise.learn.trainer import Limits
 from loopwise.learn.vector import VectorObjective
 from loopwise.loss.base import Loss, Measure
@@ -44,11 +44,11 @@ from loopwise.loss.labels import Correct
 from loopwise.loss.likelihood import Objective as Likelihoods
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.potentials.linear import Floats, MatrixDesign
-from loopwise.walk.margins import Margin, OmegaMargin
+from loopwise.walk.learning.margins import Margin, OmegaMargin
+from loopwise.walk.learning.steps import MIRA, Step
 from loopwise.walk.plan import Sweeps
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.single_site import AllValues
-from loopwise.walk.steps import MIRA, Step
 from loopwise.walk.world import Start
 
 
@@ -272,7 +272,7 @@ class SampleRank:
 
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> VectorObjective:
         from loopwise.walk.chains import chain_documents, chain_model
-        from loopwise.walk.learners import SampleRank as Walk
+        from loopwise.walk.learning.learners import SampleRank as Walk
 
         walk = Walk(
             chain_model(start),

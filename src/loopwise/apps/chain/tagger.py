@@ -43,10 +43,10 @@ from loopwise.formats.iob import TagSet, find_spans
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
-from loopwise.learn.checkpoint import checksum, identify
-from loopwise.learn.fields import LARGEST, Record
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.fields import LARGEST, Record
+from loopwise.learn.files.ledger import SPARING, Ledger
 from loopwise.learn.history import History
-from loopwise.learn.ledger import SPARING, Ledger
 from loopwise.learn.objective import Callback
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import train

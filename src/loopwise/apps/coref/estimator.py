@@ -25,7 +25,7 @@ from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike, check_apart
-from loopwise.learn.fields import LARGEST, FieldError, Record
+from loopwise.learn.files.fields import LARGEST, FieldError, Record
 from loopwise.learn.progress import progress_bar
 from loopwise.walk import Cooling, Learner, MentionDocument, Start, Sweeps, Tally
 from loopwise.walk.plan import Steps

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from loopwise.formats.check_matrix import read_check_matrix
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.families.parity import Bits, ParityChecks
-from loopwise.learn.checkpoint import checksum
+from loopwise.learn.files.checkpoint import checksum
 
 Floats = NDArray[np.float64]
 

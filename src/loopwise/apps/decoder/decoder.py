@@ -24,7 +24,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.families.parity import Bits, Decoded, Floats, decode
 from loopwise.inference.families.second_stage import Second
-from loopwise.learn.fields import Record
+from loopwise.learn.files.fields import Record
 from loopwise.learn.history import History
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
 from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
 from loopwise.inference.families.parity import ParityChecks
 from loopwise.inference.families.second_stage import OSD, Decimation, Second
-from loopwise.learn.fields import LARGEST, FieldError, Record
+from loopwise.learn.files.fields import LARGEST, FieldError, Record
 
 if TYPE_CHECKING:
     from loopwise.apps.decoder.decoder import Decoder

@@ -21,10 +21,10 @@ from loopwise.apps.decoder.losses import DecoderLoss
 from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.formats.files import PathLike
 from loopwise.inference.families.parity import trace
-from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.course import Rounds
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.history import Epoch, History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.objective import Objective, RoundError
 from loopwise.learn.optim.adam import cosine
 from loopwise.learn.progress import Tell, progress_bar

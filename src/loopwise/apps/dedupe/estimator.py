@@ -25,7 +25,7 @@ from loopwise.apps.dedupe.table import Table
 from loopwise.apps.dedupe.training import Trained, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
-from loopwise.learn.fields import Record
+from loopwise.learn.files.fields import Record
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -18,7 +18,7 @@ from loopwise.apps.dedupe.kinds import Kind
 from loopwise.apps.dedupe.pair_model import LEVELS, PER_COMPARISON, Levels, PairModel
 from loopwise.apps.dedupe.records import Records
 from loopwise.apps.dedupe.training import Method, Trained
-from loopwise.learn.fields import LARGEST, FieldError, Record
+from loopwise.learn.files.fields import LARGEST, FieldError, Record
 
 if TYPE_CHECKING:
     from loopwise.apps.dedupe.estimator import Dedupe

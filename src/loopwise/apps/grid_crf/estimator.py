@@ -36,9 +36,9 @@ from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.messages.message_passing import TRW
 from loopwise.inference.messages.schedules import Sequential
 from loopwise.learn.callbacks import as_callbacks
-from loopwise.learn.describe import Builder, Describer
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.fields import FieldError, Record, check_options, check_shapes, check_weights, shown
+from loopwise.learn.files.describe import Builder, Describer
+from loopwise.learn.files.fields import FieldError, Record, check_options, check_shapes, check_weights, shown
 from loopwise.learn.history import History
 from loopwise.learn.objective import Callback
 from loopwise.learn.plan import MakeOptimizer

@@ -33,10 +33,10 @@ from loopwise.formats.files import PathLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
 from loopwise.inference.decision import Distributions
-from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.ledger import SPARING, Ledger
 from loopwise.learn.history import History
-from loopwise.learn.ledger import SPARING, Ledger
 from loopwise.learn.objective import Callback, Objective, RoundError
 from loopwise.learn.optim.lbfgs import FlatLoss, Vector, measured_curvature
 from loopwise.learn.optim.lbfgs_run import LBFGSRun

@@ -1,7 +1,7 @@
 """ARFF files as inputs and labels.
 
-In: a file, which of its attributes are labels. Out: :class:`LabelledData`; :class:`Columns`, how attributes became
-features, which a saved model keeps. Stage: use.
+In: a file, which of its attributes are labels. Out: :class:`LabelledData`; :class:`LabelledColumns`, how attributes
+became features, which a saved model keeps. Stage: use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from loopwise.notices import DataWarning, callers_level
 
 
 @dataclass(frozen=True)
-class Columns:
+class LabelledColumns:
     """Attributes that are inputs, and names of labels.
 
     A nominal attribute whose values are not just 0 and 1 becomes a feature for each value.
@@ -52,12 +52,12 @@ class Columns:
         return {"inputs": inputs, "labels": list(self.labels)}
 
     @staticmethod
-    def from_json(json: dict[str, Any]) -> Columns:
+    def from_json(json: dict[str, Any]) -> LabelledColumns:
         """What :meth:`to_json` wrote."""
         inputs = [
             Attribute(str(name), None if values is None else tuple(map(str, values))) for name, values in json["inputs"]
         ]
-        return Columns(tuple(inputs), tuple(map(str, json["labels"])))
+        return LabelledColumns(tuple(inputs), tuple(map(str, json["labels"])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class LabelledData:
 
     inputs: Any
     labels: Integers | None
-    columns: Columns
+    columns: LabelledColumns
 
     def __len__(self) -> int:
         return int(self.inputs.shape[0])
@@ -90,7 +90,7 @@ def read_labelled(path: PathLike, labels: PathLike | Sequence[str] | None = None
     return apply_columns(table, columns, display_name(path), wants_labels=True)
 
 
-def columns_of(table: ArffTable, names: Sequence[str], where: str) -> Columns:
+def columns_of(table: ArffTable, names: Sequence[str], where: str) -> LabelledColumns:
     """Labels by name, all other attributes as inputs."""
     for name, count in Counter(names).items():
         if count > 1:
@@ -108,15 +108,15 @@ def columns_of(table: ArffTable, names: Sequence[str], where: str) -> Columns:
     inputs = tuple(attribute for attribute in table.attributes if attribute.name not in labels)
     if not inputs:
         raise FormatError(where, None, "all attributes are labels; there is no input; list fewer")
-    return Columns(inputs, tuple(names))
+    return LabelledColumns(inputs, tuple(names))
 
 
-def read_for(path: PathLike, columns: Columns, *, wants_labels: bool) -> LabelledData:
+def read_for(path: PathLike, columns: LabelledColumns, *, wants_labels: bool) -> LabelledData:
     """A file for a trained model: its attributes are found by name; labels may be absent unless wanted."""
     return apply_columns(read_arff(path), columns, display_name(path), wants_labels=wants_labels)
 
 
-def apply_columns(table: ArffTable, columns: Columns, where: str, *, wants_labels: bool) -> LabelledData:
+def apply_columns(table: ArffTable, columns: LabelledColumns, where: str, *, wants_labels: bool) -> LabelledData:
     """Inputs and labels of a table."""
     for attribute in columns.inputs:
         if attribute.name not in table.place:

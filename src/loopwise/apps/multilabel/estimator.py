@@ -23,19 +23,19 @@ from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
 from loopwise.learn.callbacks import as_callbacks
-from loopwise.learn.checkpoint import checksum, identify
-from loopwise.learn.describe import Builder, Describer
-from loopwise.learn.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.describe import Builder, Describer
+from loopwise.learn.files.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
+from loopwise.learn.files.ledger import SPARING, Ledger
 from loopwise.learn.history import History
 from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import Floats, Integers, LabelWeights, pair_count
-from loopwise.learn.ledger import SPARING, Ledger
 from loopwise.learn.objective import Callback
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import train
-from loopwise.walk.objective import WalkObjective
-from loopwise.walk.updates import Tally
+from loopwise.walk.learning.objective import WalkObjective
+from loopwise.walk.learning.updates import Tally
 
 
 class MultiLabel(Incremental, SavedEstimator):

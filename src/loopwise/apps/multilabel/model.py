@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from loopwise import walk
-from loopwise.apps.incremental import AdaGrad, parts, total
+from loopwise.apps.incremental import StreamAdaGrad, parts, total
 from loopwise.apps.inputs import is_sparse
 from loopwise.decode.base import Decoder as Rule
 from loopwise.decode.pointwise import Identity
@@ -23,9 +23,9 @@ from loopwise.graph.builders import complete
 from loopwise.graph.evidence import Role
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.descent import Descent, Smooth, check_descent
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.examples import Examples
 from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, Decoder
 from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
 from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
@@ -42,8 +42,8 @@ from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.univariate import Hamming
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import feature_scores
-from loopwise.walk.label_sets import LabelSets, label_documents, label_model
-from loopwise.walk.objective import WalkObjective
+from loopwise.walk.learning.objective import WalkObjective
+from loopwise.walk.models.label_sets import LabelSets, label_documents, label_model
 
 MEMORY = 10  # pairs of differences that L-BFGS keeps
 FLAT, STILL = 1e-6, 1e-12  # gradients, and changes of the objective, at which it ends
@@ -147,7 +147,7 @@ class Likelihood:
 
     def stream(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Stream:
         """Steps of AdaGrad over batches."""
-        rule, vector = AdaGrad(len(start.vector), self.l2), start.vector.copy()
+        rule, vector = StreamAdaGrad(len(start.vector), self.l2), start.vector.copy()
 
         def go_on(batch: LabelProblem) -> Floats:
             nonlocal vector
@@ -216,8 +216,22 @@ def _smooth(how: Likelihood | ERM, problem: LabelProblem, start: LabelWeights, g
 # --- Example by example ----------------------------------------------------------------------------------------------
 
 
+class _ByEpochs:
+    """What learners of so many epochs share, when their weights say nothing of how to decide."""
+
+    epochs: int
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.rounds(self.epochs)
+
+    @property
+    def decoder(self) -> Decoder:
+        return Automatic()
+
+
 @dataclass(frozen=True)
-class Perceptron:
+class Perceptron(_ByEpochs):
     r"""Adds :math:`\phi(y^*)-\phi(\hat y)` where the best set is wrong (Collins 2002); averaged over all examples seen.
 
     The best set is found by enumeration, so there are at most 20 labels. O(2^K K + features) an example.
@@ -228,20 +242,12 @@ class Perceptron:
     def __post_init__(self) -> None:
         check_positive(epochs=self.epochs)
 
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
-        return Automatic()
-
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPerceptron:
         return LabelPerceptron(problem, start, seed)
 
 
 @dataclass(frozen=True)
-class Pegasos:
+class Pegasos(_ByEpochs):
     r"""Minimises :math:`\frac\lambda2|\theta|^2+\frac1n\sum\max_y[\Delta(y^*,y)+\theta\cdot(\phi(y)-\phi(y^*))]`.
 
     :math:`\Delta` is the number of wrong labels, ``strength`` :math:`\lambda`. Steps along subgradients of ``batch``
@@ -259,14 +265,6 @@ class Pegasos:
     def __post_init__(self) -> None:
         check_positive(strength=self.strength, epochs=self.epochs, batch=self.batch)
 
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
-        return Automatic()
-
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPegasos:
         return LabelPegasos(
             problem, seed, self.maximiser, strength=self.strength, batch=self.batch, average=self.average
@@ -277,7 +275,7 @@ class Pegasos:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WalkLearner:
+class WalkLearner(_ByEpochs):
     """What walks share: ``sweeps`` over the labels of each example, ``epochs`` times, from ``start``.
 
     ``proposal``: how the next state is found. ``metric``: the signal, by default the number of right labels, so that
@@ -295,14 +293,6 @@ class WalkLearner:
 
     def __post_init__(self) -> None:
         check_positive(epochs=self.epochs, sweeps=self.sweeps, temperature=self.temperature)
-
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
-        return Automatic()
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> WalkObjective:
         learner = self.make(label_model(problem), seed)

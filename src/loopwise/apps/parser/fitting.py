@@ -11,15 +11,15 @@ from functools import partial
 
 from loopwise.apps.parser.arcs import Arcs, Pruner, nearest_heads
 from loopwise.apps.parser.labels import Labeller, has_relations
-from loopwise.apps.parser.model import Model
+from loopwise.apps.parser.model import TreeModel
 from loopwise.apps.parser.objectives import Objective
 from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
 from loopwise.apps.parser.preparing import Counted, Data, Prepared, epochs_of, prepare_data, run_phase
 from loopwise.apps.parser.tasks import TreeTask
-from loopwise.learn.checkpoint import checksum, identify
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import Floats
 from loopwise.learn.progress import Tell
 
@@ -31,7 +31,7 @@ class Pieces:
     """What training makes."""
 
     pruner: Pruner
-    model: Model
+    model: TreeModel
     labeller: Labeller | None
     history: History
 
@@ -83,7 +83,7 @@ def fit_pieces(plan: Plan, ledger: Ledger, tell: Tell) -> Pieces:
         ready = prepare_data(plan.data, plan.structure, plan.pruning, plan.settings, ledger, counted)
     weights, history = _fit_trees(plan, ledger, counted, ready)
     labeller = _fit_labels(plan, ledger, counted)
-    return Pieces(ready.pruner, Model(weights, plan.templates, plan.structure, plan.run), labeller, history)
+    return Pieces(ready.pruner, TreeModel(weights, plan.templates, plan.structure, plan.run), labeller, history)
 
 
 def _fit_trees(plan: Plan, ledger: Ledger, counted: Counted, ready: Prepared) -> tuple[Floats, History]:
@@ -120,7 +120,7 @@ def _measure(plan: Plan, arcs: Arcs | None, counted: Counted) -> Callable[[Float
         return None
 
     def uas(weights: Floats) -> float:
-        model = Model(weights, plan.templates, plan.structure, plan.run)
+        model = TreeModel(weights, plan.templates, plan.structure, plan.run)
         heads = model.parse(dev, arcs, plan.data.vocabulary.tags, plan.settings.threads).heads
         words = dev.word_columns[dev.heads[dev.word_columns] >= 0]
         share = float((heads[words] == dev.heads[words]).mean())

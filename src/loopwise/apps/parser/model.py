@@ -75,7 +75,7 @@ class Parses:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class TreeModel:
     """Scores of arcs and pairs, the inference they are used with, and the trees there are."""
 
     weights: Floats  # [size]
@@ -182,7 +182,7 @@ class SentenceTemplate(Template):
         return parts
 
 
-def system_of(model: Model, tags: int) -> System:
+def system_of(model: TreeModel, tags: int) -> System:
     """The model with its inference, as any other system; all iterations are made, whether or not beliefs move."""
     if model.run.exact:
         raise ValueError(

@@ -13,19 +13,22 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from loopwise.apps.estimator import Estimator, not_fitted
+from loopwise.apps.estimator import not_fitted
 from loopwise.apps.parser.arcs import Arcs, Pruner, oracle
 from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.evaluation import Scores, score
 from loopwise.apps.parser.fitting import Pieces, Plan, fit_pieces
 from loopwise.apps.parser.labels import Labeller
-from loopwise.apps.parser.model import Example, Model, Parses, system_of
+from loopwise.apps.parser.model import Example, Parses, TreeModel, system_of
 from loopwise.apps.parser.objectives import L2, Goal, objectives_of
 from loopwise.apps.parser.options import FACTORS, RATE, Pruning, Run, Structure, Templates
 from loopwise.apps.parser.preparing import Counted, Data, Prepared, encode_data, epochs_of, prepare_data, with_trees
+from loopwise.apps.parser.saving import kept, rebuilt
 from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
 from loopwise.apps.partial import Ranked
+from loopwise.apps.saved import SavedEstimator
 from loopwise.compiled.threads import available_threads
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
@@ -34,10 +37,11 @@ from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.checkpoint import identify
+from loopwise.learn.files.checkpoint import identify
+from loopwise.learn.files.fields import Record
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import Floats, Small
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
@@ -60,7 +64,7 @@ class Tree(Shown):
     marginals: NDArray[np.float64]  # [n + 1, n + 1]
 
 
-class Parser(Estimator):
+class Parser(SavedEstimator):
     """A graph-based parser trained for its own inference (Gormley, Dredze & Eisner 2015).
 
     Time O(T (n^3 + k^2 n)) a sentence for T iterations and k heads a word.
@@ -210,7 +214,7 @@ class Parser(Estimator):
         return self._trained().history
 
     @property
-    def model(self) -> Model:
+    def model(self) -> TreeModel:
         """Weights and inference."""
         return self._trained().model
 
@@ -393,18 +397,12 @@ class Parser(Estimator):
         arcs = self._arcs(corpus, None, _threads(threads))
         return oracle(corpus, arcs, self.structure)
 
-    def save(self, path: PathLike) -> None:
-        """Everything in one file, written whole or not at all."""
-        from loopwise.apps.parser.saving import save
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        return kept(self)
 
-        save(self, path)
-
-    @staticmethod
-    def load(path: PathLike) -> Parser:
-        """The parser of a file that :meth:`save` wrote; nothing in the file is run."""
-        from loopwise.apps.parser.saving import load
-
-        return load(path)
+    @classmethod
+    def _rebuilt(cls, told: Record) -> Parser:
+        return rebuilt(cls, told)
 
     def _parse(
         self, sentences: Sequence[Sentence], partial: bool, by_odds: bool, threads: int | None

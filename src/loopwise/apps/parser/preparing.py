@@ -20,11 +20,11 @@ from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree
 from loopwise.formats.errors import FormatError
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.course import Rounds
+from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.hashed import HashedModel, HashedObjective, OnlineSettings
 from loopwise.learn.history import History
-from loopwise.learn.ledger import Ledger
 from loopwise.learn.optim.hashed import Floats
 from loopwise.learn.progress import Tell
 from loopwise.learn.trainer import Limits, train

@@ -1,12 +1,12 @@
-"""A trained parser as one file, and back.
+"""What a file keeps of a trained parser.
 
-In: a parser, a path. Out: weights as tensors, everything else as JSON, in one safetensors file. Stage: use.
+In: a parser. Out: weights as tensors, everything else as JSON; and back. Stage: use.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,26 +15,33 @@ from torch import Tensor
 from loopwise.apps.parser.arcs import Pruner
 from loopwise.apps.parser.fitting import Pieces
 from loopwise.apps.parser.labels import Labeller
-from loopwise.apps.parser.model import Model
+from loopwise.apps.parser.model import TreeModel
 from loopwise.apps.parser.options import LARGEST_TABLE, Pruning, Structure, Templates
-from loopwise.apps.parser.parser import Parser
 from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Vocabulary
-from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.base import Inference
 from loopwise.inference.exact.method import Exact
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.container import read_container, refuse_kind, write_container
-from loopwise.learn.fields import DAMAGE, FieldError, Record, check_counts, check_options, damaged, shown
+from loopwise.learn.files.fields import (
+    DAMAGE,
+    FieldError,
+    OtherVersionError,
+    Record,
+    check_counts,
+    check_options,
+    shown,
+)
 from loopwise.learn.history import History
 from loopwise.learn.optim.hashed import Floats, pack, unpack
 
-KIND = "parser"
+if TYPE_CHECKING:
+    from loopwise.apps.parser.parser import Parser
+
+P = TypeVar("P", bound="Parser")
 T = TypeVar("T", Pruning, Templates)
 
 
-def save(parser: Parser, path: PathLike) -> None:
-    """Writes a trained parser; weights that are 0 take no room."""
+def kept(parser: Parser) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a file says of a trained parser, and its tensors; weights that are 0 take no room."""
     pruner, model, labeller = parser.pruner, parser.model, parser.labeller
     tensors = {"longest": torch.from_numpy(pruner.longest)}
     _put(tensors, "trees", model.weights)
@@ -45,7 +52,7 @@ def save(parser: Parser, path: PathLike) -> None:
         tensors["allowed_start"] = torch.from_numpy(labeller.allowed_start)
         tensors["allowed"] = torch.from_numpy(labeller.allowed)
     description = {
-        "kind": KIND,
+        "kind": "parser",  # by which earlier versions know the file
         "structure": dataclasses.asdict(parser.structure),
         "inference": _inference_json(parser.inference),
         "templates": dataclasses.asdict(model.templates),
@@ -55,30 +62,18 @@ def save(parser: Parser, path: PathLike) -> None:
         "vocabulary": parser.vocabulary.to_json(),
         "history": parser.history.without_times().to_json(),
     }
-    write_container(path, tensors, description)
+    return description, tensors
 
 
-def load(path: PathLike) -> Parser:
-    """The parser of a file. The file can only hold numbers and names: nothing in it is run."""
-    tensors, description = read_container(path)
-    if description.get("kind") != KIND:
-        raise refuse_kind(path, description, "Parser")
-    if description.get("template_version") != Templates().version:
-        raise FormatError(
-            display_name(path), None, "this parser has features of another version of loopwise; train it again"
-        )
-    try:
-        return _build(Record(description, tensors))
-    except DAMAGE as problem:
-        raise damaged(path, "parser", problem) from None
-
-
-def _build(told: Record) -> Parser:
+def rebuilt(kind: type[P], told: Record) -> P:
+    """The trained parser of a file."""
+    if "template_version" not in told or told.raw("template_version") != Templates().version:
+        raise OtherVersionError("this parser has features of another version of loopwise; train it again")
     given = told.record("structure")
     structure = Structure.of(given.texts("factors"), given.flag("projective"), given.flag("single_root"))
     pruning = told.maybe("pruning", lambda record, name: _options(Pruning, record.record(name)))
     templates = _options(Templates, told.record("templates"))
-    parser = Parser(
+    parser = kind(
         structure.factors, _inference_of(told.record("inference")), projective=structure.projective,
         single_root=structure.single_root, templates=templates, pruning=pruning,
     )  # fmt: skip
@@ -89,7 +84,7 @@ def _build(told: Record) -> Parser:
     weights = None if pruning is None else _get(told, "pruning", pruning.size)
     pruner = Pruner(longest, pruning, weights)
     labeller = told.maybe("relations", lambda record, name: _labeller(record.record(name), vocabulary))
-    model = Model(_get(told, "trees", templates.size), templates, structure, parser._run)
+    model = TreeModel(_get(told, "trees", templates.size), templates, structure, parser._run)
     parser._vocabulary = vocabulary
     parser._pieces = Pieces(pruner, model, labeller, history)
     return parser

@@ -20,10 +20,10 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from loopwise.apps.class_weights import weighted, weights_of_each
 from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, taken
 from loopwise.apps.goals import checked_goal, decoder_for, stages_for
-from loopwise.apps.incremental import AdaGrad, Incremental, parts, total
+from loopwise.apps.incremental import Incremental, StreamAdaGrad, parts, total
 from loopwise.apps.saved import SavedEstimator, written
-from loopwise.apps.table.features import Answers, Columns, as_labels, as_table, distinct, missing_labels
-from loopwise.apps.table.model import BySize, Complete, Options, Structure, cells_of, train
+from loopwise.apps.table.features import Answers, TableColumns, as_table, distinct, share_right
+from loopwise.apps.table.model import BySize, Complete, FitOptions, Structure, cells_of, train
 from loopwise.decode.base import Decoder
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
 from loopwise.formats.coding import Column, Numbers, Texts, as_text
@@ -33,12 +33,12 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.examples import Examples
-from loopwise.learn.fields import FieldError, Record
+from loopwise.learn.files.fields import FieldError, Record
+from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
 from loopwise.learn.plan import MakeOptimizer
-from loopwise.learn.saving import build_system, describe_system
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss
 from loopwise.loss.likelihood import SurrogateLikelihood
@@ -118,9 +118,9 @@ class MRFClassifier(Incremental, SavedEstimator):
     system_: System
     classes_: Any
     history_: History
-    _columns: Columns
+    _columns: TableColumns
     _answers: Answers
-    _stream: AdaGrad | None = None  # of partial_fit
+    _stream: StreamAdaGrad | None = None  # of partial_fit
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {
         "inference": lambda: BP(iterations=SWEEPS, tolerance=0),
         "loss": SurrogateLikelihood,
@@ -161,7 +161,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         counts = None if sample_weight is None else SampleWeights.of(sample_weight, len(as_table(X)))
         if counts is not None:
             X, y = taken(X, counts.rows), taken(y, counts.rows)
-        options = Options(self.optimizer, self.iterations, self.tolerance, self.l2, self.batch, self.seed)
+        options = FitOptions(self.optimizer, self.iterations, self.tolerance, self.l2, self.batch, self.seed)
         table, goes_on = as_table(X), self.warm_start and hasattr(self, "system_")
         if goes_on:
             self._check_features(X, table.shape[1])
@@ -204,7 +204,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         names = column_names(X) or tuple(f"x{place}" for place in range(width))
         whole = counts is not None and bool((counts == np.round(counts)).all())
         seen = np.repeat(table, counts.astype(np.int64), axis=0) if counts is not None and whole else table
-        columns = Columns.of(seen, names, self.bins)
+        columns = TableColumns.of(seen, names, self.bins)
         labels = (*columns.labels, *(tuple(map(as_text, known.tolist())) for known in answers.classes))
         hidden = _hidden_sizes(self.hidden)
         vocabulary = Vocabulary(
@@ -249,7 +249,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         parameters = list(self.system_.parameters())
         vector = parameters_to_vector(parameters).detach().numpy().copy()
         if self._stream is None:
-            self._stream = AdaGrad(len(vector), self.l2)
+            self._stream = StreamAdaGrad(len(vector), self.l2)
         for part in parts(len(examples)):
             count = part.stop - part.start
             _, vector = self._stream.step(total(SystemLoss(self.system_, examples[part], goal), count), vector, count)
@@ -341,13 +341,7 @@ class MRFClassifier(Incremental, SavedEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The share of known labels that are predicted rightly; NaN if none is known."""
-        said, right = self.predict(X), as_labels(y)
-        if right.shape != said.shape:
-            raise ValueError(
-                f"y of shape {right.shape} does not fit answers of shape {said.shape}; give a label for each"
-            )
-        known = ~missing_labels(right)
-        return float((said[known] == right[known]).mean()) if known.any() else float("nan")
+        return share_right(self.predict(X), y)
 
     @property
     def _decoder(self) -> Decoder | None:
@@ -414,7 +408,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         names, sizes = system.vocabulary.names, system.vocabulary.cardinalities
         model = cls(inference=system.inference, decoder=system.decoder)
         model.system_ = system
-        model._columns = Columns(names[: len(columns)], columns)
+        model._columns = TableColumns(names[: len(columns)], columns)
         model._answers = Answers(outputs, classes, flat)
         wanted = [len(labels) for labels in model._columns.labels] + [len(known) for known in classes]
         if wanted != list(sizes[: len(wanted)]) or len(model._outputs) != len(classes):

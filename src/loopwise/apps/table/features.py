@@ -1,6 +1,6 @@
 """A table as the model sees it: columns as variables with few values, the columns of ``y`` as integers, and back.
 
-In: tables of numbers and texts, labels of any kind, some of them missing. Out: :class:`Columns`, :class:`Answers`.
+In: tables of numbers and texts, labels of any kind, some of them missing. Out: :class:`TableColumns`, :class:`Answers`.
 Stage: use. Numbers are cut into intervals, text has a value for each label; -1 is a missing value (NaN, None, empty
 text). Messages use the words that scikit-learn's checks look for.
 """
@@ -31,21 +31,21 @@ from loopwise.graph.factor_graph import Integers
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TableColumns:
     """The input columns, in order."""
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
 
     @staticmethod
-    def of(table: NDArray[Any], names: Sequence[str], bins: int) -> Columns:
+    def of(table: NDArray[Any], names: Sequence[str], bins: int) -> TableColumns:
         """What the columns of a checked table (:func:`as_table`) look like."""
         check_bins(bins)
         found = [column_of(name, table[:, place].tolist(), bins) for place, name in enumerate(names)]
-        return Columns(tuple(names), tuple(found))
+        return TableColumns(tuple(names), tuple(found))
 
     def codes(self, table: NDArray[Any]) -> Integers:
-        """``[rows, columns]``, :data:`~loopwise.FREE` where a value is missing."""
+        """``[rows, columns]``, :data:`~loopwise.graph.FREE` where a value is missing."""
         return np.stack([self._codes(place, table[:, place]) for place in range(len(self.columns))], axis=1)
 
     @property
@@ -102,7 +102,7 @@ class Answers:
         return answers, answers.encode(given)
 
     def encode(self, given: Any) -> Integers:
-        """Labels as integers, :data:`~loopwise.FREE` where there is none; a label that is no class is an error."""
+        """Labels as integers, :data:`~loopwise.graph.FREE` where there is none; one that is no class is an error."""
         array = as_labels(given)
         table = array[:, None] if array.ndim == 1 else array
         if table.shape[1] != len(self.classes):
@@ -197,3 +197,12 @@ def distinct(names: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
             name += "'"
         found.append(name)
     return tuple(found)
+
+
+def share_right(said: NDArray[Any], y: Any) -> float:
+    """The share of known labels of ``y`` that were said; NaN if none is known."""
+    right = as_labels(y)
+    if right.shape != said.shape:
+        raise ValueError(f"y of shape {right.shape} does not fit answers of shape {said.shape}; give a label for each")
+    known = ~missing_labels(right)
+    return float((said[known] == right[known]).mean()) if known.any() else float("nan")

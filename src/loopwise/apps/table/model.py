@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers, variable_range
-from loopwise.learn.examples import Examples
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.optim.lbfgs import LBFGS
@@ -189,7 +189,7 @@ ROWS = 32  # a step of a stochastic optimiser
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
+class FitOptions:
     """How to train. ``optimizer`` None: L-BFGS."""
 
     optimizer: MakeOptimizer | None
@@ -234,7 +234,7 @@ class _Notes:
         self.since = time.perf_counter()
 
 
-def train(system: System, examples: Examples, stages: Sequence[Stage], options: Options, progress: bool) -> History:
+def train(system: System, examples: Examples, stages: Sequence[Stage], options: FitOptions, progress: bool) -> History:
     """Minimises the goals one after another; of L-BFGS the history has every iteration."""
     epochs = sum(stage.epochs or 0 for stage in stages)
     prior = L2(options.l2 / max(_rows_that_count(examples, stages[-1]), 1)) if options.l2 else None

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.estimator import column_names
-from loopwise.apps.table.features import Answers, Columns, as_table
+from loopwise.apps.table.features import Answers, TableColumns, as_table
 from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, is_missing, is_number
 from loopwise.formats.frames import frame_columns, is_frame
 from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import first_repeat
-from loopwise.learn.fields import FieldError, Record
+from loopwise.learn.files.fields import FieldError, Record
 from loopwise.notices import DataWarning, callers_level
 
 Floats = NDArray[np.float64]
@@ -70,12 +70,12 @@ def _warn_of_mixture(name: str, cells: Sequence[Any]) -> None:
         )
 
 
-def read_columns(table: NDArray[Any], names: Sequence[str], bins: int) -> Columns:
+def read_columns(table: NDArray[Any], names: Sequence[str], bins: int) -> TableColumns:
     """What the columns are, with intervals learnt from these rows."""
-    return Columns.of(table, names, bins)
+    return TableColumns.of(table, names, bins)
 
 
-def representatives(columns: Columns, table: NDArray[Any]) -> list[list[Any]]:
+def representatives(columns: TableColumns, table: NDArray[Any]) -> list[list[Any]]:
     """For each value of each column a cell that stands for it: a label, or the middle of the numbers that have it."""
     found: list[list[Any]] = []
     codes = columns.codes(table)
@@ -117,7 +117,7 @@ def cells_like(column: Column, centres: Sequence[Any]) -> NDArray[Any]:
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 
-def saved_columns(columns: Columns, centres: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+def saved_columns(columns: TableColumns, centres: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     """Columns as JSON."""
     return [
         {
@@ -216,7 +216,9 @@ def cells_of_texts(
     return NamedCells(columns, cells)
 
 
-def cells_for(columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]], others: Sequence[str]) -> Any:
+def cells_for(
+    columns: TableColumns, header: Sequence[str], rows: Sequence[Sequence[str]], others: Sequence[str]
+) -> Any:
     """Texts of a file as a trained model's columns want them, ``{name: cells}``; columns that are not there are empty.
 
     What is no number in a column of numbers counts as missing, with a warning. ``others`` (outputs) stay text.

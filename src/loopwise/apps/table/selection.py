@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.table.start import CELLS, Scope, Smoothing, conditional_information, network
+from loopwise.apps.table.start import CELLS, CountSmoothing, Scope, conditional_information, network
 from loopwise.apps.table.training import PATH, Development, Network, Task, train_weights
 from loopwise.budget.graft import PARTS, GraftStep, expected_gain, graft_on
 from loopwise.graph.evidence import FREE
@@ -33,7 +33,7 @@ ONE_SPLIT = 1500  # rows from which on one split is enough
 
 
 @dataclass(frozen=True)
-class Trial:
+class PriorTrial:
     """Something that was tried, and its loss on development rows. ``l2`` infinite: the closed-form weights."""
 
     what: str
@@ -50,9 +50,9 @@ class Fitted:
     weights: Floats
     l2: float
     joint: float
-    smoothing: Smoothing
+    smoothing: CountSmoothing
     added: tuple[Scope, ...]
-    trials: tuple[Trial, ...]
+    trials: tuple[PriorTrial, ...]
     steps: tuple[GraftStep, ...]
     history: History
 
@@ -69,7 +69,7 @@ class _Fold:
 
 
 @dataclass(eq=False)
-class Selection:
+class StructureSearch:
     """Cross-validation over one table; a host for grafting."""
 
     task: Task
@@ -78,10 +78,10 @@ class Selection:
     price: float = 1e-6
     say: Say = lambda _: None
     given: tuple[Scope, ...] | None = None  # factors instead of a network, which begin with 0
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[PriorTrial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.smoothing, self.l2, self.joint = Smoothing(), np.inf, 0.0
+        self.smoothing, self.l2, self.joint = CountSmoothing(), np.inf, 0.0
         self.added: tuple[Scope, ...] = self.given or ()
         self.trained = 0
         self._before: tuple[tuple[Scope, ...], list[tuple[Network, Floats]]] = ((), [])
@@ -107,10 +107,10 @@ class Selection:
         deep = any(len(scope) > 2 for fold in self.folds for scope in fold.parents)
         best = np.inf
         for first, second in itertools.product(FIRST, SECOND if deep else (np.inf,)):
-            smoothing = Smoothing(first, second)
+            smoothing = CountSmoothing(first, second)
             nets = [Network.of(self.task, fold.parents, fold.values, smoothing, self.added) for fold in self.folds]
             loss = self._loss([(net, net.start) for net in nets])
-            self.trials.append(Trial(f"smoothing {first:g}, {second:g}", np.inf, 0.0, loss))
+            self.trials.append(PriorTrial(f"smoothing {first:g}, {second:g}", np.inf, 0.0, loss))
             if loss < best:
                 best, self.smoothing = loss, smoothing
         self._restart()
@@ -121,7 +121,7 @@ class Selection:
         since = 0
         for l2 in PATH:
             loss = self._train(l2, 0.0)
-            self.trials.append(Trial("strength", l2, 0.0, loss))
+            self.trials.append(PriorTrial("strength", l2, 0.0, loss))
             self.say(f"strength {l2:g} of the prior: development loss {loss:.4f}")
             since = 0 if loss < best else since + 1
             if loss < best:
@@ -131,7 +131,7 @@ class Selection:
         self._set_weights(kept)
         for joint in JOINT if self.task.outputs and np.isfinite(self.l2) else ():
             loss = self._train(self.l2, joint)
-            self.trials.append(Trial("joint likelihood", self.l2, joint, loss))
+            self.trials.append(PriorTrial("joint likelihood", self.l2, joint, loss))
             self.say(f"joint likelihood with weight {joint:g}: development loss {loss:.4f}")
             if loss < best:
                 best, kept, self.joint = loss, self._weights(), joint
@@ -243,7 +243,7 @@ def select(
     say: Say = lambda _: None,
 ) -> Fitted:
     """The model of a table that cross-validation chooses; ``given``: its factors, instead of a network and grafting."""
-    choice = Selection(task, values, seed, price, say, None if given is None else tuple(given))
+    choice = StructureSearch(task, values, seed, price, say, None if given is None else tuple(given))
     choice.choose_smoothing()
     loss = choice.choose_strength()
     steps = choice.choose_factors(loss) if given is None else []

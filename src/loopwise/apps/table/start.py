@@ -26,7 +26,7 @@ LOOKED_AT = 20_000  # rows are enough to choose parents by
 
 
 @dataclass(frozen=True)
-class Smoothing:
+class CountSmoothing:
     r"""Rows' worth of prior in :math:`p(v\mid p_1)` (``first``) and in :math:`p(v\mid p_1, p_2)` (``second``;
     infinite: the second parent is not listened to)."""
 
@@ -129,7 +129,9 @@ def _in_order(inputs: Sequence[int], second: dict[int, list[tuple[float, int]]])
     return done
 
 
-def log_tables(scopes: Sequence[Scope], values: Integers, sizes: Sequence[int], smoothing: Smoothing) -> list[Floats]:
+def log_tables(
+    scopes: Sequence[Scope], values: Integers, sizes: Sequence[int], smoothing: CountSmoothing
+) -> list[Floats]:
     """The logarithm of each variable's probability given its parents, shaped like its scope."""
     return [np.log(_conditional(scope, values, sizes, smoothing)) for scope in scopes]
 
@@ -142,7 +144,7 @@ def counts(scope: Scope, values: Integers, sizes: Sequence[int]) -> Floats:
     return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
 
 
-def _conditional(scope: Scope, values: Integers, sizes: Sequence[int], smoothing: Smoothing) -> Floats:
+def _conditional(scope: Scope, values: Integers, sizes: Sequence[int], smoothing: CountSmoothing) -> Floats:
     """Each level leans on the one before, by as many rows as ``smoothing`` says; the first on equal shares."""
     size = sizes[scope[0]]
     alone = counts(scope[:1], values, sizes) + 1.0 / size

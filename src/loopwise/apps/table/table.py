@@ -18,7 +18,7 @@ from loopwise.apps.estimator import column_names, not_fitted
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.completion import drawn, most_probable
 from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
-from loopwise.apps.table.features import Answers, Columns, as_labels, distinct, missing_labels
+from loopwise.apps.table.features import Answers, TableColumns, distinct, share_right
 from loopwise.apps.table.missingness import Missingness, missingness_of
 from loopwise.apps.table.model import Structure
 from loopwise.apps.table.reading import (
@@ -34,7 +34,7 @@ from loopwise.apps.table.reading import (
     saved_columns,
     table_of,
 )
-from loopwise.apps.table.selection import Fitted, Trial, select
+from loopwise.apps.table.selection import Fitted, PriorTrial, select
 from loopwise.apps.table.start import Scope
 from loopwise.apps.table.training import Task
 from loopwise.decode.pointwise import Max
@@ -47,10 +47,10 @@ from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.fields import FieldError, Record
+from loopwise.learn.files.fields import FieldError, Record
+from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
 from loopwise.learn.progress import progress_bar
-from loopwise.learn.saving import build_system, describe_system
 from loopwise.learn.system import System
 from loopwise.notices import DataWarning, callers_level
 from loopwise.potentials.tables import TablePotentials
@@ -302,13 +302,7 @@ class Table(SavedEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The share of known labels that are predicted rightly; NaN if none is known."""
-        said, right = self.predict(X), as_labels(y)
-        if right.shape != said.shape:
-            raise ValueError(
-                f"y of shape {right.shape} does not fit answers of shape {said.shape}; give a label for each"
-            )
-        known = ~missing_labels(right)
-        return float((said[known] == right[known]).mean()) if known.any() else float("nan")
+        return share_right(self.predict(X), y)
 
     def impute(self, X: Any, *, probabilities: bool = False, samples: int | None = None, seed: int = 0) -> Any:
         """Fills the empty cells. A model trained without outputs, for any column, does this best.
@@ -559,7 +553,7 @@ class Table(SavedEstimator):
         model.system_ = system
         columns, model._centres = read_saved_columns(told)
         names, sizes = system.vocabulary.names, list(system.vocabulary.cardinalities)
-        model._columns = Columns(names[: len(columns)], columns)
+        model._columns = TableColumns(names[: len(columns)], columns)
         model._answers = told.maybe("answers", lambda record, name: read_answers(record.record(name)))
         model._outputs_of = told.items("outputs_of", Record.whole)
         own = [] if model._answers is None else [len(known) for known in model._answers.classes]
@@ -607,9 +601,9 @@ def _answering(system: System) -> RowAnswers:
     return found
 
 
-def _read_trials(told: Record) -> tuple[Trial, ...]:
+def _read_trials(told: Record) -> tuple[PriorTrial, ...]:
     found = []
     for entry in told.raw("trials"):
         what, l2, joint, loss = entry
-        found.append(Trial(str(what), float(l2), float(joint), float(loss)))
+        found.append(PriorTrial(str(what), float(l2), float(joint), float(loss)))
     return tuple(found)

@@ -24,12 +24,12 @@ import torch
 from numpy.typing import NDArray
 
 from loopwise.apps.table.missingness import Missingness
-from loopwise.apps.table.start import Scope, Smoothing, log_tables
+from loopwise.apps.table.start import CountSmoothing, Scope, log_tables
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.inference.evidence_rows import EvidenceRows, losses_of
 from loopwise.learn.history import History
-from loopwise.learn.optim.adam import cosine
+from loopwise.learn.optim.adam import VectorAdam, cosine
 from loopwise.learn.progress import Tell
 from loopwise.learn.trainer import Limits, train
 from loopwise.learn.vector import VectorObjective
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PATH = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.03)  # strengths of the prior, each from the weights of the one before
-RATE, BETAS, TINY = 0.07, (0.9, 0.99), 1e-8  # of Adam
+RATE = 0.07  # of Adam
 LEAST_STEPS = 200  # of each strength
 MANY = 10_000  # rows, of which fewer passes are enough
 DRAWS = 4  # of missing cells, of which a development row is asked
@@ -86,7 +86,7 @@ class Network:
 
     @staticmethod
     def of(
-        task: Task, parents: Sequence[Scope], values: Integers, smoothing: Smoothing, added: Sequence[Scope] = ()
+        task: Task, parents: Sequence[Scope], values: Integers, smoothing: CountSmoothing, added: Sequence[Scope] = ()
     ) -> Network:
         """The network of ``parents``, each variable's own potential, and ``added`` factors that begin with 0."""
         alone = [(place,) for place in range(len(task.sizes)) if (place,) not in parents]
@@ -113,8 +113,7 @@ class DrawnRoles(VectorObjective):
     ) -> None:
         self.task, self.net, self.values, self.l2, self.rounds = task, net, values, l2, rounds
         self.point, self.share = start.copy(), task.shares(joint)
-        self.mean, self.square = np.zeros_like(start), np.zeros_like(start)
-        self.steps, self.done = 0, 0
+        self.adam, self.done = VectorAdam(len(start)), 0
         self.generator = np.random.default_rng(seed)
         self.batch = batch_of(len(values))
 
@@ -131,25 +130,18 @@ class DrawnRoles(VectorObjective):
             loss, gradient = self.net.rows.loss(self.point, shown[chosen], self.values[chosen], self.share)
             total += loss
             gradient = gradient / len(chosen) + self.l2 / count * (self.point - self.net.start)
-            self._step(gradient, RATE * cosine(self.done * batches + number, self.rounds * batches))
+            rate = RATE * cosine(self.done * batches + number, self.rounds * batches)
+            self.point = self.adam.step(self.point, gradient, rate)
         self.done += 1
         return total / count
 
-    def _step(self, gradient: Floats, rate: float) -> None:
-        self.steps += 1
-        self.mean += (1 - BETAS[0]) * (gradient - self.mean)
-        self.square += (1 - BETAS[1]) * (gradient * gradient - self.square)
-        size = np.sqrt(self.square / (1 - BETAS[1] ** self.steps)) + TINY
-        self.point = self.point - rate / (1 - BETAS[0] ** self.steps) * self.mean / size
-
     def state(self) -> dict[str, Any]:
-        vectors = {name: torch.from_numpy(getattr(self, name).copy()) for name in ("point", "mean", "square")}
-        return {**vectors, "steps": self.steps, "done": self.done, "generator": self.generator.bit_generator.state}
+        own = {"point": torch.from_numpy(self.point.copy()), "done": self.done}
+        return {**own, **self.adam.state(), "generator": self.generator.bit_generator.state}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        for name in ("point", "mean", "square"):
-            setattr(self, name, state[name].numpy().copy())
-        self.steps, self.done = int(state["steps"]), int(state["done"])
+        self.adam.load_state(state)
+        self.point, self.done = state["point"].numpy().copy(), int(state["done"])
         self.generator.bit_generator.state = state["generator"]
 
 

@@ -15,11 +15,11 @@ class ChainMessages(CompiledMessages):
     """All :class:`~loopwise.graph.structured.chain.Chain` factors of a graph."""
 
     def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
-        from loopwise.graph.structured.kernels.chain_messages import Chains
+        from loopwise.graph.structured.kernels.chain_messages import ChainArrays
 
         super().__init__(factors, slot_start, own_start)
         length = np.array([factor.length for factor in factors], dtype=np.int64)
-        self.chains = Chains(slot_start, length, np.array([factor.states for factor in factors]), own_start)
+        self.chains = ChainArrays(slot_start, length, np.array([factor.states for factor in factors]), own_start)
 
     def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
         from loopwise.graph.structured.kernels.chain_messages import chains_send

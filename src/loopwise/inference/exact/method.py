@@ -31,7 +31,7 @@ from loopwise.inference.exact.junction_tree import Calibration, Floats
 from loopwise.inference.maximum.method import exact_maximum
 from loopwise.inference.messages.implicit import ImplicitBeliefs, implicit_beliefs
 from loopwise.inference.messages.operator import opaque, transformed, transforms
-from loopwise.inference.pruning import PrunedCalibration, Pruning
+from loopwise.inference.pruning import PrunedCalibration, StatePruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
 
@@ -129,7 +129,7 @@ class Exact(Inference):
         maximise, tree = self.temperature == 0, graph.layout.junction_tree
         if len(theta) and (tree is None or tree.total_cells > WORTH_PRUNING):
             possible = np.isfinite(theta.max(0))
-            pruning = None if possible.all() else Pruning.of(graph, possible)
+            pruning = None if possible.all() else StatePruning.of(graph, possible)
             if pruning is not None:
                 if pruning.empty is not None:
                     raise ImpossibleError(
@@ -239,7 +239,7 @@ class _Results:
     temperature: float
 
     def states(self) -> Tensor:
-        return self._to_batch(_States.apply(self.theta, self.calibration))  # type: ignore[no-untyped-call]
+        return self._to_batch(_Marginals.apply(self.theta, self.calibration, "states"))  # type: ignore[no-untyped-call]
 
     def factor(self, name: str) -> Tensor:
         batch, group = self.problem.batch, self.problem.graph.group(name)
@@ -284,7 +284,7 @@ class _Results:
 
     @cached_property
     def _flat_factors(self) -> Tensor:
-        result: Tensor = _Factors.apply(self.theta, self.calibration)  # type: ignore[no-untyped-call]
+        result: Tensor = _Marginals.apply(self.theta, self.calibration, "factors")  # type: ignore[no-untyped-call]
         return result
 
     def _to_batch(self, values: Tensor) -> Tensor:
@@ -350,41 +350,26 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor, None]:
         (theta,) = ctx.saved_tensors
-        return adjoint[:, None] * _Factors.apply(theta, ctx.calibration), None  # type: ignore[no-untyped-call]
+        return adjoint[:, None] * _Marginals.apply(theta, ctx.calibration, "factors"), None  # type: ignore[no-untyped-call]
 
 
-class _States(torch.autograd.Function):
-    """Variable marginals; the best configuration's indicators are piecewise constant and get no gradient."""
+class _Marginals(torch.autograd.Function):
+    """Marginals of variables (``what`` "states") or of factors ("factors", laid out like the tables); the best
+    configuration's indicators are piecewise constant and get no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, calibration: Calibration | PrunedCalibration) -> Tensor:
-        ctx.calibration = calibration
+    def forward(ctx: Any, theta: Tensor, calibration: Calibration | PrunedCalibration, what: str) -> Tensor:
+        ctx.calibration, ctx.what = calibration, what
         ctx.save_for_backward(theta)
-        return torch.from_numpy(calibration.states.copy())
+        return torch.from_numpy(getattr(calibration, what).copy())
 
     @staticmethod
-    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, None]:
+    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, None, None]:
         if ctx.calibration.maximise:
-            return None, None
+            return None, None, None
         seed = adjoint.detach().contiguous().numpy()
-        return _once(torch.from_numpy(ctx.calibration.tangent(seed_states=seed)), *ctx.saved_tensors, adjoint), None
-
-
-class _Factors(torch.autograd.Function):
-    """Factor marginals, laid out like the tables."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, calibration: Calibration | PrunedCalibration) -> Tensor:
-        ctx.calibration = calibration
-        ctx.save_for_backward(theta)
-        return torch.from_numpy(calibration.factors.copy())
-
-    @staticmethod
-    def backward(ctx: Any, adjoint: Tensor) -> tuple[Tensor | None, None]:
-        if ctx.calibration.maximise:
-            return None, None
-        seed = adjoint.detach().contiguous().numpy()
-        return _once(torch.from_numpy(ctx.calibration.tangent(seed_theta=seed)), *ctx.saved_tensors, adjoint), None
+        seeds = {"seed_states" if ctx.what == "states" else "seed_theta": seed}
+        return _once(torch.from_numpy(ctx.calibration.tangent(**seeds)), *ctx.saved_tensors, adjoint), None, None
 
 
 def _once(covariance: Tensor, *depends_on: Tensor) -> Tensor:

@@ -168,7 +168,7 @@ class Propagated:
     def __init__(
         self, models: TreeModels, unary: Floats, scores: Floats, iterations: int, tolerance: float, taped: bool
     ) -> None:
-        from loopwise.inference.families.kernels.tree_models import Tape, run_trees
+        from loopwise.inference.families.kernels.tree_models import TreeTape, run_trees
 
         arrays = models.arrays
         self.models, self.unary, self.scores, self.taped = models, unary, scores, taped
@@ -176,7 +176,7 @@ class Propagated:
         rows = iterations if taped else min(iterations, 2)
         start = _chart_start(arrays.lengths, iterations) if taped else np.zeros(sentences + 1, np.int64)
         messages = np.empty((3, rows, edges))
-        self.tape = Tape(
+        self.tape = TreeTape(
             messages[0],
             messages[1],
             messages[2],

@@ -45,7 +45,7 @@ from loopwise.inference.maximum.method import (
 )
 from loopwise.inference.messages.message_passing import BP, MessagePassing, warn_of_zeros, without_gradient
 from loopwise.inference.messages.schedules import Sequential
-from loopwise.inference.pruning import PrunedCalibration, Pruning
+from loopwise.inference.pruning import PrunedCalibration, StatePruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ConvergenceWarning
 
@@ -391,7 +391,7 @@ def _eliminated(
     whole = unfolded(_without(_one_example(problem, example), dead))
     groups = [group for group in whole.graph.groups if group.arity]
     theta = np.concatenate([np.zeros(0), *(_flat(whole, group.name) for group in groups)])
-    pruning = Pruning.of(whole.graph, theta > -np.inf)
+    pruning = StatePruning.of(whole.graph, theta > -np.inf)
     if pruning is None or pruning.empty is not None:
         return None
     tree = junction_tree(pruning.graph, restarts=0, cell_limit=cell_limit)

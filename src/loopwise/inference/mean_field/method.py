@@ -80,8 +80,8 @@ class MeanField(Inference):
     once more (less than two more runs); ``Fitting`` is the former while it fits into its limit, else the latter.
     Second derivatives are torch's, through :mod:`loopwise.inference.mean_field.reference`: right, but slow on large
     graphs. :class:`~loopwise.FixedPoint` makes adjoint sweeps at the final beliefs, backwards through the variables,
-    until one adds less than its tolerance times the largest adjoint given; :class:`~loopwise.OneStep` makes one.
-    Both need a converged run (else an error), as :class:`~loopwise.Perturbation` does; all three give first
+    until one adds less than its tolerance times the largest adjoint given; :class:`~loopwise.gradient.OneStep` makes
+    one. Both need a converged run (else an error), as :class:`~loopwise.Perturbation` does; all three give first
     derivatives only.
 
     Parameters

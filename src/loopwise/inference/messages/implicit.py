@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.base import Report, check_finite
-from loopwise.gradient.marginals import Counts, MarginalGradient, Natural, Outcome
+from loopwise.gradient.marginals import MarginalCounts, MarginalGradient, Natural, Outcome
 from loopwise.gradient.once import taken_once
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph
@@ -118,8 +118,8 @@ class InferenceMap:
         return int(getattr(self.method, "iterations", 0))
 
     @property
-    def counting(self) -> Counts | None:
-        return None if self.numbers is None else Counts(self.numbers.factor, self.numbers.variable(self.layout))
+    def counting(self) -> MarginalCounts | None:
+        return None if self.numbers is None else MarginalCounts(self.numbers.factor, self.numbers.variable(self.layout))
 
     def flat(self, problem: Problem) -> Natural:
         """Natural parameters of ``problem``, each example with its own (views where they are shared)."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.learn.optim.probe import probe
@@ -42,6 +44,41 @@ class DenseAdam(torch.optim.Adam):
                 if param.grad is not None and param.grad.is_sparse:
                     param.grad = param.grad.to_dense()
         return super().step(closure)
+
+
+class VectorAdam:
+    """Adam on a vector whose gradient compiled code gives (Kingma and Ba 2015).
+
+    >>> adam = VectorAdam(2)
+    >>> [round(value, 3) for value in adam.step(np.zeros(2), np.array([4.0, -0.1]), rate=0.5).tolist()]
+    [-0.5, 0.5]
+    """
+
+    def __init__(self, size: int, betas: tuple[float, float] = (0.9, 0.99), tiny: float = 1e-8) -> None:
+        self.betas, self.tiny, self.steps = betas, tiny, 0
+        self.mean, self.square = np.zeros(size), np.zeros(size)
+
+    def step(self, point: NDArray[np.float64], gradient: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
+        """The next point."""
+        first, second = self.betas
+        self.steps += 1
+        self.mean += (1 - first) * (gradient - self.mean)
+        self.square += (1 - second) * (gradient * gradient - self.square)
+        size = np.sqrt(self.square / (1 - second**self.steps)) + self.tiny
+        return point - rate / (1 - first**self.steps) * self.mean / size
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {
+            "mean": torch.from_numpy(self.mean.copy()),
+            "square": torch.from_numpy(self.square.copy()),
+            "steps": self.steps,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what :meth:`state` gave."""
+        self.mean, self.square = state["mean"].numpy().copy(), state["square"].numpy().copy()
+        self.steps = int(state["steps"])
 
 
 def find_rate(params: Sequence[Tensor], batches: Sequence[Loss]) -> float:

@@ -1,7 +1,7 @@
 """Compiled updates of the weights: step rules, margins, exact sparse averaging.
 
 In: a feature difference, how much the signal gains by it, a :class:`Rule`. Out: new weights, new sums for the average.
-Below the stages. The plain walk (:mod:`loopwise.walk.updates`) does the same arithmetic in the same order.
+Below the stages. The plain walk (:mod:`loopwise.walk.learning.updates`) does the same arithmetic in the same order.
 """
 
 from __future__ import annotations

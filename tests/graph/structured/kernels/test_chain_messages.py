@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from loopwise.graph.structured.kernels.chain_messages import Chains, chains_back, chains_send
+from loopwise.graph.structured.kernels.chain_messages import ChainArrays, chains_back, chains_send
 from oracles.differences import slopes
 from oracles.trees import log_sum
 
 ROW = np.arange(1)
-CHAINS = Chains(np.array([0, 9]), np.array([3, 2]), np.array([3, 2]), np.array([0, 18]))
+CHAINS = ChainArrays(np.array([0, 9]), np.array([3, 2]), np.array([3, 2]), np.array([0, 18]))
 
 
 def send(steps: np.ndarray, incoming: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.compiled.elementary import normalise_log
 
 
-class Chains(NamedTuple):
+class ChainArrays(NamedTuple):
     """Several chains."""
 
     slot_start: Any  # [chains]

@@ -42,7 +42,7 @@ class Grammars(NamedTuple):
     first_slot: Any
 
 
-class Workspace(NamedTuple):
+class GrammarWorkspace(NamedTuple):
     """Working space for one factor."""
 
     relative: Any  # [slots]
@@ -78,7 +78,7 @@ def _workspace(grammars):
         edges = max(edges, grammars.edge_start[factor + 1] - grammars.edge_start[factor])
         nodes = max(nodes, grammars.node_start[factor + 1] - grammars.node_start[factor])
         slots = max(slots, grammars.first_slot[grammars.variable_start[factor + 1] + factor])
-    return Workspace(
+    return GrammarWorkspace(
         np.empty(slots), np.empty(slots), np.empty(edges), np.empty(edges), np.empty(edges, np.int64), np.empty(edges),
         np.empty(nodes), np.empty(nodes),
     )  # fmt: skip

@@ -53,7 +53,7 @@ class Crossing(NamedTuple):
     charts."""
 
 
-class Tape(NamedTuple):
+class TreeTape(NamedTuple):
     """What a run leaves; sweep t is in row t, or t % 2 where only the last two are kept."""
 
     arrived: Any  # [sweeps, edges] log-odds that the tree heard

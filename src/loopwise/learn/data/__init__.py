@@ -1,0 +1,1 @@
+"""Examples, and which of them go together."""

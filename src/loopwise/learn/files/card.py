@@ -1,0 +1,104 @@
+"""Model cards: what a saved model is, what it was trained on, how good it was, what it costs; in the file itself.
+
+In: a file that any ``save`` wrote. Out: :class:`ModelCard`. Stage: learning. A file of before there were cards has one
+of what can be read off it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from loopwise.formats.files import PathLike
+from loopwise.learn.files.container import CARD, kind_of, read_container
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What there is to say of a model before one uses it.
+
+    ``version``: of the loopwise that wrote it. ``weights``: how many numbers it has. ``data``: what it was trained on,
+    ``figures``: how training ended, by name; ``budget``: the inference it was trained for and answers with. What is not
+    known is empty.
+    """
+
+    what: str = ""
+    version: str = ""
+    weights: int = 0
+    data: str = ""
+    budget: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_markdown(self) -> str:
+        """The card as a page.
+
+        >>> print(ModelCard("Tagger", "0.1.0", 12, data="3 sentences").to_markdown())
+        # Tagger
+        <BLANKLINE>
+        | | |
+        | :-- | :-- |
+        | version | 0.1.0 |
+        | weights | 12 |
+        | data | 3 sentences |
+        """
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("what", *_TABLES)}
+        rows = [(name, value) for name, value in told.items() if value]
+        rows += [(str(name), value) for part in _TABLES for name, value in getattr(self, part).items()]
+        lines = [f"| {name} | {_cell(value)} |" for name, value in rows]
+        return "\n".join([f"# {self.what}", "", "| | |", "| :-- | :-- |", *lines])
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return asdict(self)
+
+
+_TABLES = ("figures", "notes")
+
+
+def model_card(path: PathLike) -> ModelCard:
+    """The card of the model in the file at ``path``; nothing in the file is run.
+
+    Raises
+    ------
+    FormatError
+        Where it is no file of loopwise, or damaged.
+
+    >>> import pathlib, tempfile, loopwise as lw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "chain.loopwise"
+    >>> lw.System(lw.TablePotentials(lw.chain(3)), lw.BP(iterations=5)).save(path, card={"data": "none yet"})
+    >>> card = model_card(path)
+    >>> card.what, card.weights, card.data, card.budget.partition(",")[0]
+    ('System', 14, 'none yet', 'BP(iterations=5')
+    """
+    tensors, description = read_container(path)
+    given = description.get(CARD)
+    told: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
+    told.setdefault("what", kind_of(description))
+    told.setdefault("weights", sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point()))
+    if isinstance(description.get("notes"), dict):
+        told["notes"] = {**description["notes"], **_mapping(told.get("notes"))}
+    known = {each.name: each.type for each in fields(ModelCard)}
+    others = {name: value for name, value in told.items() if name not in known}
+    sound = {name: _as_known(name, told[name]) for name in known if name in told}
+    sound["notes"] = {**others, **_mapping(sound.get("notes"))}
+    return ModelCard(**sound)
+
+
+def _as_known(name: str, value: Any) -> Any:
+    """A field of the kind it should have, whatever a file says."""
+    if name in _TABLES:
+        return _mapping(value)
+    if name == "weights":
+        return value if isinstance(value, int) else 0
+    return str(value)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,1 @@
+"""What learns from walks: rules, updates, learners, rounds of training."""

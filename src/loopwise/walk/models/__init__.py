@@ -1,0 +1,1 @@
+"""What is walked over: scores of worlds by features, and their compiled arrays."""
