@@ -26,8 +26,8 @@ from loopwise.demo.workers import one_thread
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import evaluate, score_examples
-from loopwise.learn.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adam import cosine
 from loopwise.learn.stages import Goals

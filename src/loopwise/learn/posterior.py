@@ -8,7 +8,7 @@ Hessian-vector products only, so the whole truncated system is inside it, as it 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +21,10 @@ from torch import Tensor
 
 from loopwise.gradient.hvp import hvp
 from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.evaluate import Goal, risk
 from loopwise.learn.system import CHUNK, Given, System
 from loopwise.learn.system_loss import whole_risk
-from loopwise.learn.template_examples import Corpus
 from loopwise.loss.likelihood import Objective
 from loopwise.notices import GradientWarning, callers_level
 from loopwise.potentials.priors import L2
@@ -135,7 +135,9 @@ class Laplace:
         def product(vector: Floats) -> Floats:
             direction = _like(vector, params)
             with ignored_convergence():
-                return np.sum([_flat(hvp(loss, params, direction)) for loss in _losses(system, corpus, goal)], axis=0)
+                pieces = [_flat(hvp(loss, params, direction)) for loss in _losses(system, corpus, goal)]
+            total: Floats = np.sum(pieces, axis=0)
+            return total
 
         values, directions = _largest(product, sum(param.numel() for param in params), rank)
         negative = int((values < -NEGATIVE * max(np.abs(values).max(initial=0.0), 1e-300)).sum())
@@ -159,7 +161,8 @@ class Laplace:
         wide = self.precision**-0.5
         narrow = (self.precision + self.curvatures) ** -0.5
         along = noise @ self.directions
-        return self.weights + wide * noise + (along * (narrow - wide)) @ self.directions.T
+        found: Floats = self.weights + wide * noise + (along * (narrow - wide)) @ self.directions.T
+        return found
 
     @property
     def variances(self) -> Floats:
@@ -208,7 +211,7 @@ class Laplace:
 
 
 class _Put:
-    def __init__(self, params: list[Tensor]) -> None:
+    def __init__(self, params: Sequence[Tensor]) -> None:
         self.params = params
 
     def __call__(self, weights: Floats) -> None:
@@ -259,11 +262,11 @@ def _largest(product: Callable[[Floats], Floats], size: int, rank: int) -> tuple
     return found
 
 
-def _flat(parts: list[Tensor]) -> Floats:
+def _flat(parts: Sequence[Tensor]) -> Floats:
     return np.concatenate([part.detach().double().reshape(-1).numpy() for part in parts])
 
 
-def _like(vector: Floats, params: list[Tensor]) -> list[Tensor]:
+def _like(vector: Floats, params: Sequence[Tensor]) -> list[Tensor]:
     ends = np.cumsum([param.numel() for param in params])[:-1]
     pieces = np.split(np.asarray(vector).reshape(-1), ends)
     given = zip(pieces, params, strict=True)
