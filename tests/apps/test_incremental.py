@@ -10,7 +10,6 @@ import pytest
 
 from loopwise.apps import ChainCRF, MRFClassifier, MultiLabel, Tagger
 from loopwise.apps.chain import Perceptron
-from loopwise.apps.incremental import StreamAdaGrad
 from loopwise.apps.multilabel import Likelihood, Pegasos
 
 WORDS = np.array(["Ann", "Bob", "Zoe", "the", "dog", "ran", "saw"])
@@ -77,18 +76,6 @@ def test_weights_stay_where_they_were_when_a_tagger_grows() -> None:
         odds, later = np.log(old[:, 1] / old[:, 0]), np.log(new[:, order[1]] / new[:, order[0]])
         assert np.sign(odds).tolist() == np.sign(later).tolist()
     np.testing.assert_allclose(np.abs(tagger.weights_.unary[:, [1, 3]]), 0.0)  # new tags know nothing yet
-
-
-def test_steps_by_hand() -> None:
-    rule = StreamAdaGrad(2, l2=4.0, rate=0.5)
-    vector = np.array([1.0, 0.0])
-    value, moved = rule.step(lambda at: (3.0, np.array([2.0, -2.0])), vector, 2)
-    slope = (np.array([2.0, -2.0]) + 4.0 * vector) / 2  # all of the two seen so far
-    np.testing.assert_allclose(moved, vector - 0.5 * np.sign(slope))
-    _, later = rule.step(lambda at: (0.0, np.zeros(2)), moved, 2)
-    second = 4.0 * 0.5 * moved / 2
-    np.testing.assert_allclose(later, moved - 0.5 * second / np.sqrt(slope**2 + second**2))
-    assert value == 3.0
 
 
 @pytest.mark.parametrize(

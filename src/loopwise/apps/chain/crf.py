@@ -20,7 +20,7 @@ from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
 from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, read_decoder
 from loopwise.apps.class_weights import class_weights
 from loopwise.apps.estimator import not_fitted
-from loopwise.apps.incremental import Incremental, StreamAdaGrad
+from loopwise.apps.incremental import Incremental
 from loopwise.apps.inputs import Scaling
 from loopwise.apps.saved import written
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
@@ -30,6 +30,7 @@ from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.descent import Descent, Smooth, check_descent
 from loopwise.learn.files.fields import LARGEST, FieldError, Record
 from loopwise.learn.history import History
+from loopwise.learn.optim.stream import StreamAdaGrad
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import Limits, train
 from loopwise.learn.vector import VectorObjective

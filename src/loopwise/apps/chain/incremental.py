@@ -14,7 +14,7 @@ from loopwise.apps.chain.features.index import Indexed
 from loopwise.apps.chain.features.text import known_tags, mended
 from loopwise.apps.chain.model import Likelihood
 from loopwise.apps.estimator import SampleWeights, taken
-from loopwise.apps.incremental import Incremental, StreamAdaGrad, parts
+from loopwise.apps.incremental import Incremental
 from loopwise.decode.rules import Rules
 from loopwise.formats.columns import TaggedText
 from loopwise.formats.iob import OUTSIDE
@@ -22,6 +22,7 @@ from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.weighted import WeightedChains
 from loopwise.learn.descent import Descent, Smooth
+from loopwise.learn.optim.stream import StreamAdaGrad, parts
 from loopwise.potentials.linear import Floats
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from loopwise import walk
-from loopwise.apps.incremental import StreamAdaGrad, parts, total
 from loopwise.apps.inputs import is_sparse
 from loopwise.decode.base import Decoder as Rule
 from loopwise.decode.pointwise import Identity
@@ -31,6 +30,7 @@ from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
 from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import Floats, LabelWeights
+from loopwise.learn.optim.stream import StreamAdaGrad, parts, total
 from loopwise.learn.progress import silent
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss

@@ -20,7 +20,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from loopwise.apps.class_weights import weighted, weights_of_each
 from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, taken
 from loopwise.apps.goals import checked_goal, decoder_for, stages_for
-from loopwise.apps.incremental import Incremental, StreamAdaGrad, parts, total
+from loopwise.apps.incremental import Incremental
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.features import Answers, TableColumns, as_table, distinct, share_right
 from loopwise.apps.table.model import BySize, Complete, FitOptions, Structure, cells_of, train
@@ -38,6 +38,7 @@ from loopwise.learn.evaluate import Goal
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
+from loopwise.learn.optim.stream import StreamAdaGrad, parts, total
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss
