@@ -7,7 +7,7 @@ In: tables and messages, a message's states side by side. Out: messages, in plac
 from __future__ import annotations
 
 from loopwise.compiled.arithmetic import U
-from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.decorators import fused_leaf
 from loopwise.compiled.lane_vectors import store
 from loopwise.inference.messages.kernels.message_vectors import message_at, rows_of, send_pair
 from loopwise.inference.messages.kernels.plan import TABLE_BLOCK, TABLE_START
@@ -15,7 +15,7 @@ from loopwise.inference.messages.kernels.variables import update_belief
 from loopwise.inference.messages.kernels.views import Message
 
 
-@callee
+@fused_leaf
 def visit_pairs(run, here, schedule, turn, pull, watch, scratch, static):
     """The variables in the order of ``turn`` (0: forth, 1: back) renew the messages to them that ``pull`` marks, and
     send to those factors whose other variable comes later, which are the others; back, to all: to factors whose other

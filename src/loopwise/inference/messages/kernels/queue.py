@@ -7,12 +7,16 @@ are; of a heap, every key that changes would move others.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from loopwise.compiled.decorators import fused_callee as callee
-from loopwise.compiled.decorators import fused_inlined as scalar
+from loopwise.compiled.decorators import fused_leaf
+
+# To count references to the queue's arrays would take longer than to change a key.
+quick = partial(fused_leaf, forceinline=True)
 
 BUCKETS = 160  # the last one has all keys above 2^79
 _ONE = 1023 << 1  # the exponent of 1 and the first bit after it, as they stand in a number of 64 bits
@@ -38,7 +42,7 @@ def new_queue(items):
     )
 
 
-@scalar
+@quick
 def set_key(queue, item, key):
     """Gives ``item`` of a queue another key; in another bucket it goes last."""
     after, before, home = queue.after, queue.before, queue.home
@@ -60,7 +64,7 @@ def set_key(queue, item, key):
         queue.top[0] = max(queue.top[0], place)
 
 
-@scalar
+@quick
 def first_item(queue):
     """The item that is next; -1 if there is none."""
     after, items, place = queue.after, queue.home.shape[0], queue.top[0]

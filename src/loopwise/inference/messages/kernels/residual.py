@@ -22,6 +22,7 @@ from loopwise.compiled.arithmetic import U, inverse
 from loopwise.compiled.decorators import fused_callee as callee
 from loopwise.compiled.decorators import fused_inlined as scalar
 from loopwise.compiled.decorators import fused_kernel as kernel
+from loopwise.compiled.decorators import fused_leaf
 from loopwise.compiled.lane_vectors import store, total
 from loopwise.compiled.prefetch import prefetch
 from loopwise.inference.messages.kernels.convergence import MOST_NATS, limits_of
@@ -44,7 +45,7 @@ from loopwise.inference.messages.kernels.plan import (
     new_scratch,
     told_by,
 )
-from loopwise.inference.messages.kernels.queue import first_item, new_queue, set_key
+from loopwise.inference.messages.kernels.queue import first_item, new_queue, quick, set_key
 from loopwise.inference.messages.kernels.variables import visit_variables
 from loopwise.inference.messages.kernels.views import Message
 
@@ -211,7 +212,7 @@ class PairGraph(NamedTuple):
     unary_base: Any
 
 
-@scalar
+@quick
 def fresh_message(graph, edge, heard, literal, semiring):
     """The message that ``edge`` would send now, not normalised (its growth does not depend on that), from those to the
     factor's other variable."""
@@ -225,7 +226,7 @@ def fresh_message(graph, edge, heard, literal, semiring):
     return pair_message(rows, Message(heard, U(0)), literal, semiring)
 
 
-@scalar
+@quick
 def ask_for(graph, queue, edge, literal):
     """Has all the memory fetched that sending ``edge`` will need: to wait for it is what takes time."""
     size = U(len(literal))
@@ -255,53 +256,61 @@ def table_starts(plan, block, edges, literal):
     return starts
 
 
+@fused_leaf
+def send_pairs(graph, queue, heard, scale, most, kept, static):
+    """Fills the queue with the growths of all messages, then sends at most so many; ``kept``: room for the edges that
+    were served and the messages they replaced. Returns how many, and the smallest normaliser."""
+    m, literal, semiring, keys, after = graph.m, static.literal, static.semiring, queue.keys, queue.after
+    sent, past, edge_start, edge_base = kept[0], kept[1], graph.edge_start, graph.edge_base
+    size, count, width = U(len(literal)), keys.shape[0], U(past.shape[0] // max(sent.shape[0], 1))
+    tiny, rounding = limits_of(m)
+    least = m.dtype.type(np.inf)
+    for edge in range(count):
+        fresh = fresh_message(graph, edge, heard, literal, semiring)
+        least = min(least, total(fresh))  # an impossible message has not grown, and would never be sent
+        grown = growth(fresh, message_at(m, graph.base + U(edge) * size, literal), tiny, rounding)
+        set_key(queue, edge, min(grown, MOST_GROWTH) * scale)
+    made, edge = 0, first_item(queue)
+    while edge >= 0 and made < most:
+        place, variable = graph.base + U(edge) * size, graph.variable[edge]
+        ahead = after[after[edge]] if after[edge] < count else count  # likely to be the next one but one
+        if ahead < count:
+            ask_for(graph, queue, ahead, literal)
+        fresh = fresh_message(graph, edge, heard, literal, semiring)
+        old = message_at(m, place, literal)
+        if made < sent.shape[0]:
+            sent[made] = edge
+            store(past, U(made) * width, old)
+        mass = total(fresh)
+        least = min(least, mass)
+        store(m, place, fresh * repeated(inverse(mass, semiring), m, literal))
+        made += 1
+        set_key(queue, edge, 0.0)
+        grown = min(growth(fresh, old, tiny, rounding), MOST_GROWTH)
+        if grown > 0:
+            for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
+                if graph.base + edge_base[at] != place:
+                    other = np.int64(edge_base[at] // size) ^ 1
+                    set_key(queue, other, compounded(keys[other], grown, 1, scale))
+        edge = first_item(queue)
+    return made, least
+
+
 @kernel
 def residual_pairs(run, tables, edges, examples, most, updates, static):
     """:func:`residual_examples` where all factors are pairs of literal size: probabilities, undamped, plain BP, with
     messages as vectors."""
-    plan, m, rule, literal, semiring = run.plan, run.messages.m, run.rule, static.literal, static.semiring
-    size, count, sent = U(len(literal)), edges.variable.shape[0], updates.sent
-    heard, width = np.empty(len(literal), dtype=m.dtype), U(updates.replaced.shape[1] // max(sent.shape[1], 1))
-    tiny, rounding = limits_of(m)
-    scale = worth_sending(m, rule)
+    plan, m, literal, count = run.plan, run.messages.m, static.literal, edges.variable.shape[0]
+    heard, scale = np.empty(len(literal), dtype=m.dtype), worth_sending(m, run.rule)
     for example in range(examples.first, examples.last):
-        here = single_block(plan, example)
+        here, scratch, queue = single_block(plan, example), new_scratch(plan, m, ()), new_queue(count)
         graph = PairGraph(
             edges.variable, plan.edge_start, plan.edge_base, tables, table_starts(plan, here.block, count, literal),
             run.potentials.unary, m, here.m, here.unary,
         )  # fmt: skip
-        scratch, past, queue = new_scratch(plan, m, ()), updates.replaced[example], new_queue(count)
-        edge_start, edge_base, keys, after = plan.edge_start, plan.edge_base, queue.keys, queue.after
-        least = m.dtype.type(np.inf)
-        for edge in range(count):
-            fresh = fresh_message(graph, edge, heard, literal, semiring)
-            least = min(least, total(fresh))  # an impossible message has not grown, and would never be sent
-            grown = growth(fresh, message_at(m, here.m + U(edge) * size, literal), tiny, rounding)
-            set_key(queue, edge, min(grown, MOST_GROWTH) * scale)
-        made, edge = 0, first_item(queue)
-        while edge >= 0 and made < most:
-            place, variable = here.m + U(edge) * size, edges.variable[edge]
-            ahead = after[after[edge]] if after[edge] < count else count  # likely to be the next one but one
-            if ahead < count:
-                ask_for(graph, queue, ahead, literal)
-            fresh = fresh_message(graph, edge, heard, literal, semiring)
-            old = message_at(m, place, literal)
-            if made < sent.shape[1]:
-                sent[example, made] = edge
-                store(past, U(made) * width, old)
-            mass = total(fresh)
-            least = min(least, mass)
-            store(m, place, fresh * repeated(inverse(mass, semiring), m, literal))
-            made += 1
-            set_key(queue, edge, 0.0)
-            grown = min(growth(fresh, old, tiny, rounding), MOST_GROWTH)
-            if grown > 0:
-                for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
-                    if here.m + edge_base[at] != place:
-                        other = np.int64(edge_base[at] // size) ^ 1
-                        set_key(queue, other, compounded(keys[other], grown, 1, scale))
-            edge = first_item(queue)
+        kept = updates.sent[example], updates.replaced[example]
+        made, least = send_pairs(graph, queue, heard, scale, most, kept, static)
         visit_all(run, here, True, scratch, static)
         updates.made[example] = made
-        updates.residual[example] = pending_change(keys, scale, rule)
+        updates.residual[example] = pending_change(queue.keys, scale, run.rule)
         updates.lowest[example] = min(least, scratch.lowest[0])
