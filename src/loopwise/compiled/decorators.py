@@ -74,6 +74,7 @@ spliced = njit(inline="always")
 fused_kernel = partial(kernel, fastmath=_FUSED)
 fused_callee = partial(callee, fastmath=_FUSED)
 fused_inlined = partial(callee, fastmath=_FUSED, forceinline=True)
+fused_leaf = partial(leaf, fastmath=_FUSED)
 
 # The options of ``fused_callee`` and ``fused_inlined`` functions for what is chosen by type (numba.extending.overload).
 LINKED: dict[str, Any] = {**_LINKED, "fastmath": _FUSED}
