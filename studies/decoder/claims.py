@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
-from studies.decoder.contenders import BP_OSD, LAYERED, RELAY, SEARCHED
+from studies.decoder.contenders import LAYERED, PICKED
 from studies.decoder.counting import Counted
-from studies.decoder.protocol import CIRCUIT, GROSS, WORDS, Setting
+from studies.decoder.protocol import BP_OSD, CIRCUIT, GROSS, RELAY, WORDS, Setting
 from studies.decoder.tables import bit_error
 from studies.harness.claims import MISSING
 from studies.harness.published import published
@@ -28,8 +28,8 @@ def claims(counted: dict[Setting, Counted]) -> list[Claim]:
 
 
 def upper_limit(mine: dict[str, float]) -> float:
-    """The upper 95 % limit of the paired difference of failures a shot."""
-    only, fewer, shots = mine["only"], mine["not"], mine["shots"]
+    """The upper 95 % limit of the paired difference of failures a shot, on the shots that both decoded."""
+    only, fewer, shots = mine["only"], mine["not"], mine["paired"]
     return (only - fewer + NORMAL * math.sqrt(max(only + fewer - (only - fewer) ** 2 / shots, 1.0))) / shots
 
 
@@ -39,9 +39,9 @@ def _gross(counted: dict[Setting, Counted], p: float) -> Claim:
         "% limit of the paired difference is at most 10 % of BP+OSD's failures."
     )
     rows = counted.get(Setting(GROSS, "gross", p), {})
-    if SEARCHED not in rows:
+    if PICKED not in rows:
         return Claim(f"gross-{p:g}", text, None, MISSING)
-    mine, theirs = rows[SEARCHED], rows[BP_OSD]
+    mine, theirs = rows[PICKED], rows[BP_OSD]
     margin = MARGIN * theirs["failures"] / theirs["shots"]
     return Claim(f"gross-{p:g}", text, upper_limit(mine) <= margin, _evidence(mine, theirs, margin))
 
@@ -56,15 +56,16 @@ def _circuit(counted: dict[Setting, Counted]) -> Claim:
         return Claim("circuit", text, None, MISSING)
     mine, theirs, known = rows[LAYERED], rows[RELAY], published("decoder")["relay"]
     margin = MARGIN * known["failures"] / known["shots"]
-    times = mine["seconds"] / theirs["seconds"]
+    times = (mine["seconds"] / mine["shots"]) / (theirs["seconds"] / theirs["shots"])
     holds = upper_limit(mine) <= margin and times <= QUARTER
     return Claim("circuit", text, holds, f"{_evidence(mine, theirs, margin)}; {times:.2f} of the core-seconds")
 
 
 def _evidence(mine: dict[str, float], theirs: dict[str, float], margin: float) -> str:
     return (
-        f"{mine['failures']:.0f} against {theirs['failures']:.0f} of {mine['shots']:.0f} shots; upper limit of the "
-        f"difference {upper_limit(mine):.3g}, margin {margin:.3g}"
+        f"{mine['failures']:.0f} of {mine['shots']:.0f} shots against {theirs['failures']:.0f} of "
+        f"{theirs['shots']:.0f}; on the {mine['paired']:.0f} that both decoded {mine['only']:.0f} failed only here and "
+        f"{mine['not']:.0f} only there; upper limit of the difference {upper_limit(mine):.3g}, margin {margin:.3g}"
     )
 
 

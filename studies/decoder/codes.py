@@ -75,6 +75,11 @@ def circuit(data: Path, p: str) -> tuple[Code, Any]:
     return code_of_circuit(found, detectors), CircuitShots(found)
 
 
+def of_checks(code: Code) -> Code:
+    """The same code for syndromes of its checks alone, as decoders of others take them."""
+    return Code(code.checks, code.priors, code.observables)
+
+
 def classical(data: Path, name: str) -> Code:
     """A code of the collection; its priors are not used, as channels say their own."""
     folder = data / "codes" / "matrices"

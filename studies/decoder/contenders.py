@@ -5,6 +5,7 @@ In: a code. Out: :class:`Contender` by name. What is chosen (scales, legs, weigh
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 from collections.abc import Callable
@@ -15,17 +16,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder import OSD, Code, Decoder, Flips, Gaussian, Leg, MinSum, SumProduct, relay, search_legs
+from loopwise.apps.decoder import (
+    OSD,
+    Code,
+    Decoder,
+    Flips,
+    Gaussian,
+    Leg,
+    MinSum,
+    SumProduct,
+    pick_legs,
+    relay,
+    search_legs,
+)
 from loopwise.apps.decoder.losses import BitwiseCrossEntropy
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.files import atomic_write
 from studies.decoder.codes import gross_code
-from studies.decoder.protocol import SEED, DecoderProtocol
+from studies.decoder.protocol import BP_OSD, RELAY, SEED, DecoderProtocol
 
-NOISY = 0.05  # the probability of flips that legs are searched for at; they serve others, too
-SWEEPS = 60  # that all legs of ours together may make on the gross code
-BP_OSD, MIN_SUM, RANDOM, SEARCHED = "BP+OSD", "min-sum", "legs drawn at random", "legs searched for"
-RELAY, LAYERED = "relay-BP", "layered relay"
+NOISY = 0.05  # the probability of flips that legs are picked at; they serve others, too
+LEGS = (20, 10, 10, 10, 10)  # their sweeps
+SWEEPS = sum(LEGS)  # that all legs of ours together may make on the gross code
+MIN_SUM, RANDOM, PICKED, LAYERED = "min-sum", "legs drawn at random", "legs picked", "layered relay"
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0)
 
 Bits = NDArray[np.uint8]
@@ -51,13 +64,13 @@ def peer(name: str) -> Any:
 
 
 def of_gross(code: Code, folder: Path, protocol: DecoderProtocol) -> dict[str, Contender]:
-    """BP+OSD, the plain min-sum, legs as drawn and legs searched for."""
+    """BP+OSD, the plain min-sum, legs as drawn and legs picked."""
     scale = _tuned_scale(code, folder, protocol.scale_shots)
     return {
         BP_OSD: Contender(_bp_osd(code, scale, double=True)),
         MIN_SUM: Contender(Decoder(code, rule=MinSum(scale), sweeps=SWEEPS).decode_batch),
         RANDOM: Contender(_drawn(code).decode_batch),
-        SEARCHED: Contender(_searched(code, folder, protocol).decode_batch),
+        PICKED: Contender(_picked(code, folder, protocol).decode_batch),
     }
 
 
@@ -93,18 +106,15 @@ def _drawn(code: Code) -> Decoder:
     return Decoder(code, rule=SumProduct(), layered=True, solutions=5, legs=legs)
 
 
-def _searched(code: Code, folder: Path, protocol: DecoderProtocol) -> Decoder:
-    """The same, changed for the failures at the higher noise, in rounds of 60 tries on fresh shots each."""
+def _picked(code: Code, folder: Path, protocol: DecoderProtocol) -> Decoder:
+    """Legs picked from a pool for the failures at the higher noise."""
     path = folder / "gross.loopwise"
     if not path.exists():
         noisy = gross_code(NOISY)
-        found = _drawn(noisy)
-        for number in range(-(-protocol.tries // 60)):
-            tries = min(60, protocol.tries - 60 * number)
-            found = search_legs(
-                found, Flips(noisy), tries=tries, shots=protocol.tried_on, seed=SEED + number, progress=False
-            )
-        found.save(path)
+        begun = Decoder(noisy, rule=SumProduct(), layered=True)
+        pick_legs(
+            begun, Flips(noisy), LEGS, pool=protocol.pool, shots=protocol.tried_on, seed=SEED, progress=False
+        ).save(path)
     return Decoder.load(path, code)
 
 
@@ -149,13 +159,18 @@ def of_words(
 
 
 def _trained(code: Code, rate: float, sweeps: int, levels: tuple[float, ...], layered: bool, steps: int) -> Decoder:
-    """Weights of neural BP. Layered sweeps leave little to mend, and their gradient is noise but for that: fewer
-    numbers, one for each check and sweep, in small steps."""
+    """Few numbers changed for the failures of words, then weights of neural BP from there, in large or small steps,
+    whichever fails less on held-out words. Layered sweeps leave little to mend, and their gradient is noise but for
+    that: a weight for each check."""
     ties = code.checks.edge_check if layered else None
-    decoder = Decoder(code, rule=SumProduct(), layered=layered, legs=[Leg(code, sweeps, edge_ties=ties)])
+    channel = Gaussian(code, levels, rate)
     dev = Gaussian(code, levels[len(levels) // 2], rate).draw(20_000, np.random.default_rng([SEED, 4]))
-    return decoder.fit(
-        Gaussian(code, levels, rate), BitwiseCrossEntropy(), trained=Trained(True, True, False, not layered),
-        steps=steps, batch=512 if layered else 256, rate=0.004 if layered else 0.02,
-        kept=range(max(1, sweeps // 2), sweeps + 1), dev=dev, report=50, seed=SEED, progress=False,
-    )  # fmt: skip
+    plain = Decoder(code, rule=SumProduct(), layered=layered, legs=[Leg(code, sweeps, edge_ties=ties)])
+    begun = search_legs(plain, channel, tries=max(2, steps // 2), shots=20_000, seed=SEED, progress=False)
+    tried = [plain, begun]
+    for pace in (0.02, 0.004):
+        tried.append(copy.deepcopy(begun).fit(
+            channel, BitwiseCrossEntropy(), trained=Trained(True, True, False, not layered), steps=steps, batch=256,
+            rate=pace, kept=range(max(1, sweeps // 2), sweeps + 1), dev=dev, report=50, seed=SEED, progress=False,
+        ))  # fmt: skip
+    return min(tried, key=lambda one: one.evaluate(dev).errors)

@@ -1,7 +1,6 @@
 """Counts over one chunk of shots, the same for all that decode them.
 
-In: a :class:`ChunkJob`. Out: its counts as JSON: for each contender shots, failures, core-seconds, and, beside the one
-it is compared with, failures of one and not of the other.
+In: a :class:`ChunkJob`. Out: its counts as JSON: for each contender shots, failures and which they are, core-seconds.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ import numpy as np
 from loopwise.apps.decoder import Code, Decoder, Flips, Gaussian, Shots
 from loopwise.demo.workers import one_thread
 from loopwise.inference.families.second_stage import rank_of
-from studies.decoder.codes import circuit, classical, gross_code
-from studies.decoder.contenders import BP_OSD, RELAY, Contender, of_circuit, of_gross, of_words
-from studies.decoder.protocol import CIRCUIT, GROSS, SEED, WORDS, ChunkJob, DecoderProtocol, Setting
+from studies.decoder.codes import circuit, classical, gross_code, of_checks
+from studies.decoder.contenders import Contender, of_circuit, of_gross, of_words
+from studies.decoder.protocol import CIRCUIT, GROSS, SEED, SLOW, WORDS, ChunkJob, DecoderProtocol, Setting
 from studies.harness.runs import write_run
 
 Counted = dict[str, dict[str, float]]
-BASE = {GROSS: BP_OSD, CIRCUIT: RELAY}  # whom others are compared with
 
 
 def run_job(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> None:
@@ -33,25 +31,22 @@ def run_job(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) 
     write_run(job.path(folder), found)
 
 
-def flips_chunk(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> Counted:
-    """Shots whose residual error a check or an observable sees."""
+def flips_chunk(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> dict[str, dict[str, Any]]:
+    """Shots whose residual error a check or an observable sees; ``failed``: their numbers in the chunk."""
     code, sampler, contenders = _contenders(job.setting, protocol, folder, data)
     kind = [2, int(1000 * job.setting.level)] if job.setting.kind == GROSS else [3]
     shots: Shots = sampler.draw(job.shots, np.random.default_rng([SEED, *kind, job.number]))
     bits = np.ascontiguousarray(code.syndromes(shots.syndromes)[0])
-    found, failures = Counted(), dict[str, Any]()
+    found = dict[str, dict[str, Any]]()
     for name, contender in contenders.items():
+        if job.setting.kind == CIRCUIT and job.alone != (name if name in SLOW else ""):
+            continue
         count = max(1, round(contender.share * len(bits)))
         begin = time.process_time()
         corrections = contender.corrects(bits[:count])
         seconds = time.process_time() - begin
-        failures[name] = _failed(code, shots.take(slice(count)), bits[:count], corrections)
-        found[name] = {"shots": count, "failures": float(failures[name].sum()), "seconds": seconds}
-    if BASE[job.setting.kind] not in failures:
-        return found
-    for name, wrong in failures.items():
-        theirs = failures[BASE[job.setting.kind]][: len(wrong)]
-        found[name] |= {"only": float((wrong[: len(theirs)] & ~theirs).sum()), "not": float((theirs & ~wrong).sum())}
+        failed = np.flatnonzero(_failed(code, shots.take(slice(count)), bits[:count], corrections)).tolist()
+        found[name] = {"shots": count, "failures": len(failed), "seconds": seconds, "failed": failed}
     return found
 
 
@@ -67,7 +62,7 @@ def _contenders(
 ) -> tuple[Code, Any, dict[str, Contender]]:
     if setting.kind == CIRCUIT:
         code, sampler = circuit(data, f"{setting.level:g}")
-        return code, sampler, of_circuit(code)
+        return code, sampler, of_circuit(of_checks(code))
     code = gross_code(setting.level)
     return code, Flips(code), of_gross(code, folder, protocol)
 

@@ -15,6 +15,8 @@ from studies.harness.runs import file_name
 GROSS, CIRCUIT, WORDS = "gross code, independent flips", "gross code, circuit noise", "classical codes, Gaussian noise"
 SEED = 2026
 GROSS_SHOTS, CIRCUIT_SHOTS, WORD_SHOTS = 5_000, 512, 50_000  # of a chunk
+RELAY, BP_OSD = "relay-BP", "BP+OSD"
+SLOW = (RELAY, BP_OSD)  # under circuit noise: they decode by themselves, after all else
 
 
 @dataclass(frozen=True)
@@ -35,30 +37,32 @@ class Setting:
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """So many shots of a setting, the same for all that decode them."""
+    """So many shots of a setting, the same for all that decode them. ``alone``: the only one that does in this job."""
 
     setting: Setting
     number: int
     shots: int
+    alone: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.setting.name}: chunk {self.number + 1}"
+        who = f", {self.alone}" if self.alone else ""
+        return f"{self.setting.name}{who}: chunk {self.number + 1}"
 
     def path(self, folder: Path) -> Path:
         """Where its counts are kept."""
-        return folder / file_name(self.setting.name, self.number)
+        return folder / file_name(self.setting.name, *([self.alone] if self.alone else []), self.number)
 
 
 @dataclass(frozen=True)
 class DecoderProtocol:
     """How much is run."""
 
-    gross_chunks: int
+    gross_chunks: tuple[tuple[float, int], ...]  # by the probability of a flip: failures are rarer where it is low
     word_chunks: int
     circuit_chunks: int
     words: tuple[tuple[str, tuple[float, ...], tuple[int, ...]], ...]  # codes, Eb/N0, sweeps
-    tries: int  # changes of legs that are tried, in rounds of 60 on fresh shots
+    pool: int  # legs that some are picked from
     tried_on: int  # shots
     scale_shots: int  # that the scale of the min-sum is chosen on
     steps: int  # of training for classical codes
@@ -66,7 +70,7 @@ class DecoderProtocol:
 
 def settings(protocol: DecoderProtocol) -> dict[Setting, tuple[int, int]]:
     """How many chunks of how many shots each setting has."""
-    found = {Setting(GROSS, "gross", p): (protocol.gross_chunks, GROSS_SHOTS) for p in (0.03, 0.05)}
+    found = {Setting(GROSS, "gross", p): (chunks, GROSS_SHOTS) for p, chunks in protocol.gross_chunks}
     if protocol.circuit_chunks:
         found[Setting(CIRCUIT, "gross", 0.003)] = protocol.circuit_chunks, CIRCUIT_SHOTS
     for code, levels, all_sweeps in protocol.words:
@@ -76,22 +80,24 @@ def settings(protocol: DecoderProtocol) -> dict[Setting, tuple[int, int]]:
 
 
 def jobs(protocol: DecoderProtocol) -> list[ChunkJob]:
-    """The first chunk of every setting, then the second, and so on."""
+    """The first chunk of every setting, then the second, and so on; at last those that are slow, in the same way."""
     wanted = settings(protocol)
-    most = max(chunks for chunks, _ in wanted.values())
+    every = [(setting, "", *sizes) for setting, sizes in wanted.items()]
+    slow = [(setting, who, *sizes) for setting, sizes in wanted.items() if setting.kind == CIRCUIT for who in SLOW]
     return [
-        ChunkJob(setting, number, shots)
-        for number in range(most)
-        for setting, (chunks, shots) in wanted.items()
+        ChunkJob(setting, number, shots, who)
+        for group in (every, slow)
+        for number in range(max((chunks for _, _, chunks, _ in group), default=0))
+        for setting, who, chunks, shots in group
         if number < chunks
     ]
 
 
 PROTOCOLS = {
-    QUICK: DecoderProtocol(4, 4, 0, (("BCH_N63_K45", (6.0,), (10,)),), 60, 20_000, 10_000, 150),
+    QUICK: DecoderProtocol(((0.03, 4), (0.05, 4)), 4, 0, (("BCH_N63_K45", (6.0,), (10,)),), 40, 20_000, 5_000, 150),
     FULL: DecoderProtocol(
-        80,
-        20,
+        ((0.03, 240), (0.05, 60)),
+        4,
         196,
         (
             ("BCH_N63_K45", (4.0, 5.0, 6.0), (10,)),
@@ -99,9 +105,9 @@ PROTOCOLS = {
             ("LDPC_N121_K60", (3.0, 4.0, 5.0), (5, 20)),
             ("POLAR_N64_K32", (4.0, 5.0, 6.0), (5, 20)),
         ),
-        480,
-        120_000,
-        40_000,
-        400,
+        100,
+        60_000,
+        10_000,
+        200,
     ),
 }

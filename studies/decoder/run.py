@@ -37,7 +37,8 @@ INTRODUCTION = (
     "The gross code is [[144,12,12]]. Independent flips: BP+OSD is the min-sum with the best of five scales, 1,000 "
     "iterations, osd_cs of order 10 (ldpc's where it is installed). The others make at most 60 sweeps over all legs, "
     "and have no OSD: the min-sum as it is; four legs of 15 layered sum-product sweeps with memory drawn at random; "
-    "and legs searched for from there (`search_legs`, at p = .05, on shots of its own), which serve both rates.",
+    "and five legs of 20, 10, 10, 10 and 10 such sweeps picked from a pool of 100 for the shots that the others fail "
+    "at (`pick_legs`, at p = .05, on shots of its own), which serve both rates.",
     "Circuit noise: p = .003, memory Z, its Z detectors, 936 checks and 8,784 mechanisms. relay-BP has its published "
     "settings and takes the likeliest of five solutions; layered relay (40 sweeps, then up to 300 legs of 15) of "
     "three. BP+OSD is given a twentieth of the shots.",

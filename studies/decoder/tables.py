@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from studies.decoder.counting import Counted
-from studies.decoder.protocol import WORDS, DecoderProtocol, Setting, jobs
+from studies.decoder.protocol import BP_OSD, CIRCUIT, GROSS, RELAY, WORDS, DecoderProtocol, Setting, jobs
 from studies.harness.published import published
 from studies.harness.results import Cell
 from studies.harness.runs import read_run
@@ -17,15 +18,30 @@ from studies.harness.runs import read_run
 RATE, TIME, BITS = "failures a shot", "core ms a shot", "bit errors a bit"
 
 
+BASE = {GROSS: BP_OSD, CIRCUIT: RELAY}  # whom others are compared with
+
+
 def totals(folder: Path, protocol: DecoderProtocol) -> dict[Setting, Counted]:
-    """Sums over the chunks there are."""
-    found: dict[Setting, Counted] = {}
+    """Sums over the chunks there are; ``paired``: shots that the one compared with decoded, too, ``only`` and ``not``:
+    failures among them of this one and not of that, and the other way round."""
+    chunks: dict[tuple[Setting, int], dict[str, dict[str, Any]]] = {}
     for job in jobs(protocol):
-        for name, counts in (read_run(job.path(folder)) or {}).items():
-            mine = found.setdefault(job.setting, {}).setdefault(name, {})
-            for key, value in counts.items():
-                mine[key] = mine.get(key, 0.0) + value
+        chunks.setdefault((job.setting, job.number), {}).update(read_run(job.path(folder)) or {})
+    found: dict[Setting, Counted] = {}
+    for (setting, _), rows in chunks.items():
+        base = rows.get(BASE.get(setting.kind, ""))
+        for name, counts in rows.items():
+            mine = found.setdefault(setting, {}).setdefault(name, {})
+            for key, value in {**counts, **(_paired(counts, base) if base else {})}.items():
+                if key != "failed":
+                    mine[key] = mine.get(key, 0.0) + value
     return found
+
+
+def _paired(mine: dict[str, Any], base: dict[str, Any]) -> dict[str, float]:
+    both = min(mine["shots"], base["shots"])
+    wrong, theirs = ({shot for shot in one["failed"] if shot < both} for one in (mine, base))
+    return {"paired": both, "only": len(wrong - theirs), "not": len(theirs - wrong)}
 
 
 def cells(counted: dict[Setting, Counted]) -> list[Cell]:

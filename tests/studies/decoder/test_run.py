@@ -11,13 +11,26 @@ import pytest
 
 from studies.decoder import contenders, run
 from studies.decoder.claims import claims, upper_limit
-from studies.decoder.contenders import BP_OSD, SEARCHED
-from studies.decoder.protocol import GROSS, PROTOCOLS, WORDS, DecoderProtocol, Setting, jobs, settings
+from studies.decoder.contenders import LAYERED, PICKED
+from studies.decoder.counting import run_job
+from studies.decoder.protocol import (
+    BP_OSD,
+    CIRCUIT,
+    GROSS,
+    PROTOCOLS,
+    RELAY,
+    WORDS,
+    DecoderProtocol,
+    Setting,
+    jobs,
+    settings,
+)
 from studies.decoder.tables import bit_error, totals
 from studies.harness.results import FULL, QUICK
+from studies.harness.runs import write_run
 from studies.harness.study import StudyOrder, reproduce
 
-TINY = DecoderProtocol(1, 1, 0, (("BCH_N31_K16", (4.0,), (3,)),), 2, 200, 100, 5)
+TINY = DecoderProtocol(((0.03, 1), (0.05, 1)), 1, 0, (("BCH_N31_K16", (4.0,), (3,)),), 2, 200, 100, 5)
 
 
 def test_jobs_take_turns_and_have_files_of_their_own(tmp_path: Path) -> None:
@@ -26,16 +39,52 @@ def test_jobs_take_turns_and_have_files_of_their_own(tmp_path: Path) -> None:
     assert len({job.setting for job in todo[: len(settings(PROTOCOLS[FULL]))]}) == len(settings(PROTOCOLS[FULL]))
 
 
+def test_slow_decoders_come_last_and_by_themselves() -> None:
+    todo = jobs(PROTOCOLS[FULL])
+    slow = [job for job in todo if job.alone]
+    assert todo[-len(slow) :] == slow and [job.alone for job in slow[:4]] == [RELAY, BP_OSD] * 2
+    assert {job.setting.kind for job in slow} == {CIRCUIT}
+
+
+def test_pairs_are_of_shots_that_both_decoded(tmp_path: Path) -> None:
+    """Ours decoded four shots a chunk in two chunks, relay-BP three of one."""
+    protocol = DecoderProtocol((), 0, 2, (), 1, 1, 1, 1)
+    ours = {"shots": 4, "failures": 3, "seconds": 1.0, "failed": [0, 1, 3]}
+    relay = {"shots": 3, "failures": 2, "seconds": 9.0, "failed": [1, 2]}
+    for job in jobs(protocol):
+        if not job.alone:
+            write_run(job.path(tmp_path), {LAYERED: ours})
+        elif job.alone == RELAY and job.number == 1:
+            write_run(job.path(tmp_path), {RELAY: relay})
+    (rows,) = totals(tmp_path, protocol).values()
+    assert rows[LAYERED] == {"shots": 8, "failures": 6, "seconds": 2.0, "paired": 3, "only": 1, "not": 1}
+    assert rows[RELAY] == {"shots": 3, "failures": 2, "seconds": 9.0, "paired": 3, "only": 0, "not": 0}
+    found = {claim.id: claim for claim in claims({Setting(CIRCUIT, "gross", 0.003): rows})}
+    assert found["circuit"].holds is False and "on the 3 that both decoded" in found["circuit"].evidence
+
+
+def test_circuit_noise_is_decoded_by_all(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("stim", reason="needs stim: pip install 'loopwise[decoder]'")
+    monkeypatch.setattr("studies.decoder.protocol.CIRCUIT_SHOTS", 40)
+    protocol = DecoderProtocol((), 0, 1, (), 1, 1, 1, 1)
+    for job in jobs(protocol):
+        if job.alone != BP_OSD:
+            run_job(job, protocol, tmp_path, shared_data)
+    (rows,) = totals(tmp_path, protocol).values()
+    assert rows[LAYERED]["failures"] <= rows["min-sum"]["failures"] < 40
+    assert all(counts["shots"] == 40 for counts in rows.values())
+
+
 def test_the_limit_of_a_paired_difference() -> None:
-    mine = {"shots": 1000.0, "failures": 30.0, "only": 12.0, "not": 8.0}
+    mine = {"shots": 1000.0, "failures": 30.0, "paired": 1000.0, "only": 12.0, "not": 8.0}
     spread = math.sqrt(20 - 16 / 1000)
     assert upper_limit(mine) == pytest.approx((4 + 1.96 * spread) / 1000)
 
 
 def counted(only: float, fewer: float) -> dict[Setting, Any]:
-    mine = {"shots": 1e6, "failures": 1000 + only - fewer, "seconds": 1.0, "only": only, "not": fewer}
-    theirs = {"shots": 1e6, "failures": 1000.0, "seconds": 9.0, "only": 0.0, "not": 0.0}
-    return {Setting(GROSS, "gross", 0.03): {BP_OSD: theirs, SEARCHED: mine}}
+    mine = {"shots": 1e6, "paired": 1e6, "failures": 1000 + only - fewer, "seconds": 1.0, "only": only, "not": fewer}
+    theirs = {"shots": 1e6, "paired": 1e6, "failures": 1000.0, "seconds": 9.0, "only": 0.0, "not": 0.0}
+    return {Setting(GROSS, "gross", 0.03): {BP_OSD: theirs, PICKED: mine}}
 
 
 @pytest.mark.parametrize(("only", "fewer", "holds"), [(100, 100, True), (150, 50, False), (400, 300, False)])
@@ -66,7 +115,7 @@ def test_the_whole_in_miniature(tmp_path: Path, shared_data: Path, monkeypatch: 
             assert rows["plain"]["bits"] > 0
         else:
             assert rows[BP_OSD]["only"] == rows[BP_OSD]["not"] == 0
-            apart = rows[SEARCHED]["only"] - rows[SEARCHED]["not"]
-            assert apart == rows[SEARCHED]["failures"] - rows[BP_OSD]["failures"]
+            apart = rows[PICKED]["only"] - rows[PICKED]["not"]
+            assert apart == rows[PICKED]["failures"] - rows[BP_OSD]["failures"]
     again, _ = reproduce(run.STUDY, order)  # nothing is left to run
     assert [cell.ours for cell in again.cells] == [cell.ours for cell in results.cells]

@@ -6,6 +6,7 @@ from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.decoder import Answer, Decoder
 from loopwise.apps.decoder.evaluation import Counts, interval
 from loopwise.apps.decoder.legs import Leg, relay
+from loopwise.apps.decoder.picking import leg_pool, pick_legs
 from loopwise.apps.decoder.rules import MinSum, SumProduct
 from loopwise.apps.decoder.search import search_legs
 from loopwise.apps.decoder.shots import Flips, Gaussian, Shots, awgn, bsc, erasures
@@ -28,6 +29,8 @@ __all__ = [
     "bsc",
     "erasures",
     "interval",
+    "leg_pool",
+    "pick_legs",
     "relay",
     "search_legs",
 ]
