@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from loopwise.apps.dedupe import Dedupe, Report
 from loopwise.apps.dedupe.training import UNLABELLED
-from studies.entities.__main__ import DATA
 from studies.entities.data import PROBLEMS, Problem
 
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "dedupe"
 THRESHOLDS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
