@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studies.entities.protocol import IDS, NONE, OURS, EntitiesProtocol, EntityJob
+from studies.entities.protocol import AVERAGE, ENTITIES, IDS, NONE, OURS, EntitiesProtocol, EntityJob
 from studies.harness.claims import MISSING
 from studies.harness.results import Cell, Claim
 from studies.harness.statistics import mean_and_error
 
 MEASURES = {"pairwise_f1": "pairwise F1", "b_cubed": "B-cubed F1"}
 ALSO = {"precision": "pairwise precision", "recall": "pairwise recall", "cluster_f1": "cluster F1"}
-AVERAGE, ENTITIES = "loopwise, average linkage", "loopwise, model of entities"
 TIE = 0.002  # by which two scores do not differ
 GOLDENMATCH = 0.991  # its published pairwise F1 on Febrl 3
 RULES = {

@@ -13,6 +13,7 @@ from studies.harness.runs import file_name
 
 OURS, DEDUPE, SPLINK = "loopwise", "dedupe", "splink"
 TOOLS = (DEDUPE, SPLINK, OURS)
+AVERAGE, ENTITIES = f"{OURS}, average linkage", f"{OURS}, model of entities"  # ways of ours, chosen or not
 NONE, IDS = "none", "ids"
 SETTINGS = (NONE, "20", "100", "500", IDS)
 ALL_IDS = 1000  # pairs of the training half that a tool is given which cannot take ids

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from loopwise.apps.dedupe import Dedupe, Kind, Report, guess_kind
 from studies.entities.data import Problem
-from studies.entities.protocol import DEDUPE, OURS, SPLINK
+from studies.entities.protocol import AVERAGE, DEDUPE, ENTITIES, OURS, SPLINK
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +36,27 @@ Tool = Callable[[Problem, Labels, Problem], Answer]
 
 
 def loopwise(train: Problem, labels: Labels, test: Problem) -> Answer:
-    """This library; with ids also average linkage and the model of entities, whichever was chosen."""
+    """This library; with ids of one table also average linkage and the model of entities, whichever was chosen."""
     first, second = _ordered(train)
-    model = Dedupe()
+    told: dict[str, Any] = {}
     if labels.ids:
-        model.fit(*_tables(train), ids=train.truth[first].tolist(), **_other(train))
+        told["ids"] = train.truth[first].tolist()
     elif labels.pairs is not None and labels.match is not None:
         rows = second[labels.pairs]
-        pairs = {"match": rows[labels.match].tolist(), "distinct": rows[~labels.match].tolist()}
-        model.fit(*_tables(train), pairs=pairs, **_other(train))
-    else:
-        model.fit(*_tables(train), **_other(train))
-    place = _ordered(test)[1]
-    return {OURS: model.predict(*_tables(test), **_other(test)).clusters[place]}
+        told["pairs"] = {"match": rows[labels.match].tolist(), "distinct": rows[~labels.match].tolist()}
+    ways = {OURS: None} | ({AVERAGE: "average", ENTITIES: "entities"} if labels.ids and train.side is None else {})
+    place, found = _ordered(test)[1], {}
+    for name, method in ways.items():
+        model = Dedupe(method=method).fit(*_tables(train), **_other(train), **told)
+        found[name] = model.predict(*_tables(test), **_other(test)).clusters[place]
+    return found
 
 
-def _tables(problem: Problem) -> tuple[object, ...]:
+def _tables(problem: Problem) -> tuple[Any, ...]:
     return problem.tables()[:1]
 
 
-def _other(problem: Problem) -> dict[str, object]:
+def _other(problem: Problem) -> dict[str, Any]:
     return {"other": problem.tables()[1]} if problem.side is not None else {}
 
 
