@@ -40,6 +40,7 @@ class Paper(str, Enum):
     PARSER = "parser"
     DECODER = "decoder"
     TABLES = "tables"
+    ENTITIES = "entities"
 
 
 app = typer.Typer(add_completion=False)
@@ -53,7 +54,8 @@ def reproduce(
             help="erma: training for the loss (tables 3 to 6, figure 1); domke: gradients and images (figure 2, table "
             "1); samplerank: learning inside a walk (tables 1 to 3); cost-aware: accuracy and run time; parser: trees "
             "(figures 3 and 4, tables 1 and 2); decoder: error-correcting codes, beside published figures; tables: no "
-            "paper, but ours beside what users have, with missing cells."
+            "paper, but ours beside what users have, with missing cells; entities: duplicates, beside dedupe and "
+            "splink."
         ),
     ],
     table: Annotated[list[int] | None, typer.Option(help="Only this table; may be repeated.")] = None,

@@ -95,9 +95,9 @@ def compared(known: Documents, ours: Sequence[Any], theirs: Sequence[Any]) -> di
 
 
 def read(folder: Path, corpus: str, parts: Sequence[str], most: int) -> list[CorefDocument]:
-    """Documents with mentions, at most so many of each part."""
+    """Documents with mentions, at most so many of each part; brackets without a partner are told of and passed over."""
     ending = "conllu" if corpus == "gum" else "conll"
-    found = [read_coref(folder / f"{corpus}-{part}.{ending}.gz") for part in parts]
+    found = [read_coref(folder / f"{corpus}-{part}.{ending}.gz", skip_bad=True) for part in parts]
     return [document for part in found for document in [one for one in part if one.mentions][:most]]
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.dedupe import Dedupe, Report
-from loopwise.apps.dedupe.training import UNLABELLED
-from studies.entities.__main__ import DATA
+from loopwise.apps.dedupe.training import UNLABELLED, Method, Way
 from studies.entities.data import PROBLEMS, Problem
 
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "dedupe"
 THRESHOLDS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
@@ -29,7 +29,7 @@ def reached(problem: Problem) -> NDArray[np.float64]:
     model = Dedupe().fit(problem.records)
     rows = []
     for threshold in THRESHOLDS:
-        model.trained_ = replace(model.trained_, threshold=threshold)
+        model.trained_ = replace(model.trained_, way=Way(Method.AVERAGE, threshold))
         report = Report.of(model.predict(problem.records).clusters, problem.truth, problem.side)
         rows.append((report.pairwise_f1, report.b_cubed))
     return np.array(rows)

@@ -83,3 +83,42 @@ def test_bad_brackets(sentences: list[list[tuple[str, str]]], line: int, words: 
     with pytest.raises(FormatError, match=r"file\.conllu") as raised:
         list(parse_documents(conllu(*sentences), "file.conllu"))
     assert raised.value.line == line and words in raised.value.problem
+
+
+LOST = """\
+# begin document road
+0\tsorry\t(2
+1\tI\t(3)
+2\tboth\t(1)
+3\t,\t3)
+4\tI\t(3)
+# end document
+# begin document whole
+0\tAnn\t(1)
+# end document
+"""
+
+
+def test_brackets_without_a_partner_are_passed_over_and_named(tmp_path: Path) -> None:
+    (tmp_path / "lost").write_text(LOST)
+    with pytest.raises(FormatError, match="line 5: the bracket 3\\) closes"):
+        read_coref(tmp_path / "lost")
+    with pytest.warns(UserWarning, match="2 brackets have no partner.*line 5.*in road.*line 2.*not closed"):
+        road, whole = read_coref(tmp_path / "lost", skip_bad=True)
+    assert [(span.first, span.last, span.entity) for span in road.mentions] == [(1, 1, "3"), (2, 2, "1"), (4, 4, "3")]
+    assert [span.entity for span in whole.mentions] == ["1"]
+    write_coref(tmp_path / "again", [road, whole])
+    assert (tmp_path / "again").read_text() == LOST, "lines stay as they were"
+    other = road.with_entities([0, 0, 0])
+    assert [line.rsplit("\t")[-1] for line in other.lines[1:6]] == ["_", "(1)", "(1)", "_", "(1)"]
+
+
+def test_a_mention_across_sentences_of_trees_is_passed_over() -> None:
+    text = conllu([("Ann", "(1-person"), ("sang", "(2-event)")])
+    with pytest.raises(FormatError, match="end of the sentence"):
+        list(parse_documents(text))
+    damaged: list[FormatError] = []
+    (document,) = parse_documents(text, damaged=damaged)
+    assert [span.entity for span in document.mentions] == ["2"] and len(damaged) == 1
+    again = document.with_entities([0]).trees[0]
+    assert "Entity" not in again.words[0][-1] and "Entity=(1-event)" in again.words[1][-1]

@@ -43,6 +43,9 @@ _FILE = (
     "columns (12 and more, or number, word, brackets)."
 )
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+_SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Pass over brackets that have no partner, and read the rest of the file.")
+]
 
 
 @coref.command("train")
@@ -69,6 +72,7 @@ def train(
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
     as_json: _Json = False,
+    skip_bad: _SkipBad = False,
     seed: Annotated[int, typer.Option(help="For the walks.")] = 0,
 ) -> None:
     """Train on documents whose entities are known."""
@@ -82,8 +86,8 @@ def train(
         target = target_of(
             out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX), inputs=(data, dev), checkpoint=checkpoint
         )
-        documents = read_coref(data)
-        held_out = None if dev is None else read_coref(dev)
+        documents = read_coref(data, skip_bad=skip_bad)
+        held_out = None if dev is None else read_coref(dev, skip_bad=skip_bad)
         model = Coref(
             _way(learner),
             rounds=rounds,
@@ -106,6 +110,7 @@ def predict(
     data: Annotated[Path, typer.Argument(help=_FILE + " Entities are not looked at.")],
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON: the entities of each document.")] = False,
+    skip_bad: _SkipBad = False,
     seed: Annotated[int | None, typer.Option(help="For the search.", show_default="as trained")] = None,
 ) -> None:
     """Write the file again with the entities found; all else stays as it is."""
@@ -114,7 +119,7 @@ def predict(
         from loopwise.formats.files import atomic_write
 
         target = target_of(out, inputs=(model, data))
-        trained, documents = _load(model, seed), read_coref(data)
+        trained, documents = _load(model, seed), read_coref(data, skip_bad=skip_bad)
         if not any(document.mentions for document in documents):
             say(f"warning: {data} marks no mention (Entity= in the last column), and mentions are not looked for")
         answers = [answer.tolist() for answer in trained.predict(documents)]
@@ -130,6 +135,7 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="A file that loopwise coref train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE)],
     as_json: _Json = False,
+    skip_bad: _SkipBad = False,
     seed: Annotated[int | None, typer.Option(help="For the search.", show_default="as trained")] = None,
 ) -> None:
     """B-cubed and pairwise scores, beside two answers that need no training."""
@@ -137,7 +143,7 @@ def evaluate(
         from loopwise.apps.coref import Report, head_match, singletons
         from loopwise.formats.coref import read_coref
 
-        trained, documents = _load(model, seed), read_coref(data)
+        trained, documents = _load(model, seed), read_coref(data, skip_bad=skip_bad)
         reports = {
             "model": trained.evaluate(documents),
             "head match": Report.of(documents, [head_match(document) for document in documents]),

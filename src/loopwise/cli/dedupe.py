@@ -52,6 +52,13 @@ def train(
     ] = None,
     id_column: _Id = None,
     pairs_per_record: Annotated[int, typer.Option(help="Candidate pairs that blocking may make for each record.")] = 20,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="How clusters are made: average, connected, walk, entities (with --ids) or one-to-one (two tables).",
+            show_default="with --ids the best on held-out entities",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TABLE with {SUFFIX}")
     ] = None,
@@ -64,7 +71,8 @@ def train(
 
         default = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX)
         target = target_of(out, default, inputs=(data, other, pairs))
-        model = Dedupe(_kinds(kind or []), id_column=id_column, pairs_per_record=pairs_per_record, seed=seed)
+        kinds = _kinds(kind or [])
+        model = Dedupe(kinds, id_column=id_column, pairs_per_record=pairs_per_record, method=method, seed=seed)
         model.fit(data, other=other, ids=ids, pairs=pairs)
         model.save(target)
         _tell_training(as_json, model, target)

@@ -57,6 +57,7 @@ class CorefDocument(Shown):
     places: tuple[int, ...] = ()  # the line of each word
     marks: tuple[Mark, ...] = ()
     separator: str = ""  # between brackets: CoNLL-2012 has a bar
+    passed_over: tuple[int, ...] = ()  # words with brackets that have no partner
 
     def entities(self) -> list[int]:
         """The entity of each mention, numbered in order of appearance."""
@@ -92,12 +93,13 @@ class CorefDocument(Shown):
         written: dict[int, list[Mark]] = {}
         for mark in self.marks:
             written.setdefault(mark.word, []).append(mark)
-        texts = {word: self._brackets(marks, names) for word, marks in written.items()}
+        texts = dict.fromkeys(self.passed_over, "")  # what has no partner is not written again
+        texts |= {word: self._brackets(marks, names) for word, marks in written.items()}
         if self.trees:
             return dataclasses.replace(self, mentions=mentions, trees=tuple(self._marked_trees(texts)))
         lines = list(self.lines)
         for word, text in texts.items():
-            lines[self.places[word]] = _with_last_column(lines[self.places[word]], text)
+            lines[self.places[word]] = _with_last_column(lines[self.places[word]], text or _NOTHING[0])
         return dataclasses.replace(self, mentions=mentions, lines=tuple(lines))
 
     def unwritable(self, entities: Sequence[int]) -> list[int]:
@@ -151,7 +153,9 @@ class CorefDocument(Shown):
                     first = next(place for place, item in enumerate(items) if item.startswith(_ENTITY))
                     items[first] = _ENTITY + texts[start + number]
                     kept = [item for place, item in enumerate(items) if place <= first or not item.startswith(_ENTITY)]
-                    columns[MISC] = "|".join(kept)
+                    if not texts[start + number]:
+                        kept = [item for item in kept if not item.startswith(_ENTITY)]
+                    columns[MISC] = "|".join(kept) or _NOTHING[0]
                     words[number], lines[place] = tuple(columns), "\t".join(columns)
             yield dataclasses.replace(sentence, lines=tuple(lines), words=tuple(words))
 
@@ -159,16 +163,26 @@ class CorefDocument(Shown):
 # ------------------------------------------------------------------------------------------------ reading, writing
 
 
-def read_coref(path: PathLike) -> list[CorefDocument]:
+def read_coref(path: PathLike, *, skip_bad: bool = False) -> list[CorefDocument]:
     """The documents of a file of either format, told apart by their first line; ``-`` is standard input.
 
-    A bracket that closes nothing, is never closed, or closes twice over the same words is an error with its line.
-    O(characters).
+    A bracket that closes nothing, is never closed, or closes twice over the same words is an error with its line. With
+    ``skip_bad`` brackets that close nothing or are never closed are passed over, with one warning that names the
+    first and its document; all else is read. O(characters).
     """
     text, where = read_text(path), display_name(path)
     lines = split_lines(text, where)
     head = itertools.takewhile(lambda line: is_blank(line) or line.startswith("#"), lines)
-    return list(_columns(lines, where) if any(map(_BEGIN.match, head)) else parse_documents(text, where))
+    damaged: list[FormatError] | None = [] if skip_bad else None
+    columns = any(map(_BEGIN.match, head))
+    found = list(_columns(lines, where, damaged) if columns else parse_documents(text, where, damaged))
+    if damaged:
+        warnings.warn(
+            f"{len(damaged)} brackets have no partner and are passed over: {'; '.join(map(str, damaged[:3]))}",
+            DataWarning,
+            stacklevel=callers_level(),
+        )
+    return found
 
 
 def write_coref(path: PathLike, documents: Iterable[CorefDocument]) -> None:
@@ -204,8 +218,13 @@ def write_entities(path: PathLike, documents: Sequence[CorefDocument], answers: 
 # -------------------------------------------------------------------------------------------------------- CoNLL-U
 
 
-def parse_documents(text: str, where: str = "<text>") -> Iterator[CorefDocument]:
-    """The documents of a CoNLL-U text; ``where`` is how messages call it."""
+def parse_documents(
+    text: str, where: str = "<text>", damaged: list[FormatError] | None = None
+) -> Iterator[CorefDocument]:
+    """The documents of a CoNLL-U text; ``where`` is how messages call it.
+
+    ``damaged``: a list that takes what is wrong with brackets that have no partner; without one it is raised.
+    """
     sentences: list[Sentence] = []
     fields: list[str] = ["GRP", "etype"]
     name = where
@@ -214,7 +233,7 @@ def parse_documents(text: str, where: str = "<text>") -> Iterator[CorefDocument]
             started = _NEW.match(line)
             if started:
                 if sentences:
-                    yield _of_trees(name, sentences, fields, where)
+                    yield _of_trees(name, sentences, fields, where, damaged)
                     sentences = []
                 name = started[1] or where
             header = _HEADER.match(line)
@@ -222,11 +241,14 @@ def parse_documents(text: str, where: str = "<text>") -> Iterator[CorefDocument]
                 fields = header[1].split("-")
         sentences.append(sentence)
     if sentences:
-        yield _of_trees(name, sentences, fields, where)
+        yield _of_trees(name, sentences, fields, where, damaged)
 
 
-def _of_trees(name: str, sentences: list[Sentence], fields: Sequence[str], where: str) -> CorefDocument:
-    brackets, words, starts, speakers = Brackets(where, fields), list[str](), [0], list[str]()
+def _of_trees(
+    name: str, sentences: list[Sentence], fields: Sequence[str], where: str, damaged: list[FormatError] | None
+) -> CorefDocument:
+    brackets = Brackets(where, fields, skip_bad=damaged is not None)
+    words, starts, speakers = list[str](), [0], list[str]()
     for sentence in sentences:
         for number, columns in enumerate(sentence.words, 1):
             if _ENTITY in columns[MISC]:
@@ -238,27 +260,45 @@ def _of_trees(name: str, sentences: list[Sentence], fields: Sequence[str], where
         starts.append(len(words))
         found = [match[1] for match in map(_SPEAKER.match, sentence.lines) if match]
         speakers.append(found[0] if found else "")
+    _note(brackets, name, damaged)
     spans, marks = brackets.sorted()
     return CorefDocument(
-        name, tuple(words), tuple(starts), spans, tuple(sentences), speakers=tuple(speakers), marks=marks
+        name,
+        tuple(words),
+        tuple(starts),
+        spans,
+        tuple(sentences),
+        speakers=tuple(speakers),
+        marks=marks,
+        passed_over=tuple(sorted(brackets.passed_over)),
     )
 
 
 # -------------------------------------------------------------------------------------------------------- columns
 
 
-def _columns(lines: Sequence[str], where: str) -> Iterator[CorefDocument]:
+def _note(brackets: Brackets, name: str, damaged: list[FormatError] | None) -> None:
+    """Adds what was passed over in a document to the list, with its name."""
+    if damaged is not None:
+        damaged.extend(FormatError(one.path, one.line, f"{one.problem} (in {name})") for one in brackets.damaged)
+
+
+def _columns(lines: Sequence[str], where: str, damaged: list[FormatError] | None) -> Iterator[CorefDocument]:
     """A document has all lines up to the beginning of the next; the first has those before it too."""
     begins = [place for place, line in enumerate(lines) if _BEGIN.match(line)]
     starts = [0, *begins[1:], len(lines)]
     for begin, start, stop in zip(begins, starts, starts[1:], strict=False):
-        yield _of_columns(lines[start:stop], begin - start, start + 1, where)
+        yield _of_columns(lines[start:stop], begin - start, start + 1, where, damaged)
 
 
-def _of_columns(lines: Sequence[str], begin: int, first: int, where: str) -> CorefDocument:
+def _of_columns(
+    lines: Sequence[str], begin: int, first: int, where: str, damaged: list[FormatError] | None
+) -> CorefDocument:
     begins = _BEGIN.match(lines[begin])
     assert begins is not None
-    brackets, words, tags, speakers = Brackets(where, ["GRP"]), list[str](), list[str](), list[str]()
+    name = begins[1].strip("();") or where
+    brackets = Brackets(where, ["GRP"], skip_bad=damaged is not None)
+    words, tags, speakers = list[str](), list[str](), list[str]()
     places, starts, said = list[int](), [0], list[str]()
     bars = ended = False
     for place, line in enumerate(lines):
@@ -282,6 +322,7 @@ def _of_columns(lines: Sequence[str], begin: int, first: int, where: str) -> Cor
         said.append(columns[9] if long and columns[9] not in _NOTHING else "")
         places.append(place)
     brackets.check_closed("document")
+    _note(brackets, name, damaged)
     if starts[-1] < len(words):
         starts.append(len(words))
     if len(starts) == 2:  # the file does not say where sentences end
@@ -290,7 +331,7 @@ def _of_columns(lines: Sequence[str], begin: int, first: int, where: str) -> Cor
     speakers = [said[start] for start in starts[:-1]]
     spans, marks = brackets.sorted()
     return CorefDocument(
-        begins[1].strip("();") or where,
+        name,
         tuple(words),
         tuple(starts),
         spans,
@@ -300,6 +341,7 @@ def _of_columns(lines: Sequence[str], begin: int, first: int, where: str) -> Cor
         places=tuple(places),
         marks=marks,
         separator="|" if bars else "",
+        passed_over=tuple(sorted(brackets.passed_over)),
     )
 
 

@@ -1,7 +1,8 @@
 """Brackets around words that mark mentions, in either format of coreference files.
 
 In: the brackets at each word, with the line they stand in. Out: :class:`Span` and :class:`Mark`; a :class:`FormatError`
-with the line for brackets that close nothing, are never closed, or enclose themselves.
+with the line for brackets that close nothing, are never closed, or enclose themselves: raised, or kept in ``damaged``
+where such brackets are to be passed over.
 """
 
 from __future__ import annotations
@@ -41,10 +42,15 @@ class Mark:
 
 
 class Brackets:
-    """Collects the mentions of one document; ``fields`` name the parts of an opening bracket."""
+    """Collects the mentions of one document; ``fields`` name the parts of an opening bracket.
 
-    def __init__(self, where: str, fields: Sequence[str]) -> None:
-        self.where = where
+    ``skip_bad``: brackets without a partner are passed over, and what is wrong with them is kept in ``damaged``.
+    """
+
+    def __init__(self, where: str, fields: Sequence[str], *, skip_bad: bool = False) -> None:
+        self.where, self.skip_bad = where, skip_bad
+        self.damaged: list[FormatError] = []
+        self.passed_over: set[int] = set()  # words with such brackets
         self.group = next((place for place, field in enumerate(fields) if field in ("GRP", "eid")), 0)
         self.kind = fields.index("etype") if "etype" in fields else None
         self.open: list[tuple[str, int, int]] = []  # entity, mention, line
@@ -92,9 +98,8 @@ class Brackets:
     def _close(self, entity: str, word: int, line: int, *, alone: bool) -> None:
         place = next((place for place in range(len(self.open) - 1, -1, -1) if self.open[place][0] == entity), None)
         if place is None:
-            raise FormatError(
-                self.where, line, f"the bracket {shortened(entity)}) closes a mention that was not opened before"
-            )
+            self._wrong(word, line, f"the bracket {shortened(entity)}) closes a mention that was not opened before")
+            return
         _, mention, _ = self.open.pop(place)
         span = self.spans[mention] = dataclasses.replace(self.spans[mention], last=word)
         if (span.first, word, entity) in self.seen:
@@ -109,15 +114,28 @@ class Brackets:
 
     def check_closed(self, what: str) -> None:
         """At the end of a sentence or document."""
-        if self.open:
-            entity, _, line = self.open[-1]
-            raise FormatError(
-                self.where, line, f"the bracket ({shortened(entity)} is not closed before the end of the {what}"
+        while self.open:
+            entity, mention, line = self.open[-1]
+            self._wrong(
+                self.spans[mention].first,
+                line,
+                f"the bracket ({shortened(entity)} is not closed before the end of the {what}",
             )
+            self.open.pop()
+
+    def _wrong(self, word: int, line: int, what: str) -> None:
+        """A bracket without a partner: an error, or passed over."""
+        error = FormatError(self.where, line, what)
+        if not self.skip_bad:
+            raise error
+        self.damaged.append(error)
+        self.passed_over.add(word)
 
     def sorted(self) -> tuple[tuple[Span, ...], tuple[Mark, ...]]:
         """Mentions in order, and brackets that name them by it."""
-        order = sorted(range(len(self.spans)), key=lambda place: (self.spans[place].first, -self.spans[place].last))
+        whole = [place for place, span in enumerate(self.spans) if span.last >= 0]
+        order = sorted(whole, key=lambda place: (self.spans[place].first, -self.spans[place].last))
         rank = {place: number for number, place in enumerate(order)}
-        marks = tuple(dataclasses.replace(mark, mention=rank[mark.mention]) for mark in self.marks)
+        kept = (mark for mark in self.marks if mark.mention in rank)
+        marks = tuple(dataclasses.replace(mark, mention=rank[mark.mention]) for mark in kept)
         return tuple(self.spans[place] for place in order), marks

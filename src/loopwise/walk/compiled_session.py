@@ -34,6 +34,11 @@ class CompiledSession(Session):
         from loopwise.walk.kernels.loop import run_walk
         from loopwise.walk.kernels.rules import Learning
 
+        if rule.reset and hasattr(self.corpus.arrays, "share"):
+            raise ValueError(
+                "compiled walks that split and merge cannot go back to the truth step by step; use a learner without "
+                "resets, or engine=lw.walk.Plain()"
+            )
         learned = weights.copy()
         clock = np.array([weights.time, weights.since], dtype=np.int64)
         tally = np.zeros((len(visits), codes.TALLY), dtype=np.int64)

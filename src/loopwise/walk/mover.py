@@ -53,7 +53,8 @@ class SplitMerge(Proposal):
 
     Of a split, each other member follows the one or the other of the two as a fair coin falls, so that with n members
     :math:`q(\text{split}) = 2^{-(n-2)}` and a merge has one way only: :math:`\rho = \pm (n-2) \log 2`. Joins
-    :class:`MentionMover` in a :class:`Mixture`, for it moves slowly alone. Plain walks only.
+    :class:`MentionMover` in a :class:`Mixture`, for it moves slowly alone. Compiled walks know it, and that mixture in
+    this order.
     """
 
     def propose(self, walker: Walker) -> Proposed:

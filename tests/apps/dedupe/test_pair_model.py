@@ -29,6 +29,24 @@ def test_em_finds_the_two_kinds_of_pairs() -> None:
     assert abs(1 / (1 + np.exp(-levels.prior)) - 0.1) < 0.02
 
 
+def test_matches_among_random_pairs_are_not_taken_for_chance() -> None:
+    """A few large entities: one random pair in ten matches, and what these agree in is still evidence."""
+    random = np.random.default_rng(1)
+
+    def pairs(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+        match = random.random(count) < share
+        alike = np.where(match[:, None], random.beta(9, 1, (count, 3)), random.beta(1.5, 4, (count, 3)))
+        return alike.astype(np.float32), match
+
+    summary, _ = pairs(6000, 0.5)
+    clean, _ = pairs(6000, 0.0)
+    mixed, drawn = pairs(6000, 0.1)
+    best, found = estimate_levels(summary, clean), estimate_levels(summary, mixed)
+    np.testing.assert_allclose(found.factors[:, 1:5], best.factors[:, 1:5], atol=0.75)
+    assert found.factors[:, -1].min() > 4.0, "one in ten taken for chance would leave log(1 / .1) = 2.3"
+    assert ((found.score(mixed) > 0) == drawn).mean() > 0.98
+
+
 def test_factors_rise_as_isotonic_regression_has_them() -> None:
     assert _rising(np.array([[1.0, 3.0, 2.0, 0.0, 5.0]]))[0].tolist() == pytest.approx([1.0, 5 / 3, 5 / 3, 5 / 3, 5.0])
 

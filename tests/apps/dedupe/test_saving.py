@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loopwise.learn.fields import Record
 
 from loopwise.apps import Dedupe
 from loopwise.apps.dedupe import Resolution
+from loopwise.apps.dedupe.saving import kept, rebuilt
+from loopwise.apps.dedupe.training import Method, Way
 from loopwise.formats.errors import FormatError
 from oracles.dedupe_cases import TEST
 
@@ -24,3 +27,11 @@ def test_a_saved_model_answers_the_same(fitted: Dedupe, found: Resolution, tmp_p
     (tmp_path / "cut.loopwise").write_bytes((tmp_path / "model.loopwise").read_bytes()[:500])
     with pytest.raises(FormatError, match="cut off"):
         Dedupe.load(tmp_path / "cut.loopwise")
+
+
+def test_where_a_walk_begins_is_kept_and_older_files_say_nothing_of_it(fitted: Dedupe) -> None:
+    told, tensors = kept(fitted)
+    again = rebuilt(Dedupe, Record({**told, "method": "walk", "start": "connected"}, tensors))
+    assert again.trained_.way == Way(Method.WALK, fitted.trained_.way.threshold, Method.CONNECTED)
+    older = {name: value for name, value in told.items() if name != "start"}
+    assert rebuilt(Dedupe, Record(older, tensors)).trained_.way.start is Method.AVERAGE

@@ -29,7 +29,9 @@ from loopwise.walk import (
     Cooling,
     MentionDocument,
     MentionMover,
+    Mixture,
     SampleRank,
+    SplitMerge,
     Start,
     Sweeps,
 )
@@ -44,6 +46,7 @@ STEPS = 10  # into which similarities of columns are rounded
 EPOCHS = 4
 TRAINING, SEARCH = Sweeps(60), Sweeps(50)
 COOLING = Cooling(0.5, 0.02)
+MOVER = Mixture((MentionMover(), SplitMerge()), (9.0, 1.0))  # single records, and whole clusters that split or merge
 SAMPLED = 60  # records of a part whose marginals are sampled
 _MISSING = 0.5  # similarity of a column where a value is missing
 
@@ -108,7 +111,7 @@ class EntityModel:
     def _learner(self) -> SampleRank:
         learner = SampleRank(
             cluster_model(self.columns),
-            MentionMover(),
+            MOVER,
             metric=BCubed(),
             step=MIRA(cap=0.02),
             margin=ConstantMargin(1.0),

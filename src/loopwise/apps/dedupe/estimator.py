@@ -22,7 +22,7 @@ from loopwise.apps.dedupe.records import Records, RecordsLike
 from loopwise.apps.dedupe.report import Report
 from loopwise.apps.dedupe.resolution import Resolution
 from loopwise.apps.dedupe.table import Table
-from loopwise.apps.dedupe.training import Trained, train_on_entities, train_on_pairs, train_without
+from loopwise.apps.dedupe.training import Method, Trained, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.learn.files.fields import Record
@@ -64,6 +64,10 @@ class Dedupe(SavedEstimator):
         How many candidate pairs blocking may make for each record.
     one_to_one:
         Between two tables: whether a record has at most one match. None: so unless labels say otherwise.
+    method:
+        How clusters are made of scored pairs: ``"average"`` linkage, ``"connected"`` components, a ``"walk"`` with the
+        pair model, a walk with the model of ``"entities"`` (which needs ids), ``"one-to-one"`` between two tables.
+        None: with ids whichever is best on held-out entities, else average linkage, between two tables one-to-one.
     seed:
         For samples and walks.
 
@@ -89,12 +93,14 @@ class Dedupe(SavedEstimator):
         id_column: str | None = None,
         pairs_per_record: int = 20,
         one_to_one: bool | None = None,
+        method: Method | str | None = None,
         seed: int = 0,
     ) -> None:
         self.kinds = kinds
         self.id_column = id_column
         self.pairs_per_record = pairs_per_record
         self.one_to_one = one_to_one
+        self.method = method
         self.seed = seed
 
     # ------------------------------------------------------------------------------------------------- fit
@@ -141,10 +147,31 @@ class Dedupe(SavedEstimator):
     def _trained(self, table: Table, truth: Integers | None, labels: Labels | None) -> Trained:
         if truth is not None:
             matches = _matches_of(truth, table.side if table.linking else None, self.seed)
-            return train_on_entities(table, truth, self._one_to_one(table, matches), self.seed)
+            one_to_one = self._one_to_one(table, matches)
+            return train_on_entities(table, truth, one_to_one, self.seed, self._only(table, one_to_one))
+        one_to_one = table.linking if labels is None else self._one_to_one(table, labels.matches)
+        only = self._only(table, one_to_one)
+        if only is Method.ENTITIES:
+            raise ValueError("method 'entities' is trained on true entities; give ids, or another method")
         if labels is not None and labels.count:
-            return train_on_pairs(table, labels, self._one_to_one(table, labels.matches), self.seed)
-        return train_without(table, self.seed)
+            return train_on_pairs(table, labels, one_to_one, self.seed, only)
+        return train_without(table, self.seed, only)
+
+    def _only(self, table: Table, one_to_one: bool) -> Method | None:
+        """The method that was asked for."""
+        if self.method is None:
+            return None
+        names = [each.value for each in Method]
+        if self.method not in names:
+            raise ValueError(f"method must be one of {', '.join(names)}, not {self.method!r}")
+        method = Method(self.method)
+        if (method is Method.MATCHED) != one_to_one:
+            raise ValueError(
+                f"method {method.value!r} does not fit one-to-one links; leave it out, or give one_to_one=False"
+                if one_to_one
+                else f"method {method.value!r} is for one-to-one links between two tables; give another method"
+            )
+        return method
 
     def _one_to_one(self, table: Table, matches: Integers) -> bool:
         """As told; else unless a large share of the labelled matches shares a record with another."""

@@ -33,6 +33,7 @@ PER_COMPARISON = len(KNOTS) - 1 + 2  # ... and whether equal, and missing
 CLIP = 12.0  # logits beyond are as sure as any
 TRUST = 0.5  # what the score of EM counts before there are labels
 _ITERATIONS = 60
+_MOST_MATCHES, _MOST_DRAWN = 0.9, 0.2  # shares of matches that EM may find among candidates, and among random pairs
 _PRIOR = 4.0  # mu over lambda: how firmly the score of EM is believed
 _BIAS = 0.1  # the same for its bias
 _MOST_PRIOR, _MOST_BIAS = 40.0, 0.5  # ... and most: these are two numbers, which few labels can tell
@@ -67,30 +68,44 @@ def levels_of(summary: Similarities) -> NDArray[np.int64]:
 def estimate_levels(summary: Similarities, random: Similarities) -> Levels:
     """EM from a first guess by rule: pairs whose mean similarity is high, among the candidates.
 
-    ``random``: similarities of pairs drawn at random, nearly all of which are no matches; they say how often others
-    agree by chance.
+    ``random``: similarities of pairs drawn at random, few of which are matches; they say how often others agree by
+    chance. How many of them match is found along with the rest, for a few large entities make it as much as one in ten,
+    and what these agree in would else be taken for chance.
     """
     level, chance = levels_of(summary), levels_of(random)
     count = len(LEVELS) + 1
-    known = level >= 0
-    mean = np.where(known, np.nan_to_num(summary), 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    spread = np.quantile(mean, [0.5, 0.99]) if len(mean) else np.array([0.0, 1.0])
-    match = expit(20.0 * (mean - max(float(spread.mean()), 0.6)))
-    others = _table(chance, np.ones(len(chance)), count)
-    matches = others
+    limit = _first_limit(summary)
+    match, drawn = expit(20.0 * (_mean(summary) - limit)), expit(20.0 * (_mean(random) - limit))
+    found = Levels(np.zeros((level.shape[1], count)), 0.0)
     for _ in range(_ITERATIONS):
-        share = float(np.clip(match.mean(), 1e-4, 0.9))
-        matches = _table(level, match, count)
-        others = _table(np.concatenate([chance, level]), np.concatenate([np.ones(len(chance)), 1.0 - match]), count)
-        factors = np.log(matches) - np.log(others)
-        factors = _rising(factors)
-        score = Levels(factors, float(np.log(share / (1 - share)))).score(summary)
-        new = expit(score)
+        matches = _table(np.concatenate([level, chance]), np.concatenate([match, drawn]), count)
+        others = _table(np.concatenate([chance, level]), 1.0 - np.concatenate([drawn, match]), count)
+        found = Levels(_rising(np.log(matches) - np.log(others)), _log_odds(match, _MOST_MATCHES))
+        new = expit(found.score(summary))
+        drawn = expit(found.score(random) - found.prior + _log_odds(drawn, _MOST_DRAWN))
         if len(new) == 0 or np.abs(new - match).max() < 1e-4:
             break
         match = new
-    share = float(np.clip(match.mean(), 1e-4, 0.9)) if len(match) else 0.5
-    return Levels(_rising(np.log(matches) - np.log(others)), float(np.log(share / (1 - share))))
+    return Levels(found.factors, _log_odds(match, _MOST_MATCHES))
+
+
+def _mean(summary: Similarities) -> Floats:
+    """The mean similarity of each pair's columns that are known."""
+    known = ~np.isnan(summary)
+    mean: Floats = np.where(known, np.nan_to_num(summary), 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return mean
+
+
+def _first_limit(summary: Similarities) -> float:
+    """The mean similarity above which a candidate is first guessed to match."""
+    mean = _mean(summary)
+    return max(float(np.quantile(mean, [0.5, 0.99]).mean()) if len(mean) else 0.5, 0.6)
+
+
+def _log_odds(match: Floats, most: float) -> float:
+    """The logit of the share of matches."""
+    share = float(np.clip(match.mean(), 1e-4, most)) if len(match) else 0.5
+    return float(np.log(share / (1 - share)))
 
 
 def _table(level: NDArray[np.int64], weight: Floats, count: int) -> Floats:

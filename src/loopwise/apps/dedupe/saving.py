@@ -17,13 +17,14 @@ from loopwise.apps.dedupe.entities import EntityModel, cluster_model
 from loopwise.apps.dedupe.kinds import Kind
 from loopwise.apps.dedupe.pair_model import LEVELS, PER_COMPARISON, Levels, PairModel
 from loopwise.apps.dedupe.records import Records
-from loopwise.apps.dedupe.training import Method, Trained
+from loopwise.apps.dedupe.training import Method, Trained, Way
 from loopwise.learn.files.fields import LARGEST, FieldError, Record
 
 if TYPE_CHECKING:
     from loopwise.apps.dedupe.estimator import Dedupe
 
 D = TypeVar("D", bound="Dedupe")
+_LINKAGES = [Method.AVERAGE.value, Method.CONNECTED.value]
 
 
 def kept(dedupe: Dedupe) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -40,7 +41,8 @@ def kept(dedupe: Dedupe) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "predicates": [{"column": each.column, "what": each.what} for each in dedupe.predicates_],
         "prior": trained.pairs.levels.prior,
         "method": trained.method.value,
-        "threshold": trained.threshold,
+        "threshold": trained.way.threshold,
+        "start": trained.way.start.value,
         "linking": dedupe.linking_,
         "id_column": dedupe.id_column,
         "pairs_per_record": dedupe.pairs_per_record,
@@ -74,7 +76,8 @@ def rebuilt(kind: type[D], told: Record) -> D:
         id_column=told.maybe("id_column", Record.text), pairs_per_record=told.whole("pairs_per_record", 1), seed=seed
     )
     dedupe.kinds_, dedupe.predicates_, dedupe.linking_ = kinds, predicates, linking
-    dedupe.trained_ = Trained(pairs, method, told.number("threshold", -100.0, 100.0), entities)
+    start = Method(told.choice("start", _LINKAGES)) if "start" in told else Method.AVERAGE  # older files have none
+    dedupe.trained_ = Trained(pairs, Way(method, told.number("threshold", -100.0, 100.0), start), entities)
     return dedupe
 
 

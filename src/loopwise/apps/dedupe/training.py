@@ -5,10 +5,11 @@ In: a table, true entities or labelled pairs. Out: :class:`Trained`. Stage: use.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from loopwise.apps.dedupe.table import Table
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Reached = dict[tuple["Method", float], list[float]]  # of each way and threshold, on each held-out half
+Reached = dict["Way", list[float]]  # of each way, on each held-out half
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 300.0, inf)  # of the pull towards the model without labels, that are tried
 THRESHOLDS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
@@ -42,7 +43,7 @@ FOLDS = 5  # of labelled pairs
 FEW = 30  # labelled pairs that pull the threshold half of the way from that without labels to 0
 CHANCE = 1.645  # standard errors by which labelled pairs must favour the model that they train
 PRICE = 1.0  # labelled pairs that a threshold must set right to be one logit farther from the usual one
-UNLABELLED = 2.0  # threshold where there are no labels; the more there are, the nearer it comes to 0
+UNLABELLED = 3.0  # threshold where there are no labels; the more there are, the nearer it comes to 0
 LINKED = -2.0  # threshold of one-to-one links: that no better partner is left speaks for a pair already
 BETTER = 0.002  # by which another way than average linkage must be better to be taken
 SAME = 0.0005  # by which thresholds do not differ
@@ -61,44 +62,59 @@ class Method(str, Enum):
     CONNECTED = "connected"
 
 
+WALKS = (Method.ENTITIES, Method.WALK)
+
+
+class Way(NamedTuple):
+    """How clusters are made, with which threshold; of walks, the linkage at which they begin, which has it."""
+
+    method: Method
+    threshold: float
+    start: Method = Method.AVERAGE
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """Everything that resolving a table needs, besides the table."""
 
     pairs: PairModel
-    method: Method
-    threshold: float
+    way: Way
     entities: EntityModel
     choices: dict[str, float] = field(default_factory=dict)  # what each way reached on held-out labels
 
+    @property
+    def method(self) -> Method:
+        return self.way.method
+
     def clusters(self, table: Table, graph: Graph, parts: Parts) -> Integers:
         """The cluster of each record, named by its smallest record."""
-        return clusters_by(self.method, self.threshold, self.entities, table, graph, parts)
+        return clusters_by(self.way, self.entities, table, graph, parts)
 
 
-def clusters_by(
-    method: Method, threshold: float, entities: EntityModel, table: Table, graph: Graph, parts: Parts
-) -> Integers:
+def clusters_by(way: Way, entities: EntityModel, table: Table, graph: Graph, parts: Parts) -> Integers:
     """Clusters by one way."""
-    if method is Method.CONNECTED:
-        return connected_clusters(graph, threshold)
-    if method is Method.MATCHED:
-        return matched_clusters(graph, threshold)
-    found = average_clusters(parts, threshold, threshold)
-    return found if method is Method.AVERAGE else entities.improved(parts, found, table.agreement)
+    if way.method is Method.MATCHED:
+        return matched_clusters(graph, way.threshold)
+    linkage = way.start if way.method in WALKS else way.method
+    if linkage is Method.CONNECTED:
+        found = connected_clusters(graph, way.threshold)
+    else:
+        found = average_clusters(parts, way.threshold, way.threshold)
+    return entities.improved(parts, found, table.agreement) if way.method in WALKS else found
 
 
 # --------------------------------------------------------------------------------------------------- no labels
 
 
-def train_without(table: Table, seed: int) -> Trained:
-    """EM alone."""
+def train_without(table: Table, seed: int, only: Method | None = None) -> Trained:
+    """EM alone; ``only``: how clusters are made, where that is not left open."""
     levels = table.levels(seed)
     if table.linking:
         table.watch_rivals(levels)
     model = PairModel.unlabelled(levels, len(table.comparer.names))
-    method = Method.MATCHED if table.linking else Method.AVERAGE
-    return Trained(model, method, LINKED if table.linking else UNLABELLED, _untrained(table, seed))
+    method = only or (Method.MATCHED if table.linking else Method.AVERAGE)
+    usual = LINKED if method is Method.MATCHED else UNLABELLED
+    return Trained(model, Way(method, usual), _untrained(table, seed))
 
 
 def _untrained(table: Table, seed: int) -> EntityModel:
@@ -108,7 +124,7 @@ def _untrained(table: Table, seed: int) -> EntityModel:
 # ------------------------------------------------------------------------------------------------ labelled pairs
 
 
-def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int) -> Trained:
+def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, only: Method | None = None) -> Trained:
     """The pair model from labelled pairs, pulled towards EM as hard as held-out pairs say.
 
     It is taken if its clusters have clearly more labelled pairs right than those of EM alone, which stays otherwise: a
@@ -118,10 +134,10 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int) ->
     pairs = np.concatenate([labels.matches, labels.distinct])
     match = np.concatenate([np.ones(len(labels.matches)), np.zeros(len(labels.distinct))])
     found = table.comparer.compute(pairs[:, 0], pairs[:, 1])
-    method = Method.MATCHED if one_to_one else Method.AVERAGE
+    method = only or (Method.MATCHED if one_to_one else Method.AVERAGE)
     usual = LINKED if one_to_one else UNLABELLED
     if min(match.sum(), (1 - match).sum()) < 2:
-        return Trained(base.pairs, method, usual, base.entities)
+        return Trained(base.pairs, Way(method, usual), base.entities)
     kept = _threshold(table, base.pairs, method, pairs, match > 0, usual)
     strength = _strength(table, base.pairs, found, match, seed)
     if strength < inf:
@@ -129,8 +145,8 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int) ->
         nearer = usual if one_to_one else UNLABELLED * FEW / (FEW + len(match))
         cut = _threshold(table, model, method, pairs, match > 0, nearer)
         if _clearly(cut.right, kept.right):
-            return Trained(model, method, cut.threshold, base.entities, {"pull": strength})
-    return Trained(base.pairs, method, kept.threshold, base.entities)
+            return Trained(model, Way(method, cut.threshold), base.entities, {"pull": strength})
+    return Trained(base.pairs, Way(method, kept.threshold), base.entities)
 
 
 def _clearly(ours: Mask, theirs: Mask) -> bool:
@@ -152,7 +168,7 @@ def _threshold(table: Table, model: PairModel, method: Method, pairs: Integers, 
     parts = table.parts(model, graph)
     cuts = []
     for threshold in THRESHOLDS:
-        found = clusters_by(method, threshold, _untrained(table, 0), table, graph, parts)
+        found = clusters_by(Way(method, threshold), _untrained(table, 0), table, graph, parts)
         cuts.append(_Cut(threshold, (found[pairs[:, 0]] == found[pairs[:, 1]]) == match))
     return min(cuts, key=lambda cut: int((~cut.right).sum()) + PRICE * abs(cut.threshold - usual))
 
@@ -194,59 +210,100 @@ def _pulled(table: Table, base: PairModel, found: Similarities, match: Floats, s
 # ------------------------------------------------------------------------------------------------------ true ids
 
 
-def train_on_entities(table: Table, truth: Integers, one_to_one: bool, seed: int) -> Trained:
+class _Half(NamedTuple):
+    """A model of one half of the entities, and the scored graph of the other."""
+
+    model: PairModel
+    learnt: Mask
+    held: Mask
+    graph: Graph
+    parts: Parts
+
+
+def train_on_entities(
+    table: Table, truth: Integers, one_to_one: bool, seed: int, only: Method | None = None
+) -> Trained:
     """All models from records whose entities are known; how clusters are made is chosen on held-out entities.
 
     Entities are halved; each half is resolved by models of the other. Of all ways the one with the best mean of
     B-cubed F1 and pairwise F1 is taken, average linkage if it is as good: so the model of entities is used only where
-    it is better than the pairwise model with its best threshold. Thresholds of ways without a walk are then chosen on
-    all records together, each pair scored by a model that has not seen it, for a larger table needs a higher one.
+    it is better than the pairwise model with its best threshold. Its walk begins at the best linkage, average or
+    connected. Thresholds of linkages are then chosen on all records together, each pair scored by a model that has not
+    seen it, for a larger table needs a higher one. ``only``: a way that is to be taken, whatever is best.
     """
     levels = table.levels(seed)
     if table.linking:
         table.watch_rivals(levels)
     base = PairModel.unlabelled(levels, len(table.comparer.names))
     half = np.random.default_rng(seed).permutation(int(truth.max()) + 1) % 2
-    reached: Reached = {}
-    models: list[PairModel] = []
-    for number in (0, 1):
-        learn, held = (truth >= 0) & (half[truth] == number), (truth >= 0) & (half[truth] != number)
-        if learn.sum() < 2 or held.sum() < 2:
-            continue
-        model = _pairs_of_entities(table, base, truth, learn, seed)
-        models.append(model)
-        entities = _trained_entities(table, model, truth, learn, seed)
-        graph = table.graph(model, held)
-        parts = table.parts(model, graph)
-        for way, found in _ways(table, graph, parts, one_to_one, entities, seed):
-            report = Report.of(found[held], truth[held], table.side[held])
-            reached.setdefault(way, []).append((report.b_cubed + report.pairwise_f1) / 2)
+    halves = list(_halves(table, base, truth, half, seed))
+    reached = _linkages(table, halves, truth, one_to_one)
+    if not one_to_one and only in (None, *WALKS):
+        reached |= _walks(table, halves, truth, reached, seed)
     known = truth >= 0
     model = _pairs_of_entities(table, base, truth, known, seed)
-    method, threshold = _choice(reached, one_to_one)
-    if len(models) == 2 and method not in (Method.WALK, Method.ENTITIES):
-        whole = _on_all(table, models, half, truth, method)
-        threshold = _choice(whole, one_to_one)[1]
+    allowed = {way: values for way, values in reached.items() if only in (None, way.method)}
+    way = _choice(allowed or {Way(only or Method.AVERAGE, 0.0): [0.0]}, one_to_one)
+    if len(halves) == 2:
+        linkage = way.start if way.method in WALKS else way.method
+        whole = _on_all(table, [each.model for each in halves], half, truth, linkage)
+        way = way._replace(threshold=_choice(whole, one_to_one).threshold)
     entities = _untrained(table, seed)
-    if method is Method.ENTITIES:
+    if way.method is Method.ENTITIES:
         entities = _trained_entities(table, model, truth, known, seed)
     best: dict[str, float] = {}
-    for (way, _), values in reached.items():
-        best[way.value] = max(best.get(way.value, 0.0), float(np.mean(values)))
-    return Trained(model, method, threshold, entities, best)
+    for each, values in reached.items():
+        best[each.method.value] = max(best.get(each.method.value, 0.0), float(np.mean(values)))
+    return Trained(model, way, entities, best)
 
 
-def _ways(table: Table, graph: Graph, parts: Parts, one_to_one: bool, trained: EntityModel, seed: int) -> Any:
-    """All ways with their clusters; walks begin with the average linkage at three thresholds."""
-    untrained = _untrained(table, seed)
-    simple = (Method.MATCHED,) if one_to_one else (Method.CONNECTED, Method.AVERAGE)
-    for threshold in THRESHOLDS:
-        for method in simple:
-            yield (method, threshold), clusters_by(method, threshold, untrained, table, graph, parts)
-    if not one_to_one:
-        for threshold in (-1.0, 0.0, 1.0, 2.0):
-            for method, model in ((Method.WALK, untrained), (Method.ENTITIES, trained)):
-                yield (method, threshold), clusters_by(method, threshold, model, table, graph, parts)
+def _halves(table: Table, base: PairModel, truth: Integers, half: Integers, seed: int) -> Iterator[_Half]:
+    for number in (0, 1):
+        learnt, held = (truth >= 0) & (half[truth] == number), (truth >= 0) & (half[truth] != number)
+        if learnt.sum() < 2 or held.sum() < 2:
+            continue
+        model = _pairs_of_entities(table, base, truth, learnt, seed)
+        graph = table.graph(model, held)
+        yield _Half(model, learnt, held, graph, table.parts(model, graph))
+
+
+def _score(table: Table, found: Integers, truth: Integers, among: Mask) -> float:
+    """The mean of B-cubed F1 and pairwise F1."""
+    report = Report.of(found[among], truth[among], table.side[among])
+    return (report.b_cubed + report.pairwise_f1) / 2
+
+
+def _linkages(table: Table, halves: Sequence[_Half], truth: Integers, one_to_one: bool) -> Reached:
+    """What the ways without a walk reach."""
+    untrained = _untrained(table, 0)
+    methods = (Method.MATCHED,) if one_to_one else (Method.CONNECTED, Method.AVERAGE)
+    reached: Reached = {}
+    for each in halves:
+        for way in (Way(method, threshold) for threshold in THRESHOLDS for method in methods):
+            found = clusters_by(way, untrained, table, each.graph, each.parts)
+            reached.setdefault(way, []).append(_score(table, found, truth, each.held))
+    return reached
+
+
+def _walks(table: Table, halves: Sequence[_Half], truth: Integers, reached: Reached, seed: int) -> Reached:
+    """What walks reach that begin at the best average linkage, and at the best connected components."""
+    starts = []
+    for method in (Method.AVERAGE, Method.CONNECTED):
+        of_method = {way: values for way, values in reached.items() if way.method is method}
+        if of_method:
+            starts.append(_choice(of_method, False))
+    found: Reached = {}
+    for each in halves:
+        models = {
+            Method.WALK: _untrained(table, seed),
+            Method.ENTITIES: _trained_entities(table, each.model, truth, each.learnt, seed),
+        }
+        for start in starts:
+            for method, model in models.items():
+                way = Way(method, start.threshold, start.method)
+                clusters = clusters_by(way, model, table, each.graph, each.parts)
+                found.setdefault(way, []).append(_score(table, clusters, truth, each.held))
+    return found
 
 
 def _on_all(table: Table, models: list[PairModel], half: Integers, truth: Integers, method: Method) -> Reached:
@@ -268,20 +325,21 @@ def _on_all(table: Table, models: list[PairModel], half: Integers, truth: Intege
     entities = _untrained(table, 0)
     reached: Reached = {}
     for threshold in THRESHOLDS:
-        found = clusters_by(method, threshold, entities, table, graph, parts)
-        report = Report.of(found[known], truth[known], table.side[known])
-        reached[method, threshold] = [(report.b_cubed + report.pairwise_f1) / 2]
+        way = Way(method, threshold)
+        reached[way] = [_score(table, clusters_by(way, entities, table, graph, parts), truth, known)]
     return reached
 
 
-def _choice(reached: Reached, one_to_one: bool) -> tuple[Method, float]:
+def _choice(reached: Reached, one_to_one: bool) -> Way:
+    """The best way: of methods that are as good the first, of its thresholds that are as good the middle one."""
     if not reached:
-        return (Method.MATCHED if one_to_one else Method.AVERAGE), 0.0
+        return Way(Method.MATCHED if one_to_one else Method.AVERAGE, 0.0)
     mean = {way: float(np.mean(values)) for way, values in reached.items()}
-    top = {method: max(value for way, value in mean.items() if way[0] is method) for method, _ in mean}
+    top = {way.method: max(value for other, value in mean.items() if other.method is way.method) for way in mean}
     best = next(method for method in Method if top.get(method, -1.0) >= max(top.values()) - BETTER)
-    fine = sorted(way[1] for way, value in mean.items() if way[0] is best and value >= top[best] - SAME)
-    return best, fine[len(fine) // 2]
+    fine = [way for way, value in mean.items() if way.method is best and value >= top[best] - SAME]
+    of_start = [way for way in fine if way.start is fine[0].start]
+    return sorted(of_start, key=lambda way: way.threshold)[len(of_start) // 2]
 
 
 def _pairs_of_entities(table: Table, base: PairModel, truth: Integers, known: Mask, seed: int) -> PairModel:

@@ -95,6 +95,7 @@ class ClusterWorld(NamedTuple):
     joining: int  # [predicates], with the entity it would join
     gold_size: int  # [largest document]: mentions of each entity of the truth
     pairs: int  # [4]: all, in one entity in both, here, in the truth
+    block: int  # [1 + 4 largest document]: how many mentions a block moves, and the moves (blocks.py)
     near: int  # [4]: others in the old entity, those of the same truth, in the new one, likewise
     predicates: int  # how many
     kinds: int  # values of all attributes

@@ -1,7 +1,7 @@
 """What differs between models of compiled walks: chosen when a loop is compiled, by the type of the model.
 
-In: a model and a world as named tuples of arrays. Out: functions of the same name for labellings, clusterings and
-models of users, and what both loops over them share. Below the stages.
+In: a model and a world as named tuples of arrays. Out: functions of the same name for labellings, clusterings (with
+moves of one mention, or of blocks) and models of users, and what both loops over them share. Below the stages.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numba.extending import overload
 
 from loopwise.compiled.decorators import inlined
 from loopwise.inference.gibbs.kernels.gibbs import next_uniform
+from loopwise.walk.kernels import blocks as blocks
 from loopwise.walk.kernels import cluster_state as cluster_state
 from loopwise.walk.kernels import clusters as clusters
 from loopwise.walk.kernels import label_signals as label_signals
@@ -62,15 +63,17 @@ def accepts(score, ratio, temperature, generator):
     return level >= 0.0 or math.log(uniform) < level
 
 
-# ------------------------------------------------------------------------- the functions, and their three forms
+# -------------------------------------------------------------------------- the functions, and their four forms
 
 
-def _by_model(for_labels, for_clusters, for_users):
-    """A function of a model that is one of three, by the model's class."""
+def _by_model(for_labels, for_clusters, for_users, for_blocks=None):
+    """A function of a model that is one of four, by the model's class; blocks of mentions are as mentions, if it is not
+    said otherwise."""
+    forms = {LabelArrays: for_labels, ClusterArrays: for_clusters, UserArrays: for_users}
+    forms[blocks.BlockArrays] = for_blocks or for_clusters
 
     def choose(model):
-        kind = getattr(model, "instance_class", None)
-        return {LabelArrays: for_labels, ClusterArrays: for_clusters, UserArrays: for_users}.get(kind)
+        return forms.get(getattr(model, "instance_class", None))
 
     return choose
 
@@ -164,7 +167,10 @@ def _propose(model, world, document, weights, temperature, step, generator, move
         state = world.states[model.state_start[document] : model.state_start[document + 1]]
         return model.propose(model.data, model.number[document], state, generator, move)
 
-    return _by_model(for_labels, for_clusters, for_users)(model)
+    def for_blocks(model, world, document, weights, temperature, step, generator, move, pair):
+        return blocks.propose_block(model, world, document, generator, move)
+
+    return _by_model(for_labels, for_clusters, for_users, for_blocks)(model)
 
 
 @overload(delta_features, jit_options=_HOT)
@@ -180,7 +186,10 @@ def _delta_features(model, world, document, move, delta):
         state = world.states[model.state_start[document] : model.state_start[document + 1]]
         model.difference(model.data, model.number[document], state, move, delta)
 
-    return _by_model(for_labels, for_clusters, for_users)(model)
+    def for_blocks(model, world, document, move, delta):
+        blocks.emit_move(model, world, document, move, delta)
+
+    return _by_model(for_labels, for_clusters, for_users, for_blocks)(model)
 
 
 @overload(emit_ranked, jit_options=_COLD)
@@ -208,7 +217,10 @@ def _gain_of(model, world, document, move):
         state = world.states[model.state_start[document] : model.state_start[document + 1]]
         return model.gain(model.data, model.number[document], state, move)
 
-    return _by_model(for_labels, for_clusters, for_users)(model)
+    def for_blocks(model, world, document, move):
+        return blocks.move_gain(model, world, document, move)
+
+    return _by_model(for_labels, for_clusters, for_users, for_blocks)(model)
 
 
 @overload(apply_move, jit_options=_HOT)
@@ -223,7 +235,10 @@ def _apply_move(model, world, document, move):
         state = world.states[model.state_start[document] : model.state_start[document + 1]]
         model.apply(model.data, model.number[document], state, move)
 
-    return _by_model(for_labels, for_clusters, for_users)(model)
+    def for_blocks(model, world, document, move):
+        blocks.make_move(model, world, document, move)
+
+    return _by_model(for_labels, for_clusters, for_users, for_blocks)(model)
 
 
 @overload(undo_move, jit_options=_COLD)
@@ -279,7 +294,7 @@ def _single_changes(model):
     def never(model):
         return False
 
-    return _by_model(always, always, never)(model)
+    return _by_model(always, always, never, never)(model)
 
 
 @overload(record, jit_options=_COLD)

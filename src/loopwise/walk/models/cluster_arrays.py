@@ -16,7 +16,7 @@ from loopwise.potentials.features import Features
 from loopwise.walk.corpus import Corpus, joined, packed, starts_of
 from loopwise.walk.kernels import codes as codes
 from loopwise.walk.models.cluster_model import ClusterModel, MentionDocument
-from loopwise.walk.mover import MentionMover
+from loopwise.walk.mover import MentionMover, Mixture, SplitMerge
 from loopwise.walk.proposal import Proposal
 
 _SIGNALS: tuple[tuple[type, int], ...] = (
@@ -33,7 +33,8 @@ def cluster_corpus(
 ) -> Corpus | None:
     """The corpus, or None where compiled walks do not know the proposal or the metric."""
     code = 0 if metric is None else next((code for kind, code in _SIGNALS if isinstance(metric, kind)), None)
-    if code is None or not isinstance(proposal, MentionMover):
+    share = _block_share(proposal)
+    if code is None or share is None:
         return None
     from loopwise.walk.kernels.clusters import ClusterArrays
 
@@ -66,7 +67,7 @@ def cluster_corpus(
         },
         np.int32,
     )
-    arrays = ClusterArrays(
+    arrays: Any = ClusterArrays(
         table=table,
         small=small,
         value=_values([*records, *linked]),
@@ -86,17 +87,40 @@ def cluster_corpus(
         distinct_base=model.distinct_base,
         metric=code,
     )
-    world = _world(int(starts[-1]), int(np.diff(starts).max(initial=0)), len(model.scales), model.value_start[-1])
+    if share > 0.0:
+        arrays = blocks_of(arrays, share)
+    largest, kinds = int(np.diff(starts).max(initial=0)), model.value_start[-1]
+    world = _world(int(starts[-1]), largest, len(model.scales), kinds, share > 0.0)
     sizes = np.diff(starts)
     pairs = sizes * (sizes - 1) // 2
     return Corpus(arrays, world, world.states, starts, lambda document: int(pairs[document]))
 
 
-def _world(mentions: int, largest: int, predicates: int, kinds: int) -> Any:
+def _block_share(proposal: Proposal) -> float | None:
+    """In which share of the steps entities split or merge; None for proposals that compiled walks do not know."""
+    if type(proposal) is MentionMover:
+        return 0.0
+    if type(proposal) is SplitMerge:
+        return 1.0
+    if not isinstance(proposal, Mixture) or [type(each) for each in proposal.proposals] != [MentionMover, SplitMerge]:
+        return None
+    single, blocks = proposal.shares or (1.0, 1.0)
+    return blocks / (single + blocks) if min(single, blocks) > 0.0 else None
+
+
+def blocks_of(arrays: Any, share: float) -> Any:
+    """The same arrays for walks with blocks."""
+    from loopwise.walk.kernels.blocks import BlockArrays
+
+    return BlockArrays(*arrays, share)
+
+
+def _world(mentions: int, largest: int, predicates: int, kinds: int, blocks: bool) -> Any:
     from loopwise.walk.kernels.clusters import ClusterWorld
 
     sizes = dict.fromkeys(("following", "active", "free", "gold_size"), largest)
     sizes |= {"count": 2, "pairs": 4, "near": 4, "leaving": predicates, "joining": predicates}
+    sizes |= {"block": 1 + 4 * largest if blocks else 1}
     entity = starts_of([1, 1, 1, 1, predicates, kinds]).tolist()
     lists, offsets = packed(
         {name: np.zeros(size) for name, size in (sizes | {"row": largest * entity[-1]}).items()}, np.int64

@@ -1,0 +1,117 @@
+"""Entity resolution beside dedupe and splink, with equal labels: the study in the harness.
+
+In: an order. Out: results, a page; runs beside them, a file for each table, tool and draw of labels. A tool that fails,
+is not installed or takes too long has its reason in place of figures, which is a result, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from studies.entities.claims import RULES, Found, cells_of, claims_of
+from studies.entities.protocol import PROTOCOLS, EntitiesProtocol, EntityJob, jobs
+from studies.harness.page import Page
+from studies.harness.queue import run_jobs
+from studies.harness.results import FULL, Deadline, Results
+from studies.harness.runs import check_runs, read_run, write_run
+from studies.harness.study import Study, StudyOrder, unfinished
+
+ROOT = Path(__file__).resolve().parents[2]
+QUESTION = (
+    "Tools for duplicates score pairs, and then chain them. Does it pay to learn the clustering for the metric that is "
+    "reported, with the labels people have: none, some pairs, or who is who?"
+)
+INTRODUCTION = (
+    "Febrl 3 (5,000 people, generated), Cora (1,295 citations), PATSTAT (2,379 names of applicants), Chicago early "
+    "childhood (3,337 sites), Abt-Buy (1,081 and 1,092 products, links between two tables). Labels: none; 20, 100 or "
+    "500 pairs, the same for all tools (near neighbours by words and random pairs, spread evenly over the cosine of "
+    "their words, labelled by the truth), the whole table resolved; or all ids of half of the entities, the other half "
+    "resolved. Three draws of pairs and halves.",
+    "loopwise has its defaults. dedupe 3 has a variable for each column by its kind, as its own examples do, and its "
+    "defaults, but no index predicates, with which most of these tables took longer than the time allowed; of ids it "
+    "gets 1,000 pairs. splink 5 has Jaro-Winkler levels of each column, blocking on equal values and first letters, "
+    "and is trained as its tutorial does; labelled pairs choose its threshold, of ids come its probabilities of levels "
+    "and its threshold. Kinds of columns are guessed by loopwise for all. Peers can be tuned by someone who knows the "
+    "table. Three of our defaults (how far EM is believed, the threshold without labels, that of links) were set while "
+    "looking at these tables; `python -m studies.entities.defaults` chooses each table's threshold on the others.",
+    "Seconds are of processor time of one core, training and resolving together, compilation from a cache included; "
+    "peak memory is that of the process with all it imports (ours: PyTorch and Numba).",
+)
+UNITS = {
+    "pairwise F1": "of pairs in one cluster (Abt-Buy: links); ± standard error over draws",
+    "B-cubed F1": "± standard error over draws",
+    "seconds": "of processor time, training and resolving",
+    "peak MB": "of the process",
+}
+
+
+def run_job(job: EntityJob, protocol: EntitiesProtocol, data: Path, folder: Path) -> None:
+    """One run in a process of its own."""
+    arguments = [str(data.resolve()), job.problem, job.setting, job.tool, str(job.draw)]
+    command = [sys.executable, "-m", "studies.entities.single", *arguments]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60 * protocol.minutes)
+    except subprocess.TimeoutExpired:
+        write_run(job.path(folder), {"failed": f"not finished in {protocol.minutes:g} minutes"})
+        return
+    write_run(job.path(folder), _read(done))
+
+
+def _read(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    if done.returncode:
+        return {"failed": (done.stderr.strip().splitlines() or ["stopped"])[-1][:200]}
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
+    """All tables, labels and tools, one after another: they are timed."""
+    protocol, runs = PROTOCOLS[order.mode], order.runs_folder
+    check_runs(runs, {"seed": order.seed, "protocol": asdict(protocol)}, keep=order.keep)
+    data = order.data or Path(os.environ.get("LOOPWISE_DATA", "../shared/data"))
+    todo = jobs(protocol)
+    done = run_jobs(todo, runs, partial(run_job, protocol=protocol, data=data, folder=runs), deadline, order.tell)
+    found = [Found(job, read) for job in todo if (read := read_run(job.path(runs)))]
+    results.put_items(results.items(), cells_of(found))
+    results.claim(*claims_of(found, protocol))
+    results.note(*unfinished(done, len(todo)), *_failures(found))
+    return done, len(todo)
+
+
+def _failures(found: list[Found]) -> tuple[str, ...]:
+    told: dict[str, list[str]] = {}
+    for each in found:
+        if "failed" in each.told:
+            told.setdefault(each.told["failed"], []).append(each.job.name)
+    return tuple(f"{reason}: {'; '.join(names)}." for reason, names in told.items())
+
+
+def steps(order: StudyOrder) -> int:
+    """How many runs there are in all."""
+    return len(jobs(PROTOCOLS[order.mode]))
+
+
+def page(results: Results) -> Page:
+    """What stands around the numbers."""
+    introduction = [*INTRODUCTION, " ".join(RULES.values())]
+    if results.mode != FULL:
+        introduction = ["Generated people, loopwise alone: it shows what the study is.", " ".join(RULES.values())]
+    return Page(STUDY.title, introduction, {}, UNITS, QUESTION)
+
+
+STUDY = Study(
+    "entities",
+    "Entity resolution with equal labels",
+    run,
+    steps,
+    page,
+    reads_data=lambda parts: True,
+    side_by_side=False,
+)
