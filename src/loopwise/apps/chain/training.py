@@ -18,6 +18,7 @@ from loopwise.apps.chain.features.text import (
     Known,
     Sentences,
     Text,
+    check_file,
     known_tags,
     labels_of,
     mended,
@@ -254,6 +255,7 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
         if tags is not None:
             return sentences, tags
         if isinstance(sentences, str | os.PathLike):
+            check_file(sentences)
             sentences = read_tagged(sentences, extra=self.columns)
         if isinstance(sentences, TaggedText) and sentences.tags is not None:
             return sentences, sentences

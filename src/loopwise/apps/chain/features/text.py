@@ -72,11 +72,7 @@ class Text:
         features.
         """
         if isinstance(sentences, str | os.PathLike):
-            if isinstance(sentences, str) and any(map(str.isspace, sentences)) and not os.path.exists(sentences):
-                raise ValueError(
-                    f"there is no file {quoted(sentences)}; to tag a text, give it as lists of words: "
-                    f"[{shortened(repr(sentences.split()))}]"
-                )
+            check_file(sentences)
             sentences = read_words(sentences, extra=columns)
         if isinstance(sentences, TaggedText):
             found = Text._of_words(sentences.words, sentences.start, _file_columns(sentences, columns))
@@ -119,6 +115,14 @@ class Text:
     def parts(self, count: int) -> list[tuple[int, int]]:
         """Ranges of sentences, at most ``count``, of about equal numbers of tokens."""
         return equal_parts(self.start, count)
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """A ValueError for a text that was given where a file is wanted."""
+    if isinstance(path, str) and any(map(str.isspace, path)) and not os.path.exists(path):
+        raise ValueError(
+            f"there is no file {quoted(path)}; a text is given as lists of words: [{shortened(repr(path.split()))}]"
+        )
 
 
 def as_lists(what: str, given: Any) -> Sequence[Sequence[Any]]:
