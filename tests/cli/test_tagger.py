@@ -192,6 +192,23 @@ def test_several_taggings(folder: Path, tmp_path: Path) -> None:
     assert_one_sentence(invoke("predict", model, text, "--k", 2, "--samples", 2), "ask for one of the two")
 
 
+def test_links_between_equal_words(tmp_path: Path) -> None:
+    """What a new user types for a skip chain."""
+    sentence = "Mr O\nRose B-PER\nmet O\nRose B-PER\n\n"
+    other = "a O\nrose O\nin O\nMay O\n\n"
+    (tmp_path / "a.conll").write_text(f"-DOCSTART- O\n\n{sentence}{other}" * 3)
+    data, new = tmp_path / "a.conll", ("--l2", 0.1, "--out", tmp_path / "m.loopwise")
+    succeed("train", data, "--skip", "w[0]|is_title[0]", "--neighbours", 0, *new)
+    assert "accuracy 1.0000" in succeed("evaluate", tmp_path / "m.loopwise", data).stdout
+    told = json.loads(succeed("predict", tmp_path / "m.loopwise", data, "--json").stdout)
+    assert told["converged"] and not told["exact"]
+    (tmp_path / "b.conll").write_text("Rose\nran\n")
+    assert json.loads(succeed("predict", tmp_path / "m.loopwise", tmp_path / "b.conll", "--json").stdout)["exact"]
+    assert_one_sentence(invoke("predict", tmp_path / "m.loopwise", data, "--k", 2), "train without skip")
+    assert_one_sentence(invoke("train", data, "--skip", "w[0]", "--learner", "svm", *new[2:]), "SVM does not go with")
+    assert_one_sentence(invoke("train", data, "--neighbours", 3, *new), "--skip")
+
+
 def test_columns_order_and_beta(tmp_path: Path) -> None:
     """Templates look at the second column of the file, in training, prediction and evaluation."""
     rows = ["the DT O", "Smiths NNP B-PER", "ran VB O", "", "Rome NNP B-PER", "saw VB O", "dogs NN O", ""]

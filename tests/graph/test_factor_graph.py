@@ -46,6 +46,7 @@ def test_structure_cannot_be_changed_from_outside() -> None:
         ([2, 0], {}, "variable 1 has cardinality 0"),
         ([2, -3], {}, "variable 1 has cardinality -3"),
         ([2.0, 2.0], {}, "cardinalities must be integers, not float64"),
+        ({"smoker": ["no", "yes"]}, {}, r"names go beside them, vocabulary="),
         ([[2, 2]], {}, r"one-dimensional, not of shape \(1, 2\)"),
         ([2, 2], {"pair": [[0, 1], [0, 2]]}, "factor 1 of group 'pair' names variable 2.*variables 0 to 1"),
         ([2, 2], {"pair": [[0, -1]]}, "factor 0 of group 'pair' names variable -1"),

@@ -64,4 +64,4 @@ def fitted(**options: Any) -> tuple[ChainCRF, Oracle]:
 
 def problem_of(x: Any, y: list[np.ndarray]) -> ChainProblem:
     crf = ChainCRF(standardize=False, iterations=1).fit(x, y)
-    return crf._problem(Sequences.of(x), Known(np.concatenate(y)))
+    return crf._problem(Sequences.of(x), Known(np.concatenate(y)), x)

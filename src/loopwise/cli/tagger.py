@@ -17,7 +17,7 @@ from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.chain import Decoder, Learner, Ranked, Report, Tagger
+    from loopwise.apps.chain import Decoder, Learner, Ranked, Report, Skip, Tagger
     from loopwise.formats.columns import TaggedText
 
 SUFFIX = ".loopwise"
@@ -117,6 +117,16 @@ def train(
     minimum_count: Annotated[int, typer.Option(help="Leave out features that fewer tokens have.")] = 1,
     hashing: Annotated[int | None, typer.Option(help="Hash features into so many rows.")] = None,
     order: Annotated[int, typer.Option(min=1, max=2, help="2: tags depend on the two before (likelihood).")] = 1,
+    skip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATES",
+            help="Link words of a document, or sentence, that see the same: 'w[0]|is_title[0]', say (likelihood, erm).",
+        ),
+    ] = None,
+    neighbours: Annotated[
+        int, typer.Option(min=0, help="How many equal words that follow --skip links a word to; 0: all.")
+    ] = 1,
     learner: Annotated[TagLearnerName, typer.Option(help="How to train.")] = TagLearnerName.LIKELIHOOD,
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 1.0,
     iterations: Annotated[int | None, typer.Option(help="Of likelihood or erm.", show_default="200 or 50")] = None,
@@ -150,7 +160,7 @@ def train(
             inputs=(data, dev, start, _file_of(templates)),
             checkpoint=checkpoint,
         )
-        model = _model(start, templates, step_templates, minimum_count, hashing, order)
+        model = _model(start, templates, step_templates, minimum_count, hashing, order, _skip(skip, neighbours))
         model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
         text, held_out = (
             None if file is None else _read(file, model, column, coding, strict, outside, blank_tokens)
@@ -280,19 +290,36 @@ def _decoder(name: TagDecoderName) -> Decoder:
     return Viterbi() if name is TagDecoderName.VITERBI else Posterior()
 
 
+def _skip(templates: str | None, neighbours: int) -> Skip | None:
+    from loopwise.apps.chain import Skip
+
+    if templates is None:
+        if neighbours != 1:
+            raise ValueError("--neighbours is about the links of --skip; give both, or none")
+        return None
+    return Skip(templates, neighbours or None)
+
+
 def _model(
-    start: Path | None, templates: str | None, step_templates: str, minimum_count: int, hashing: int | None, order: int
+    start: Path | None,
+    templates: str | None,
+    step_templates: str,
+    minimum_count: int,
+    hashing: int | None,
+    order: int,
+    skip: Skip | None,
 ) -> Tagger:
     from loopwise.apps.chain import NAMES, Tagger
     from loopwise.formats.files import read_text
 
     if start is not None:
-        if templates is not None or step_templates or minimum_count != 1 or hashing is not None or order != 1:
+        features = (templates, step_templates or None, hashing, skip)
+        if any(option is not None for option in features) or minimum_count != 1 or order != 1:
             raise ValueError("--start goes on with the features of the saved tagger; leave the options of features out")
         return Tagger.load(start).set_params(warm_start=True)
     listed = _file_of(templates)
     chosen = NAMES if templates is None else templates if listed is None else read_text(listed)
-    return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing, order=order)
+    return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing, order=order, skip=skip)
 
 
 def _file_of(templates: str | None) -> Path | None:
@@ -322,7 +349,7 @@ def _several_lines(text: TaggedText, several: list[list[Ranked]]) -> str:
 def _answers(model: Tagger, text: TaggedText) -> dict[str, Any]:
     from loopwise.formats.iob import TagError
 
-    tags, marginals = model.predict(text), model.predict_marginals(text)
+    tags, (marginals, status) = model.predict(text), model.predict_marginals(text, status=True)
     try:
         entities: list[Any] = model.entities(text)
     except TagError:
@@ -333,7 +360,12 @@ def _answers(model: Tagger, text: TaggedText) -> dict[str, Any]:
         if found is not None:
             sentence["entities"] = [{"start": begin, "end": end, "type": name} for begin, end, name in found]
         sentences.append(sentence)
-    return {"labels": list(model.labels_), "sentences": sentences}
+    return {
+        "labels": list(model.labels_),
+        "exact": status.exact,
+        "converged": status.converged,
+        "sentences": sentences,
+    }
 
 
 def _tell_training(as_json: bool, model: Tagger, text: TaggedText, target: Path, scores: dict[str, Any]) -> None:

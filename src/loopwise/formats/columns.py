@@ -37,6 +37,7 @@ from loopwise.formats.vocabulary import known_names
 from loopwise.notices import DataWarning, callers_level
 
 DOCUMENT_START = "-DOCSTART-"
+_NEW_DOCUMENT = "# newdoc"  # of treebanks
 _IDENTIFIER_COLUMNS = 3  # a line of a file with identifiers has at least id, word and tag
 
 
@@ -84,7 +85,8 @@ class TaggedText:
     """Tokens of all sentences, one after another: sentence ``s`` is tokens ``start[s]`` to ``start[s + 1] - 1``.
 
     ``tags`` is None where the file was read without; ``lines`` are the tokens' lines, from 1; ``columns``: what other
-    columns that were asked for have.
+    columns that were asked for have; ``document`` ``[sentences]``: which document each belongs to, where the file says
+    (``-DOCSTART-`` lines, ``# newdoc`` comments).
     """
 
     words: list[str]
@@ -93,6 +95,7 @@ class TaggedText:
     lines: Integers  # [tokens]
     coding: Coding = Coding.PLAIN
     columns: Mapping[str, list[str]] | None = None
+    document: Integers | None = None
 
     def __len__(self) -> int:
         """How many sentences."""
@@ -150,7 +153,7 @@ def read_tagged(
         kept, coding = _recoded(where, kept, start, lines, coding, repair)
     except TagError as problem:
         raise FormatError(where, int(lines[problem.place]), problem.problem) from None
-    return TaggedText(words, kept, start, lines, coding, kept_columns)
+    return TaggedText(words, kept, start, lines, coding, kept_columns, _documents(rows, layout, lines[start[:-1]]))
 
 
 def read_words(
@@ -164,7 +167,8 @@ def read_words(
     where, rows, layout = _rows(path, columns)
     words, _, start, lines = _tokens(where, rows, layout, False, blank_tokens)
     kept = _extra_columns(where, rows, layout, lines, extra, _column_names(rows, layout))
-    return TaggedText(words, None, start, lines, columns=kept)
+    document = _documents(rows, layout, lines[start[:-1]])
+    return TaggedText(words, None, start, lines, columns=kept, document=document)
 
 
 def write_tagged(
@@ -352,6 +356,16 @@ def _tokens(
     if not words:
         raise FormatError(where, None, "there is no token in the file; each line must hold a word and its tag")
     return words, tags, np.array(start, dtype=np.int64), np.array(lines, dtype=np.int64)
+
+
+def _documents(rows: Sequence[str], layout: Columns, first: Integers) -> Integers | None:
+    """The document of each sentence, by the line of its first token; None where nothing says."""
+    marks = [
+        number
+        for number, row in enumerate(rows, start=1)
+        if _begins_document(row) or (layout.identifiers and row.startswith(_NEW_DOCUMENT))
+    ]
+    return np.searchsorted(np.array(marks), first) if marks else None
 
 
 def _cell(cells: Sequence[str], place: int) -> str:

@@ -327,6 +327,11 @@ def _frozen(array: Any) -> Any:
 
 
 def _checked_cardinalities(cardinalities: ArrayLike) -> Integers:
+    if isinstance(cardinalities, Mapping):
+        raise ValueError(
+            "cardinalities are numbers of values, one a variable, not a dict: names go beside them, "
+            "vocabulary=lw.formats.Vocabulary(names, labels)"
+        )
     array = np.array(cardinalities)
     if array.ndim != 1:
         raise ValueError(f"cardinalities must be one-dimensional, not of shape {array.shape}")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwise.learn.fields import Record
 
 from loopwise.apps import Dedupe
 from loopwise.apps.dedupe import Resolution
 from loopwise.apps.dedupe.saving import kept, rebuilt
 from loopwise.apps.dedupe.training import Method, Way
 from loopwise.formats.errors import FormatError
+from loopwise.learn.files.fields import Record
 from oracles.dedupe_cases import TEST
 
 

@@ -13,11 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.chain.estimator import Asked, ChainEstimator, kept_rules, read_rules, read_weights
+from loopwise.apps.chain.estimator import Asked, ChainEstimator
 from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
-from loopwise.apps.chain.model import Learner, describe_decoder, objective_of, read_decoder
+from loopwise.apps.chain.model import Learner, objective_of
+from loopwise.apps.chain.saving import (
+    describe_decoder,
+    kept_rules,
+    kept_skip,
+    read_decoder,
+    read_rules,
+    read_skip,
+    read_weights,
+)
+from loopwise.apps.chain.skip import Skip, check_skip, sequence_links
 from loopwise.apps.class_weights import class_weights
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.incremental import Incremental
@@ -43,13 +53,13 @@ class ChainCRF(Incremental, ChainEstimator):
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot x_t+\sum_t\theta_{y_{t-1}y_t}\Big)
 
-    (Lafferty, McCallum & Pereira 2001). Inference is exact. Sequences are a list of arrays ``[length, features]``,
-    dense or SciPy sparse, NaN where a value is missing, or lists of dicts or of lists of features, as sklearn-crfsuite
-    has them; labels are a list of as many sequences of numbers or text. A label that is None, NaN or (beside two or
-    more labels from 0 on) -1 is not known, a set says which it may be. Answers come back as lists of arrays. An array
-    ``[rows, features]`` with labels ``[rows]`` is taken for sequences of one element, and then answers are arrays; a
-    model has one of the two forms. For words and templates there is :class:`~loopwise.apps.Tagger`, on the same engine.
-    The interface is scikit-learn's.
+    (Lafferty, McCallum & Pereira 2001). Inference is exact, unless there are links (``skip``). Sequences are a list
+    of arrays ``[length, features]``, dense or SciPy sparse, NaN where a value is missing, or lists of dicts or of
+    lists of features, as sklearn-crfsuite has them; labels are a list of as many sequences of numbers or text. A
+    label that is None, NaN or (beside two or more labels from 0 on) -1 is not known, a set says which it may be.
+    Answers come back as lists of arrays. An array ``[rows, features]`` with labels ``[rows]`` is taken for sequences
+    of one element, and then answers are arrays; a model has one of the two forms. For words and templates there is
+    :class:`~loopwise.apps.Tagger`, on the same engine. The interface is scikit-learn's.
 
     Parameters
     ----------
@@ -88,6 +98,9 @@ class ChainCRF(Incremental, ChainEstimator):
         marginals and in decisions.
     order:
         2: labels depend on the two before them, for likelihood and few labels.
+    skip:
+        Links between elements far apart, a skip chain: those are linked whose feature ``skip`` is equal, a key of dicts
+        or the number of a column; or :class:`Skip`. For losses, not learners; answers are then approximate.
 
     After fitting: ``classes_``, ``weights_`` (``unary`` ``[features + 1, K]``, the last row the constant, and ``pair``
     ``[1, K * K]``), ``history_``, ``n_features_in_``.
@@ -126,12 +139,13 @@ class ChainCRF(Incremental, ChainEstimator):
         seed: int = 0,
         constraints: Forbid | None = None,
         order: int = 1,
+        skip: Skip | str | int | None = None,
     ) -> None:
         self.loss, self.positive, self.class_weight = loss, positive, class_weight
         self.learner, self.decoder, self.standardize = learner, decoder, standardize
         self.l2, self.iterations, self.tolerance = l2, iterations, tolerance
         self.warm_start, self.threads, self.seed = warm_start, threads, seed
-        self.constraints, self.order = constraints, order
+        self.constraints, self.order, self.skip = constraints, order, skip
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
@@ -144,6 +158,14 @@ class ChainCRF(Incremental, ChainEstimator):
         self._stream = None
         check_descent(self.l2, self.iterations)
         self._check_order()
+        check_skip(
+            self._skip,
+            {
+                "order=2": self.order != 1,
+                "sample_weight": sample_weight is not None,
+                "learner": self.learner is not None,
+            },
+        )
         plain = self.loss is None and self.learner is None and self.class_weight is None
         X, y, counts = weighed(sample_weight, X, y, plain, "a loss or a learner")
         goes_on = self.warm_start and hasattr(self, "weights_")
@@ -159,7 +181,7 @@ class ChainCRF(Incremental, ChainEstimator):
         known = labels.coded(self.classes_)
         if not goes_on:
             self.rules_ = self._rules_of(known, Chains(sequences.start))
-        problem = self._problem(sequences, known)
+        problem = self._problem(sequences, known, X)
         self._check_rules(problem)
         start = self.weights_ if goes_on else problem.start()
         objective, limits = self._objective(problem, start, goes_on)
@@ -178,6 +200,7 @@ class ChainCRF(Incremental, ChainEstimator):
         if (self.loss, self.learner, self.class_weight) != (None, None, None):
             raise ValueError("partial_fit is by likelihood: leave loss, learner and class_weight out")
         self._check_order()
+        check_skip(self._skip, {"partial_fit": True})
         sequences = Sequences.of(X, self._items if self._is_fitted else None)
         if not self._is_fitted:
             labels = as_labels(y, sequences)
@@ -187,7 +210,7 @@ class ChainCRF(Incremental, ChainEstimator):
             self._note_features(X if sequences.flat else None, sequences.width)
             known = labels.coded(self.classes_)
             self.rules_ = self._rules_of(known, Chains(sequences.start))
-            self.weights_ = self._problem(sequences, known).start()
+            self.weights_ = self._problem(sequences, known, X).start()
         self._check_form(X, sequences)
         if self._stream is None:
             self._stream = StreamAdaGrad(len(self.weights_.vector), self.l2)
@@ -197,7 +220,7 @@ class ChainCRF(Incremental, ChainEstimator):
     def problem_of(self, X: Any, y: Any) -> ChainProblem:
         """Sequences and their labels as the chain engine takes them."""
         sequences = Sequences.of(X, self._items)
-        return self._problem(sequences, as_labels(y, sequences).coded(self.classes_))
+        return self._problem(sequences, as_labels(y, sequences).coded(self.classes_), X)
 
     def _check_order(self) -> None:
         if self.order not in (1, 2):
@@ -226,10 +249,11 @@ class ChainCRF(Incremental, ChainEstimator):
         descent = Descent(stages, start.vector, threads=problem.chains.threads)
         return descent, descent.limits
 
-    def _problem(self, sequences: Sequences, known: Known | None = None) -> ChainProblem:
-        """The sequences as the chain engine takes them."""
+    def _problem(self, sequences: Sequences, known: Known | None, given: Any) -> ChainProblem:
+        """The sequences as the chain engine takes them; ``given``: as users gave them."""
         design = MatrixDesign(self.scaling_(sequences.inputs, self.standardize))
-        return self._made(design, None, sequences.start, known, self.rules_)
+        links = None if self._skip is None else sequence_links(self._skip, given, sequences)
+        return self._made(design, None, sequences.start, known, self.rules_, links)
 
     def _rules_of(self, known: Known, chains: Chains) -> Rules | None:
         """Constraints, and IOB2 if the decoder asks for it and the labels are such."""
@@ -251,7 +275,7 @@ class ChainCRF(Incremental, ChainEstimator):
             As for :meth:`fit`.
         k:
             So many of the most probable label sequences of each, best first: lists of ``(labels, probability)``
-            (:class:`~loopwise.apps.partial.Ranked`). Exact.
+            (:class:`~loopwise.apps.partial.Ranked`). Exact; not with ``skip``.
         evidence:
             Labels that are given, shaped like ``y``: None, NaN or -1 where one is asked for, a set where it is one of
             several.
@@ -262,11 +286,15 @@ class ChainCRF(Incremental, ChainEstimator):
         said = self.classes_[self._decided(asked)]
         return said if self._flat else np.split(said, asked.chains.start[1:-1])
 
-    def predict_marginals(self, X: Any, *, evidence: Any = None) -> Any:
-        """The probabilities ``[length, K]`` of each sequence's labels, in the order of ``classes_``; exact.
-        ``evidence``: labels that are given, as for :meth:`predict`."""
+    def predict_marginals(self, X: Any, *, evidence: Any = None, status: bool = False) -> Any:
+        """The probabilities ``[length, K]`` of each sequence's labels, in the order of ``classes_``.
+
+        ``evidence``: labels that are given, as for :meth:`predict`. ``status``: whether to tell, beside them, how far
+        they can be trusted: exact, or with ``skip`` approximate, converged or not.
+        """
         asked = self._asked(X, evidence)
-        return asked.marginals() if self._flat else np.split(asked.marginals(), asked.chains.start[1:-1])
+        found = asked.marginals() if self._flat else np.split(asked.marginals(), asked.chains.start[1:-1])
+        return (found, asked.how()) if status else found
 
     def predict_proba(self, X: Any) -> Any:
         """:meth:`predict_marginals`, as scikit-learn calls it."""
@@ -278,8 +306,8 @@ class ChainCRF(Incremental, ChainEstimator):
         return self._drawn(self._asked(X, evidence), count, seed)
 
     def log_likelihood(self, X: Any, y: Any) -> Floats:
-        """The log-probability of the labels of each sequence, ``[sequences]``; of what is known, where that is a
-        part."""
+        """The log-probability of the labels of each sequence, ``[sequences]``; of what is known, where that is a part.
+        With ``skip`` of each document, an estimate."""
         sequences, problem = self._prepared(X)
         known = as_labels(y, sequences).coded(self.classes_)
         return problem.log_likelihoods(self.weights_, known.gold, known.allowed)
@@ -303,7 +331,7 @@ class ChainCRF(Incremental, ChainEstimator):
             raise not_fitted("this ChainCRF is not fitted yet: call fit(X, y) first")
         sequences = Sequences.of(X, self._items)
         self._check_form(X, sequences)
-        return sequences, self._problem(sequences)
+        return sequences, self._problem(sequences, None, X)
 
     def _asked(self, given: Any, evidence: Any) -> Asked:
         sequences, problem = self._prepared(given)
@@ -335,6 +363,7 @@ class ChainCRF(Incremental, ChainEstimator):
             "items": self._items,
             "rules": kept_rules(self.rules_),
             "order": self.order,
+            "skip": kept_skip(self._skip),
             "standardize": bool(self.standardize),
             "decoder": describe_decoder(self.decoder_),
             "trained": written(self),
@@ -345,10 +374,11 @@ class ChainCRF(Incremental, ChainEstimator):
     def _rebuilt(cls, told: Record) -> ChainCRF:
         classes, features = told.classes("classes", "type"), told.whole("features", 0, LARGEST)
         order = told.whole("order", 1, 2) if "order" in told else 1
-        step_rows = 1 if order == 1 else 1 + len(classes)
+        skip = read_skip(told)
+        step_rows = 1 + (0 if skip is None else len(skip.columns)) if order == 1 else 1 + len(classes)
         weights, scaling = read_weights(told, features + 1, step_rows, len(classes)), Scaling.read(told, features)
         decoder = read_decoder(told.record("decoder"))
-        model = cls(decoder=decoder, standardize=told.flag("standardize"), order=order)
+        model = cls(decoder=decoder, standardize=told.flag("standardize"), order=order, skip=skip)
         model.weights_, model.scaling_ = weights, scaling
         model.classes_, model._flat, model.n_features_in_ = classes, told.flag("flat"), features
         model.rules_ = (

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.model import of_order
+from loopwise.apps.chain.skip import Skip
 from loopwise.apps.partial import Ranked
 from loopwise.apps.saved import SavedEstimator
 from loopwise.compiled.threads import available_threads
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
-from loopwise.decode.rules import Flags, Rules
+from loopwise.decode.rules import Rules
 from loopwise.graph.structured.k_best import check_count
+from loopwise.inference.beliefs import Status
 from loopwise.inference.families.chains import Chains
+from loopwise.learn.chain.linked import Links
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.second_order import SecondOrder
-from loopwise.learn.files.fields import Record
+from loopwise.learn.chain.skip import SkipChain
 from loopwise.potentials.linear import Design, Floats, Integers
 
 
@@ -33,7 +36,8 @@ class Asked:
     """Scores of the sequences that are asked about, minus infinity where something is impossible.
 
     ``told``: tags by number ``[tokens]`` in the form in which answers are given, one for each sequence. ``pairs``: the
-    problem, if states are pairs of tags.
+    problem, if states are pairs of tags. ``linked``: sequences may have links, and are seen as chains of their own;
+    ``single`` are then their marginals, and ``status`` says how good, if there are links at all.
     """
 
     chains: Chains
@@ -41,10 +45,16 @@ class Asked:
     pair: Floats  # [1 or tokens, K, K]
     told: Callable[[Integers], list[Any]]
     pairs: SecondOrder | None = None
+    linked: bool = False
+    single: Floats | None = None
+    status: Status | None = None
 
     @staticmethod
     def of(problem: ChainProblem, weights: ChainWeights, told: Callable[[Integers], list[Any]]) -> Asked:
         """What a problem's weights say, under its rules and what is given."""
+        if isinstance(problem, SkipChain):
+            seen = problem.view(weights)
+            return Asked(problem.chains, seen.unary, seen.pair, told, None, True, seen.single, seen.status)
         unary, pair = problem.scores(weights)
         pairs = problem if isinstance(problem, SecondOrder) else None
         return Asked(problem.chains, problem.held(unary), pair, told, pairs)
@@ -55,8 +65,23 @@ class Asked:
 
     def marginals(self) -> Floats:
         """The probability of each tag, ``[tokens, K]``."""
+        if self.single is not None:
+            return self.single
         single = self.chains.marginals(self.unary, self.pair).single
         return single if self.pairs is None else self.pairs.single(single)
+
+    def how(self) -> Status:
+        """How far the marginals can be trusted."""
+        none = torch.zeros((), dtype=torch.int64)
+        return Status("Chain", True, True, none, none.double()) if self.status is None else self.status
+
+    def check_chain(self, what: str) -> None:
+        """Refuses what only chains without links have."""
+        if self.linked:
+            raise ValueError(
+                f"{what} are exact, and those of a model with links (skip) are not to be had: ask for predict or "
+                "predict_marginals, or train without skip"
+            )
 
 
 class ChainEstimator(SavedEstimator):
@@ -67,6 +92,7 @@ class ChainEstimator(SavedEstimator):
     seed: int
     threads: int | None
     order: int
+    skip: Any
 
     @abstractmethod
     def _asked(self, given: Any, evidence: Any) -> Asked:
@@ -82,16 +108,29 @@ class ChainEstimator(SavedEstimator):
     def _tags(self) -> tuple[str, ...]:
         """The tags by name."""
 
+    @property
+    def _skip(self) -> Skip | None:
+        """The links that are asked for."""
+        return Skip.of(self.skip)
+
     def _made(
-        self, unary: Design, steps: Design | None, start: Integers, known: Known | None, rules: Rules | None
+        self,
+        unary: Design,
+        steps: Design | None,
+        start: Integers,
+        known: Known | None,
+        rules: Rules | None,
+        links: Links | None,
     ) -> ChainProblem:
         """Sequences as the chain engine takes them."""
         threads = available_threads() if self.threads is None else self.threads
         gold = np.zeros(0, dtype=np.int64) if known is None else known.gold
         allowed = None if known is None else known.allowed
-        return of_order(
-            ChainProblem(unary, steps, Chains(start, threads), self._tags, gold, allowed, rules), self.order
-        )
+        problem = ChainProblem(unary, steps, Chains(start, threads), self._tags, gold, allowed, rules)
+        if self._skip is None or links is None:
+            return of_order(problem, self.order)
+        own = {one.name: getattr(problem, one.name) for one in fields(problem)}
+        return SkipChain(**own, links=links, inference=self._skip.method)
 
     def _decided(self, asked: Asked) -> Integers:
         """Tags by number; rules are in the scores already."""
@@ -116,10 +155,12 @@ class ChainEstimator(SavedEstimator):
     def _best(self, asked: Asked, k: int) -> list[list[Ranked]]:
         """The k most probable answers of each sequence."""
         check_count(k)
+        asked.check_chain("the best few answers")
         paths, scores = asked.chains.k_best(asked.unary, asked.pair, k)
         return _ranked(asked, paths, scores)
 
     def _drawn(self, asked: Asked, count: int | None, seed: int | None) -> Any:
+        asked.check_chain("samples")
         generator = np.random.default_rng(self.seed if seed is None else seed)
         if count is None:
             return asked.told(asked.tags(asked.chains.sample(asked.unary, asked.pair, generator)))
@@ -141,32 +182,3 @@ def _ranked(asked: Asked, paths: Integers, scores: Floats) -> list[list[Ranked]]
         ]
         for place in range(scores.shape[1])
     ]
-
-
-def kept_rules(rules: Rules | None) -> dict[str, Any] | None:
-    """Rules as JSON."""
-    if rules is None:
-        return None
-    return {name: getattr(rules, name).astype(int).tolist() for name in ("first", "follow", "last")}
-
-
-def read_rules(told: Record, states: int) -> Rules | None:
-    """What :func:`kept_rules` wrote."""
-
-    def flags(name: str, shape: tuple[int, ...]) -> Flags:
-        found: NDArray[Any] = np.array(given.raw(name))
-        if found.shape != shape or found.dtype.kind not in "bi" or not np.isin(found, (0, 1)).all():
-            raise ValueError(f"the rules {name!r} must be 0 or 1 for each of {states} tags")
-        return found.astype(np.bool_)
-
-    if told.raw("rules") is None:
-        return None
-    given = told.record("rules")
-    return Rules(flags("first", (states,)), flags("follow", (states, states)), flags("last", (states,)))
-
-
-def read_weights(told: Record, features: int, step_features: int, states: int) -> ChainWeights:
-    """The weights of a file."""
-    unary, pair = told.weights("unary", (features, states)), told.weights("pair", (step_features, states * states))
-    vector = np.concatenate([unary.reshape(-1), pair.reshape(-1)])
-    return ChainWeights.of_vector(vector, features, step_features, states)

@@ -13,6 +13,7 @@ import numpy as np
 from loopwise.apps.chain.features.index import Indexed
 from loopwise.apps.chain.features.text import known_tags, mended
 from loopwise.apps.chain.model import Likelihood
+from loopwise.apps.chain.skip import check_skip
 from loopwise.apps.estimator import SampleWeights, taken
 from loopwise.apps.incremental import Incremental
 from loopwise.decode.rules import Rules
@@ -54,6 +55,7 @@ class IncrementalTagger(Incremental):
             )
         if tagger.order != 1:
             raise ValueError(f"partial_fit goes with order=1, the default, not {tagger.order}")
+        check_skip(tagger._skip, {"partial_fit": True})
         words, tags = as_word_lists(*tagger._with_tags(X, y))
         tagger.weights_, place = _grown(tagger, words, tags, () if classes is None else classes)
         if self._stream is None:

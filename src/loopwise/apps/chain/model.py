@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from loopwise import loss as losses
 from loopwise.apps.class_weights import class_weights, weighted
 from loopwise.apps.goals import checked_goal
-from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.inference.base import Inference
 from loopwise.learn.chain.condensing import Condensed
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood, seen_places
@@ -24,8 +23,8 @@ from loopwise.learn.chain.online import OnlineChain
 from loopwise.learn.chain.problem import ChainFunction, ChainProblem, ChainWeights
 from loopwise.learn.chain.risk import ExactRisk, RiskUnder
 from loopwise.learn.chain.second_order import SecondOrder
+from loopwise.learn.chain.skip import SkipChain, SkipLikelihood, SkipRisk
 from loopwise.learn.descent import MEMORY, Descent, Smooth, check_descent
-from loopwise.learn.files.fields import Record
 from loopwise.learn.trainer import Limits
 from loopwise.learn.vector import VectorObjective
 from loopwise.loss.base import Loss, Measure
@@ -96,7 +95,7 @@ class Likelihood:
     def smooth(self, problem: ChainProblem) -> Smooth:
         """The function that is minimised, over a problem with fewer weights."""
         free = seen_places(problem) if self.seen_only else None
-        goal = problem.of_vector(NegativeLogLikelihood(problem))
+        goal = problem.of_vector(likelihood_of(problem))
         return Smooth(goal, self.l2, self.iterations, self.tolerance, self.memory, free)
 
 
@@ -137,9 +136,19 @@ class ERM:
 
     def _risk(self, problem: ChainProblem) -> ChainFunction:
         loss = self.loss if self.class_weight is None else _weighted(self.loss, self.class_weight, problem)
-        if self.inference is None:
-            return ExactRisk(problem, loss)
-        return RiskUnder(problem, loss, self.inference)
+        return risk_of(problem, loss, self.inference)
+
+
+def likelihood_of(problem: ChainProblem) -> ChainFunction:
+    """The negative log-likelihood of what is known; with links, under the inference of the problem."""
+    return SkipLikelihood(problem) if isinstance(problem, SkipChain) else NegativeLogLikelihood(problem)
+
+
+def risk_of(problem: ChainProblem, loss: SoftLoss, inference: Inference | None = None) -> ChainFunction:
+    """A loss of marginals: exact ones, those of the problem's own inference where there are links, or of another."""
+    if isinstance(problem, SkipChain):
+        return SkipRisk(problem if inference is None else replace(problem, inference=inference), loss)
+    return ExactRisk(problem, loss) if inference is None else RiskUnder(problem, loss, inference)
 
 
 def _weighted(loss: SoftLoss, wish: Any, problem: ChainProblem) -> SoftLoss:
@@ -301,11 +310,18 @@ def objective_of(
     if positive is not None and not isinstance(loss, FBeta):
         raise ValueError(f"positive is about F measures; loss {loss!r} has no positive class, so leave it out")
     if isinstance(loss, SoftmaxMargin):
-        return NegativeLogLikelihood(_augmented(problem, loss.cost, weights)), None
-    likelihood = NegativeLogLikelihood(problem)
+        return likelihood_of(_augmented(problem, loss.cost, weights)), None
+    likelihood = likelihood_of(problem)
     if loss is None or (isinstance(loss, SurrogateLikelihood) and not loss.joint):
-        return (likelihood, None) if weights is None else (ExactRisk(problem, WeightedLikelihood(weights)), likelihood)
-    return ExactRisk(problem, _soft(loss, classes, positive, weights)), likelihood
+        if weights is None:
+            return likelihood, None
+        if isinstance(problem, SkipChain):
+            raise ValueError(
+                "with skip, class_weight needs a loss of elements, such as lw.loss.MSE() or SoftmaxMargin(): with "
+                "links the likelihood is no product along the chain, of which each element could have its weight"
+            )
+        return risk_of(problem, WeightedLikelihood(weights)), likelihood
+    return risk_of(problem, _soft(loss, classes, positive, weights)), likelihood
 
 
 def _soft(loss: Any, classes: NDArray[Any], positive: Any, weights: Floats | None) -> SoftLoss:
@@ -337,24 +353,3 @@ def _augmented(problem: ChainProblem, cost: float, weights: Floats | None) -> Ch
     if problem.allowed is not None:
         costs[problem.allowed] = 0.0
     return replace(problem, unary=MatrixDesign(problem.unary.matrix, costs))
-
-
-# --- Decoders in files -----------------------------------------------------------------------------------------------
-
-_DECODERS: dict[str, type[Viterbi] | type[Posterior]] = {"Viterbi": Viterbi, "Posterior": Posterior}
-
-
-def describe_decoder(decoder: Decoder) -> dict[str, Any]:
-    """JSON for a decoder of chains, if it is one of ours."""
-    name = type(decoder).__name__
-    if type(decoder) is not _DECODERS.get(name):
-        raise ValueError(
-            f"a model with a decoder of class {name} cannot be saved, since loading would have to run code that is not "
-            "loopwise's; set decoder to Viterbi() or Posterior() before saving"
-        )
-    return {"class": name, "valid": decoder.valid}
-
-
-def read_decoder(told: Record) -> Decoder:
-    """What :func:`describe_decoder` described."""
-    return _DECODERS[told.choice("class", _DECODERS)](valid=told.flag("valid"))

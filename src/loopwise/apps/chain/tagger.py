@@ -5,58 +5,48 @@ In: sentences as lists of words, or of dicts of features, their tags, or column 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.chain.estimator import Asked, ChainEstimator, kept_rules, read_rules, read_weights
-from loopwise.apps.chain.features.extraction import KeyRows, design_of, extract, extract_items
+from loopwise.apps.chain.estimator import Asked
 from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.chain.features.reader import FEW, Reader
-from loopwise.apps.chain.features.templates import BIAS, NAMES, Template, columns_wanted, parse_templates
-from loopwise.apps.chain.features.text import (
-    Known,
-    Sentences,
-    Text,
-    known_tags,
-    labels_of,
-    mended,
-    tag_lists,
-    tag_numbers,
-)
-from loopwise.apps.chain.incremental import IncrementalTagger, weighed, weighted_descent
-from loopwise.apps.chain.model import Learner, Likelihood, check_order, describe_decoder, read_decoder
+from loopwise.apps.chain.features.templates import NAMES
+from loopwise.apps.chain.features.text import Sentences, Text, known_tags, tag_numbers
+from loopwise.apps.chain.model import Learner, Likelihood
 from loopwise.apps.chain.report import Report, compare
+from loopwise.apps.chain.saving import (
+    describe_decoder,
+    kept_rules,
+    kept_skip,
+    read_decoder,
+    read_rules,
+    read_skip,
+    read_weights,
+)
+from loopwise.apps.chain.skip import Skip
+from loopwise.apps.chain.training import Tags, TrainedTagger
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.partial import Ranked
 from loopwise.apps.saved import written
 from loopwise.decode.chains import Decoder, Viterbi
 from loopwise.decode.rules import Forbid, Rules
-from loopwise.formats.columns import TaggedText, read_tagged, read_words, split, write_tagged
+from loopwise.formats.columns import read_words, split, write_tagged
 from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.iob import TagSet, find_spans
+from loopwise.inference.beliefs import Status
 from loopwise.inference.families.chains import Chains
-from loopwise.learn.callbacks import as_callbacks
-from loopwise.learn.chain.problem import ChainProblem, ChainWeights
-from loopwise.learn.files.checkpoint import checksum, identify
+from loopwise.learn.chain.problem import ChainProblem
 from loopwise.learn.files.fields import LARGEST, Record
-from loopwise.learn.files.ledger import SPARING, Ledger
-from loopwise.learn.history import History
-from loopwise.learn.objective import Callback
-from loopwise.learn.progress import progress_bar
-from loopwise.learn.trainer import train
-from loopwise.learn.vector import VectorObjective
-from loopwise.potentials.linear import Floats, Integers
-
-Tags = Sequence[Sequence[Any]]
+from loopwise.potentials.linear import Floats
 
 
-class Tagger(IncrementalTagger, ChainEstimator):
+class Tagger(TrainedTagger):
     r"""A linear-chain conditional random field for tags of words: names, chunks, parts of speech.
 
     .. math:: p(y\mid x)\propto\exp\Big(\sum_t\theta_{y_t}\cdot f_t(x)+\sum_t\theta_{y_{t-1}y_t}\cdot g_t(x)\Big)
@@ -96,6 +86,9 @@ class Tagger(IncrementalTagger, ChainEstimator):
         rules of IOB2 are always among them where tags are such and the decoder is ``valid``.
     order:
         2: tags depend on the two before them (:math:`\theta_{y_{t-2}y_{t-1}y_t}`), for likelihood and few tags.
+    skip:
+        Links between words far apart, a skip chain: templates such as ``"w[0]|is_title[0]"``, where words are linked
+        that see the same, or :class:`Skip`. For :class:`Likelihood` and :class:`ERM`; answers are then approximate.
 
     After fitting: ``labels_``, ``weights_``, ``history_``, ``rules_``.
 
@@ -106,13 +99,7 @@ class Tagger(IncrementalTagger, ChainEstimator):
     [['B-PER', 'O', 'O', 'O']]
     """
 
-    labels_: tuple[str, ...]
-    history_: History
-    unary_index_: FeatureIndex
-    step_index_: FeatureIndex
-    items_: bool  # tokens are features as they are
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": Likelihood, "decoder": Viterbi}
-    iob_: bool  # the rules have those of IOB2
 
     def __init__(
         self,
@@ -127,188 +114,13 @@ class Tagger(IncrementalTagger, ChainEstimator):
         seed: int = 0,
         constraints: Forbid | None = None,
         order: int = 1,
+        skip: Skip | str | None = None,
     ) -> None:
         self.templates, self.step_templates = templates, step_templates
         self.learner, self.decoder = learner, decoder
         self.minimum_count, self.hashing, self.warm_start = minimum_count, hashing, warm_start
         self.threads, self.seed = threads, seed
-        self.constraints, self.order = constraints, order
-
-    # --- Training ----------------------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        sentences: Sentences,
-        tags: Tags | None = None,
-        *,
-        sample_weight: Any = None,
-        dev: Sentences | tuple[Sentences, Tags] | None = None,
-        progress: bool = True,
-        checkpoint: PathLike | None = None,
-        callback: Callback | Sequence[Callback] | None = None,
-    ) -> Tagger:
-        """Trains on ``sentences`` and their ``tags`` (None: a column file, or a text read from one, has them).
-
-        ``dev``: development data in either form; learners that go in epochs keep the weights of the best one.
-        ``checkpoint``: a file from which the same call goes on if the process was stopped; the final weights are then
-        the same, bit for bit at the same number of threads. It is written after rounds of the learner, as often as
-        takes a tenth of the time at most. A finished training is not repeated. ``callback``: as for
-        :func:`loopwise.fit`. ``sample_weight``: what each sentence counts, as if it were there so many times; learners
-        other than :class:`Likelihood` take whole numbers.
-        """
-        self._stream = None
-        learner = Likelihood() if self.learner is None else self.learner
-        words, known = self._with_tags(sentences, tags)
-        words, known, counts = weighed(
-            sample_weight, words, known, isinstance(learner, Likelihood), type(learner).__name__
-        )
-        text = self._text(words, fitting=True)
-        if not text.tokens:
-            raise ValueError("there is nothing to learn from: the sentences have no words; give at least one")
-        check_order(self.order, learner)
-        problem = self.problem(text, known)
-        start = self.weights_ if self._continues else problem.start()
-        run = {} if checkpoint is None else self._run(learner, problem, start, dev)
-        objective: VectorObjective = (
-            learner.objective(problem, start, self.seed)
-            if counts is None
-            else weighted_descent(problem, start, counts, learner)
-        )
-        objective.score = None if dev is None else self._scorer(dev, start)
-        with progress_bar(progress, learner.limits.epochs) as tell:
-            ledger = Ledger.open(checkpoint, run, SPARING)
-            self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
-        self.weights_ = start.like(objective.answer)
-        return self
-
-    def problem(self, text: Text, tags: Tags | TaggedText) -> ChainProblem:
-        """What a learner is given: features, which are listed here unless training goes on, and gold tags."""
-        keys, (tags, iob) = self._keys(text), mended(tags)
-        if not self._continues:
-            unary, steps = keys
-            self.items_, self.labels_ = text.items is not None, labels_of(tags)
-            self.iob_ = iob and getattr(self.decoder_, "valid", True)
-            self.rules_ = Rules.of(self.labels_, self.constraints, iob=self.iob_)
-            if self.hashing is not None:
-                self.unary_index_, self.step_index_ = Hashed(self.hashing), Hashed(self.hashing)
-            else:
-                self.unary_index_ = Indexed.of(unary.key, unary.counts, self.minimum_count)
-                self.step_index_ = Indexed.of(steps.key, steps.counts, self.minimum_count)
-        problem = self._problem(text, keys, known_tags(tags, text, self.labels_))
-        self._check_rules(problem)
-        return problem
-
-    def _problem(self, text: Text, keys: tuple[KeyRows, KeyRows], known: Known | None = None) -> ChainProblem:
-        unary, steps = keys
-        with_steps = len(self._parsed(text.columns)[1]) > 1
-        return self._made(
-            design_of(unary, self.unary_index_),
-            design_of(steps, self.step_index_) if with_steps else None,
-            text.start,
-            known,
-            self._rules,
-        )
-
-    @property
-    def _rules(self) -> Rules | None:
-        """Those that hold: decoders may do without those of IOB2."""
-        if self.iob_ and not getattr(self.decoder_, "valid", True):
-            return Rules.of(self.labels_, self.constraints)
-        return self.rules_
-
-    def _text(self, sentences: Sentences, *, fitting: bool = False) -> Text:
-        """The sentences, with the columns that templates look at."""
-        items = self.templates is None if fitting and not self._continues else self.items_
-        text = Text.of(sentences, self.columns, items=items)
-        if not fitting and text.tokens and items != (text.items is not None):
-            raise ValueError(
-                f"this Tagger was trained on {'features of tokens, dicts or lists' if items else 'words'}; give it "
-                "sentences of the same kind"
-            )
-        return text
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a file, or keys of dicts, that the templates look at beside words."""
-        return columns_wanted(self.templates or "", self.step_templates)
-
-    def _keys(self, text: Text) -> tuple[KeyRows, KeyRows]:
-        unary, steps = self._parsed(text.columns)
-        return extract_items(text) if text.items is not None else extract(unary, text), extract(steps, text)
-
-    def _parsed(self, columns: Any) -> tuple[tuple[Template, ...], tuple[Template, ...]]:
-        """Templates of tags, and of steps, among which there always is the constant one."""
-        bias = parse_templates(BIAS)
-        given = parse_templates(self.step_templates, columns)
-        templates = parse_templates(NAMES if self.templates is None else self.templates, columns)
-        return templates, bias + tuple(template for template in given if template not in bias)
-
-    @property
-    def step_rows(self) -> int:
-        """Step features that have weights: the constant one, and those of the step templates."""
-        if self.order == 2:
-            return 1 + len(self.labels_)
-        return self.step_index_.size if len(self._parsed(self.columns)[1]) > 1 else 1
-
-    @property
-    def _continues(self) -> bool:
-        return self.warm_start and hasattr(self, "weights_")
-
-    def _scorer(self, dev: Sentences | tuple[Sentences, Tags], like: ChainWeights) -> Callable[[Floats], float]:
-        text, gold, labels = self._held_out(dev)
-        problem = self._problem(text, self._keys(text))
-
-        def score(vector: Floats) -> float:
-            said = self._decided(self._scored(problem, like.like(vector), text))
-            return compare(gold, said, text.start, labels).score
-
-        return score
-
-    def _held_out(self, dev: Sentences | tuple[Sentences, Tags]) -> tuple[Text, Integers, tuple[str, ...]]:
-        """Development data: the text, its tags, and the labels that these number."""
-        words, known = self._with_tags(*dev) if isinstance(dev, tuple) else self._with_tags(dev, None)
-        text, labels = self._text(words), self._with_others(known)
-        return text, tag_numbers(known, text, labels), labels
-
-    def _run(
-        self,
-        learner: Learner,
-        problem: ChainProblem,
-        start: ChainWeights,
-        dev: Sentences | tuple[Sentences, Tags] | None,
-    ) -> dict[str, str]:
-        """What tells a training from others."""
-        arrays = [problem.chains.start, problem.gold, problem.unary.flat.start, problem.unary.flat.index]
-        arrays += [] if problem.allowed is None else [problem.allowed]
-        if problem.steps is not None:
-            arrays += [problem.steps.flat.start, problem.steps.flat.index]
-        run = {
-            "templates": f"{self.templates} and {self.step_templates} for steps",
-            "learner": identify(learner),
-            "training data": f"{problem.sentences} sentences (checksum {checksum(*arrays)})",
-            "tags": ", ".join(self.labels_),
-            "rules": identify([self.constraints, problem.rules is None, self.order]),
-            "start": f"{len(start.vector)} weights (checksum {checksum(start.vector)})",
-            "seed": str(self.seed),
-        }
-        if dev is not None:
-            text, gold, _ = self._held_out(dev)
-            run["development data"] = f"{len(text)} sentences (checksum {checksum(text.word, text.start, gold)})"
-            run["decoder"] = identify(self.decoder_)
-        return run
-
-    def _with_tags(self, sentences: Sentences, tags: Tags | None) -> tuple[Sentences, Tags | TaggedText]:
-        if tags is not None:
-            return sentences, tags
-        if isinstance(sentences, str | os.PathLike):
-            sentences = read_tagged(sentences, extra=self.columns)
-        if isinstance(sentences, TaggedText) and sentences.tags is not None:
-            return sentences, sentences
-        raise ValueError("there are no tags: give them beside the sentences, or give a column file that has them")
-
-    def _with_others(self, tags: Tags | TaggedText) -> tuple[str, ...]:
-        """The labels, and after them those that only ``tags`` have: they are never said, but count as missed."""
-        return (*self.labels_, *(label for label in labels_of(tags) if label not in self.labels_))
+        self.constraints, self.order, self.skip = constraints, order, skip
 
     # --- Use ---------------------------------------------------------------------------------------------------------
 
@@ -325,7 +137,7 @@ class Tagger(IncrementalTagger, ChainEstimator):
             As for :meth:`fit`.
         k:
             So many of the most probable sequences of tags of each sentence, best first, with their probabilities:
-            lists of :class:`~loopwise.apps.partial.Ranked`, ``(tags, probability)``. Exact.
+            lists of :class:`~loopwise.apps.partial.Ranked`, ``(tags, probability)``. Exact; not with ``skip``.
         evidence:
             Tags that are given, in lists like those of :meth:`fit`: None where a tag is asked for, a set where it is
             one of several.
@@ -344,11 +156,23 @@ class Tagger(IncrementalTagger, ChainEstimator):
         asked = self._asked(sentences, evidence)
         return asked.told(self._decided(asked)) if k is None else self._best(asked, k)
 
-    def predict_marginals(self, sentences: Sentences, *, evidence: Tags | None = None) -> list[Floats]:
-        """Of each sentence the probabilities ``[words, tags]``, tags in the order of ``labels_``; ``evidence``: tags
-        that are given, as for :meth:`predict`."""
+    @overload
+    def predict_marginals(
+        self, sentences: Sentences, *, evidence: Tags | None = None, status: Literal[False] = False
+    ) -> list[Floats]: ...
+    @overload
+    def predict_marginals(
+        self, sentences: Sentences, *, evidence: Tags | None = None, status: Literal[True]
+    ) -> tuple[list[Floats], Status]: ...
+    def predict_marginals(self, sentences: Sentences, *, evidence: Tags | None = None, status: bool = False) -> Any:
+        """Of each sentence the probabilities ``[words, tags]``, tags in the order of ``labels_``.
+
+        ``evidence``: tags that are given, as for :meth:`predict`. ``status``: whether to tell, beside them, how far
+        they can be trusted: exact, or with ``skip`` approximate, converged or not.
+        """
         asked = self._asked(sentences, evidence)
-        return np.split(asked.marginals(), asked.chains.start[1:-1]) if len(asked.chains.start) > 1 else []
+        found = np.split(asked.marginals(), asked.chains.start[1:-1]) if len(asked.chains.start) > 1 else []
+        return (found, asked.how()) if status else found
 
     predict_proba = predict_marginals  # as scikit-learn calls it
 
@@ -377,7 +201,10 @@ class Tagger(IncrementalTagger, ChainEstimator):
         return found
 
     def log_likelihood(self, sentences: Sentences, tags: Tags | None = None) -> Floats:
-        """The log-probability of the tags of each sentence, ``[sentences]``; of what is known, where that is a part."""
+        """The log-probability of the tags of each sentence, ``[sentences]``; of what is known, where that is a part.
+
+        With ``skip`` of each document, an estimate.
+        """
         words, known = self._with_tags(sentences, tags)
         text, problem = self.prepared(words)
         found = known_tags(known, text, self.labels_)
@@ -431,9 +258,6 @@ class Tagger(IncrementalTagger, ChainEstimator):
             problem = replace(problem, allowed=known_tags(evidence, text, self.labels_).mask(len(self.labels_)))
         return self._scored(problem, self.weights_, text)
 
-    def _scored(self, problem: ChainProblem, weights: ChainWeights, text: Text) -> Asked:
-        return Asked.of(problem, weights, lambda numbers: tag_lists(numbers, text, self.labels_))
-
     # --- A few sentences ---------------------------------------------------------------------------------------------
 
     def _few(self, sentences: Sentences) -> Asked | None:
@@ -456,7 +280,7 @@ class Tagger(IncrementalTagger, ChainEstimator):
         return Asked(chains, unary, pair, lambda numbers: split([labels[one] for one in numbers.tolist()], start))
 
     def _reader(self) -> Reader | None:
-        """None for what only the general way can do: columns, features of steps, features as they are, order 2."""
+        """None for what only the general way can do: columns, features of steps or as they are, order 2, links."""
         if self.items_ or self.columns or self.order != 1 or self.step_rows > 1 or not self.unary_index_.size:
             return None
         return Reader(self._parsed(())[0], self.unary_index_, self.weights_.unary)
@@ -482,6 +306,7 @@ class Tagger(IncrementalTagger, ChainEstimator):
             "labels": list(self.labels_),
             "rules": kept_rules(self.rules_),
             "order": self.order,
+            "skip": kept_skip(self._skip),
             "decoder": describe_decoder(self.decoder_),
             "trained": written(self.learner),
         }
@@ -497,6 +322,7 @@ class Tagger(IncrementalTagger, ChainEstimator):
             hashing=told.maybe("hashing", lambda record, name: record.whole(name, 1, LARGEST)),
             decoder=read_decoder(told.record("decoder")),
             order=told.whole("order", 1, 2) if "order" in told else 1,
+            skip=read_skip(told),
         )
         tagger.labels_, tagger.items_ = told.texts("labels", distinct=True), items
         states = len(tagger.labels_)

@@ -60,12 +60,19 @@ class Condensed:
         """The weights for the smaller problem; equal scores."""
         found = self.problem.start()
         found.unary[...] = self.unary.narrow(weights.unary)
-        found.pair[...] = weights.pair if self.steps is None else self.steps.narrow(weights.pair)
+        pair = weights.pair
+        if self.steps is not None:  # rows after those of steps are tables of links
+            rows = len(self.steps.of)
+            pair = np.concatenate([self.steps.narrow(pair[:rows]), pair[rows:]])
+        found.pair[...] = pair
         return found
 
     def widen(self, weights: ChainWeights) -> ChainWeights:
         """The weights for the whole problem."""
-        pair = weights.pair if self.steps is None else self.steps.widen(weights.pair)
+        pair = weights.pair
+        if self.steps is not None:
+            rows = len(self.steps.size)
+            pair = np.concatenate([self.steps.widen(pair[:rows]), pair[rows:]])
         unary = self.unary.widen(weights.unary)
         vector = np.concatenate([unary.reshape(-1), pair.reshape(-1)])
         return ChainWeights.of_vector(vector, len(unary), len(pair), weights.states)

@@ -89,15 +89,21 @@ class ChainProblem:
     def sentences(self) -> int:
         return len(self.chains.start) - 1
 
+    @property
+    def step_rows(self) -> int:
+        """Step features that have weights: rows of these, before any others."""
+        return 1 if self.steps is None else self.steps.features
+
     def start(self) -> ChainWeights:
         """ChainWeights of the right shape, all zero."""
-        return ChainWeights.zeros(self.unary.features, 1 if self.steps is None else self.steps.features, self.states)
+        return ChainWeights.zeros(self.unary.features, self.step_rows, self.states)
 
     def scores(self, weights: ChainWeights) -> tuple[Floats, Floats]:
         """Of tags ``[tokens, K]`` and of steps ``[1 or tokens, K, K]``."""
         threads, square = self.chains.threads, (-1, self.states, self.states)
         unary = self.unary.scores(weights.unary, threads)
-        pair = (weights.pair if self.steps is None else self.steps.scores(weights.pair, threads)).reshape(square)
+        tables = weights.pair[: self.step_rows]
+        pair = (tables if self.steps is None else self.steps.scores(tables, threads)).reshape(square)
         return (unary, pair) if self.rules is None else self.rules(self.chains, unary, pair)
 
     def held(self, unary: Floats) -> Floats:
@@ -118,10 +124,11 @@ class ChainProblem:
         """Slopes in the weights, as one vector, from slopes in the scores, shaped like these."""
         threads, found = self.chains.threads, self.start()
         self.unary.transposed_scores(unary, threads, found.unary)
+        tables = found.pair[: self.step_rows]
         if self.steps is None:
-            found.pair[...] = pair.reshape(1, -1)
+            tables[...] = pair.reshape(1, -1)
         else:
-            self.steps.transposed_scores(pair.reshape(len(pair), -1), threads, found.pair)
+            self.steps.transposed_scores(pair.reshape(len(pair), -1), threads, tables)
         return found.vector
 
     def of_vector(self, function: ChainFunction) -> Function:

@@ -21,7 +21,7 @@ class ExactRisk:
 
     def __init__(self, problem: ChainProblem, loss: SoftLoss) -> None:
         self.problem, self.loss = problem, loss
-        self.gold = _gold(problem, loss)
+        self.gold = gold_of(problem, loss)
 
     def __call__(self, weights: ChainWeights) -> tuple[float, Floats]:
         problem, scale = self.problem, self.problem.tokens
@@ -37,7 +37,7 @@ class RiskUnder:
 
     def __init__(self, problem: ChainProblem, loss: SoftLoss, inference: Inference) -> None:
         self.problem, self.loss, self.inference = problem, loss, inference
-        self.gold = _gold(problem, loss)
+        self.gold = gold_of(problem, loss)
         self.graph = chain_graph(problem)
         self.follows = torch.from_numpy(np.flatnonzero(problem.chains.follows))
 
@@ -54,7 +54,7 @@ class RiskUnder:
         return scale * float(value.detach()), scale * gradient
 
 
-def _gold(problem: ChainProblem, loss: SoftLoss) -> GoldTags:
+def gold_of(problem: ChainProblem, loss: SoftLoss) -> GoldTags:
     """What the loss is told; only losses of single tokens can leave tokens out."""
     if not isinstance(loss, OF_TOKENS):
         problem.refuse_unknown(type(loss).__name__)

@@ -99,7 +99,7 @@ def test_features_without_meaning(tokens: list[Any], words: str) -> None:
 
 def test_forms_that_are_almost_right() -> None:
     tagger = Tagger("w[0]").fit(WORDS, TAGS)
-    with pytest.raises(ValueError, match=r"there is no file 'Ann saw Bob'; to tag a text, give it as lists of words"):
+    with pytest.raises(ValueError, match=r"there is no file 'Ann saw Bob'; a text is given as lists of words"):
         tagger.predict("Ann saw Bob")
     with pytest.raises(ValueError, match="give each sequence as a list of dicts"):
         ChainCRF().fit([{"a": 1.0}, {"b": 1.0}], ["x", "y"])

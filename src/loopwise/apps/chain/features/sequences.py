@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.items import Items
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.estimator import as_array
@@ -38,6 +39,8 @@ class Sequences:
     def of(given: Any, names: Sequence[str] | None = None) -> Sequences:
         """Checked; NaN is a missing value. ``names``: the features of a model, where elements are dicts or lists of
         them; others are left out."""
+        if isinstance(given, Documents):
+            given = list(given)
         if holds_items(given):
             return _of_items(given, names)
         if names is not None:

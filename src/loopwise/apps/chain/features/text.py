@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.items import Items, are_items
 from loopwise.apps.partial import choices_of, is_unknown
 from loopwise.formats.columns import BrokenTagsWarning, TaggedText, read_words, split
@@ -51,7 +52,8 @@ class Text:
     """Token ``t`` is the word ``words[word[t]]``; sentence ``s`` is tokens ``start[s]`` to ``start[s + 1] - 1``.
 
     ``columns``: what else is said of each token. ``items``: the features of each token, if it came with these; there
-    are no words then.
+    are no words then, unless columns are wanted. ``document`` ``[sentences]``: which document each belongs to, if that
+    is known.
     """
 
     words: tuple[str, ...]  # distinct
@@ -59,23 +61,23 @@ class Text:
     start: Integers  # [sentences + 1]
     columns: Mapping[str, Column] = field(default_factory=dict)
     items: Items | None = None
+    document: Integers | None = None
 
     @staticmethod
-    def of(sentences: Sentences, columns: Sequence[str] = (), *, items: bool = False) -> Text:
+    def of(sentences: Sentences, columns: Sequence[str] = (), *, items: bool = False, words: bool = False) -> Text:
         """From lists of words, a text that was read, or a column file.
 
         ``columns``: those that are wanted. ``items``: tokens that are dicts or lists are features as they are;
-        otherwise dicts hold the word, under ``"w"``, and columns.
+        otherwise dicts hold the word, under ``"w"``, and columns. ``words``: words and columns are wanted beside
+        features.
         """
         if isinstance(sentences, str | os.PathLike):
-            if isinstance(sentences, str) and any(map(str.isspace, sentences)) and not os.path.exists(sentences):
-                raise ValueError(
-                    f"there is no file {quoted(sentences)}; to tag a text, give it as lists of words: "
-                    f"[{shortened(repr(sentences.split()))}]"
-                )
+            check_file(sentences)
             sentences = read_words(sentences, extra=columns)
         if isinstance(sentences, TaggedText):
-            return Text._of_words(sentences.words, sentences.start, _file_columns(sentences, columns))
+            found = Text._of_words(sentences.words, sentences.start, _file_columns(sentences, columns))
+            return replace(found, document=sentences.document)
+        document = sentences.document if isinstance(sentences, Documents) else None
         sentences = as_lists("sentences", sentences)
         for number, sentence in enumerate(sentences):
             if isinstance(sentence, str | Mapping):
@@ -85,11 +87,12 @@ class Text:
                 )
         start, tokens = _starts(sentences), [token for sentence in sentences for token in sentence]
         if tokens and are_items(tokens[0]):
-            if items:
-                return Text((), np.zeros(len(tokens), np.int32), start, items=Items.of(tokens))
-            words, found = _of_dicts(tokens, columns)
-            return Text._of_words(words, start, found)
-        return Text._of_words(tokens, start, _no_columns(columns))
+            own = Items.of(tokens) if items else None
+            if items and not words:
+                return Text((), np.zeros(len(tokens), np.int32), start, items=own, document=document)
+            named, found_columns = _of_dicts(tokens, columns)
+            return replace(Text._of_words(named, start, found_columns), items=own, document=document)
+        return replace(Text._of_words(tokens, start, _no_columns(columns)), document=document)
 
     @staticmethod
     def _of_words(tokens: Sequence[str], start: Integers, columns: Mapping[str, Column]) -> Text:
@@ -112,6 +115,14 @@ class Text:
     def parts(self, count: int) -> list[tuple[int, int]]:
         """Ranges of sentences, at most ``count``, of about equal numbers of tokens."""
         return equal_parts(self.start, count)
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """A ValueError for a text that was given where a file is wanted."""
+    if isinstance(path, str) and any(map(str.isspace, path)) and not os.path.exists(path):
+        raise ValueError(
+            f"there is no file {quoted(path)}; a text is given as lists of words: [{shortened(repr(path.split()))}]"
+        )
 
 
 def as_lists(what: str, given: Any) -> Sequence[Sequence[Any]]:
