@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from loopwise.compiled import cache
-from loopwise.inference.gibbs.kernels import gibbs, schedules
+from loopwise.inference.gibbs.kernels import gibbs
+from loopwise.inference.messages.kernels import schedules
 
 CALLEE = """
 from loopwise.compiled.decorators import callee
