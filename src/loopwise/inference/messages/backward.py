@@ -18,7 +18,7 @@ from loopwise.compiled.threads import in_threads
 from loopwise.gradient.unroll import Checkpoints, Fitting, Recompute, Store, Tape
 from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult, TapeSpec, Workspace
 from loopwise.inference.messages.kernels import plan as columns
-from loopwise.inference.messages.kernels.plan import Adjoint, Messages, Seeds, TapeSegment
+from loopwise.inference.messages.kernels.plan import Adjoint, Linearised, Messages, Seeds, Share, TapeSegment
 from loopwise.inference.messages.schedules import Residual
 from loopwise.inference.messages.storage import Arrangement
 
@@ -133,7 +133,7 @@ class Backward:
         tape = result.tape
         if isinstance(self.tape, Store):
             n_base, m_base = block * int(tape.n_block), block * int(tape.m_block)
-            return TapeSegment(high * steps, 0, result.messages.n, n_base, tape, m_base)
+            return TapeSegment(high * steps, 0, result.messages.n, np.uint64(n_base), tape, np.uint64(m_base))
         if low == 0:
             m = self.start[block * size : (block + 1) * size].copy()
         else:
@@ -141,73 +141,52 @@ class Backward:
             m = tape.m[kept : kept + size].copy()
         options = self.options._replace(iterations=high - low, tolerance=0.0)
         again = self.run.again(options, m, TapeSpec(True, 1 if self.parameters else 0), block, workspace)
-        return TapeSegment(high * steps, low * steps, again.messages.n, 0, again.tape, 0)
+        none = np.uint64(0)
+        return TapeSegment(high * steps, low * steps, again.messages.n, none, again.tape, none)
 
     def undo(self, buffers: AdjointBuffers, seeds: Seeds, adjoint: Adjoint, block: int, segment: TapeSegment) -> None:
         """Undoes one segment, adding to ``adjoint``, which is one of ``buffers``."""
         from loopwise.inference.messages.kernels.reverse import undo_steps
 
         run, parts = self.run, buffers.kernel_parts
-        dampings = np.zeros((parts, 1), dtype=self.dtype)
-        barrier, schedule = np.zeros(2, dtype=np.int64), run.schedule(self.options)
+        dampings, barrier = np.zeros((parts, 1), dtype=self.dtype), np.zeros(2, dtype=np.int64)
+        schedule, linearised, static = run.schedule(self.options), self.linearised(seeds), run.static()
         in_threads(
             parts,
             lambda part: undo_steps(
-                run.plan,
-                *schedule,
-                run.potentials.theta,
-                segment.n,
-                np.uint64(segment.n_base),
-                segment.tape,
-                np.uint64(segment.m_base),
-                seeds,
+                linearised,
+                schedule,
+                segment,
                 adjoint._replace(damping=dampings[part]),
-                np.uint64(block),
-                run.examples,
-                segment.high,
-                segment.low,
-                part,
-                parts,
-                barrier,
-                self.options.damping,
-                run.literal,
-                run.general,
-                run.sharing,
-                run.uniform,
-                run.lane_tag,
-                run.variable_tag,
-                run.semiring,
+                Share(np.uint64(block), np.uint64(part), np.uint64(parts), barrier),
+                static,
             ),
         )
         adjoint.damping[0] += dampings.sum()
 
     def _undo_updates(self, buffers: AdjointBuffers, seeds: Seeds, adjoint: Adjoint, example: int) -> None:
+        from loopwise.inference.messages.kernels.residual import Updates
         from loopwise.inference.messages.kernels.residual_adjoint import undo_updates
 
         run, result, size = self.run, self.result, self.run.block_size
         block = slice(example * size, (example + 1) * size)
         adjoint.now[:] = result.n[block]
-        edge_at, edge_variable, _, _ = run.edges_by_variable
+        beliefs = np.zeros(run.storage.layout.states, dtype=self.dtype)
         undo_updates(
-            run.plan,
-            edge_at,
-            edge_variable,
-            run.potentials,
-            Messages(result.m[block].copy(), adjoint.now, np.zeros(run.storage.layout.states, dtype=self.dtype)),
+            run.run(self.options, result)._replace(messages=Messages(result.m[block].copy(), adjoint.now, beliefs)),
+            self.linearised(seeds),
+            run.edges_by_variable,
+            Updates(result.made, result.residual, result.lowest, result.updates, result.replaced),
             example,
-            int(result.made[example]),
-            result.updates[example],
-            result.replaced[example],
-            seeds,
             adjoint,
-            run.examples,
-            self.options.damping,
             self.parameters,
-            run.literal,
-            run.general,
-            run.power,
-            run.semiring,
+            run.static(),
         )
+
+    def linearised(self, seeds: Seeds) -> Linearised:
+        """The run as kernels undo it."""
+        run = self.run
+        return Linearised(run.plan, run.potentials.theta, run.examples, self.options.damping, seeds)
 
 
 class AdjointBuffers:

@@ -92,7 +92,7 @@ class _FixedPointAdjoint:
     ) -> None:
         """Undoes so many sweeps, each of which found the final messages."""
         adjoint.n[:] = 0
-        steps, n_base = sweeps * self.options.steps, block * self.run.block_size
+        steps, n_base = sweeps * self.options.steps, np.uint64(block * self.run.block_size)
         backward.undo(buffers, seeds, adjoint, block, TapeSegment(steps, 0, self.result.n, n_base, self.frozen, n_base))
 
     def _plain(

@@ -15,7 +15,7 @@ from torch import Tensor
 from loopwise.compiled.threads import in_threads
 from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
 from loopwise.inference.messages.kernel_run import Workspace
-from loopwise.inference.messages.kernels.plan import Adjoint, Linearised, Share, Static, Tangent, TapeSegment
+from loopwise.inference.messages.kernels.plan import Adjoint, Share, Tangent, TapeSegment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -70,9 +70,7 @@ class _HVP:
         self.last_unary = np.zeros_like(self.seeds.unary)
         self.last_m, self.last_n = np.zeros(size, dtype=dtype), np.zeros(size, dtype=dtype)
         self.trace = np.zeros_like(self.seeds.trace)
-        damping = backward.options.damping
-        self.linearised = Linearised(run.plan, run.potentials.theta, run.examples, damping, self.seeds)
-        self.static = Static(run.literal, run.general, run.sharing, run.lane_tag, run.variable_tag, run.semiring)
+        self.linearised, self.static = backward.linearised(self.seeds), run.static()
 
     def block(self, part: int, block: int, workspace: Workspace) -> None:
         """One block, segment by segment: forth to find where each segment starts, then back."""
@@ -125,7 +123,7 @@ class _HVP:
         schedule, shares = self.run.schedule(self.backward.options), self._shares(block)
         in_threads(
             self.dotted.kernel_parts,
-            lambda part: push_steps(self.linearised, *schedule, segment, tangent, shares[part], self.static),
+            lambda part: push_steps(self.linearised, schedule, segment, tangent, shares[part], self.static),
         )
 
     def _pull(self, tangent: Tangent, plain: Adjoint, dotted: Adjoint, block: int, segment: TapeSegment) -> None:
@@ -136,7 +134,7 @@ class _HVP:
         shares = self._shares(block)
         in_threads(
             self.dotted.kernel_parts,
-            lambda part: hvp_steps(self.linearised, *schedule, segment, tangent, both, shares[part], self.static),
+            lambda part: hvp_steps(self.linearised, schedule, segment, tangent, both, shares[part], self.static),
         )
 
     def _shares(self, block: int) -> list[Share]:

@@ -16,12 +16,29 @@ import numpy as np
 from loopwise.compiled import arithmetic
 from loopwise.compiled.threads import available_threads, in_threads
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH, StopRule
-from loopwise.inference.messages.kernels.plan import SHARED, TABLE_BLOCK, TABLE_START, Messages, Plan, Potentials, Steps
+from loopwise.inference.messages.kernels.plan import (
+    SHARED,
+    TABLE_BLOCK,
+    TABLE_START,
+    Ends,
+    Flood,
+    Messages,
+    Order,
+    PairOrder,
+    Plan,
+    Potentials,
+    Run,
+    Share,
+    Span,
+    Static,
+    Steps,
+)
 from loopwise.inference.messages.schedules import Residual, Schedule, Sequential
 from loopwise.inference.messages.storage import Arrangement, Storage
 
 if TYPE_CHECKING:
     from loopwise.inference.messages.kernels.message_vectors import PairTables
+    from loopwise.inference.messages.kernels.residual import EdgeOrder
 
 # Below this many messages in all sweeps, starting a second thread (a tenth of a millisecond, and Python's lock is
 # contended) costs more than it gains. Runs that stop by themselves count as so many sweeps at most.
@@ -53,16 +70,6 @@ class Options(NamedTuple):
     def likely_sweeps(self) -> int:
         """By which to judge what a second thread is worth."""
         return max(1, self.iterations if self.tolerance == 0 else min(self.iterations, LIKELY_SWEEPS))
-
-
-class Order(NamedTuple):
-    """The sequential order as kernels read it, forth (0) and back (1): rows, not fields, so that one call serves both.
-
-    Pull marks are in the plan's per-variable edge order; the last row (2) has none, for a visit that only sends.
-    """
-
-    way: np.ndarray  # [2, variables]
-    pull: np.ndarray  # bool [3, edges]
 
 
 class Workspace:
@@ -380,26 +387,46 @@ class KernelRun:
         """Variables have lanes only where examples do."""
         return arithmetic.lane_tag(self.storage.in_block)
 
-    def schedule(self, options: Options) -> tuple[tuple[int, ...] | None, Order | None]:
-        """What kernels take as ``flooding`` and ``order``: one of them is None."""
+    def static(self, single: bool = False) -> Static:
+        """What kernels are compiled for."""
+        return Static(
+            self.literal,
+            self.general,
+            self.sharing,
+            self.uniform,
+            (0,) if single else None,
+            self.lane_tag,
+            self.variable_tag,
+            self.power,
+            self.semiring,
+        )
+
+    def schedule(self, options: Options) -> Flood | Order:
+        """The order of messages as kernels read it."""
         if options.steps == 1:
-            return (0,), None
+            return Flood()
         layout = self.storage.layout
         sequential = layout.sequential
         pull = np.zeros((3, layout.edges), dtype=np.bool_)
         pull[0] = sequential.pull_forward[layout.variable_edges]
         pull[1] = sequential.pull_backward[layout.variable_edges]
-        return None, Order(np.stack([sequential.variables, sequential.variables[::-1]]), pull)
+        return Order(np.stack([sequential.variables, sequential.variables[::-1]]), pull)
 
-    def _quick(self, options: Options) -> tuple[int, ...] | None:
-        """(0,) for the plainest run of single messages: single examples, undamped, small pair factors only."""
+    def run(self, options: Options, result: RunResult) -> Run:
+        """The arrays of a kernel's call."""
+        return Run(
+            self.plan, self.potentials, result.messages, result.tape, self.rule(options), options.damping, self.examples
+        )
+
+    def _quick(self, options: Options) -> bool:
+        """The plainest run of single messages: single examples, undamped, small pair factors only."""
         plain = self.storage.arrangement is Arrangement.PLAIN and not self.in_log_domain
-        return (0,) if plain and self.literal and self.general is None and options.damping == 0 else None
+        return plain and bool(self.literal) and self.general is None and options.damping == 0
 
     def _as_vectors(self, options: Options) -> bool:
         """Whether one message after another goes as a vector: the plainest runs of plain BP, whose products are short,
         since rescaling of long ones is left to the kernels for all cases."""
-        short = self._quick(options) is not None and self.power == arithmetic.PLAIN and self.uniform == self.literal
+        short = self._quick(options) and self.power == arithmetic.PLAIN and self.uniform == self.literal
         return short and bool((self.storage.layout.degrees <= SHORT_PRODUCT).all())
 
     @cached_property
@@ -421,32 +448,20 @@ class KernelRun:
         """Returns the last change of a belief."""
         from loopwise.inference.messages.kernels.schedules import flood_graph
 
-        parts, rule = self.parts(self.storage.layout.edges), self.rule(options)
+        parts = self.parts(self.storage.layout.edges)
         before = np.empty(self.block_size, dtype=result.m.dtype)
         barrier, change = np.zeros(2, dtype=np.int64), np.zeros((2, parts), dtype=result.m.dtype)
+        run, static = self.run(options, result), self.static()
         results = in_threads(
             parts,
             lambda part: flood_graph(
-                self.plan,
-                np.uint64(block),
+                run,
+                Share(np.uint64(block), np.uint64(part), np.uint64(parts), barrier),
                 np.uint64(origin),
-                self.potentials,
-                result.messages,
-                result.tape,
-                before,
-                part,
-                parts,
-                barrier,
-                change,
                 first_sweep,
-                rule,
-                options.damping,
-                self.literal,
-                self.general,
-                self.uniform,
-                self.lane_tag,
-                self.power,
-                self.semiring,
+                before,
+                change,
+                static,
             ),
         )
         result.sweeps[block], result.residual[block] = results[0][:2]
@@ -470,69 +485,48 @@ class KernelRun:
     ) -> None:
         from loopwise.inference.messages.kernels.schedules import run_blocks
 
-        run_blocks(
-            self.plan,
-            *self.schedule(options),
-            self.potentials,
-            result.messages,
+        schedule = self.schedule(options)
+        if isinstance(schedule, Order) and self._as_vectors(options):
+            schedule = PairOrder(*schedule, self.pair_tables)
+        ends = Ends(
             Messages(result.m, result.n, result.beliefs),
             result.m is not result.messages.m or result.n is not result.messages.n,
-            result.tape,
-            origin,
-            self.examples,
-            first,
-            last,
-            first_sweep,
-            self.rule(options),
-            options.damping,
             result.sweeps,
             result.residual,
             result.lowest,
             result.m[:0] if trace is None else trace,
             result.m[:0].reshape(0, 0) if moved is None else moved,
-            self.literal,
-            self.general,
-            self.sharing,
-            self._quick(options),
-            self.pair_tables if options.steps == 2 and self._as_vectors(options) else None,
-            self.uniform,
-            self.lane_tag,
-            self.power,
-            self.semiring,
         )
+        static = self.static(options.steps == 2 and self._quick(options))
+        run_blocks(self.run(options, result), schedule, Span(first, last), origin, first_sweep, ends, static)
 
     def _by_residual(self, options: Options, result: RunResult) -> None:
-        from loopwise.inference.messages.kernels.residual import residual_examples, residual_pairs
+        from loopwise.inference.messages.kernels.residual import Updates, residual_examples, residual_pairs
 
-        layout, rule = self.storage.layout, self.rule(options)
+        layout, run, edges = self.storage.layout, self.run(options, result), self.edges_by_variable
         made, quick = result.made, self._as_vectors(options)
         most = options.iterations * layout.edges
         parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
-        results = (made, result.residual, result.lowest, result.updates, result.replaced)
+        updates = Updates(made, result.residual, result.lowest, result.updates, result.replaced)
         fresh = result.m[:0] if quick else np.empty_like(result.m)
-        tables = self.pair_tables if quick else None
+        tables, static = self.pair_tables if quick else None, self.static()
 
         def work(part: int) -> None:
-            mine = self.examples * part // parts, self.examples * (part + 1) // parts
+            mine = Span(self.examples * part // parts, self.examples * (part + 1) // parts)
             if quick:
-                residual_pairs(
-                    self.plan, layout.edge_variable, tables, self.potentials, result.messages, *mine, most, rule,
-                    *results, self.literal, self.power, self.semiring,
-                )  # fmt: skip
+                residual_pairs(run, tables, edges, mine, most, updates, static)
             else:
-                residual_examples(
-                    self.plan, *self.edges_by_variable, self.potentials, result.messages, fresh, *mine, most, rule,
-                    options.damping, *results, self.literal, self.general, self.power, self.semiring,
-                )  # fmt: skip
+                residual_examples(run, fresh, edges, mine, most, updates, static)
 
         in_threads(parts, work)
         result.sweeps[: self.examples] = -(-made // max(layout.edges, 1))
         result.sent = int(made.sum())
 
     @cached_property
-    def edges_by_variable(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Place of each edge in the plan's per-variable order, its variable; and in that order the first edge and the
-        arity of its factor."""
+    def edges_by_variable(self) -> EdgeOrder:
+        """Edges and variables, each by the other."""
+        from loopwise.inference.messages.kernels.residual import EdgeOrder
+
         layout = self.storage.layout
         place = np.empty_like(layout.variable_edges)
         place[layout.variable_edges] = np.arange(layout.edges)
@@ -541,4 +535,4 @@ class KernelRun:
             + [np.full(member.group.count * member.group.arity, member.group.arity) for member in layout.message_groups]
         )[layout.variable_edges]
         first = layout.variable_edges - self.plan.edge_position.astype(np.int64)
-        return place, layout.edge_variable, first, arity
+        return EdgeOrder(place, layout.edge_variable, first, arity)

@@ -34,7 +34,17 @@ from loopwise.inference.messages.counting import Bethe
 from loopwise.inference.messages.kernel_run import SPARE, KernelRun
 from loopwise.inference.messages.kernels import plan as columns
 from loopwise.inference.messages.kernels.entry import Entry
-from loopwise.inference.messages.kernels.plan import Adjoint, Messages, Potentials, Seeds, Steps
+from loopwise.inference.messages.kernels.plan import (
+    Adjoint,
+    Flood,
+    Linearised,
+    Messages,
+    Potentials,
+    Seeds,
+    Share,
+    Steps,
+    TapeSegment,
+)
 from loopwise.inference.messages.kernels.reverse import undo_steps
 from loopwise.inference.messages.kernels.schedules import flood_graph
 from loopwise.inference.messages.message_passing import BP, MessagePassing, Reading, hard_zero_notes
@@ -43,6 +53,7 @@ from loopwise.inference.messages.sub_batches import RANGES, GradientSpec, SubBat
 
 SMALL = 2**16  # numbers in all tables: with more, the general way costs no more
 KEPT_METHODS = 4  # that a graph has calls prepared for
+FLOOD = Flood()
 KINDS = (Tensor, nn.Parameter)  # other kinds of tensor have ways of their own
 
 
@@ -281,11 +292,8 @@ class Prepared:
         self.differentiable = isinstance(gradient, Unroll) and isinstance(
             tape_for(gradient.tape, kernel, options, False, False)[0], Store
         )
-        self.tags = kernel.literal, kernel.general, kernel.uniform, kernel.lane_tag, kernel.power, kernel.semiring
-        self.back_tags = (
-            kernel.literal, kernel.general, kernel.sharing, kernel.uniform, kernel.lane_tag, kernel.variable_tag,
-            kernel.semiring,
-        )  # fmt: skip
+        self.static = kernel.static()
+        self.share = Share(self.zero, self.zero, np.uint64(1), self.barrier)
 
     def kernel_run(self, numbers: Potentials) -> KernelRun:
         """The engine's view of a run of one example."""
@@ -327,10 +335,9 @@ class Prepared:
         size, tape = kernel.block_size, self.long_tape if given.wanted else self.tape
         n = kernel.blank_messages(options.iterations + 1, dtype, lent=True) if given.wanted else self.ones.copy()
         flow = Messages(self.uniform.copy(), n, np.zeros(self.packing.layout.states, dtype=dtype))
-        arguments = (
-            self.plan, self.zero, self.zero, packed[0], flow, tape, np.empty(size, dtype=dtype), 0, 1,
-            self.barrier, np.zeros((2, 1), dtype=dtype), 0, self.rule, options.damping, *self.tags,
-        )  # fmt: skip
+        run = columns.Run(self.plan, packed[0], flow, tape, self.rule, options.damping, 1)
+        before, change = np.empty(size, dtype=dtype), np.zeros((2, 1), dtype=dtype)
+        arguments = (run, self.share, self.zero, 0, before, change, self.static)
         sweeps, residual, _, lowest = self.flood(arguments)
         if not lowest > self.floor or math.isnan(flow.beliefs.dot(flow.beliefs)):
             return None
@@ -338,10 +345,10 @@ class Prepared:
             residual = math.inf  # no sweep was made, so nothing is known of it
         if options.enough is not None and sweeps >= options.enough:
             residual = 0.0
-        run = Run(self, given, packed[0], packed[1], flow, sweeps, np.array(residual, dtype=dtype), lowest)
+        made = Run(self, given, packed[0], packed[1], flow, sweeps, np.array(residual, dtype=dtype), lowest)
         if given.wanted:
-            SPARE.return_after(run, n)
-        return run
+            SPARE.return_after(made, n)
+        return made
 
 
 class Run:
@@ -428,10 +435,9 @@ class Run:
             np.zeros(1, dtype=dtype),
             np.zeros(0, dtype=dtype),
         )
-        arguments = (
-            call.plan, (0,), None, self.numbers.theta, self.flow.n, zero, call.long_tape, zero, seeds, back, zero, 1,
-            self.sweeps, 0, 0, 1, call.barrier, call.options.damping, *call.back_tags,
-        )  # fmt: skip
+        linearised = Linearised(call.plan, self.numbers.theta, 1, call.options.damping, seeds)
+        segment = TapeSegment(self.sweeps, 0, self.flow.n, zero, call.long_tape, zero)
+        arguments = (linearised, FLOOD, segment, back, call.share, call.static)
         call.undo(arguments)
         return packing.gradients(back, self.given.tables)
 

@@ -126,16 +126,8 @@ class SubBatch:
         group = storage.layout.message_groups[number].group
         members = int(storage.groups[number][1])
         out = np.empty(run.blocks * members * group.cells * storage.lanes, dtype=self.result.n.dtype)
-        factor_beliefs(
-            run.plan,
-            np.uint64(number),
-            np.uint64(run.blocks),
-            run.potentials.theta,
-            self.result.n,
-            out,
-            run.lane_tag,
-            run.semiring,
-        )
+        theta, static = run.potentials.theta, run.static()
+        factor_beliefs(run.plan, theta, np.uint64(number), np.uint64(run.blocks), self.result.n, out, static)
         beliefs = storage.unpack_factors(out, len(self.index), group.count, group.cells)
         if not run.in_log_domain and not bool((beliefs.sum(-1) > 0.5).all()):
             # Table and messages are within range each by itself, their product is not.

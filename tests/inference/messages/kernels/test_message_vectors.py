@@ -7,12 +7,20 @@ import pytest
 
 from loopwise.compiled.arithmetic import U
 from loopwise.compiled.decorators import fused_kernel as kernel
-from loopwise.inference.messages.kernels.message_vectors import growth, message_at, send_pair, with_transposed
+from loopwise.inference.messages.kernels.message_vectors import (
+    PairTables,
+    growth,
+    message_at,
+    rows_of,
+    send_pair,
+    with_transposed,
+)
+from loopwise.inference.messages.kernels.views import Message
 
 
 @kernel
-def sent(tables, half, start, side, n, m, target, literal, semiring):
-    return send_pair(tables, half, start, U(side), n, U(0), m, target, literal, semiring)
+def sent(tables, start, side, n, m, target, literal, semiring):
+    return send_pair(rows_of(tables, start, U(side)), Message(n, U(0)), Message(m, target), literal, semiring)
 
 
 @kernel
@@ -30,7 +38,7 @@ def test_messages_of_a_pair(size: int, side: int, dtype: type) -> None:
     table = theta[1] if side == 0 else theta[1].T
     for semiring, expected in (((), table @ n), ((0,), (table * n).max(1))):
         m = np.full(3 * size, 7, dtype=dtype)
-        mass = sent(tables, U(theta.size), U(size * size), side, n, m, U(size), (0,) * size, semiring)
+        mass = sent(PairTables(tables, U(theta.size)), U(size * size), side, n, m, U(size), (0,) * size, semiring)
         np.testing.assert_allclose(mass, expected.sum(), rtol=precision)
         np.testing.assert_allclose(m[size : 2 * size], expected / expected.sum(), rtol=precision)
         assert (m[:size] == 7).all() and (m[2 * size :] == 7).all()

@@ -18,12 +18,12 @@ def made(items):
 
 @njit
 def changed(queue, item, key):
-    set_key(queue.keys, queue.bits, queue.after, queue.before, queue.home, queue.top, item, key)
+    set_key(queue, item, key)
 
 
 @njit
 def first(queue):
-    return first_item(queue.after, queue.home, queue.top)
+    return first_item(queue)
 
 
 @pytest.mark.parametrize("rows", [1, 4])

@@ -21,6 +21,7 @@ from loopwise.compiled.decorators import INLINED
 from loopwise.compiled.decorators import fused_inlined as scalar
 from loopwise.compiled.decorators import fused_kernel as kernel
 from loopwise.compiled.lane_vectors import Lanes, called, filled_with, most, place_of, store, suffix_of, total
+from loopwise.inference.messages.kernels.views import Message, at
 
 
 class PairTables(NamedTuple):
@@ -78,25 +79,30 @@ def _collected(a, b, semiring):
 
 
 @scalar
-def pair_message(tables, half, start, side, n, source, literal, semiring):
-    """The unnormalised message of the factor whose table begins at ``start`` to its first (``side`` 0) or second
-    variable, from the other's message, in ``n`` at ``source``."""
-    size = U(len(literal))
-    row = start + half if side == U(0) else start
-    message = message_at(tables, row, literal) * repeated(n[source], n, literal)
+def rows_of(tables, start, side):
+    """The table that begins at ``start`` as the first (``side`` 0) or second variable of its factor sees it, which is
+    told along the columns."""
+    return Message(tables.data, start + tables.half if side == U(0) else start)
+
+
+@scalar
+def pair_message(rows, n, literal, semiring):
+    """The unnormalised message of a factor to one of its variables, from the other's message ``n``."""
+    size, data, row = U(len(literal)), rows.data, rows.start
+    message = message_at(data, row, literal) * repeated(at(n, U(0)), data, literal)
     for state in range(U(1), size):
         row += size
-        part = message_at(tables, row, literal) * repeated(n[source + state], n, literal)
+        part = message_at(data, row, literal) * repeated(at(n, state), data, literal)
         message = collected(message, part, semiring)
     return message
 
 
 @scalar
-def send_pair(tables, half, start, side, n, source, m, target, literal, semiring):
-    """The same, normalised, into ``m`` at ``target``; returns the normaliser."""
-    message = pair_message(tables, half, start, side, n, source, literal, semiring)
+def send_pair(rows, n, m, literal, semiring):
+    """The same, normalised, into ``m``; returns the normaliser."""
+    message = pair_message(rows, n, literal, semiring)
     mass = total(message)
-    store(m, target, message * repeated(inverse(mass, semiring), m, literal))
+    store(m.data, m.start, message * repeated(inverse(mass, semiring), m.data, literal))
     return mass
 
 

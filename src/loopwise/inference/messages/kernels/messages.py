@@ -1,11 +1,10 @@
 """The messages of one factor to its variables.
 
-In: flat arrays and the offsets of one factor in them. Out: messages written in place.
+In: views of one factor's table and of the messages to it. Out: messages written in place.
 
-Memory: a value for (slot, lane) stands at ``offset + slot * lanes + lane``. ``theta`` is read at
-``t0 + cell * cell_stride + lane * lane_step``: strides (lanes, 1) when every lane has its own table, (1, 0) when all
-lanes share one. Messages to variables are ``m``, messages to factors ``n``; with counting numbers both are
-taken to the power 1/c_alpha (so m here is M of the usual TRW form) and ``theta`` holds the table to that power.
+Memory: a value for (slot, lane) stands at ``start + slot * lanes + lane`` of its view. Messages to variables are ``m``,
+messages to factors ``n``; with counting numbers both are taken to the power 1/c_alpha (so m here is M of the usual TRW
+form) and tables hold numbers to that power.
 """
 
 from __future__ import annotations
@@ -16,162 +15,103 @@ import numpy as np
 
 from loopwise.compiled.arithmetic import U, add_mass, blend, collect, combine, inverse, lanes_of, nothing, one
 from loopwise.compiled.decorators import fused_callee, spliced
+from loopwise.inference.messages.kernels.views import at, cell_at, slot_at, value_at
 
 
 @spliced
-def pair_message(
-    theta,
-    t0,
-    cell_stride,
-    lane_step,
-    n,
-    source,
-    fresh,
-    out,
-    rows,
-    row_stride,
-    columns,
-    column_stride,
-    lanes,
-    semiring,
-):
-    """fresh[a] = collect over b of theta[a, b] n[b]: the message of a pair factor to one of its two variables."""
-    for a in range(rows):
-        first = t0 + a * row_stride * cell_stride
+def pair_message(table, n, fresh, out, lanes, semiring):
+    """fresh[a] = collect over b of table[a, b] n[b]: the message of a pair factor to one of its two variables, into
+    ``fresh`` from ``out`` on."""
+    x = table.data
+    for a in range(table.rows):
         for lane in range(lanes):
             if len(semiring) == 2:  # log-sum-exp in two passes: one logarithm a row
-                high = theta.dtype.type(-np.inf)
-                for b in range(columns):
-                    value = (
-                        theta[first + b * column_stride * cell_stride + lane * lane_step] + n[source + b * lanes + lane]
-                    )
-                    high = max(high, value)
-                total = theta.dtype.type(0.0)
+                high = x.dtype.type(-np.inf)
+                for b in range(table.columns):
+                    high = max(high, x[cell_at(table, a, b, lane)] + at(n, b * lanes + lane))
+                total = x.dtype.type(0.0)
                 if high > -np.inf:
-                    for b in range(columns):
-                        value = (
-                            theta[first + b * column_stride * cell_stride + lane * lane_step]
-                            + n[source + b * lanes + lane]
-                        )
-                        total += math.exp(value - high)
+                    for b in range(table.columns):
+                        total += math.exp(x[cell_at(table, a, b, lane)] + at(n, b * lanes + lane) - high)
                     high += math.log(total)
                 fresh[out + a * lanes + lane] = high
             else:
-                total = nothing(theta, semiring)
-                for b in range(columns):
-                    value = combine(
-                        theta[first + b * column_stride * cell_stride + lane * lane_step],
-                        n[source + b * lanes + lane],
-                        semiring,
-                    )
+                total = nothing(x, semiring)
+                for b in range(table.columns):
+                    value = combine(x[cell_at(table, a, b, lane)], at(n, b * lanes + lane), semiring)
                     total = collect(total, value, semiring)
                 fresh[out + a * lanes + lane] = total
 
 
 @spliced
-def undamped_pair_message(
-    theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride, lowest,
-    lanes, semiring,
-):  # fmt: skip
+def undamped_pair_message(table, n, m, m0, scratch, lanes, semiring):
     """:func:`pair_message` and :func:`store_message` in one loop over lanes, for the probability domain."""
+    x, fresh, lowest = table.data, scratch.fresh, scratch.lowest
     for lane in range(lanes):
-        total = theta.dtype.type(0.0)
-        for a in range(rows):
-            first = t0 + a * row_stride * cell_stride + lane * lane_step
-            value = nothing(theta, semiring)
-            for b in range(columns):
-                product = theta[first + b * column_stride * cell_stride] * n[source + b * lanes + lane]
-                value = collect(value, product, semiring)
+        total = x.dtype.type(0.0)
+        for a in range(table.rows):
+            value = nothing(x, semiring)
+            for b in range(table.columns):
+                value = collect(value, x[cell_at(table, a, b, lane)] * at(n, b * lanes + lane), semiring)
             fresh[a * lanes + lane] = value
             total += value
         lowest[lane] = min(lowest[lane], total)
         share = inverse(total, semiring)
-        for a in range(rows):
-            m[target + a * lanes + lane] = fresh[a * lanes + lane] * share
+        for a in range(table.rows):
+            m[m0 + a * lanes + lane] = fresh[a * lanes + lane] * share
 
 
 @spliced
-def update_pair(
-    theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride, damping,
-    lowest, lanes, semiring,
-):  # fmt: skip
-    """Renews one message of a pair factor in ``m``."""
+def update_pair(table, n, m, m0, damping, scratch, lanes, semiring):
+    """Renews one message of a pair factor, in ``m`` at ``m0``."""
     if len(semiring) < 2 and damping == 0:
-        undamped_pair_message(
-            theta, t0, cell_stride, lane_step, n, source, fresh, m, target, rows, row_stride, columns, column_stride,
-            lowest, lanes, semiring,
-        )  # fmt: skip
+        undamped_pair_message(table, n, m, m0, scratch, lanes, semiring)
     else:
-        pair_message(
-            theta, t0, cell_stride, lane_step, n, source, fresh, U(0), rows, row_stride, columns, column_stride, lanes,
-            semiring,
-        )  # fmt: skip
-        store_message(fresh, U(0), m, target, rows, damping, lowest, lanes, semiring)
+        pair_message(table, n, scratch.fresh, U(0), lanes, semiring)
+        store_message(scratch.fresh, U(0), m, m0, table.rows, damping, scratch.lowest, lanes, semiring)
 
 
 @spliced
-def table_messages(
-    theta,
-    t0,
-    cell_stride,
-    lane_step,
-    n,
-    n0,
-    fresh,
-    cell_slots,
-    s0,
-    cells,
-    arity,
-    width,
-    partial,
-    lanes,
-    semiring,
-):
+def table_messages(table, n, fresh, partial, lanes, semiring):
     """All messages of a factor of any arity: per cell, the product without each member by prefix and suffix."""
-    for place in range(width * lanes):
-        fresh[place] = nothing(theta, semiring)
-    for cell in range(cells):
-        slots = s0 + cell * arity
+    arity = table.arity
+    for place in range(table.width * lanes):
+        fresh[place] = nothing(fresh, semiring)
+    for cell in range(table.cells):
         for lane in range(lanes):
-            partial[lane] = theta[t0 + cell * cell_stride + lane * lane_step]
+            partial[lane] = value_at(table, cell, lane)
         for position in range(arity):
-            source = n0 + U(cell_slots[slots + position]) * lanes
-            here = position * lanes
+            slot, here = slot_at(table, cell, position) * lanes, position * lanes
             for lane in range(lanes):
-                partial[here + lanes + lane] = combine(partial[here + lane], n[source + lane], semiring)
+                partial[here + lanes + lane] = combine(partial[here + lane], at(n, slot + lane), semiring)
         last = (arity + U(1)) * lanes
         for lane in range(lanes):
-            partial[last + lane] = one(theta, semiring)
+            partial[last + lane] = one(fresh, semiring)
         for step in range(arity):
             position = arity - U(1) - step
-            slot = U(cell_slots[slots + position]) * lanes
-            here = position * lanes
+            slot, here = slot_at(table, cell, position) * lanes, position * lanes
             for lane in range(lanes):
                 value = combine(partial[here + lane], partial[last + lane], semiring)
                 fresh[slot + lane] = collect(fresh[slot + lane], value, semiring)
-                partial[last + lane] = combine(partial[last + lane], n[n0 + slot + lane], semiring)
+                partial[last + lane] = combine(partial[last + lane], at(n, slot + lane), semiring)
 
 
 @fused_callee
-def table_message(
-    theta, t0, cell_stride, lane_step, n, n0, fresh, cell_slots, s0, cells, arity, target, states, partial, lane_tag,
-    semiring,
-):  # fmt: skip
-    """The message of a factor of any arity to its member ``target`` only, written to the front of ``fresh``."""
-    lanes = lanes_of(lane_tag)
-    first = U(cell_slots[s0 + target])  # slot of the target's first value
+def table_message(table, n, target, states, scratch, lane_tag, semiring):
+    """The message of a factor of any arity to its member ``target`` only, written to the front of ``scratch.fresh``."""
+    lanes, fresh, partial = lanes_of(lane_tag), scratch.fresh, scratch.partial
+    first = slot_at(table, U(0), target)  # of the target's first value
     for place in range(states * lanes):
-        fresh[place] = nothing(theta, semiring)
-    for cell in range(cells):
-        slots = s0 + cell * arity
+        fresh[place] = nothing(fresh, semiring)
+    for cell in range(table.cells):
         for lane in range(lanes):
-            partial[lane] = theta[t0 + cell * cell_stride + lane * lane_step]
-        for position in range(arity):
+            partial[lane] = value_at(table, cell, lane)
+        for position in range(table.arity):
             if position != target:
-                source = n0 + U(cell_slots[slots + position]) * lanes
+                slot = slot_at(table, cell, position) * lanes
                 for lane in range(lanes):
-                    partial[lane] = combine(partial[lane], n[source + lane], semiring)
-        slot = (U(cell_slots[slots + target]) - first) * lanes
+                    partial[lane] = combine(partial[lane], at(n, slot + lane), semiring)
+        slot = (slot_at(table, cell, target) - first) * lanes
         for lane in range(lanes):
             fresh[slot + lane] = collect(fresh[slot + lane], partial[lane], semiring)
 

@@ -26,8 +26,8 @@ from loopwise.compiled.decorators import INLINED
 from loopwise.compiled.decorators import fused_callee as callee
 from loopwise.compiled.decorators import fused_inlined as scalar
 from loopwise.inference.messages.kernels.messages import store_message
-from loopwise.inference.messages.kernels.plan import ARITY, K0, K1, SLOT_START, TABLE_BLOCK, TABLE_START
-from loopwise.inference.messages.kernels.views import Message, add, at, entry, put, table_at
+from loopwise.inference.messages.kernels.plan import ARITY, K0, K1, SLOT_START, type_of
+from loopwise.inference.messages.kernels.views import Message, add, at, entry, put, sums_start, table_at, tables_start
 
 
 @scalar
@@ -138,68 +138,66 @@ def _undoing(size: int) -> list[str]:
     return lines
 
 
-def suited(literal, general, semiring, logs, tables, pairs, both):
-    """Of four ways to deal with a group of factors the one that these types call for: in the log domain, without pairs
+def suited(static: Any, logs: Any, tables: Any, pairs: Any, either: Any) -> Any:
+    """Of four ways to deal with a group of factors the one that the types call for: in the log domain, without pairs
     of literal size, with nothing else, with both."""
-    if len(semiring) > 1:
+    if len(type_of(static, "semiring")) > 1:
         return logs
-    if len(literal) == 0:
+    if len(type_of(static, "literal")) == 0:
         return tables
-    return pairs if isinstance(general, NoneType) else both
+    return pairs if isinstance(type_of(static, "general"), NoneType) else either
 
 
 @scalar
-def is_literal(plan, g, literal):
+def is_literal(groups, g, static):
     """Whether a group is one of pairs of the literal size."""
-    size = U(len(literal))
-    return plan.groups[g, ARITY] == U(2) and plan.groups[g, K0] == size and plan.groups[g, K1] == size
+    size = U(len(static.literal))
+    return groups[g, ARITY] == U(2) and groups[g, K0] == size and groups[g, K1] == size
+
+
+@scalar
+def is_pair(groups, g, static):
+    """Whether the kernels for one message of pairs take a group: of the literal size if there is one."""
+    return is_literal(groups, g, static) if len(static.literal) > 0 else groups[g, ARITY] == U(2)
 
 
 @callee
-def pair_step(
-    plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, literal, shared, lane_tag, semiring,
-):  # fmt: skip
-    """Messages of the pair factors ``first`` to ``last`` of group ``g``, whose sizes are literal; probabilities."""
-    lanes, size = lanes_of(lane_tag), U(len(literal))
-    cell_stride = lanes if shared is None else U(1)
-    tables = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-    slots = plan.groups[g, SLOT_START] * lanes
-    m, n, fresh, lowest = flow.m, flow.n, scratch.fresh, scratch.lowest
-    for member in range(first, last):
-        here = slots + member * U(2) * size * lanes
-        table = table_at(theta, tables + member * size * size * cell_stride, shared)
-        source = Message(n, n_base + here)
-        target = Message(m, base + here) if damping == 0 else Message(fresh, U(0))
+def pair_step(run, here, some, scratch, shared, static):
+    """Messages of some pair factors of one group, whose sizes are literal; probabilities."""
+    lanes, size, groups = lanes_of(static.lanes), U(len(static.literal)), run.plan.groups
+    cells = size * size * (lanes if shared is None else U(1))
+    tables, slots = tables_start(groups, some), groups[some.g, SLOT_START] * lanes
+    theta, m, n, fresh, lowest = run.potentials.theta, run.messages.m, run.messages.n, scratch.fresh, scratch.lowest
+    for member in range(some.first, some.last):
+        place = slots + member * U(2) * size * lanes
+        table, source = table_at(theta, tables + member * cells, shared), Message(n, here.n + place)
+        target = Message(m, here.m + place) if run.damping == 0 else Message(fresh, U(0))
         for lane in range(lanes):
-            mass = send_both(table, source, target, lane, lanes, literal, semiring)
+            mass = send_both(table, source, target, lane, lanes, static.literal, static.semiring)
             lowest[lane] = min(lowest[lane], mass)
-        if damping != 0:
+        if run.damping != 0:
             for side in range(U(2)):
                 o = side * size * lanes
-                store_message(fresh, o, m, base + here + o, size, damping, lowest, lanes, semiring)
+                store_message(fresh, o, m, here.m + place + o, size, run.damping, lowest, lanes, static.semiring)
 
 
 @callee
-def pair_back(
-    plan, g, block, first, last, theta, n, n_base, adjoint, kept, literal, shared, lane_tag,
-):  # fmt: skip
-    """Undoes both messages of the pair factors ``first`` to ``last`` of group ``g``, whose sizes are literal. Of the
-    adjoints of messages stays what damping kept of the old ones; if that is nothing, anything is left in them."""
-    lanes, size = lanes_of(lane_tag), U(len(literal))
-    cell_stride = lanes if shared is None else U(1)
-    tables = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-    table_sums = U(adjoint.theta_start[g, 0]) + block * U(adjoint.theta_start[g, 1])
-    slots = plan.groups[g, SLOT_START] * lanes
-    back, spread, sums = adjoint.m, adjoint.n, adjoint.theta
-    scale = theta.dtype.type(1 - kept)
-    for member in range(first, last):
-        here = slots + member * U(2) * size * lanes
-        cell = member * size * size
-        table = table_at(theta, tables + cell * cell_stride, shared)
+def pair_back(run, some, n, adjoint, scratch, shared, static):
+    """Undoes both messages of some pair factors of one group, whose sizes are literal. Of the adjoints of messages
+    stays what damping kept of the old ones; if that is nothing, anything is left in them."""
+    lanes, size, groups = lanes_of(static.lanes), U(len(static.literal)), run.plan.groups
+    stride = lanes if shared is None else U(1)
+    tables, slots = tables_start(groups, some), groups[some.g, SLOT_START] * lanes
+    table_sums = sums_start(adjoint, some)
+    theta, back, spread, sums, kept = run.theta, adjoint.m, adjoint.n, adjoint.theta, run.kept
+    data, n_start, scale = n.data, n.start, theta.dtype.type(1 - kept)
+    for member in range(some.first, some.last):
+        here, cell = slots + member * U(2) * size * lanes, member * size * size
+        table = table_at(theta, tables + cell * stride, shared)
         for lane in range(lanes):
             undo_both(
-                table, Message(n, n_base + here), Message(back, here), Message(spread, here),
-                Message(sums, table_sums + cell * lanes), lane, lanes, scale, literal,
+                table, Message(data, n_start + here), Message(back, here), Message(spread, here),
+                Message(sums, table_sums + cell * lanes), lane, lanes, scale, static.literal,
             )  # fmt: skip
         if kept > 0:
             for place in range(here, here + U(2) * size * lanes):

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loopwise.compiled.arithmetic import U, lanes_of
-from loopwise.compiled.decorators import fused_callee
+from loopwise.compiled.barrier import meet
+from loopwise.compiled.decorators import fused_callee, fused_inlined
 
 # Columns of Plan.groups, a row a factor group.
 ARITY, MEMBERS, K0, K1, WIDTH, CELLS = U(0), U(1), U(2), U(3), U(4), U(5)
@@ -74,6 +75,87 @@ class Steps(NamedTuple):
     every: Any
 
 
+class Run(NamedTuple):
+    """The arrays of one call of a kernel."""
+
+    plan: Any
+    potentials: Any
+    messages: Any
+    tape: Any  # Steps
+    rule: Any  # StopRule
+    damping: Any
+    examples: Any
+
+
+class Block(NamedTuple):
+    """Where a block stands in the arrays of a run."""
+
+    block: Any
+    m: Any
+    n: Any
+    unary: Any
+    beliefs: Any
+
+
+class Span(NamedTuple):
+    """Variables, or places, ``first`` to ``last``."""
+
+    first: Any
+    last: Any
+
+
+class Factors(NamedTuple):
+    """Factors ``first`` to ``last`` of group ``g`` in a block."""
+
+    g: Any
+    block: Any
+    first: Any
+    last: Any
+
+
+class Factor(NamedTuple):
+    """Factor ``member`` of group ``g`` in a block, and its variables ``first`` to ``last``."""
+
+    g: Any
+    block: Any
+    member: Any
+    first: Any
+    last: Any
+
+
+class Flood(NamedTuple):
+    """The flooding schedule."""
+
+
+class Order(NamedTuple):
+    """The sequential schedule, forth (0) and back (1): rows, not fields, so that one call serves both. Marks of the
+    messages that a visit pulls are in the plan's per-variable order; the last row (2) has none, for a visit that only
+    sends."""
+
+    way: Any  # [2, variables]
+    pull: Any  # bool [3, edges]
+
+
+class PairOrder(NamedTuple):
+    """The same where messages go as vectors (:mod:`loopwise.inference.messages.kernels.pair_visits`)."""
+
+    way: Any
+    pull: Any
+    tables: Any  # PairTables
+
+
+class Ends(NamedTuple):
+    """What is known of each example when it stopped."""
+
+    messages: Any  # final ones, apart from those of the run where examples of a block stop one by one
+    apart: Any  # whether any of these is not that of the run
+    sweeps: Any  # [examples], padded
+    residual: Any
+    lowest: Any  # the smallest normaliser
+    trace: Any  # empty, or as many arrays like beliefs as there are sweeps after the first visit
+    moved: Any  # [sweeps, examples] the largest changes of these beliefs
+
+
 class Scratch(NamedTuple):
     """Working space of one thread, and what it noticed: largest belief change, smallest normaliser, a lane each."""
 
@@ -84,27 +166,6 @@ class Scratch(NamedTuple):
     spent: Any  # what rescaling took out of a product so far, a lane each
     change: Any
     lowest: Any
-
-
-@fused_callee
-def new_scratch(plan, like, lane_tag):
-    """Working space large enough for every factor and variable of ``plan``."""
-    lanes = np.int64(lanes_of(lane_tag))
-    width, arity, states = U(1), U(1), U(1)
-    for g in range(plan.groups.shape[0]):
-        width = max(width, plan.groups[g, WIDTH])
-        arity = max(arity, plan.groups[g, ARITY])
-    for variable in range(plan.state_start.shape[0] - 1):
-        states = max(states, U(plan.state_start[variable + 1] - plan.state_start[variable]))
-    return Scratch(
-        np.empty(int(width) * lanes, dtype=like.dtype),
-        np.empty((int(arity) + 2) * lanes, dtype=like.dtype),
-        np.empty(int(states) * lanes, dtype=like.dtype),
-        np.empty(int(states) * lanes, dtype=like.dtype),
-        np.ones(lanes, dtype=like.dtype),
-        np.zeros(lanes, dtype=like.dtype),
-        np.full(lanes, np.inf, dtype=like.dtype),
-    )
 
 
 class Adjoint(NamedTuple):
@@ -150,7 +211,7 @@ class Tangent(NamedTuple):
 
 
 class Linearised(NamedTuple):
-    """The run whose steps are linearised: what stays the same for all its blocks."""
+    """The run whose steps are undone or linearised: what stays the same for all its blocks."""
 
     plan: Any
     theta: Any
@@ -180,31 +241,92 @@ class TapeSegment(NamedTuple):
 
 
 class Static(NamedTuple):
-    """What the compiler knows of a run: how long a tuple is, and whether anything is there."""
+    """What the compiler knows of a run: how long a tuple is, and whether anything is there. A branch on an *argument*
+    that is None is not even compiled: so ``general`` and ``sharing`` are handed on beside it where that matters."""
 
     literal: Any  # as long as the size of the pair factors with a kernel of their own
     general: Any  # None: there are no other factors
     sharing: Any  # None: every lane has tables of its own
+    uniform: Any  # as long as the cardinality that all variables share, or None
+    single: Any  # not None: one example, probabilities, no damping, only pair factors of the literal size
     lanes: Any  # the lane tag of factors
     variable_lanes: Any  # and of variables
+    power: Any
     semiring: Any
 
 
-@fused_callee
-def new_undo_scratch(plan, like, lane_tag):
+def type_of(static: Any, name: str) -> Any:
+    """The type of one field of the type of :class:`Static`, where kernels are chosen by type."""
+    return static.types[static.fields.index(name)]
+
+
+class UndoScratch(NamedTuple):
     """Working space to undo a step: rates of a factor, products of a cell, sums of a variable; and room for the
     tangents of the first two."""
-    lanes = np.int64(lanes_of(lane_tag))
+
+    rates: Any
+    partial: Any
+    total: Any
+    moves: Any
+    partial_moves: Any
+
+
+@fused_callee
+def largest_sizes(plan):
+    """The slots and the arity of the largest factors, and the values of the largest variable."""
     width, arity, states = U(1), U(1), U(1)
     for g in range(plan.groups.shape[0]):
         width = max(width, plan.groups[g, WIDTH])
         arity = max(arity, plan.groups[g, ARITY])
     for variable in range(plan.state_start.shape[0] - 1):
         states = max(states, U(plan.state_start[variable + 1] - plan.state_start[variable]))
-    return (
-        np.empty(int(width) * lanes, dtype=like.dtype),
-        np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
-        np.empty(int(states) * lanes, dtype=like.dtype),
-        np.empty(int(width) * lanes, dtype=like.dtype),
-        np.empty((int(arity) + 1) * lanes, dtype=like.dtype),
+    return int(width), int(arity), int(states)
+
+
+@fused_callee
+def new_scratch(plan, like, lane_tag):
+    """Working space large enough for every factor and variable of ``plan``."""
+    lanes = np.int64(lanes_of(lane_tag))
+    width, arity, states = largest_sizes(plan)
+    return Scratch(
+        np.empty(width * lanes, dtype=like.dtype),
+        np.empty((arity + 2) * lanes, dtype=like.dtype),
+        np.empty(states * lanes, dtype=like.dtype),
+        np.empty(states * lanes, dtype=like.dtype),
+        np.ones(lanes, dtype=like.dtype),
+        np.zeros(lanes, dtype=like.dtype),
+        np.full(lanes, np.inf, dtype=like.dtype),
     )
+
+
+@fused_callee
+def new_undo_scratch(plan, like, lane_tag):
+    """The same to undo a step."""
+    lanes = np.int64(lanes_of(lane_tag))
+    width, arity, states = largest_sizes(plan)
+    return UndoScratch(
+        np.empty(width * lanes, dtype=like.dtype),
+        np.empty((arity + 1) * lanes, dtype=like.dtype),
+        np.empty(states * lanes, dtype=like.dtype),
+        np.empty(width * lanes, dtype=like.dtype),
+        np.empty((arity + 1) * lanes, dtype=like.dtype),
+    )
+
+
+@fused_inlined
+def of_share(count, share):
+    """The variables, factors or places of a thread, of so many in all."""
+    return Span(U(count) * share.part // share.parts, U(count) * (share.part + U(1)) // share.parts)
+
+
+@fused_inlined
+def told_by(plan, at, block):
+    """The factor of an edge, with that edge alone."""
+    position = U(plan.edge_position[at])
+    return Factor(U(plan.edge_group[at]), block, U(plan.edge_member[at]), position, position + U(1))
+
+
+@fused_inlined
+def wait(share):
+    """Returns when the threads of all shares have called it."""
+    meet(share.barrier, np.int64(share.parts))

@@ -39,13 +39,13 @@ def new_queue(items):
 
 
 @scalar
-def set_key(keys, bits, after, before, home, top, item, key):
-    """Gives ``item`` of a queue another key; in another bucket it goes last. Takes the arrays of the queue: taking them
-    out in a loop would count references."""
-    keys[item] = key
+def set_key(queue, item, key):
+    """Gives ``item`` of a queue another key; in another bucket it goes last."""
+    after, before, home = queue.after, queue.before, queue.home
+    queue.keys[item] = key
     place, old = np.int64(-1), np.int64(home[item])
     if key > 1.0:
-        place = min((bits[item] >> 51) - _ONE, BUCKETS - 1)
+        place = min((queue.bits[item] >> 51) - _ONE, BUCKETS - 1)
     if place == old:
         return
     if old >= 0:
@@ -57,14 +57,14 @@ def set_key(keys, bits, after, before, home, top, item, key):
         last = before[mark]
         after[last], before[item] = item, last
         after[item], before[mark] = mark, item
-        top[0] = max(top[0], place)
+        queue.top[0] = max(queue.top[0], place)
 
 
 @scalar
-def first_item(after, home, top):
+def first_item(queue):
     """The item that is next; -1 if there is none."""
-    items, place = home.shape[0], top[0]
+    after, items, place = queue.after, queue.home.shape[0], queue.top[0]
     while place >= 0 and after[items + place] == items + place:
         place -= 1
-    top[0] = place
+    queue.top[0] = place
     return np.int64(after[items + place]) if place >= 0 else np.int64(-1)

@@ -14,6 +14,7 @@ are served in the order in which they came (``queue``). The reference engine doe
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,12 +25,49 @@ from loopwise.compiled.decorators import fused_kernel as kernel
 from loopwise.compiled.lane_vectors import store, total
 from loopwise.compiled.prefetch import prefetch
 from loopwise.inference.messages.kernels.convergence import MOST_NATS, limits_of
-from loopwise.inference.messages.kernels.message_vectors import growth, message_at, pair_message, repeated
-from loopwise.inference.messages.kernels.plan import MEMBERS, TABLE_BLOCK, TABLE_START, new_scratch
+from loopwise.inference.messages.kernels.factors import pull_message
+from loopwise.inference.messages.kernels.message_vectors import (
+    growth,
+    message_at,
+    pair_message,
+    repeated,
+    rows_of,
+)
+from loopwise.inference.messages.kernels.plan import (
+    MEMBERS,
+    TABLE_BLOCK,
+    TABLE_START,
+    Block,
+    Messages,
+    Run,
+    Span,
+    new_scratch,
+    told_by,
+)
 from loopwise.inference.messages.kernels.queue import first_item, new_queue, set_key
-from loopwise.inference.messages.kernels.variables import pull_message, visit_variables
+from loopwise.inference.messages.kernels.variables import visit_variables
+from loopwise.inference.messages.kernels.views import Message
 
 MOST_GROWTH = 1e300
+
+
+class EdgeOrder(NamedTuple):
+    """Edges and variables, each by the other."""
+
+    place: Any  # [edges] of each edge in the plan's per-variable order
+    variable: Any  # [edges]
+    first: Any  # [edges] in that order: the first edge of the edge's factor
+    arity: Any  # and its arity
+
+
+class Updates(NamedTuple):
+    """What a run by residuals leaves, a row an example."""
+
+    made: Any  # [examples] how many messages were sent
+    residual: Any  # how far the largest pending change can move a belief
+    lowest: Any
+    sent: Any  # [examples, room] the edges in the order of their updates
+    replaced: Any  # and the message that each replaced, side by side
 
 
 @scalar
@@ -79,201 +117,191 @@ def growth_of(new, old, start, count, semiring):
     return math.expm1(min(moved, MOST_NATS)) if moved > 0 else 0.0
 
 
+@scalar
+def single_block(plan, example):
+    """Where an example stands in plain storage."""
+    block, slots = U(example), U(plan.slots)
+    return Block(block, block * slots, block * slots, block * U(plan.unary_block), block * U(plan.state_start[-1]))
+
+
 @callee
-def _renew(
-    edge, edge_at, edge_variable, plan, block, theta, flow, fresh_m, base, damping, scratch, literal, general, semiring,
-):  # fmt: skip
-    """Works out the message that edge ``edge`` would send now; returns its growth."""
-    at = edge_at[edge]
-    variable = edge_variable[edge]
-    states = U(plan.state_start[variable + 1] - plan.state_start[variable])
-    first = base + plan.edge_base[at]
+def visit_all(run, here, watch, scratch, static):
+    """All variables send to their factors."""
+    variables = U(run.plan.state_start.shape[0] - 1)
+    visit_variables(run, here, Span(U(0), variables), None, None, watch, scratch, static)
+
+
+@callee
+def renew(run, fresh, here, at, states, scratch, static):
+    """Works out the message that the edge at place ``at`` would send now, in the messages of the run ``fresh``, which
+    are those of ``run`` otherwise; returns its growth."""
+    first, old, new = here.m + run.plan.edge_base[at], run.messages.m, fresh.messages.m
     for state in range(states):
-        fresh_m[first + state] = flow.m[first + state]
-    pull_message(
-        U(plan.edge_group[at]), U(plan.edge_member[at]), U(plan.edge_position[at]), plan.groups, plan.cell_slots, block,
-        theta, flow.n, base, fresh_m, base, states, damping, scratch.fresh, scratch.partial, scratch.lowest, literal,
-        general, None, (), semiring,
-    )  # fmt: skip
-    return growth_of(fresh_m, flow.m, first, states, semiring)
+        new[first + state] = old[first + state]
+    pull_message(fresh, here, told_by(run.plan, at, here.block), states, scratch, static)
+    return growth_of(new, old, first, states, static.semiring)
 
 
 @callee
-def _run_example(
-    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, block, most, rule, damping, sent,
-    replaced, literal, general, power, semiring,
-):  # fmt: skip
+def send_by_residual(run, fresh, edges, most, updates, example, static):
+    """One example of :func:`residual_examples`."""
+    plan, m, rule, damping = run.plan, run.messages.m, run.rule, run.damping
+    sent, replaced, new = updates.sent[example], updates.replaced[example], fresh.messages.m
     width = replaced.shape[0] // max(sent.shape[0], 1)
-    slots, states = U(plan.slots), U(plan.state_start[-1])
-    base, belief_base, unary_base = block * slots, block * states, block * U(plan.unary_block)
-    variables, edges = U(plan.state_start.shape[0] - 1), edge_variable.shape[0]
-    scratch, scale = new_scratch(plan, flow.m, ()), worth_sending(flow.m, rule)
-    keys, bits, after, before, home, top = new_queue(edges)
-    visit_variables(
-        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
-        belief_base, False, damping, scratch, (), None, None, None, None, (), (), power, semiring,
-    )  # fmt: skip
-    for edge in range(edges):
-        grown = _renew(
-            edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch, literal,
-            general, semiring,
-        )  # fmt: skip
-        set_key(keys, bits, after, before, home, top, edge, grown * scale)
-    updates, edge = 0, first_item(after, home, top)
-    while edge >= 0 and updates < most:
-        variable, place = edge_variable[edge], edge_at[edge]
-        first = base + plan.edge_base[place]
-        grown = _renew(
-            edge, edge_at, edge_variable, plan, block, numbers.theta, flow, fresh_m, base, damping, scratch, literal,
-            general, semiring,
-        )  # fmt: skip
-        if updates < sent.shape[0]:
-            sent[updates] = edge
-        for state in range(plan.state_start[variable + 1] - plan.state_start[variable]):
-            if updates < sent.shape[0]:
-                replaced[updates * width + state] = flow.m[first + U(state)]
-            flow.m[first + U(state)] = fresh_m[first + U(state)]
-        updates += 1
+    here, count = single_block(plan, example), edges.variable.shape[0]
+    scratch, scale, queue = new_scratch(plan, m, ()), worth_sending(m, rule), new_queue(count)
+    visit_all(run, here, False, scratch, static)
+    for edge in range(count):
+        variable = edges.variable[edge]
+        states = U(plan.state_start[variable + 1] - plan.state_start[variable])
+        set_key(queue, edge, renew(run, fresh, here, edges.place[edge], states, scratch, static) * scale)
+    made, edge = 0, first_item(queue)
+    while edge >= 0 and made < most:
+        variable, place = edges.variable[edge], edges.place[edge]
+        first, states = here.m + plan.edge_base[place], U(plan.state_start[variable + 1] - plan.state_start[variable])
+        grown = renew(run, fresh, here, place, states, scratch, static)
+        if made < sent.shape[0]:
+            sent[made] = edge
+        for state in range(states):
+            if made < sent.shape[0]:
+                replaced[U(made * width) + state] = m[first + state]
+            m[first + state] = new[first + state]
+        made += 1
         # A damped message has not arrived yet: what is left of its way is pending again.
-        set_key(
-            keys, bits, after, before, home, top, edge, compounded(0.0, grown, damping, scale) if damping > 0 else 0.0
-        )
+        set_key(queue, edge, compounded(0.0, grown, damping, scale) if damping > 0 else 0.0)
         if grown > 0:
-            visit_variables(
-                U(variable), U(variable + 1), None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow,
-                base, base, belief_base, False, damping, scratch, (), None, None, None, None, (), (), power, semiring,
-            )  # fmt: skip
+            visit_variables(run, here, Span(U(variable), U(variable + 1)), None, None, False, scratch, static)
             for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
                 # What a variable tells a factor leaves out that factor's own message.
                 enters = (1 - damping) * abs(plan.exponents[place] - (1 if at == place else 0))
-                mine = edge_first[at] + np.int64(plan.edge_position[at])
-                for other in range(edge_first[at], edge_first[at] + edge_arity[at]):
+                mine = edges.first[at] + np.int64(plan.edge_position[at])
+                for other in range(edges.first[at], edges.first[at] + edges.arity[at]):
                     if other != mine and enters > 0:
-                        set_key(
-                            keys, bits, after, before, home, top, other, compounded(keys[other], grown, enters, scale)
-                        )
-        edge = first_item(after, home, top)
-    visit_variables(
-        U(0), variables, None, None, plan, block, numbers.theta, numbers.unary, unary_base, flow, base, base,
-        belief_base, True, damping, scratch, (), None, None, None, None, (), (), power, semiring,
-    )  # fmt: skip
-    return updates, pending_change(keys, scale, rule), scratch.lowest[0]
+                        set_key(queue, other, compounded(queue.keys[other], grown, enters, scale))
+        edge = first_item(queue)
+    visit_all(run, here, True, scratch, static)
+    updates.made[example] = made
+    updates.residual[example] = pending_change(queue.keys, scale, rule)
+    updates.lowest[example] = scratch.lowest[0]
 
 
 @kernel
-def residual_examples(
-    plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, first, last, most, rule, damping,
-    updates, residual, lowest, sent, replaced, literal, general, power, semiring,
-):  # fmt: skip
-    """Examples ``first`` to ``last``, each by itself. ``edge_at``: place of each edge in the plan's per-variable order;
-    ``edge_first`` and ``edge_arity`` (in that order): the first edge and the arity of its factor. ``sent`` and
-    ``replaced``, a row an example: the edges in the order of their updates and the message each replaced, as many as
-    there is room for."""
-    for example in range(first, last):
-        updates[example], residual[example], lowest[example] = _run_example(
-            plan, edge_at, edge_variable, edge_first, edge_arity, numbers, flow, fresh_m, U(example), most, rule,
-            damping, sent[example], replaced[example], literal, general, power, semiring,
-        )  # fmt: skip
+def residual_examples(run, fresh_m, edges, examples, most, updates, static):
+    """``examples`` (a span), each by itself, at most so many messages; ``fresh_m`` is as large as the messages."""
+    flow = run.messages
+    fresh = Run(
+        run.plan, run.potentials, Messages(fresh_m, flow.n, flow.beliefs), run.tape, run.rule, run.damping, run.examples
+    )
+    for example in range(examples.first, examples.last):
+        send_by_residual(run, fresh, edges, most, updates, example, static)
+
+
+class PairGraph(NamedTuple):
+    """What sending one message after another of pair factors looks at. Edges 2 f and 2 f + 1 belong to factor f; the
+    message of edge e begins at e times the size."""
+
+    variable: Any  # [edges]
+    edge_start: Any
+    edge_base: Any
+    tables: Any  # PairTables
+    starts: Any  # [factors] where each table begins
+    unary: Any
+    m: Any
+    base: Any  # where the example's messages begin, and its unary potentials
+    unary_base: Any
 
 
 @scalar
-def fresh_message(
-    edge, variable, edge_start, edge_base, data, half, start, unary, unary_base, m, base, heard, literal, semiring,
-):  # fmt: skip
-    """The message that ``edge`` of a pair factor would send now, not normalised (its growth does not depend on that),
-    from those to ``variable``, the factor's other one."""
-    size, opposite = U(len(literal)), U(edge ^ 1) * U(len(literal))
-    message = message_at(unary, unary_base + U(variable) * size, literal)
-    for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
-        if edge_base[at] != opposite:
-            message = message * message_at(m, base + edge_base[at], literal)
+def fresh_message(graph, edge, heard, literal, semiring):
+    """The message that ``edge`` would send now, not normalised (its growth does not depend on that), from those to the
+    factor's other variable."""
+    size, opposite, variable = U(len(literal)), U(edge ^ 1) * U(len(literal)), graph.variable[edge ^ 1]
+    message = message_at(graph.unary, graph.unary_base + U(variable) * size, literal)
+    for at in range(U(graph.edge_start[variable]), U(graph.edge_start[variable + 1])):
+        if graph.edge_base[at] != opposite:
+            message = message * message_at(graph.m, graph.base + graph.edge_base[at], literal)
     store(heard, U(0), message)
-    return pair_message(data, half, start, U(edge & 1), heard, U(0), literal, semiring)
+    rows = rows_of(graph.tables, graph.starts[edge // 2], U(edge & 1))
+    return pair_message(rows, Message(heard, U(0)), literal, semiring)
 
 
 @scalar
-def ask_for(edge, edge_variable, edge_start, edge_base, data, half, starts, m, base, keys, after, literal):
+def ask_for(graph, queue, edge, literal):
     """Has all the memory fetched that sending ``edge`` will need: to wait for it is what takes time."""
     size = U(len(literal))
-    start = starts[edge // 2] + (U(0) if edge & 1 else half)
+    start = graph.starts[edge // 2] + (U(0) if edge & 1 else graph.tables.half)
     for cell in range(U(0), size * size, U(8)):
-        prefetch(data, start + cell)
-    variable = edge_variable[edge ^ 1]
-    for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
-        prefetch(m, base + edge_base[at])
-    variable = edge_variable[edge]
-    for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
-        other = np.int64(edge_base[at] // size) ^ 1
-        prefetch(keys, other)
-        prefetch(after, other)
-    prefetch(m, base + U(edge) * size)
+        prefetch(graph.tables.data, start + cell)
+    variable = graph.variable[edge ^ 1]
+    for at in range(U(graph.edge_start[variable]), U(graph.edge_start[variable + 1])):
+        prefetch(graph.m, graph.base + graph.edge_base[at])
+    variable = graph.variable[edge]
+    for at in range(U(graph.edge_start[variable]), U(graph.edge_start[variable + 1])):
+        other = np.int64(graph.edge_base[at] // size) ^ 1
+        prefetch(queue.keys, other)
+        prefetch(queue.after, other)
+    prefetch(graph.m, graph.base + U(edge) * size)
+
+
+@callee
+def table_starts(plan, block, edges, literal):
+    """Where the table of each pair factor begins."""
+    starts, factor, size = np.empty(edges // 2, dtype=np.uint64), 0, U(len(literal))
+    for g in range(plan.groups.shape[0]):
+        start = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
+        for member in range(plan.groups[g, MEMBERS]):
+            starts[factor] = start + member * size * size
+            factor += 1
+    return starts
 
 
 @kernel
-def residual_pairs(
-    plan, edge_variable, tables, numbers, flow, first, last, most, rule, updates, residual, lowest, sent, replaced,
-    literal, power, semiring,
-):  # fmt: skip
+def residual_pairs(run, tables, edges, examples, most, updates, static):
     """:func:`residual_examples` where all factors are pairs of literal size: probabilities, undamped, plain BP, with
-    messages as vectors. Edges 2 f and 2 f + 1 belong to factor f; the message of edge e begins at e times the size."""
-    size, slots, states = U(len(literal)), U(plan.slots), U(plan.state_start[-1])
-    unary, m, data, half = numbers.unary, flow.m, tables.data, tables.half
-    edge_start, edge_base = plan.edge_start, plan.edge_base
-    variables, edges = U(plan.state_start.shape[0] - 1), edge_variable.shape[0]
-    starts = np.empty(edges // 2, dtype=np.uint64)
-    heard, width = np.empty(len(literal), dtype=m.dtype), U(replaced.shape[1] // max(sent.shape[1], 1))
+    messages as vectors."""
+    plan, m, rule, literal, semiring = run.plan, run.messages.m, run.rule, static.literal, static.semiring
+    size, count, sent = U(len(literal)), edges.variable.shape[0], updates.sent
+    heard, width = np.empty(len(literal), dtype=m.dtype), U(updates.replaced.shape[1] // max(sent.shape[1], 1))
     tiny, rounding = limits_of(m)
     scale = worth_sending(m, rule)
-    for example in range(first, last):
-        block = U(example)
-        base, unary_base = block * slots, block * U(plan.unary_block)
-        factor = 0
-        for g in range(plan.groups.shape[0]):
-            start = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-            for member in range(plan.groups[g, MEMBERS]):
-                starts[factor] = start + member * size * size
-                factor += 1
-        scratch, past = new_scratch(plan, m, ()), replaced[example]
+    for example in range(examples.first, examples.last):
+        here = single_block(plan, example)
+        graph = PairGraph(
+            edges.variable, plan.edge_start, plan.edge_base, tables, table_starts(plan, here.block, count, literal),
+            run.potentials.unary, m, here.m, here.unary,
+        )  # fmt: skip
+        scratch, past, queue = new_scratch(plan, m, ()), updates.replaced[example], new_queue(count)
+        edge_start, edge_base, keys, after = plan.edge_start, plan.edge_base, queue.keys, queue.after
         least = m.dtype.type(np.inf)
-        keys, bits, after, before, home, top = new_queue(edges)
-        for edge in range(edges):
-            fresh = fresh_message(
-                edge, edge_variable[edge ^ 1], edge_start, edge_base, data, half, starts[edge // 2], unary, unary_base,
-                m, base, heard, literal, semiring,
-            )  # fmt: skip
+        for edge in range(count):
+            fresh = fresh_message(graph, edge, heard, literal, semiring)
             least = min(least, total(fresh))  # an impossible message has not grown, and would never be sent
-            grown = growth(fresh, message_at(m, base + U(edge) * size, literal), tiny, rounding)
-            set_key(keys, bits, after, before, home, top, edge, min(grown, MOST_GROWTH) * scale)
-        made, edge = 0, first_item(after, home, top)
+            grown = growth(fresh, message_at(m, here.m + U(edge) * size, literal), tiny, rounding)
+            set_key(queue, edge, min(grown, MOST_GROWTH) * scale)
+        made, edge = 0, first_item(queue)
         while edge >= 0 and made < most:
-            here, variable = base + U(edge) * size, edge_variable[edge]
-            ahead = after[after[edge]] if after[edge] < edges else edges  # likely to be the next one but one
-            if ahead < edges:
-                ask_for(ahead, edge_variable, edge_start, edge_base, data, half, starts, m, base, keys, after, literal)
-            fresh = fresh_message(
-                edge, edge_variable[edge ^ 1], edge_start, edge_base, data, half, starts[edge // 2], unary, unary_base,
-                m, base, heard, literal, semiring,
-            )  # fmt: skip
-            old = message_at(m, here, literal)
+            place, variable = here.m + U(edge) * size, edges.variable[edge]
+            ahead = after[after[edge]] if after[edge] < count else count  # likely to be the next one but one
+            if ahead < count:
+                ask_for(graph, queue, ahead, literal)
+            fresh = fresh_message(graph, edge, heard, literal, semiring)
+            old = message_at(m, place, literal)
             if made < sent.shape[1]:
                 sent[example, made] = edge
                 store(past, U(made) * width, old)
             mass = total(fresh)
             least = min(least, mass)
-            store(m, here, fresh * repeated(inverse(mass, semiring), m, literal))
+            store(m, place, fresh * repeated(inverse(mass, semiring), m, literal))
             made += 1
-            set_key(keys, bits, after, before, home, top, edge, 0.0)
+            set_key(queue, edge, 0.0)
             grown = min(growth(fresh, old, tiny, rounding), MOST_GROWTH)
             if grown > 0:
                 for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
-                    if base + edge_base[at] != here:
+                    if here.m + edge_base[at] != place:
                         other = np.int64(edge_base[at] // size) ^ 1
-                        set_key(keys, bits, after, before, home, top, other, compounded(keys[other], grown, 1, scale))
-            edge = first_item(after, home, top)
-        visit_variables(
-            U(0), variables, None, None, plan, block, numbers.theta, unary, unary_base, flow, base, base,
-            block * states, True, 0.0, scratch, (), None, None, None, None, (), (), power, semiring,
-        )  # fmt: skip
-        updates[example] = made
-        residual[example] = pending_change(keys, scale, rule)
-        lowest[example] = min(least, scratch.lowest[0])
+                        set_key(queue, other, compounded(keys[other], grown, 1, scale))
+            edge = first_item(queue)
+        visit_all(run, here, True, scratch, static)
+        updates.made[example] = made
+        updates.residual[example] = pending_change(keys, scale, rule)
+        updates.lowest[example] = min(least, scratch.lowest[0])

@@ -9,117 +9,131 @@ Undoing step s needs the messages to factors after step s - 1 only. A tape whose
 
 from __future__ import annotations
 
+from numba.extending import overload
+
 from loopwise.compiled.arithmetic import U, lanes_of
-from loopwise.compiled.barrier import meet
-from loopwise.compiled.decorators import fused_callee, fused_kernel
+from loopwise.compiled.decorators import INLINED, fused_callee, fused_kernel
 from loopwise.inference.messages.kernels.factor_adjoints import factors_back, message_back
-from loopwise.inference.messages.kernels.plan import new_undo_scratch
+from loopwise.inference.messages.kernels.plan import Flood, Span, new_undo_scratch, of_share, told_by, wait
 from loopwise.inference.messages.kernels.variable_adjoints import (
+    ADD,
+    ADD_AND_CLEAR,
+    WRITE,
     damping_back,
     enter_seeds,
     exponents_back,
     variables_back,
 )
+from loopwise.inference.messages.kernels.views import Message
 
 
 @fused_callee
-def undo_half_sweep(
-    plan, order, pull, block, theta, n, n_base, tape, m_base, adjoint, kept, scratch, literal, general, sharing,
-    lane_tag, semiring,
-):  # fmt: skip
-    """Undoes the visits to all variables in ``order``, last to first. ``n`` at ``n_base``: messages to factors before
-    the half-sweep; the tape's messages to variables at ``m_base``: after it."""
-    lanes, log = lanes_of(lane_tag), len(semiring) >= 2
-    variables = U(plan.state_start.shape[0] - 1)
-    now = adjoint.now
+def tape_n(segment, step):
+    """Messages to factors after a step."""
+    return Message(segment.n, segment.n_base + U(step - segment.low) * segment.tape.n_step)
+
+
+@fused_callee
+def tape_m(segment, step):
+    """Messages to variables after a step, if the tape has them."""
+    return Message(segment.tape.m, segment.m_base + U(step - segment.low) * segment.tape.m_step)
+
+
+@fused_callee
+def undo_half_sweep(run, schedule, segment, step, block, adjoint, scratch, static):
+    """Undoes the visits to all variables in ``step``, last to first."""
+    plan, lanes, turn, now = run.plan, lanes_of(static.lanes), 1 - step % 2, adjoint.now
+    order, pull, variables = schedule.way[turn], schedule.pull[turn], U(plan.state_start.shape[0] - 1)
+    before, after, kept_m = tape_n(segment, step - 1), tape_n(segment, step), tape_m(segment, step)
+    n, first, trained = segment.n, before.start, adjoint.exponents.shape[0] > 0
+    for place in range(U(plan.slots) * lanes):
+        now[place] = n[after.start + place]
     for back in range(variables):
         index = variables - U(1) - back
         variable = U(order[index])
-        states = U(plan.state_start[variable + U(1)] - plan.state_start[variable])
-        if adjoint.exponents.shape[0] > 0:
-            exponents_back(variable, variable + U(1), plan, tape.m, m_base, adjoint, log, lane_tag, lane_tag)
-        variables_back(index, index + U(1), order, plan, block, adjoint, True, True, scratch, None, lane_tag, lane_tag)
+        size = U(plan.state_start[variable + U(1)] - plan.state_start[variable]) * lanes
+        if trained:
+            exponents_back(run, Span(variable, variable + U(1)), kept_m, adjoint, static)
+        variables_back(run, Span(index, index + U(1)), order, block, adjoint, ADD_AND_CLEAR, scratch, static)
         for at in range(U(plan.edge_start[variable]), U(plan.edge_start[variable + U(1)])):
             here = plan.edge_base[at]
-            for place in range(here, here + states * lanes):
-                now[place] = n[n_base + place]
+            for place in range(here, here + size):
+                now[place] = n[first + place]
             if pull[at]:
-                if tape.every > U(0):
-                    damping_back(
-                        tape.m, m_base - tape.m_step, m_base, here, here + states * lanes, adjoint, kept, log,
-                    )  # fmt: skip
-                message_back(
-                    plan, U(plan.edge_group[at]), U(plan.edge_member[at]), U(plan.edge_position[at]), block, theta,
-                    adjoint, kept, scratch, literal, general, sharing, lane_tag, semiring,
-                )  # fmt: skip
+                if segment.tape.every > U(0):
+                    changed = Span(here, here + size)
+                    damping_back(tape_m(segment, step - 1), kept_m, changed, adjoint, run.kept, static.semiring)
+                message_back(run, told_by(plan, at, block), adjoint, scratch, static)
+
+
+@fused_callee
+def unflood(run, schedule, segment, step, share, adjoint, scratch, static):
+    """Undoes a flooding step but for its visits to variables."""
+    if segment.tape.every > U(0):
+        span = of_share(U(run.plan.slots) * lanes_of(static.lanes), share)
+        before, after = tape_m(segment, step - 1), tape_m(segment, step)
+        damping_back(before, after, span, adjoint, run.kept, static.semiring)
+        wait(share)
+    factors_back(run, share, tape_n(segment, step - 1), adjoint, scratch, static.sharing, static)
+    wait(share)
+
+
+@fused_callee
+def go_back(run, schedule, segment, step, share, adjoint, scratch, static):
+    """Undoes half a sequential sweep."""
+    undo_half_sweep(run, schedule, segment, step, share.block, adjoint, scratch, static)
+
+
+def undo_step(run, schedule, segment, step, share, adjoint, scratch, static):
+    """Undoes one step by its schedule."""
+
+
+@overload(undo_step, jit_options=INLINED)
+def _undo_step(run, schedule, segment, step, share, adjoint, scratch, static):
+    return (unflood if schedule.instance_class is Flood else go_back).py_func
+
+
+def is_flooding(schedule):
+    """Whether a step is a sweep in which all variables are visited at once."""
+
+
+@overload(is_flooding, jit_options=INLINED)
+def _is_flooding(schedule):
+    if schedule.instance_class is Flood:
+        return lambda schedule: True
+    return lambda schedule: False
 
 
 @fused_kernel
-def undo_steps(
-    plan, flooding, order, theta, n, n_base, tape, m_base, seeds, adjoint, block, examples, high, low, part, parts,
-    barrier, kept, literal, general, sharing, uniform, lane_tag, variable_tag, semiring,
-):  # fmt: skip
-    """Undoes steps ``high`` to ``low`` + 1 of one block; if ``low`` is 0, also the messages to factors at the start.
-    ``flooding`` and ``order`` as in ``run_blocks``.
+def undo_steps(run, schedule, segment, adjoint, share, static):
+    """Undoes the steps of one segment of a block's run, last to first; if it begins with step 0, also the messages to
+    factors at the start.
 
-    ``adjoint.m`` and ``adjoint.n`` hold what is known already of the adjoints after step ``high``. The tape begins with
-    step ``low``: messages to factors at ``n_base``, messages to variables at ``m_base``. Where factors stand in the
-    lanes (``variable_tag`` () then), ``parts`` threads call this together as in ``flood_graph``.
+    ``adjoint.m`` and ``adjoint.n`` hold what is known already of the adjoints after the last step. Where factors stand
+    in the lanes, threads call this together as in ``flood_graph``.
     """
-    lanes, log = lanes_of(lane_tag), len(semiring) >= 2
-    variables, size = plan.state_start.shape[0] - 1, U(plan.slots) * lanes
-    first, last = U(variables * part // parts), U(variables * (part + 1) // parts)
-    begin, end = size * U(part) // U(parts), size * U(part + 1) // U(parts)
-    scratch, variable_scratch = new_undo_scratch(plan, adjoint.m, lane_tag), new_undo_scratch(plan, adjoint.m, lane_tag)
-    now, trained = adjoint.now, adjoint.exponents.shape[0] > 0
-    step = high
+    plan, low, kept, flooding = run.plan, segment.low, run.kept, is_flooding(schedule)
+    span = of_share(plan.state_start.shape[0] - 1, share)
+    scratch = new_undo_scratch(plan, adjoint.m, static.lanes)
+    step = segment.high
     while True:
-        m_now = m_base + U(step - low) * tape.m_step
-        sweep = step if order is None else step // 2
         # Undoing undamped factors leaves nothing to add to; nor does it zero what it leaves.
-        adding = kept > 0 or order is not None or step == high
-        if order is None or step % 2 == 0:
-            adding = enter_seeds(
-                plan, seeds, block, sweep, first, last, examples, tape.m, m_now, adjoint, adding, log, lane_tag,
-                variable_tag,
-            )  # fmt: skip
-        if order is None or step == 0:
-            if trained:
-                exponents_back(first, last, plan, tape.m, m_now, adjoint, log, lane_tag, variable_tag)
-            if flooding is not None:
-                variables_back(
-                    first, last, None, plan, block, adjoint, adding, False, variable_scratch, uniform, lane_tag,
-                    variable_tag,
-                )  # fmt: skip
-            if order is not None:  # in whatever order
-                variables_back(
-                    first, last, order.way[0], plan, block, adjoint, adding, False, scratch, None, lane_tag, lane_tag,
-                )  # fmt: skip
-            meet(barrier, parts)
+        adding = kept > 0 or not flooding or step == segment.high
+        if flooding or step % 2 == 0:
+            sweep = step if flooding else step // 2
+            adding = enter_seeds(run, span, share.block, sweep, tape_m(segment, step), adjoint, adding, static)
+        if flooding or step == 0:  # the first visit of all, in whatever order
+            if adjoint.exponents.shape[0] > 0:
+                exponents_back(run, span, tape_m(segment, step), adjoint, static)
+            variables_back(run, span, None, share.block, adjoint, ADD if adding else WRITE, scratch, static)
+            wait(share)
         if step == low:
             break
-        n_before = n_base + U(step - 1 - low) * tape.n_step
-        if flooding is not None:
-            if tape.every > U(0):
-                damping_back(tape.m, m_now - tape.m_step, m_now, begin, end, adjoint, kept, log)
-                meet(barrier, parts)
-            factors_back(
-                plan, block, U(part), U(parts), theta, n, n_before, adjoint, kept, scratch, literal, general, sharing,
-                lane_tag, semiring,
-            )  # fmt: skip
-            meet(barrier, parts)
-        if order is not None:
-            n_after = n_before + tape.n_step
-            for place in range(size):
-                now[place] = n[n_after + place]
-            turn = 1 - step % 2
-            undo_half_sweep(
-                plan, order.way[turn], order.pull[turn], block, theta, n, n_before, tape, m_now, adjoint, kept, scratch,
-                literal, general, sharing, lane_tag, semiring,
-            )  # fmt: skip
+        undo_step(run, schedule, segment, step, share, adjoint, scratch, static)
         step -= 1
         if step == low and low > 0:
-            if order is None and kept == 0:
-                for place in range(begin, end):
+            if flooding and kept == 0:
+                places = of_share(U(plan.slots) * lanes_of(static.lanes), share)
+                for place in range(places.first, places.last):
                     adjoint.m[place] = 0
             break
