@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from typing import Any, NamedTuple
+
 import numpy as np
+import pytest
+from numba import typeof
+from numba.core.datamodel import default_manager
+from numba.core.target_extension import CPU, jit_registry
 
 from loopwise.compiled.decorators import callee, kernel
 from loopwise.compiled.linked import LinkedLibrary
+from loopwise.inference.messages.kernels.views import Message
 
 
 @callee
@@ -33,3 +42,105 @@ def test_callees_of_callees_work_and_stay_unfinished() -> None:
         for made in function.overloads.values():
             assert isinstance(made.library, LinkedLibrary)
     assert not any(isinstance(made.library, LinkedLibrary) for made in both.overloads.values())
+
+
+@callee
+def later(values, start):
+    return values[start:]
+
+
+@callee
+def halves(values):
+    made = np.empty(len(values))
+    for place in range(len(values)):
+        made[place] = values[place] / 2
+    return made
+
+
+@callee
+def checked(values):
+    if len(values) > 2:
+        raise ValueError("too many")
+    return later(values, 1)[0]
+
+
+@kernel
+def several(values):
+    return halves(later(values, 1)), checked(later(values, len(values) - 2)), later(values, 2)
+
+
+def code_of(function: Any) -> str:
+    return "".join(made.library.get_llvm_str() for made in function.overloads.values())
+
+
+def test_arrays_live_as_long_as_they_are_referred_to() -> None:
+    values = np.arange(5.0)
+    before = sys.getrefcount(values)
+    for _ in range(100):
+        half, second, rest = several(values)
+        np.testing.assert_array_equal(half, [0.5, 1, 1.5, 2])
+        assert second == 4
+        np.testing.assert_array_equal(rest, [2, 3, 4])
+    assert sys.getrefcount(values) == before + 1  # of the last slice, a view of them
+    del rest
+    assert sys.getrefcount(values) == before
+    kept = several(np.arange(6.0))[2]  # a view of an array that nobody else holds
+    gc.collect()
+    np.testing.assert_array_equal(kept, [2, 3, 4, 5])
+
+
+def test_references_are_counted_where_memory_is_owned_only() -> None:
+    several(np.arange(5.0))
+    both(np.array([1.0]))
+    assert "NRT_" not in code_of(total)
+    for function in (later, halves, checked):
+        assert "NRT_" in code_of(function)
+
+
+def test_errors_of_callees_arrive() -> None:
+    @kernel
+    def strict(values):
+        return checked(values)
+
+    with pytest.raises(ValueError, match="too many"):
+        strict(np.arange(3.0))
+
+
+class Foreign(NamedTuple):
+    data: Any
+    start: Any
+
+
+@callee
+def entry_of(message, place):
+    return message.data[message.start + place]
+
+
+@kernel
+def both_entries(ours, foreign):
+    return entry_of(ours, 1), entry_of(foreign, 0)
+
+
+def test_named_tuples_of_the_package_are_handed_on_as_one_value() -> None:
+    data = np.arange(4.0)
+    assert both_entries(Message(data, 1), Foreign(data, 3)) == (2.0, 3.0)
+    ours, foreign = (default_manager.lookup(typeof(kind(data, 1))) for kind in (Message, Foreign))
+    assert ours.get_argument_type() == ours.get_value_type()
+    assert isinstance(foreign.get_argument_type(), tuple)
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_compiling_leaves_collector_and_numba_as_they_were(collecting: bool) -> None:
+    usual, was = jit_registry[CPU], gc.isenabled()
+    try:
+        (gc.enable if collecting else gc.disable)()
+
+        @kernel
+        def fresh(values):
+            return max(values[0], 1.0)
+
+        assert fresh(np.array([3.0])) == 3.0
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert jit_registry[CPU] is usual

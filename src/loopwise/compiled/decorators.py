@@ -24,16 +24,11 @@ from typing import Any
 from numba import njit
 
 from loopwise.compiled.cache import SourceCache
-from loopwise.compiled.linked import LinkedCompiler
+from loopwise.compiled.linked import PART, WHOLE
 
 _FUSED = {"contract"}
 _PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-_LINKED: dict[str, Any] = {
-    **_PLAIN,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "pipeline_class": LinkedCompiler,
-}
+_LINKED: dict[str, Any] = {**_PLAIN, **PART}
 
 
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -52,7 +47,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     """
     if function is None:
         return partial(kernel, **options)
-    dispatcher = njit(**_PLAIN, **options)(function)
+    dispatcher = njit(**_PLAIN, **WHOLE, **options)(function)
     SourceCache.attach(dispatcher, function)
     # To other kernels it is a callee: they neither wait for code of its own nor call it across a boundary.
     linked = callee(function, **options)
