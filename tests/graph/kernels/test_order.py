@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import loopwise as lw
-from loopwise.graph.kernels.order import breadth_first, longest_path
+from loopwise.graph.kernels.order import breadth_first, longest_paths
 
 
 def arrays(graph: lw.FactorGraph) -> tuple[np.ndarray, ...]:
@@ -58,4 +58,8 @@ def test_forests() -> None:
                 assert mine[0] == root and [away[v] for v in mine] == sorted(away[v] for v in mine)
                 reached |= away.keys()
         longest = max(max(distances(graph, variable).values()) for variable in range(graph.variables))
-        assert longest_path(order, start, edges, edge_factor, factor_start) == longest
+        paths = longest_paths(order, start, edges, edge_factor, factor_start)
+        assert paths.max() == longest
+        for root in range(graph.variables):  # that of a tree stands at its topmost variable, or others of the tree
+            tree = list(distances(graph, root))
+            assert paths[tree].max() == max(max(distances(graph, each).values()) for each in tree)
