@@ -46,8 +46,8 @@ class _Around(Template):
 
 class GatedTemplate(_Around):
     r"""``template`` behind gates, as :class:`~loopwise.budget.Gated` for potentials on one graph: factors of two or
-    more variables become :math:`\tau(S_\alpha)\,\eta_\alpha` while training, and those with :math:`\tau<\frac12` say nothing
-    in evaluation (``module.eval()``).
+    more variables become :math:`\tau(S_\alpha)\,\eta_\alpha` while training, and those with :math:`\tau<\frac12` say
+    nothing in evaluation (``module.eval()``).
 
     Groups of which no factor is left in any example go for good by :func:`~loopwise.budget.prune`; structured factors
     stay as they are.

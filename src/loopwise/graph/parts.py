@@ -34,14 +34,14 @@ class Parts:
     """Which part of a union each of its variables, states, factors, edges and slots is of.
 
     >>> import loopwise as lw
-    >>> parts = Parts.of(lw.union([lw.chain(3), lw.chain(2)]).graph)
+    >>> parts = Parts.of(lw.graph.union([lw.chain(3), lw.chain(2)]).graph)
     >>> parts.count, parts.edge_part.tolist(), parts.select(np.array([1])).edges.tolist()
     (2, [0, 0, 0, 0, 1, 1], [4, 5])
     """
 
     def __init__(self, graph: FactorGraph) -> None:
         if graph.part_start is None:
-            raise ValueError("the graph is no union of parts; make one with lw.union([...])")
+            raise ValueError("the graph is no union of parts; make one with lw.graph.union([...])")
         self.graph, self.count = graph, len(graph.part_start) - 1
         self.variable_part = np.repeat(np.arange(self.count), np.diff(graph.part_start))
 

@@ -12,7 +12,7 @@ from loopwise.inference.messages.message_passing import MessagePassing
 from loopwise.inference.messages.parts import _Course
 from loopwise.inference.messages.reference import Reference
 
-pytestmark = pytest.mark.filterwarnings("ignore::loopwise.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::loopwise.notices.ConvergenceWarning")
 ANY = lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-6))
 
 
@@ -32,7 +32,7 @@ def sentences(structured: bool) -> list[lw.FactorGraph]:
 
 
 def case(structured: bool) -> tuple[lw.graph.Union, dict[str, torch.Tensor]]:
-    union, rng = lw.union(sentences(structured)), np.random.default_rng(4)
+    union, rng = lw.graph.union(sentences(structured)), np.random.default_rng(4)
     tables = {g.name: 1.3 * torch.tensor(rng.normal(size=(g.count, *g.shape))) for g in union.graph.groups}
     return union, {name: table.requires_grad_() for name, table in tables.items()}
 
@@ -159,7 +159,7 @@ class TestAsAlone:
 
     def test_messages_too_small_for_probabilities(self) -> None:
         graphs = [lw.chain(4), lw.grid(2, 2)]
-        union = lw.union(graphs)
+        union = lw.graph.union(graphs)
         tables = {g.name: torch.zeros(g.count, *g.shape, dtype=torch.float64) for g in union.graph.groups}
         tables["pair"][:, 0, 1] = tables["pair"][:, 1, 0] = -590.0
         tables["unary"][0, 1] = 500.0

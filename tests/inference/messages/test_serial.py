@@ -133,5 +133,5 @@ class TestImpossible:
         graph = lw.FactorGraph([2, 2], {"unary": [[0], [1]]}, {"check": (lw.Parity(2), [0, 1])})
         never = torch.tensor([[0.0, -torch.inf], [-torch.inf, 0.0]])
         for schedule in (lw.Sequential(), lw.inference.RandomSequential(), lw.Residual()):
-            with pytest.raises(lw.ImpossibleError):
+            with pytest.raises(lw.notices.ImpossibleError):
                 lw.BP(schedule=schedule)(graph, {"unary": never})

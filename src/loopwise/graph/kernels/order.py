@@ -55,7 +55,10 @@ def longest_paths(order, variable_edge_start, variable_edges, edge_factor, facto
         variable, begin, end = order[at], variable_edge_start[order[at]], variable_edge_start[order[at] + 1]
         for place in range(begin, end):
             factor = edge_factor[variable_edges[place]]
-            if members[factor] == factor_edge_start[factor + 1] - factor_edge_start[factor] - 1:
+            arity = factor_edge_start[factor + 1] - factor_edge_start[factor]
+            if arity == 1:  # structured: it has something to say, which others hear a sweep later
+                first[factor] = 0
+            if members[factor] == arity - 1:
                 joined = max(arm[variable] + first[factor] + 1, first[factor] + second[factor] + 1)
                 longest[variable] = max(longest[variable], joined)
                 arm[variable] = max(arm[variable], first[factor] + 1)

@@ -290,12 +290,11 @@ class _Found:
     domain: str
 
     def solution(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Any:
-        """The same as a solution without a gradient."""
+        """The same as a solution; messages have no gradient, what they are read with may."""
         from loopwise.inference.messages.reference import MessageUpdate, ReferenceSolution
 
         like, batch = problem.like, problem.batch
-        with torch.no_grad():
-            update = MessageUpdate(problem, method, numbers)
+        update = MessageUpdate(problem, method, numbers)
         if self.bias is not None:
             update.unary = self.bias.to(like).expand(*batch, -1)
         return ReferenceSolution(

@@ -13,7 +13,7 @@ from loopwise.inference.messages.serial import SerialProgram
 
 
 def case() -> tuple[MessageUpdate, SerialProgram, Terms, np.ndarray]:
-    graph = lw.FactorGraph([2, 3, 2], {"unary": [[0], [1]], "pair": [[0, 1], [2, 1]], "three": [[0, 1, 2]]})
+    graph = lw.FactorGraph([2, 3, 2], {"unary": [[0], [2]], "pair": [[0, 1], [2, 1]], "three": [[0, 1, 2]]})
     tables = dict(lw.TablePotentials.random(graph, seed=1)())
     tables = {name: table.detach().double() for name, table in tables.items()}
     problem = Problem(graph, tables, torch.Size(), torch.empty(0, dtype=torch.float64))
@@ -23,8 +23,6 @@ def case() -> tuple[MessageUpdate, SerialProgram, Terms, np.ndarray]:
     theta = np.concatenate([table.numpy().reshape(-1) for table in update.tables])
     rng = np.random.default_rng(3)
     m = update.initial().numpy() + rng.normal(size=graph.layout.slots)
-    m = torch.from_numpy(m)
-    m = (m - torch.logsumexp(m, 0) * 0).numpy()
     return update, SerialProgram(graph.layout, method.schedule), Terms(none, none, none, update.unary.numpy(), theta), m
 
 
