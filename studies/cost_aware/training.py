@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from loopwise.budget.cost import Cost, Factors, Messages, Sweeps
-from loopwise.budget.features import STANDARD
 from loopwise.budget.gates import Gate
 from loopwise.budget.measure import seconds_each, spend
 from loopwise.budget.methods import (
@@ -36,6 +35,7 @@ from loopwise.budget.strength import Raw
 from loopwise.demo.workers import one_thread
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.messages.compiled import Compiled
+from loopwise.inference.messages.features import STANDARD
 from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal, evaluate, score_examples

@@ -11,9 +11,9 @@ from torch import Tensor
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.features import STANDARD
 from loopwise.budget.smoothing import first_stop
 from loopwise.inference.by_variable import reduce_variables
+from loopwise.inference.messages.features import STANDARD
 from oracles.stopping_cases import LIMIT, by_trace, policy_for, ring, settling, tables_of
 
 

@@ -87,6 +87,13 @@ def test_a_saturated_belief_does_not_hide_its_messages() -> None:
 
 @pytest.mark.parametrize("engine", [Reference(), Compiled()], ids=["reference", "compiled"])
 class TestExactOnForests:
+    def test_a_structured_factor_of_one_variable_is_heard_a_sweep_later(self, engine: object) -> None:
+        graph = lw.FactorGraph([2, 2, 2], {"pair": [[0, 1], [1, 2]]}, {"one": (lw.ExactlyOne(1), [0])})
+        potentials = dict(lw.TablePotentials.random(graph, seed=3)())
+        found, wanted = lw.BP(engine=engine)(graph, potentials), lw.Exact()(graph, potentials)  # type: ignore[arg-type]
+        assert found.status.exact
+        assert torch.allclose(found.states, wanted.states, atol=1e-6)
+
     def test_flooding_needs_as_many_sweeps_as_the_longest_path(self, engine: object) -> None:
         graph = lw.chain(6)
         potentials = lw.TablePotentials.random(graph, seed=0, scale=2.0)

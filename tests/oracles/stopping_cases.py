@@ -8,8 +8,8 @@ from torch import Tensor
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.features import STANDARD, Course, Feature
 from loopwise.budget.smoothing import first_stop
+from loopwise.inference.messages.features import STANDARD, Course, Feature
 
 
 def ring(length: int = 9, states: int = 2) -> lw.FactorGraph:

@@ -5,21 +5,8 @@ from loopwise.budget.budgeted import Budgeted, Smoothing
 from loopwise.budget.calibration import Nanoseconds, calibrate
 from loopwise.budget.cost import Cells, Cost, Factors, Messages, Sweeps
 from loopwise.budget.escalation import Escalation
-from loopwise.budget.features import (
-    STANDARD,
-    Bias,
-    Confident,
-    Course,
-    Entropy,
-    Feature,
-    LargestChange,
-    LogSweep,
-    MeanChange,
-    Slowing,
-    SweepShare,
-    Undecided,
-)
 from loopwise.budget.frontier import Frontier, Point, best_points, hypervolume, lower_hull
+from loopwise.budget.gated_template import GatedTemplate, WithoutGroups
 from loopwise.budget.gates import Gate, Gated
 from loopwise.budget.graft import Grafted, GraftStep, Host, expected_gain, graft, graft_on, with_factors
 from loopwise.budget.measure import seconds_each, spend
@@ -35,7 +22,6 @@ from loopwise.budget.methods import (
 )
 from loopwise.budget.objective import SpeedAugmented
 from loopwise.budget.pareto import pareto
-from loopwise.budget.policy import Policy
 from loopwise.budget.policy_fit import PolicyFit, fit_policy
 from loopwise.budget.presence import Published, Step, Tanh
 from loopwise.budget.pruning import keep, kept_factors, on_graph, prune
@@ -45,6 +31,21 @@ from loopwise.budget.smoothing import Doubling, Falling, Independent, Shared, Th
 from loopwise.budget.stopping import StopByPolicy, Stopping
 from loopwise.budget.strength import Centred, Interaction, Raw, Strength
 from loopwise.budget.training import fit, standardise_policy
+from loopwise.inference.messages.features import (
+    STANDARD,
+    Bias,
+    Confident,
+    Course,
+    Entropy,
+    Feature,
+    LargestChange,
+    LogSweep,
+    MeanChange,
+    Slowing,
+    SweepShare,
+    Undecided,
+)
+from loopwise.inference.messages.policy import Policy
 
 __all__ = [
     "STANDARD",
@@ -66,6 +67,7 @@ __all__ = [
     "Frontier",
     "Gate",
     "Gated",
+    "GatedTemplate",
     "GraftStep",
     "Grafted",
     "GroupLasso",
@@ -102,6 +104,7 @@ __all__ = [
     "Tanh",
     "Threshold",
     "Undecided",
+    "WithoutGroups",
     "best_points",
     "calibrate",
     "expected_gain",

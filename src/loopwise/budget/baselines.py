@@ -23,6 +23,7 @@ from loopwise.learn.system import System, answering
 from loopwise.loss.base import Loss
 from loopwise.potentials.priors import Prior
 from loopwise.potentials.tables import TablePotentials
+from loopwise.potentials.template import Template
 
 
 def fit_with_prior(
@@ -99,6 +100,8 @@ def copied(system: System) -> System:
 def own_weights(system: System, inference: Inference | None = None) -> System:
     """The system with a copy of its weights (the graph is shared), and with other inference if given."""
     method = system.inference if inference is None else inference
+    if isinstance(system.potentials, Template):
+        return System(*copy.deepcopy((system.potentials, method)), system.decoder)
     potentials, method = copy.deepcopy((system.potentials, method), {id(system.graph): system.graph})
     return System(
         potentials, method, system.decoder, graph=system.graph, vocabulary=system.vocabulary, roles=system.roles

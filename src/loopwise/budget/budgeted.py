@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.budget.cost import Cost, Messages, Presence, always_observed
+from loopwise.budget.gated_template import GatedTemplate
 from loopwise.budget.gates import Gated
 from loopwise.budget.objective import Priced
 from loopwise.budget.smoothing import Falling, Independent, Threshold
 from loopwise.budget.stopping import Stopping
+from loopwise.decode.base import Decoder
 from loopwise.decode.temperature import Schedule
 from loopwise.graph.evidence import EvidenceLike
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.beliefs import Beliefs
+from loopwise.inference.decision import Decision
 from loopwise.inference.messages.message_passing import MessagePassing
 from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.template_examples import TemplateExamples
 from loopwise.learn.system import Given, Inputs, System, answering
+from loopwise.potentials.template import Template
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Budgeted(System):
             system.potentials,
             system.inference,
             system.decoder,
-            graph=system.graph,
+            graph=None if isinstance(system.potentials, Template) else system.graph,
             vocabulary=system.vocabulary,
             roles=system.roles,
         )
@@ -74,47 +79,76 @@ class Budgeted(System):
     def forward(self, given: Given = None, *, inputs: Inputs | None = None, step: int | None = None) -> Priced:
         decoder = (self.decoder if step is None else self.decoder.at(step)).soft()
         smoothing, epoch = self.smoothing, step or 0
-        if isinstance(self.potentials, Gated) and smoothing.sharpness is not None:
+        if isinstance(self.potentials, Gated | GatedTemplate) and smoothing.sharpness is not None:
             self.potentials.sharpen(smoothing.sharpness(epoch))
         tables, present = self.faded(given, inputs)
-        evidence = self._evidence(given)
+        graph, evidence = self._graph_of(given), self._evidence(given)
         if not isinstance(self.inference, Stopping):
-            beliefs = self.inference(self.graph, tables, evidence)
+            beliefs = self.inference(graph, tables, evidence)
             sweeps = beliefs.status.sweeps.to(beliefs.states.dtype)
-            return Priced(decoder(beliefs, self._outputs(given)), self.share(sweeps, present, evidence))
-        run = self.inference.every_sweep(self.graph, tables, evidence)
+            return Priced(self._decision(decoder, beliefs, given), self.share(sweeps, present, evidence, graph))
+        run = self.inference.every_sweep(graph, tables, evidence)
         weights = smoothing.threshold.weights(run.scores, smoothing.width(epoch))
         numbers = torch.arange(1, self.limit + 1, dtype=weights.dtype).reshape(-1, *[1] * (weights.ndim - 1))
         expected = (weights * numbers).sum(0)
         penalty = 0.5 * smoothing.decay * self.inference.policy.weights.square().sum()
-        decision = decoder(run.beliefs, self._outputs(given))
-        return Priced(decision, self.share(expected, present, evidence), weights, penalty)
+        decision = self.every_decision(decoder, run.beliefs, given)
+        return Priced(decision, self.share(expected, present, evidence, graph), weights, penalty)
 
     def decide(self, given: Given = None, *, inputs: Inputs | None = None) -> Priced:
         with answering(self):
             tables, present = self.faded(given, inputs)
-            evidence = self._evidence(given)
-            beliefs = self.inference(self.graph, tables, evidence)
-            decision = self.decoder.hard()(beliefs, self._outputs(given))
+            graph, evidence = self._graph_of(given), self._evidence(given)
+            beliefs = self.inference(graph, tables, evidence)
+            decision = self._decision(self.decoder.hard(), beliefs, given)
             sweeps = beliefs.status.sweeps.to(beliefs.states.dtype)
-            return Priced(decision, self.share(sweeps, present, evidence))
+            return Priced(decision, self.share(sweeps, present, evidence, graph))
+
+    def every_decision(self, decoder: Decoder, every: Beliefs, given: Given) -> Decision:
+        """The decision on the beliefs of each sweep, which have the sweeps for their first axis."""
+        part = self._corpus(given)
+        if not isinstance(part, TemplateExamples):
+            return decoder(every, self._outputs(given))
+        made = []
+        for states in every.states:  # a decoder that looks at whole examples takes one union at a time
+            made.append(part.decide(decoder, Beliefs(every.graph, states, _none, _none, every.status)).states)
+        return Decision(every, torch.stack(made), _none)
+
+    def _decision(self, decoder: Decoder, beliefs: Beliefs, given: Given) -> Decision:
+        part = self._corpus(given)
+        if isinstance(part, TemplateExamples):
+            return part.decide(decoder, beliefs)
+        return decoder(beliefs, self._outputs(given))
+
+    def _graph_of(self, given: Given) -> FactorGraph:
+        part = self._corpus(given)
+        return self.graph if part is None else self.graph_for(part)
 
     def faded(self, given: Given, inputs: Inputs | None = None) -> tuple[dict[str, Tensor], Presence | None]:
         """Tables as inference takes them, and how much of each factor is in them (None: everything)."""
+        if isinstance(self.potentials, GatedTemplate):
+            part = self._corpus(given)
+            assert isinstance(part, TemplateExamples)
+            return self.potentials.fade(part.batch)
         if not isinstance(self.potentials, Gated):
             return self.tables(given, inputs=inputs), None
         arguments = given.inputs if isinstance(given, Examples) else inputs or {}
         return self.potentials.fade(**arguments)
 
-    def share(self, sweeps: Tensor, present: Presence | None, evidence: EvidenceLike) -> Tensor:
-        """Cost as a share of all factors and all sweeps."""
-        observed = always_observed(self.graph, evidence)
-        return self.cost.run(self.graph, sweeps, present, observed) / self._longest(observed)
-
-    def _longest(self, observed: NDArray[np.bool_]) -> Tensor:
-        whole = self.cost.run(self.graph, float(self.limit), None, observed)
-        return whole if float(whole) > 0 else torch.ones_like(whole)
+    def share(
+        self, sweeps: Tensor, present: Presence | None, evidence: EvidenceLike, graph: FactorGraph | None = None
+    ) -> Tensor:
+        """Cost as a share of all factors and all sweeps; of examples of a template (``graph``: their union) each as a
+        share of its own."""
+        graph = self.graph if graph is None else graph
+        observed = always_observed(graph, evidence)
+        whole = self.cost.run(graph, float(self.limit), None, observed)
+        return self.cost.run(graph, sweeps, present, observed) / torch.where(whole > 0, whole, 1.0)
 
     def _evidence(self, given: Given) -> EvidenceLike:
         part = self._corpus(given)
         return given if part is None else part.evidence  # type: ignore[return-value]
+
+
+def _none(*_: object) -> Tensor:
+    raise ValueError("the beliefs of every sweep hold variables only; use a loss on variables")

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph, Group
+from loopwise.graph.parts import Parts
 from loopwise.inference.beliefs import Beliefs
 
 Floats = NDArray[np.float64]
@@ -60,18 +61,24 @@ class Cost(ABC):
         return 0.0
 
     def factors(self, graph: FactorGraph, observed: NDArray[np.bool_] | None = None) -> dict[str, Floats]:
-        """The price of each factor in one sweep, ``[factors]`` by group. ``observed``: bool ``[variables]``."""
+        """The price of each factor in one sweep, ``[factors]`` by group. ``observed``: bool ``[variables]``. Structured
+        factors, which keep observed variables, send a message to each of theirs, and visit each value of it."""
         hidden = np.zeros(graph.variables, dtype=bool) if observed is None or not self.sliced else observed
-        return {group.name: self.factor(*_sizes(group, hidden)) for group in graph.groups}
+        found = {group.name: self.factor(*_sizes(group, hidden)) for group in graph.groups}
+        for named in graph.structured:
+            sizes = [(factor.arity, factor.slots) for factor in named.factors]
+            found[named.name] = self.factor(*np.array(sizes, dtype=np.float64).T)
+        return found
 
     def sweep(
         self, graph: FactorGraph, present: Presence | None = None, observed: NDArray[np.bool_] | None = None
     ) -> Tensor:
         r"""The price of one sweep of one example, :math:`c+\sum_\alpha\tau_\alpha\kappa_\alpha`.
 
-        A scalar, or ``[*batch]`` where presences have a batch; groups without a presence are wholly there. O(factors).
+        A scalar, or ``[*batch]`` where presences have a batch; of a union of examples one for each, ``[examples]``.
+        Groups without a presence are wholly there. O(factors).
         """
-        return self.each_sweep + _added(self.factors(graph, observed), present)
+        return self.each_sweep + _added(graph, self.factors(graph, observed), present)
 
     def slicing(
         self, graph: FactorGraph, present: Presence | None = None, observed: NDArray[np.bool_] | None = None
@@ -83,7 +90,7 @@ class Cost(ABC):
             for group in graph.groups
             if group.arity >= 2
         }
-        return _added(cut, present)
+        return _added(graph, cut, present)
 
     def run(
         self,
@@ -162,17 +169,25 @@ def always_observed(graph: FactorGraph, evidence: EvidenceLike) -> NDArray[np.bo
     return found
 
 
-def _added(prices: Mapping[str, Floats], present: Presence | None) -> Tensor:
-    """The prices of factors, by group, as far as they are there."""
-    total = torch.tensor(0.0, dtype=torch.float64)
+def _added(graph: FactorGraph, prices: Mapping[str, Floats], present: Presence | None) -> Tensor:
+    """The prices of factors, by group, as far as they are there; of a union by part."""
+    parts = None if graph.part_start is None else Parts.of(graph)
+    total = torch.zeros(() if parts is None else (parts.count,), dtype=torch.float64)
     for name, each in prices.items():
-        if present is None or name not in present:
-            total = total + float(each.sum())
-            continue
-        share = present[name]
-        kappa = torch.from_numpy(each).to(share)
-        total = total + (share.expand(*share.shape[:-1], len(kappa)) * kappa).sum(-1)
+        kappa = torch.from_numpy(each)
+        if present is not None and name in present:
+            share = present[name]
+            kappa = share.expand(*share.shape[:-1], len(kappa)) * kappa.to(share)
+        if parts is None:
+            total = total + kappa.sum(-1)
+        elif len(each) and not _is_constant(graph, name):  # constants cost nothing
+            owner = torch.from_numpy(parts.of_factors(name)).to(kappa.device)
+            total = total + kappa.new_zeros(*kappa.shape[:-1], parts.count).index_add(-1, owner, kappa)
     return total
+
+
+def _is_constant(graph: FactorGraph, name: str) -> bool:
+    return graph.structured_group(name) is None and graph.group(name).arity == 0
 
 
 def _sizes(group: Group, observed: NDArray[np.bool_]) -> tuple[Floats, Floats]:

@@ -27,7 +27,7 @@ class Point:
     cost: float  # mean over examples, in the unit of the cost model
     loss: float
     sweeps: float = math.nan  # mean over examples
-    factors: int = 0  # of two and more variables
+    factors: int = 0  # of two and more variables; of examples of a template, on average
     seconds: float | None = None  # measured, of an example
     system: System | None = field(default=None, compare=False, repr=False)
 

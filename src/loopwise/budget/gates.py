@@ -19,6 +19,7 @@ from loopwise.budget.strength import Interaction, Strength
 from loopwise.budget.unary_terms import add_terms, check_unaries
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.learn.system import graph_of
+from loopwise.potentials.template import Template
 
 MEDIAN = 4.0  # the strength of the median factor, where the unit is taken from a model
 STRONGEST, BISECTIONS = 10.0, 60  # at most so many times stronger, found to so many binary digits
@@ -150,6 +151,11 @@ class Gated(nn.Module):
         boosts: Mapping[str, Tensor] | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(potentials, Template):
+            raise ValueError(
+                f"{type(potentials).__name__} is a template, whose examples have a graph each; use "
+                "lw.budget.GatedTemplate"
+            )
         self.graph = graph_of(potentials)
         self.potentials = potentials
         self.gate = Gate() if gate is None else gate

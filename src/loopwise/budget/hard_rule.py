@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.budget.features import Course
-from loopwise.budget.policy import Policy
 from loopwise.inference.base import Problem
 from loopwise.inference.messages.compiled import Compiled, CompiledSolution
+from loopwise.inference.messages.features import Course
 from loopwise.inference.messages.kernel_run import KernelRun, RunResult, Workspace
 from loopwise.inference.messages.message_passing import MessagePassing, default_engine
+from loopwise.inference.messages.policy import Policy
 from loopwise.inference.messages.schedules import Flooding, Sequential
 from loopwise.inference.messages.storage import Arrangement
 from loopwise.inference.messages.sub_batches import RANGES

@@ -14,7 +14,7 @@ from torch import Tensor
 from loopwise.budget.calibration import median_seconds
 from loopwise.budget.cost import Cost, Messages
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.system import CHUNK, System, answering
 
 
@@ -26,10 +26,12 @@ class Spent(NamedTuple):
     costs: Tensor  # [examples]
 
 
-def spend(system: System, examples: Examples, cost: Cost | None = None) -> Spent:
-    """What the system's runs cost on ``examples``, each with its own number of sweeps, on the graph it has."""
+def spend(system: System, examples: Corpus, cost: Cost | None = None) -> Spent:
+    """What the system's runs cost on ``examples``, each with its own number of sweeps, on the graph it has; of a
+    template, whose examples have a graph each, likewise."""
     model = Messages() if cost is None else cost
     costs, sweeps = [], []
+    examples = system.examples(examples)
     order = examples.batch_indices(CHUNK, by_pattern=True)
     if not order:
         raise ValueError("there are no examples to spend anything on; give at least one")
@@ -37,19 +39,19 @@ def spend(system: System, examples: Examples, cost: Cost | None = None) -> Spent
         for part in (examples[rows] for rows in order):
             beliefs = system.beliefs(part)
             costs.append(model.of(beliefs, part.evidence).expand(len(part)))
-            sweeps.append(beliefs.status.sweeps.double())
+            sweeps.append(beliefs.status.sweeps.double().expand(len(part)))
     each = torch.cat(costs)[torch.from_numpy(np.argsort(np.concatenate(order), kind="stable"))]
     return Spent(float(each.mean()), float(torch.cat(sweeps).mean()), each)
 
 
-def seconds_each(system: System, examples: Examples, *, batch: int = CHUNK, repeats: int = 5) -> float:
+def seconds_each(system: System, examples: Corpus, *, batch: int = CHUNK, repeats: int = 5) -> float:
     """Measured seconds of inference an example, the median of ``repeats`` passes over all of them."""
-    parts = list(examples.batches(batch, by_pattern=True))
+    parts = list(system.examples(examples).batches(batch, by_pattern=True))
     with answering(system), ignored_convergence():
         tables = [system.tables(part) for part in parts]
 
         def run() -> None:
             for part, values in zip(parts, tables, strict=True):
-                system.inference(system.graph, values, part.evidence)
+                system.inference(system.graph_for(part), values, part.evidence)
 
         return median_seconds(run, repeats) / max(1, len(examples))

@@ -15,21 +15,25 @@ from torch import Tensor
 from loopwise.budget.baselines import fit_with_prior, own_weights, random_factors, strongest
 from loopwise.budget.budgeted import Smoothing
 from loopwise.budget.cost import Cost
-from loopwise.budget.features import Feature
+from loopwise.budget.gated_template import GatedTemplate
 from loopwise.budget.gates import MEDIAN, Gate, Gated
-from loopwise.budget.policy import Policy
 from loopwise.budget.policy_fit import PolicyFit, fit_policy
-from loopwise.budget.pruning import on_graph, prune
+from loopwise.budget.pruning import for_system, prune
 from loopwise.budget.smoothing import Falling
 from loopwise.budget.stopping import Stopping
 from loopwise.budget.training import fit as fit_budget
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.inference.messages.features import Feature
 from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.policy import Policy
 from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 from loopwise.potentials.priors import L1, Group
+from loopwise.potentials.template import Template
 
 STOPS = 10  # a fresh policy stops after each sweep with probability 1 / min(this, the limit)
 
@@ -39,7 +43,7 @@ class PricedTask:
     """What all methods of one comparison share. ``dense``: trained for the loss alone; nothing changes it."""
 
     dense: System
-    examples: Examples
+    examples: Corpus
     loss: Loss
     cost: Cost
     prices: tuple[float, ...]
@@ -49,7 +53,7 @@ class PricedTask:
     policy_rate: float
     clip: float | None
     seed: int
-    dev: Examples | None = None
+    dev: Corpus | None = None
 
     @property
     def method(self) -> MessagePassing:
@@ -66,14 +70,14 @@ class PricedTask:
         if epochs and any(True for _ in system.parameters()):
             fit(
                 system,
-                on_graph(self.examples, system.graph),
+                for_system(self.examples, system),
                 self.loss,
                 optimizer=lambda params: AdaGradCOMID(params, rate=self.rate),
                 epochs=epochs,
                 batch=self.batch,
                 clip=self.clip,
                 seed=self.seed,
-                dev=None if self.dev is None else on_graph(self.dev, system.graph),
+                dev=None if self.dev is None else for_system(self.dev, system),
                 progress=False,
             )
         return system
@@ -135,11 +139,12 @@ class Learned(Method):
         for price in sorted(task.prices):
             if not self.continued:
                 current = self._start(task)
+            mine = for_system(task.examples, current)
             if self.features:
-                fit_policy(current, task.examples, task.loss, price, cost=task.cost, how=self.policy_fit)
+                fit_policy(current, mine, task.loss, price, cost=task.cost, how=self.policy_fit)
             fit_budget(
                 current,
-                task.examples,
+                mine,
                 task.loss,
                 price,
                 cost=task.cost,
@@ -150,12 +155,12 @@ class Learned(Method):
                 epochs=task.epochs,
                 batch=task.batch,
                 clip=task.clip,
-                dev=task.dev,
+                dev=None if task.dev is None else for_system(task.dev, current),
                 seed=task.seed,
                 progress=False,
             )
             if self.features:
-                fit_policy(current, task.examples, task.loss, price, cost=task.cost, how=self.policy_fit, fresh=False)
+                fit_policy(current, mine, task.loss, price, cost=task.cost, how=self.policy_fit, fresh=False)
             yield price, self._hard(task, current)
 
     def _start(self, task: PricedTask) -> System:
@@ -167,24 +172,30 @@ class Learned(Method):
         own = own_weights(dense, inference)
         if self.gate is None:
             return own
+        first = task.examples[: min(CHUNK, len(task.examples))]
         with answering(dense):
-            tables = dense.tables(task.examples[: min(CHUNK, len(task.examples))])
-        gate = self._unit(task, tables)
+            tables = dense.tables(first)
+        gate = self._unit(dense.graph_for(first), tables)
+        if isinstance(own.potentials, Template):
+            if self.whole:
+                raise ValueError("gates of a template have no boosts to begin with the dense system; leave out whole")
+            return System(GatedTemplate(own.potentials, gate), own.inference, dense.decoder)
         gated = Gated(own.potentials, gate, boosts=gate.boosts(dense.graph, tables) if self.whole else None)
         return System(
             gated, own.inference, dense.decoder, graph=dense.graph, vocabulary=dense.vocabulary, roles=dense.roles
         )
 
-    def _unit(self, task: PricedTask, tables: Mapping[str, Tensor]) -> Gate:
+    def _unit(self, graph: FactorGraph, tables: Mapping[str, Tensor]) -> Gate:
         assert self.gate is not None
-        return self.gate if self.median is None else self.gate.scaled_to(task.dense.graph, tables, self.median)
+        return self.gate if self.median is None else self.gate.scaled_to(graph, tables, self.median)
 
     def _hard(self, task: PricedTask, current: System) -> System:
         """A deployable copy."""
         current = own_weights(current)
         if self.gate is None:
             return current
-        hard = prune(current, task.examples if task.examples.inputs else None)
+        mine = for_system(task.examples, current)
+        hard = prune(current, mine if not isinstance(mine, Examples) or mine.inputs else None)
         return task.refit(hard, self.refit)
 
 
@@ -297,7 +308,7 @@ def _path(task: PricedTask, priors: list[tuple[float, L1 | Group]], refit: int, 
     for strength, prior in sorted(priors, key=lambda pair: pair[0]) if continued else priors:
         found = fit_with_prior(
             start,
-            on_graph(task.examples, start.graph),
+            for_system(task.examples, start),
             task.loss,
             prior,
             rate=task.rate,

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from loopwise.graph.rows import Rows
 from loopwise.inference.decision import Decision, Distributions
+from loopwise.inference.rows import RowDecision
 from loopwise.loss.base import Loss
 from loopwise.loss.reduction import Each, Mean
 from loopwise.loss.targets import TargetsLike
@@ -31,6 +33,10 @@ class Priced(Decision):
     ) -> None:
         super().__init__(decision.beliefs, decision.states, decision.factor, hard=decision.hard)
         self.cost, self.weights, self.penalty = cost, weights, penalty
+
+    def in_rows(self, rows: Rows) -> Priced:
+        """The same of a union as measures take it: a row an example, whose cost is its own."""
+        return Priced(RowDecision(rows, self), self.cost, self.weights, self.penalty)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,9 +15,10 @@ from loopwise.budget.frontier import Frontier, Point
 from loopwise.budget.measure import seconds_each, spend
 from loopwise.budget.methods import FixedSweeps, Learned, Method, PricedTask
 from loopwise.budget.objective import check_price
-from loopwise.budget.pruning import on_graph
+from loopwise.budget.pruning import for_system
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.evaluate import Goal, evaluate
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
@@ -29,15 +30,15 @@ DENSE = "dense"
 
 def pareto(
     system: System,
-    data: Examples,
+    data: Corpus,
     loss: Loss,
     lambdas: Iterable[float] = PRICES,
     *,
-    test: Examples | None = None,
+    test: Corpus | None = None,
     methods: Sequence[Method] | None = None,
     cost: Cost | None = None,
     measure: Goal | None = None,
-    dev: Examples | None = None,
+    dev: Corpus | None = None,
     epochs: int = 20,
     batch: int = 32,
     rate: float = 0.1,
@@ -75,6 +76,8 @@ def pareto(
     for price in prices:
         check_price(price)
     cost = Messages() if cost is None else cost
+    data = system.examples(data)
+    test, dev = (None if each is None else system.examples(each) for each in (test, dev))
     task = PricedTask(system, data, loss, cost, prices, epochs, batch, rate, policy_rate, clip, seed, dev)
     curves = _standard(task) if methods is None else tuple(methods)
     judge = _Judge(data if test is None else test, loss if measure is None else measure, cost, timed, keep_systems)
@@ -88,18 +91,19 @@ def pareto(
 
 
 class _Judge:
-    def __init__(self, examples: Examples, measure: Goal, cost: Cost, timed: bool, keep_systems: bool) -> None:
+    def __init__(self, examples: Corpus, measure: Goal, cost: Cost, timed: bool, keep_systems: bool) -> None:
         self.examples, self.measure, self.cost = examples, measure, cost
         self.timed, self.keep_systems = timed, keep_systems
 
     def point(self, method: str, setting: float, system: System) -> Point:
         """Loss and cost of one system."""
-        examples = on_graph(self.examples, system.graph)
+        examples = for_system(self.examples, system)
         with ignored_convergence():
             loss = evaluate(system, examples, self.measure)
             spent = spend(system, examples, self.cost)
             seconds = seconds_each(system, examples) if self.timed else None
-        factors = sum(group.count for group in system.graph.groups if group.arity >= 2)
+        whole = sum(group.count for group in system.graph_for(examples).groups if group.arity >= 2)
+        factors = whole if isinstance(examples, Examples) else round(whole / len(examples))
         kept = system if self.keep_systems else None
         return Point(method, float(setting), spent.cost, loss, spent.sweeps, factors, seconds, kept)
 

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from loopwise.budget.budgeted import Budgeted
 from loopwise.budget.cost import Cost
-from loopwise.budget.features import Bias, Feature, LargestChange
 from loopwise.budget.objective import SpeedAugmented
-from loopwise.budget.policy import Policy
 from loopwise.budget.smoothing import Independent, Threshold, first_stop
 from loopwise.budget.stopping import Stopping
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.data.examples import Examples
+from loopwise.inference.messages.features import Bias, Feature, LargestChange
+from loopwise.inference.messages.policy import Policy
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 from loopwise.loss.reduction import Each
@@ -62,7 +62,7 @@ class _Runs(NamedTuple):
 
 def fit_policy(
     system: System,
-    examples: Examples,
+    examples: Corpus,
     loss: Loss,
     price: float,
     *,
@@ -94,20 +94,22 @@ def fit_policy(
     return least
 
 
-def _collect(system: System, examples: Examples, goal: SpeedAugmented, cost: Cost | None) -> tuple[Tensor, Tensor]:
+def _collect(system: System, examples: Corpus, goal: SpeedAugmented, cost: Cost | None) -> tuple[Tensor, Tensor]:
     """Features ``[sweeps, examples, features]`` and speed-augmented losses ``[sweeps, examples]``."""
     budgeted, stopping = Budgeted(system, cost), system.inference
     assert isinstance(stopping, Stopping)
     decoder = system.decoder.soft()
     features, costs = [], []
     with answering(system), ignored_convergence():
-        for part in examples.batches(CHUNK, by_pattern=True):
+        for part in system.examples(examples).batches(CHUNK, by_pattern=True):
             tables, present = budgeted.faded(part)
-            run = stopping.every_sweep(system.graph, tables, part.evidence)
-            losses = Each()(goal.loss, goal.loss.statistics(decoder(run.beliefs, part.outputs), part.targets))
+            graph = system.graph_for(part)
+            run = stopping.every_sweep(graph, tables, part.evidence)
+            decision = part.by_example(budgeted.every_decision(decoder, run.beliefs, part))
+            losses = Each()(goal.loss, goal.loss.statistics(decision, part.targets))
             numbers = torch.arange(1, stopping.limit + 1, dtype=losses.dtype)[:, None].expand(losses.shape)
             features.append(run.features)
-            costs.append(losses + goal.price * budgeted.share(numbers, present, part.evidence))
+            costs.append(losses + goal.price * budgeted.share(numbers, present, part.evidence, graph))
     if not features:
         raise ValueError("there are no examples to train a policy on; give at least one")
     return torch.cat(features, 1), torch.cat(costs, 1)

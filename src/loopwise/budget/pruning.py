@@ -15,33 +15,64 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from loopwise.budget.gated_template import GatedTemplate, WithoutGroups
 from loopwise.budget.gates import Gate, Gated
 from loopwise.budget.selection import Kept, Selected, Selection
 from loopwise.budget.strength import Raw
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.notices import BudgetWarning, callers_level
 from loopwise.potentials.tables import TablePotentials
 
 
-def prune(system: System, examples: Examples | None = None) -> System:
+def prune(system: System, examples: Corpus | None = None) -> System:
     r"""The system without the factors whose presence :math:`\tau(S_\alpha)` is below 1/2, on a graph of its own.
 
     The potentials must be :class:`~loopwise.budget.Gated`. Factors that stay keep their exponent, so that beliefs are
     those of the gated system in evaluation; train them on without a price to take the shrinkage back ("debias").
     Tables that depend on no input are folded into new :class:`~loopwise.TablePotentials`; for others give ``examples``:
     a factor is dropped if it is weak in all of them, and the new potentials compute the old ones. Where nothing of two
-    or more variables is left, a warning says so.
+    or more variables is left, a warning says so. Of a :class:`~loopwise.budget.GatedTemplate` whole groups go, those
+    that are weak in all ``examples``.
     """
     gated = system.potentials
+    if isinstance(gated, GatedTemplate):
+        return _without_groups(system, gated, examples)
     if not isinstance(gated, Gated):
         raise ValueError(
             f"potentials of class {type(gated).__name__} have no gates to prune by; wrap them in lw.budget.Gated, or "
             "choose factors yourself with lw.budget.keep"
         )
     # Faded tables hold no single-variable terms any more, so dropped factors leave nothing behind.
+    assert examples is None or isinstance(examples, Examples)
     return keep(system, kept_factors(gated, examples), Gate(strength=Raw()))
+
+
+def _without_groups(system: System, gated: GatedTemplate, examples: Corpus | None) -> System:
+    """The system without the groups of a template of which no factor is present in any of the examples."""
+    if examples is None:
+        raise ValueError("factors of a template are those of its examples: give examples, to see which groups are weak")
+    present: dict[str, bool] = {}
+    with answering(system):
+        for part in system.examples(examples).batches(CHUNK):
+            assert isinstance(part, TemplateExamples)
+            for name, share in gated.fade(part.batch).present.items():
+                here = bool((share >= 0.5).any()) and part.graph.group(name).count > 0
+                present[name] = present.get(name, False) or here
+    gone = [name for name, there in present.items() if not there]
+    if gone and len(gone) == len(present):
+        _warn_of_nothing_left()
+    return System(WithoutGroups(gated, gone), system.inference, system.decoder)
+
+
+def _warn_of_nothing_left() -> None:
+    warnings.warn(
+        "every factor of two or more variables was pruned away: only unary factors are left; lower the price",
+        BudgetWarning,
+        stacklevel=callers_level(),
+    )
 
 
 def keep(system: System, kept: Kept, gate: Gate | None = None) -> System:
@@ -52,11 +83,7 @@ def keep(system: System, kept: Kept, gate: Gate | None = None) -> System:
     gate = Gate() if gate is None else gate
     selection = Selection.of(system.graph, kept, gate.strength)
     if selection.everything_went:
-        warnings.warn(
-            "every factor of two or more variables was pruned away: only unary factors are left; lower the price",
-            BudgetWarning,
-            stacklevel=callers_level(),
-        )
+        _warn_of_nothing_left()
     potentials: nn.Module = Selected(system.potentials, selection)
     if needs_no_input(system.potentials):
         with answering(system):
@@ -100,6 +127,15 @@ def on_graph(examples: Examples, graph: FactorGraph) -> Examples:
         raise ValueError(f"examples over {examples.graph!r} cannot move to {graph!r}, which has other variables")
     targets = None if examples.given_targets is None else replace(examples.given_targets, graph=graph)
     return Examples(graph, examples.values, examples.roles, examples.inputs, targets)
+
+
+def for_system(examples: Corpus, system: System) -> Corpus:
+    """The same examples as ``system`` takes them: over its graph, or of its template."""
+    if isinstance(examples, Examples):
+        return on_graph(examples, system.graph)
+    if examples.template is system.potentials:
+        return examples
+    return system.examples(examples.examples)
 
 
 def _rows(share: Tensor, group: Group) -> NDArray[np.float64]:

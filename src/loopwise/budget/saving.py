@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from loopwise.budget import features as kinds
-from loopwise.budget.features import Feature
-from loopwise.budget.policy import Policy
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
+from loopwise.inference.base import Inference
+from loopwise.inference.messages import features as kinds
+from loopwise.inference.messages.features import Feature
 from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.policy import Policy
 from loopwise.learn.files.container import read_container, write_container
 from loopwise.learn.files.fields import (
     DAMAGE,
@@ -28,6 +29,7 @@ from loopwise.learn.files.fields import (
 )
 from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.system import System
+from loopwise.potentials.template import Template
 
 PREFIX = "policy."
 FEATURES: tuple[type[Feature], ...] = (
@@ -46,9 +48,7 @@ def save(system: System, path: PathLike) -> None:
     if not isinstance(stopping, Stopping):
         system.save(path)
         return
-    plain = System(
-        system.potentials, stopping.inference, system.decoder, vocabulary=system.vocabulary, roles=system.roles
-    )
+    plain = _with_inference(system, stopping.inference)
     tensors, description = describe_system(plain)
     policy = {PREFIX + name: tensor for name, tensor in stopping.policy.state_dict().items()}
     description["stopping"] = {
@@ -58,22 +58,29 @@ def save(system: System, path: PathLike) -> None:
     write_container(path, {**tensors, **policy}, description)
 
 
-def load(path: PathLike) -> System:
-    """The system that :func:`save` wrote. Nothing in the file is run."""
+def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
+    """The system that :func:`save` wrote. Nothing in the file is run; ``template``: as for
+    :meth:`loopwise.System.load`."""
     tensors, description = read_container(path)
     if "stopping" not in description:
-        return System.load(path)
+        return System.load(path, template=template)
     try:
         told = Record(description, tensors)
         stopping = told.record("stopping")
         policy = _policy(stopping)
-        system = build_system(told)
+        system = build_system(told) if template is None else System.load(path, template=template)
         method = system.inference
         if not isinstance(method, MessagePassing):
             raise FieldError("system.inference", "has no sweeps to stop after")
         inference = Stopping(method, policy, stopping.flag("detach_features"))
     except DAMAGE as problem:
         raise damaged(path, "system and its policy", problem) from None
+    return _with_inference(system, inference)
+
+
+def _with_inference(system: System, inference: Inference) -> System:
+    if isinstance(system.potentials, Template):
+        return System(system.potentials, inference, system.decoder)
     return System(system.potentials, inference, system.decoder, vocabulary=system.vocabulary, roles=system.roles)
 
 

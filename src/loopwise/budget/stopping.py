@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from loopwise.budget.cost import always_observed
-from loopwise.budget.features import Course, stacked
 from loopwise.budget.hard_rule import Stopped, run_until_stopped
-from loopwise.budget.policy import Policy
 from loopwise.budget.smoothing import first_stop
 from loopwise.graph.evidence import FREE, Evidence, EvidenceLike, Role, clamped_values
-from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.parts import Parts
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status, check_unchanged, noted
+from loopwise.inference.messages.features import Course, stacked
 from loopwise.inference.messages.message_passing import MessagePassing
-from loopwise.inference.messages.stop import Stop, Watch
+from loopwise.inference.messages.policy import Policy, StopByPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,58 +90,23 @@ class Stopping(Inference):
         call = _StoppingCall(self, _watched(graph, evidence), hard=False)
         beliefs = call(graph, potentials, evidence)
         assert beliefs.trace is not None and call.scores is not None and call.features is not None
-        status = replace(beliefs.status, sweeps=torch.full(beliefs.trace[1:].shape[:-1], self.limit))
+        status = replace(beliefs.status, sweeps=torch.full(call.scores.shape, self.limit))
         states = Beliefs(graph, beliefs.trace[1:], _no_factors, _no_log_partition, status)
         return EverySweep(states, call.scores, call.features)
 
 
 @dataclass(frozen=True, eq=False)
-class StopByPolicy(Stop):
-    r"""The same rule for ``stop=`` of message passing: :math:`w\cdot\phi_t>0`, beside others in ``lw.inference.AnyOf``.
+class _Watching(StopByPolicy):
+    """The rule with the variables that it looks at."""
 
-    Features look at all variables that evidence leaves. Beliefs, messages and gradients are those of the sweeps that
-    were made, on any schedule with sweeps and with structured factors; the policy itself is trained in
-    :class:`Stopping`, whose runs on tables are faster.
+    these: Tensor
 
-    >>> import loopwise as lw
-    >>> graph = lw.grid(3, 3)
-    >>> policy = lw.budget.Policy([lw.budget.Bias(), lw.budget.SweepShare()])
-    >>> _ = policy.weights.data.copy_(torch.tensor([-1.0, 2.5]))  # stop after 40 % of the sweeps
-    >>> method = lw.BP(iterations=10, stop=lw.budget.StopByPolicy(policy))
-    >>> status = method(graph, lw.TablePotentials.random(graph, seed=0)).status
-    >>> int(status.sweeps), status.stop_rules[status.stopped]
-    (5, 'StopByPolicy')
-    """
+    def watched(self, problem: Problem) -> Tensor:
+        return self.these
 
-    policy: Policy
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.policy, Policy):
-            raise ValueError(f"the policy must be a lw.budget.Policy, not {type(self.policy).__name__}")
-
-    def watch(self, problem: Problem, limit: int) -> Watch | None:
-        return _PolicyWatch(problem.graph, self.policy, limit)
-
-
-class _PolicyWatch(Watch):
-    """Remembers the beliefs of the sweep before, and how far they had moved."""
-
-    def __init__(self, graph: FactorGraph, policy: Policy, limit: int) -> None:
-        self.graph, self.policy, self.limit = graph, policy, limit
-        self.watched = torch.ones(graph.variables, dtype=torch.bool)
-
-    def begin(self, states: Tensor) -> None:
-        self.states = states.clone()
-        self.change = states.new_zeros(len(states))
-
-    def fires(self, sweep: int, rows: Integers, states: Tensor) -> Tensor:
-        which = torch.from_numpy(rows).to(states.device)
-        last = None if sweep == 1 else self.change[which]
-        trace = torch.stack([self.states[which], states])
-        course = Course(self.graph, trace, self.watched.to(states.device), self.limit, sweep, last)
-        fired: Tensor = self.policy(course)[0] > 0
-        self.states[which], self.change[which] = states, course.largest[0]
-        return fired
+    @property
+    def name(self) -> str:
+        return StopByPolicy.__name__
 
 
 class _StoppingCall(Inference):
@@ -156,13 +121,17 @@ class _StoppingCall(Inference):
 
     def run(self, problem: Problem) -> Beliefs:
         stopping, watched = self.stopping, self.watched.to(problem.like.device)
+        parts = None if problem.graph.part_start is None else Parts.of(problem.graph)
+        if self.hard and parts is not None:  # of a union each part stops by itself
+            rule = _Watching(stopping.policy, watched)
+            return replace(stopping.inference, tolerance=0.0, stop=rule).run(problem)
         if self.hard and not self._differentiable(problem):
             stopped = run_until_stopped(problem, stopping.inference, stopping.policy, watched)
             if stopped is not None:
                 return _beliefs(problem, stopping.inference, stopped)
         beliefs = stopping.traced.run(problem)
         assert beliefs.trace is not None
-        course = Course(problem.graph, beliefs.trace, watched, stopping.limit)
+        course = Course(problem.graph, beliefs.trace, watched, stopping.limit, parts=parts)
         self.scores = stopping.policy(course, detach=stopping.detach_features)
         if self.hard:
             return _beliefs(problem, stopping.inference, _chosen(beliefs, self.scores.detach()))

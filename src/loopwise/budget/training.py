@@ -13,12 +13,13 @@ from torch import Tensor
 
 from loopwise.budget.budgeted import Budgeted, Smoothing
 from loopwise.budget.cost import Cost
+from loopwise.budget.gated_template import GatedTemplate
 from loopwise.budget.gates import Gated
 from loopwise.budget.objective import SpeedAugmented
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
-from loopwise.learn.data.examples import Examples
+from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.fit import fit as fit_goal
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
@@ -33,7 +34,7 @@ MakeOptimizer = Callable[[list[dict[str, object]]], torch.optim.Optimizer]
 
 def fit(
     system: System,
-    examples: Examples,
+    examples: Corpus,
     loss: Loss,
     price: float,
     *,
@@ -44,7 +45,7 @@ def fit(
     standardise: bool = True,
     epochs: int = 20,
     batch: int = 32,
-    dev: Examples | None = None,
+    dev: Corpus | None = None,
     patience: int | None = None,
     clip: float | None = None,
     seed: int = 0,
@@ -76,11 +77,12 @@ def fit(
     Others as for :func:`loopwise.fit`. An epoch is one gradient an example, and one decision a sweep with a policy.
     """
     goal = SpeedAugmented(loss=loss, price=price)
-    if not isinstance(system.potentials, Gated) and not isinstance(system.inference, Stopping):
+    if not isinstance(system.potentials, Gated | GatedTemplate) and not isinstance(system.inference, Stopping):
         raise ValueError(
-            "nothing in this system can become faster: give it potentials in lw.budget.Gated, or inference in "
-            "lw.budget.Stopping"
+            "nothing in this system can become faster: give it potentials in lw.budget.Gated (a template in "
+            "lw.budget.GatedTemplate), or inference in lw.budget.Stopping"
         )
+    examples = system.examples(examples)
     budgeted = Budgeted(system, cost, smoothing)
     if standardise and isinstance(system.inference, Stopping):
         standardise_policy(system, examples)
@@ -102,15 +104,15 @@ def fit(
     )
 
 
-def standardise_policy(system: System, examples: Examples) -> None:
+def standardise_policy(system: System, examples: Corpus) -> None:
     """Sets centre and scale of a policy's features to those of all sweeps of the examples."""
     stopping = system.inference
     if not isinstance(stopping, Stopping):
         raise ValueError(f"inference by {type(stopping).__name__} has no policy; wrap it in lw.budget.Stopping")
     found = []
     with answering(system), ignored_convergence():
-        for part in examples.batches(CHUNK, by_pattern=True):
-            run = stopping.every_sweep(system.graph, system.tables(part), part.evidence)
+        for part in system.examples(examples).batches(CHUNK, by_pattern=True):
+            run = stopping.every_sweep(system.graph_for(part), system.tables(part), part.evidence)
             found.append(run.features.reshape(-1, run.features.shape[-1]))
     if not found:
         raise ValueError("there are no examples to see the features of; give at least one")

@@ -91,9 +91,12 @@ class Conditioning:
             named.name: [(factor, number[scope]) for factor, scope in zip(named.factors, named.scopes, strict=True)]
             for named in graph.structured
         }
+        small = FactorGraph(graph.cardinalities[free], scopes, structured)
+        if graph.part_start is not None:
+            small.part_start = np.searchsorted(free, graph.part_start)
         return Conditioning(
             graph,
-            FactorGraph(graph.cardinalities[free], scopes, structured),
+            small,
             np.flatnonzero(sliced),
             free,
             tuple(pieces),

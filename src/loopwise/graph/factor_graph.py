@@ -128,6 +128,17 @@ class FactorGraph(Shown):
         # The last few slicings of observed variables, by pattern of evidence: calls with the same pattern reuse them
         # (a likelihood alternates between two).
         self.conditioned: dict[Any, Any] = {}
+        # Of a union of examples: where the variables of each begin, [parts + 1].
+        self.part_start: Integers | None = None
+
+    @classmethod
+    def of_groups(
+        cls, cardinalities: Integers, groups: tuple[Group, ...], structured: tuple[StructuredGroup, ...] = ()
+    ) -> FactorGraph:
+        """A graph of groups that have been checked, such as some of the factors of another one."""
+        graph = cls(cardinalities, {})
+        graph.groups, graph.structured = groups, structured
+        return graph
 
     @classmethod
     def from_scopes(cls, cardinalities: ArrayLike, scopes: Sequence[Sequence[int]]) -> FactorGraph:

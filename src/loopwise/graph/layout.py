@@ -202,11 +202,17 @@ class Layout:
     def depth(self) -> int:
         """Factors on the longest path of a forest: after so many flooding sweeps no message of BP can change any more,
         whatever they began as."""
-        from loopwise.graph.kernels.order import longest_path
+        return int(self.paths.max(initial=0))
 
-        starts = self._factor_edges()[0]
+    @cached_property
+    def paths(self) -> Integers:
+        """Factors on the longest path of a forest whose topmost variable is each one, ``[variables]``."""
+        from loopwise.graph.kernels.order import longest_paths
+
+        starts = self.factor_edges
         order = self._breadth_first()
-        return int(longest_path(order, self.variable_edge_start, self.variable_edges, self.edge_factor, starts))
+        found: Integers = longest_paths(order, self.variable_edge_start, self.variable_edges, self.edge_factor, starts)
+        return found
 
     def _closer(self, order: Integers, spans: Integers) -> Integers:
         """``order``, in which the members of factors stand ``spans`` apart; but a component with a cycle is visited as
@@ -215,7 +221,7 @@ class Layout:
         as_numbered = np.arange(len(order))
         _, lowest, highest = self._ranks(as_numbered)
         component, cyclic = self.components
-        of_factor = component[self.edge_variable[self._factor_edges()[0][:-1]]]
+        of_factor = component[self.edge_variable[self.factor_edges[:-1]]]
         further = np.bincount(of_factor, highest - lowest - spans, minlength=len(cyclic))
         numbered = cyclic & (further <= 0)
         if numbered[of_factor].all():
@@ -244,7 +250,7 @@ class Layout:
         from loopwise.graph.kernels.order import breadth_first
 
         found: Integers = breadth_first(
-            self.variable_edge_start, self.variable_edges, self.edge_factor, *self._factor_edges()
+            self.variable_edge_start, self.variable_edges, self.edge_factor, self.factor_edges, self.edge_variable
         )
         return found
 
@@ -259,9 +265,10 @@ class Layout:
         np.maximum.at(highest, self.edge_factor, edge_rank)
         return edge_rank, lowest, highest
 
-    def _factor_edges(self) -> tuple[Integers, Integers]:
-        """Edges of each factor are consecutive: their starts, and the variable of each."""
-        return _starts(np.bincount(self.edge_factor, minlength=self.message_factors)), self.edge_variable
+    @cached_property
+    def factor_edges(self) -> Integers:
+        """First edge of each factor that sends messages, whose edges are consecutive, ``[factors + 1]``."""
+        return _starts(np.bincount(self.edge_factor, minlength=self.message_factors))
 
     @cached_property
     def junction_tree(self) -> JunctionTree | None:

@@ -63,6 +63,7 @@ class Union:
         cardinalities = np.concatenate([graph.cardinalities for graph in graphs])
         tables = {name: _shifted(pieces, starts[owners[name]]) for name, pieces in scopes.items()}
         joined = FactorGraph(cardinalities, tables, structured)
+        joined.part_start = starts
         return Union(joined, tuple(graphs), starts, tuple(rows))
 
     def variables_of(self, part: int) -> slice:

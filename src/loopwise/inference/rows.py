@@ -73,13 +73,13 @@ def decision_of_rows(rows: Rows, decision: Decision, beliefs: Beliefs) -> Decisi
 
 
 def states_in_rows(rows: Rows, states: Tensor) -> Tensor:
-    """Distributions ``[states of the union]`` as ``[examples, states of a row]``."""
-    width = rows.graph.layout.states
+    """Distributions ``[*lead, states of the union]`` as ``[*lead, examples, states of a row]``."""
+    width, lead = rows.graph.layout.states, states.shape[:-1]
     if rows.as_they_stand:
-        return states.reshape(len(rows), width)
-    table = states.new_zeros(len(rows) * width)
-    table[_tensor(rows.padding, states)] = 1.0
-    return table.index_copy(0, _tensor(rows.state_place, states), states).reshape(len(rows), width)
+        return states.reshape(*lead, len(rows), width)
+    table = states.new_zeros(*lead, len(rows) * width)
+    table[..., _tensor(rows.padding, states)] = 1.0
+    return table.index_copy(-1, _tensor(rows.state_place, states), states).reshape(*lead, len(rows), width)
 
 
 def in_rows(rows: Rows, values: Tensor, filler: Filler) -> Tensor:

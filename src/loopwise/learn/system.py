@@ -137,6 +137,10 @@ class System(nn.Module):
             )
         return self._graph
 
+    def graph_for(self, part: Corpus) -> FactorGraph:
+        """The graph of ``part``: the system's, which has the names, or of examples of a template their union."""
+        return part.graph if self._graph is None else self._graph
+
     def examples(self, given: Given) -> Corpus:
         """``given`` as training and evaluation take it: :class:`Examples`, or :class:`TemplateExamples` of a list."""
         part = self._corpus(given)
@@ -161,8 +165,7 @@ class System(nn.Module):
         if part is None:
             return self.inference(self.graph, self.tables(given, inputs=inputs), given)  # type: ignore[arg-type]
         with naming_the_example(part, self.beliefs):
-            graph = part.graph if self._graph is None else self._graph  # which has the names
-            return self.inference(graph, self.tables(part), part.evidence)
+            return self.inference(self.graph_for(part), self.tables(part), part.evidence)
 
     def forward(self, given: Given = None, *, inputs: Inputs | None = None, step: int | None = None) -> Decision:
         """The soft decision, for training; ``step`` is where schedules of temperatures stand."""

@@ -51,6 +51,10 @@ class TemplateBatch:
     def __repr__(self) -> str:
         return f"TemplateBatch({len(self)} examples, {self.graph!r})"
 
+    def over(self, union: Union) -> TemplateBatch:
+        """The same examples with other graphs, those of ``union``."""
+        return TemplateBatch(self.examples, union, self._prepared)
+
     @property
     def graph(self) -> FactorGraph:
         """The graph of all examples together."""

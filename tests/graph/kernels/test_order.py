@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import loopwise as lw
-from loopwise.graph.kernels.order import breadth_first, longest_path
+from loopwise.graph.kernels.order import breadth_first, longest_paths
 
 
 def arrays(graph: lw.FactorGraph) -> tuple[np.ndarray, ...]:
@@ -31,10 +31,13 @@ def forest(seed: int) -> lw.FactorGraph:
 
 
 def distances(graph: lw.FactorGraph, root: int) -> dict[int, int]:
-    """Factors on the way from ``root`` to every variable it is connected to."""
-    found, front = {root: 0}, [root]
+    """Factors between ``root`` and every variable that is reached from it; a factor of one variable counts as if it had
+    another one, below 0, that nothing else has."""
     scopes = [scope.tolist() for group in graph.groups for scope in group.scopes]
-    for variable in front:
+    scopes = [scope if len(scope) > 1 else [*scope, -1 - number] for number, scope in enumerate(scopes)]
+    found, front = {root: 0}, [root]
+    while front:
+        variable = front.pop(0)
         for scope in scopes:
             if variable in scope:
                 for other in scope:
@@ -56,6 +59,9 @@ def test_forests() -> None:
                 away = distances(graph, root)
                 mine = [variable for variable in order.tolist() if variable in away]
                 assert mine[0] == root and [away[v] for v in mine] == sorted(away[v] for v in mine)
-                reached |= away.keys()
-        longest = max(max(distances(graph, variable).values()) for variable in range(graph.variables))
-        assert longest_path(order, start, edges, edge_factor, factor_start) == longest
+                reached |= {variable for variable in away if variable >= 0}
+        paths = longest_paths(order, start, edges, edge_factor, factor_start)
+        for root in range(graph.variables):  # that of a tree stands at its topmost variable, or others of the tree
+            tree = list(distances(graph, root))
+            longest = max(max(distances(graph, each).values()) for each in tree)
+            assert paths[[variable for variable in tree if variable >= 0]].max() == longest

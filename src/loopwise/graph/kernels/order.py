@@ -40,8 +40,9 @@ def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_
 
 
 @kernel
-def longest_path(order, variable_edge_start, variable_edges, edge_factor, factor_edge_start):
-    """Factors on the longest path of a forest whose variables are visited in ``order``, parents before children.
+def longest_paths(order, variable_edge_start, variable_edges, edge_factor, factor_edge_start):
+    """Factors on the longest path of a forest whose topmost variable is each one, ``[variables]``; these are
+    visited in ``order``, parents before children.
 
     From the leaves to the roots: the longest arm below each variable, and the two longest that each factor joins.
     """
@@ -49,13 +50,17 @@ def longest_path(order, variable_edge_start, variable_edges, edge_factor, factor
     arm = np.zeros(variables, dtype=np.int64)
     first, second = np.full(factors, -1, dtype=np.int64), np.full(factors, -1, dtype=np.int64)
     members = np.zeros(factors, dtype=np.int64)  # that were seen: the last one to come is the parent
-    longest = 0
+    longest = np.zeros(variables, dtype=np.int64)
     for at in range(variables - 1, -1, -1):
         variable, begin, end = order[at], variable_edge_start[order[at]], variable_edge_start[order[at] + 1]
         for place in range(begin, end):
             factor = edge_factor[variable_edges[place]]
-            if members[factor] == factor_edge_start[factor + 1] - factor_edge_start[factor] - 1:
-                longest = max(longest, arm[variable] + first[factor] + 1, first[factor] + second[factor] + 1)
+            arity = factor_edge_start[factor + 1] - factor_edge_start[factor]
+            if arity == 1:  # structured: it has something to say, which others hear a sweep later
+                first[factor] = 0
+            if members[factor] == arity - 1:
+                joined = max(arm[variable] + first[factor] + 1, first[factor] + second[factor] + 1)
+                longest[variable] = max(longest[variable], joined)
                 arm[variable] = max(arm[variable], first[factor] + 1)
         for place in range(begin, end):
             factor = edge_factor[variable_edges[place]]

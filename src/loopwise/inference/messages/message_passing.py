@@ -16,8 +16,9 @@ from functools import lru_cache
 from numbers import Real
 from typing import ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from loopwise.gradient.base import Gradient, Report, check_gradient_of
@@ -28,7 +29,8 @@ from loopwise.gradient.once import taken_once
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.evidence import EvidenceLike
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.parts import Parts
 from loopwise.inference.base import COLDEST, Inference, Problem, check_temperature
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import free_energy, score
@@ -262,7 +264,7 @@ class MessagePassing(Inference):
         *,
         initial: Tensor | None = None,
     ) -> Beliefs:
-        if evidence is None and initial is None and transforms() is None:
+        if evidence is None and initial is None and transforms() is None and not self.by_parts(graph):
             given = potentials() if isinstance(potentials, nn.Module) else potentials
             found = _small_calls()(self, graph, given)
             if found is None:
@@ -295,10 +297,15 @@ class MessagePassing(Inference):
         if wanted and isinstance(self.gradient, MarginalGradient):
             _check_structured(problem, self.gradient)
             return implicit_beliefs(self, problem, numbers)
-        engine = self.engine or default_engine(problem.like.device)
-        engine = _suited(engine, problem, self)
-        solution = engine.solve(problem, self.no_longer_than_needed(problem.graph), numbers)
-        status = self._status(problem, solution, engine)
+        chosen = self.engine or default_engine(problem.like.device)
+        engine = _suited(chosen, problem, self)
+        if self.by_parts(problem.graph):
+            from loopwise.inference.messages.parts import solve_parts
+
+            solution = solve_parts(lambda mine, how: _suited(chosen, mine, how), problem, self, numbers)
+        else:
+            solution = engine.solve(problem, self.no_longer_than_needed(problem.graph), numbers)
+        status = self._status(problem, solution, engine, numbers)
         self.warn_unless_converged(status)
         if self.temperature == 0:
             maximum, device = finished(problem, solution), problem.like.device
@@ -363,26 +370,46 @@ class MessagePassing(Inference):
         """Whether the residual of every example is at most the :meth:`threshold`."""
         return not residual.numel() or residual.max().item() <= self.threshold(residual.dtype)  # NaN is not
 
+    def by_parts(self, graph: FactorGraph) -> bool:
+        """Whether the parts of ``graph``, a union of examples, stop one by one."""
+        return graph.part_start is not None and (bool(self.rules) or isinstance(self.schedule, Residual))
+
     def enough(self, graph: FactorGraph) -> int | None:
         """Sweeps after which no message can change any more, whatever they began as: every one has then been sent after
         those it depends on. None where there is no such number."""
-        if isinstance(self.damping, Tensor) or self.damping > 0 or isinstance(self.schedule, Residual):
+        if not self._comes_to_rest() or not self._exact_on(graph):
             return None
-        if self.weights is not None:
-            return None
-        if not self._exact_on(graph):
-            return None
+        return int(self.enough_sweeps(np.array(max(graph.layout.depth, 1))))
+
+    def enough_sweeps(self, depth: Integers) -> Integers:
+        """The same for forests of so many factors on their longest path."""
         if isinstance(self.schedule, Groups):  # the first sweep of the first group may have been for nothing
-            return max(graph.layout.depth, 1) + self.schedule.uniform_start
+            return depth + int(self.schedule.uniform_start)
         # In the worst of random orders a sweep is no better than a flood.
-        return max(graph.layout.depth, 1) if isinstance(self.schedule, (Flooding, RandomSequential)) else 1
+        return depth if isinstance(self.schedule, (Flooding, RandomSequential)) else np.ones_like(depth)
+
+    def _comes_to_rest(self) -> bool:
+        """Whether messages on a forest come to rest after a number of sweeps that is known."""
+        if isinstance(self.damping, Tensor) or self.damping > 0 or isinstance(self.schedule, Residual):
+            return False
+        return self.weights is None
+
+    def exact_parts(self, parts: Parts, factor: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which parts of a union come to rest at the exact answer; ``factor``: counting numbers of factors."""
+        if not self._comes_to_rest():
+            return np.zeros(parts.count, dtype=np.bool_)
+        return parts.forest & self._exact_where(parts, factor)
+
+    def _exact_where(self, parts: Parts, factor: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which parts would be solved exactly if they are forests."""
+        return np.zeros(parts.count, dtype=np.bool_)
 
     def no_longer_than_needed(self, graph: FactorGraph) -> MessagePassing:
         """The same without sweeps in which no message can change any more."""
         enough = self.enough(graph) if self.tolerance > 0 else None
         return self if enough is None or enough >= self.iterations else replace(self, iterations=enough)
 
-    def _status(self, problem: Problem, solution: Solution, engine: Engine) -> Status:
+    def _status(self, problem: Problem, solution: Solution, engine: Engine, numbers: CountingNumbers) -> Status:
         residual, sweeps = solution.residual, solution.sweeps
         verdict = self.verdict(
             problem.graph,
@@ -390,6 +417,11 @@ class MessagePassing(Inference):
             int(sweeps.min()) if sweeps.numel() else sys.maxsize,
             solution.states.dtype,
         )
+        if self.by_parts(problem.graph) and not isinstance(self.schedule, Residual):
+            from loopwise.inference.messages.parts import enough_of
+
+            needed = torch.from_numpy(enough_of(self, problem.graph, numbers.factor)).to(sweeps.device)
+            verdict = verdict._replace(exact=bool(((needed > 0) & (sweeps >= needed)).all()))
         zeros = () if verdict.exact else _hard_zero_notes(problem)
         stopped = self._stopped(solution)
         return self.status(
@@ -519,6 +551,9 @@ class BP(MessagePassing):
     def _exact_on(self, graph: FactorGraph) -> bool:
         return isinstance(self.counting, Bethe) and graph.layout.is_forest
 
+    def _exact_where(self, parts: Parts, factor: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.full(parts.count, isinstance(self.counting, Bethe))
+
 
 @dataclass(frozen=True)
 class TRW(MessagePassing):
@@ -555,6 +590,9 @@ class TRW(MessagePassing):
 
     def _exact_on(self, graph: FactorGraph) -> bool:
         return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
+
+    def _exact_where(self, parts: Parts, factor: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.bincount(parts.factor_part, weights=factor != 1, minlength=parts.count) == 0
 
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
         if self.temperature == 0 or self.weights is not None or not self._bounds_from_above():

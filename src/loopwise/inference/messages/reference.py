@@ -18,6 +18,7 @@ from torch import Tensor
 from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, at_fixed_point
 from loopwise.graph.layout import MessageGroup, StructuredMember
+from loopwise.graph.parts import Parts
 from loopwise.inference.base import Problem
 from loopwise.inference.bethe import expectation
 from loopwise.inference.decode import decode
@@ -26,7 +27,15 @@ from loopwise.inference.messages.kernels.convergence import LEAST_REACH, MOST_NA
 from loopwise.inference.messages.message_passing import MessagePassing
 from loopwise.inference.messages.message_weights import SweepWeights
 from loopwise.inference.messages.pending import Growing, PendingMessages
-from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential, stages
+from loopwise.inference.messages.schedules import (
+    Flooding,
+    Groups,
+    RandomSequential,
+    Residual,
+    Sequential,
+    random_order,
+    stages,
+)
 from loopwise.inference.messages.stop import Watches
 from loopwise.inference.normalise import divided, log_sum, log_sum_by, normalised, rescaled
 from loopwise.notices import ImpossibleError
@@ -56,7 +65,7 @@ class MessageUpdate:
         # if that was a damped step.
         largest = 1.0 if ones else float(self.exponents.detach().max()) if layout.edges else 0.0
         self.weights = method.sweep_weights(problem)
-        self.reach = max(0.25 * largest / (1 - _largest_damping(method, self.weights)), LEAST_REACH)
+        self.reach = max(0.25 * largest / (1 - largest_damping(method, self.weights)), LEAST_REACH)
         factor, total = numbers.tensors(problem.like)
         self.unary = divided(problem.unary(), temperature * total[self.state_variable])
         self.own_unary = self.unary  # as it is without memory
@@ -238,9 +247,20 @@ class MessageUpdate:
             f"no factor group {name!r} of arity 2 or more; factors of fewer variables are read from the variables"
         )
 
+    def scopes_maximised(self, n: Tensor, values: Tensor) -> Tensor:
+        """``values`` ``[*batch, variables]`` with the scope of each structured factor, one after another, at the best
+        assignment of that factor given the messages ``n`` it gets."""
+        values = values.expand(*self.problem.batch, -1).clone()
+        for member, own in zip(self.layout.structured, self.own, strict=True):
+            scope = torch.tensor(self.problem.graph.structured_scope(member), device=values.device)
+            best = member.factor.argmax(self.incoming(member, n), own)
+            values = values.index_copy(-1, scope, best.expand(*values.shape[:-1], -1).to(values))
+        return values
+
     def at(self, sweep: int, m: Tensor, running: Tensor | None = None) -> MessageUpdate:
         """The equations of sweep ``sweep``, counted from 1, after messages ``m``, with its weights and what variables
-        remember; examples that no longer run keep what they remember. Called on those of the sweep before."""
+        remember; states that no longer run (``running``: bool ``[*batch, states or 1]``) keep what they remember.
+        Called on those of the sweep before."""
         if self.weights is None:
             return self
         now, weights = copy.copy(self), self.weights
@@ -258,7 +278,7 @@ class MessageUpdate:
             own, before = torch.where(both, self.own_unary, 0.0), torch.where(both, beliefs, 0.0)
             now.unary = torch.where(both, (1 - share) * own + share * before, self.own_unary)
             if running is not None:
-                now.unary = torch.where(running[..., None], now.unary, self.unary)
+                now.unary = torch.where(running, now.unary, self.unary)
         return now
 
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
@@ -290,17 +310,16 @@ class MessageUpdate:
         found: list[float] = torch.expm1(spread.clamp(0.0, MOST_NATS)).cpu().tolist()
         return found
 
-    def message_change(self, new: Tensor, old: Tensor) -> Tensor:
-        """How far the largest change of a normalised log message can move a belief, ``[*batch]``."""
-        if not new.shape[-1] or not self.method.judge_messages:
-            return new.new_zeros(new.shape[:-1]).detach()
-        return self.reach * log_change(new, old).amax(-1)
+    def message_change(self, new: Tensor, old: Tensor, examples: Examples) -> Tensor:
+        """How far the largest change of a normalised log message can move a belief, of each example."""
+        moved = examples.largest_by_slot(log_change(new, old))
+        return self.reach * moved if self.method.judge_messages else torch.zeros_like(moved)
 
     def sweep(self, m: Tensor, first: bool = False, number: int = 1) -> Tensor:
         """A sweep of all groups together, or one after another; ``number``: that of the sweep, for random orders."""
         schedule = self.method.schedule
         if isinstance(schedule, RandomSequential):
-            for edge in schedule.order(self.layout.edges, number):
+            for edge in random_order(schedule, self.layout, number):
                 m = torch.where(self.slot_edge == int(edge), self.flooding_sweep(m), m)
             return m
         if not isinstance(schedule, Groups):
@@ -343,7 +362,7 @@ class MessageUpdate:
         return m, n
 
 
-def _largest_damping(method: MessagePassing, weights: SweepWeights | None) -> float:
+def largest_damping(method: MessagePassing, weights: SweepWeights | None) -> float:
     """The largest share of what was that a step keeps, of messages or in memory."""
     given = [torch.as_tensor(method.damping, dtype=torch.float64)]
     given += [values for values in (weights.damping, weights.memory) if values is not None] if weights else []
@@ -420,41 +439,77 @@ class ReferenceSolution:
         return decode(self.update.problem, self.states, self.factor)
 
     def scopes_maximised(self, values: Tensor) -> Tensor:
-        """``values`` ``[*batch, variables]`` with the scope of each structured factor, one after another, at the best
-        assignment of that factor given the messages it gets."""
-        update, n = self.update, self.update.to_factors(self.m)
-        values = values.expand(*update.problem.batch, -1).clone()
-        for member, own in zip(update.layout.structured, update.own, strict=True):
-            scope = torch.tensor(update.problem.graph.structured_scope(member), device=values.device)
-            best = member.factor.argmax(update.incoming(member, n), own)
-            values = values.index_copy(-1, scope, best.expand(*values.shape[:-1], -1).to(values))
-        return values
+        """See :class:`~loopwise.inference.maximum.method.ScopeSolution`."""
+        return self.update.scopes_maximised(self.update.to_factors(self.m), values)
+
+
+class Examples:
+    """What a run's examples are: the rows of its batch; or, of a union, its parts, each of which stops by itself."""
+
+    def __init__(self, problem: Problem, parts: Parts | None) -> None:
+        self.batch, self.parts = problem.batch, parts
+        self.shape = problem.batch if parts is None else torch.Size([*problem.batch, parts.count])
+        if parts is not None:
+            device = problem.like.device
+            self.state_part = torch.from_numpy(parts.state_part).to(device)
+            self.slot_part = torch.from_numpy(parts.slot_part).to(device)
+
+    def by_state(self, values: Tensor) -> Tensor:
+        """Numbers of the examples as they meet states, ``[*batch, states or 1]``."""
+        return values[..., None] if self.parts is None else values[..., self.state_part]
+
+    def by_slot(self, values: Tensor) -> Tensor:
+        return values[..., None] if self.parts is None else values[..., self.slot_part]
+
+    def largest_by_state(self, values: Tensor) -> Tensor:
+        """The largest of each example's ``values`` ``[*batch, states]``, none of which is negative."""
+        return self._largest(values, None if self.parts is None else self.state_part)
+
+    def largest_by_slot(self, values: Tensor) -> Tensor:
+        return self._largest(values, None if self.parts is None else self.slot_part)
+
+    def _largest(self, values: Tensor, part: Tensor | None) -> Tensor:
+        if part is None:
+            return values.amax(-1) if values.shape[-1] else values.new_zeros(values.shape[:-1])
+        none = values.new_zeros(*values.shape[:-1], self.shape[-1])
+        return none.scatter_reduce(-1, part.expand(values.shape), values, "amax")
+
+    def sent(self, sweeps: Tensor, sequential: bool, update: MessageUpdate) -> int:
+        """Messages in so many sweeps of each."""
+        if self.parts is None:
+            each = update.layout.sequential.messages if sequential else update.layout.edges
+            return int(sweeps.sum()) * each
+        counts = self.parts.messages if sequential else self.parts.edges
+        return int((sweeps.cpu() * torch.from_numpy(counts)).sum())
 
 
 def _solve_by_sweeps(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
-    """Flooding or sequential sweeps; an example that has converged keeps its messages while others go on."""
-    method, batch, device = update.method, update.problem.batch, update.problem.like.device
+    """Sweeps of any schedule; an example that has converged keeps its messages while others go on."""
+    method, problem, batch, device = update.method, update.problem, update.problem.batch, update.problem.like.device
+    parts = Parts.of(problem.graph) if method.by_parts(problem.graph) else None
+    examples = Examples(problem, parts)
     sequential = isinstance(method.schedule, Sequential)
     states = update.states(m)
     n = update.to_factors(m)
-    sweeps = torch.zeros(batch, dtype=torch.int64, device=device)
-    residual = torch.full(batch, torch.inf, dtype=states.dtype, device=device)
+    sweeps = torch.zeros(examples.shape, dtype=torch.int64, device=device)
+    residual = torch.full(examples.shape, torch.inf, dtype=states.dtype, device=device)
     previous, expected, threshold = residual, residual, method.threshold(states.dtype)
-    running = torch.ones(batch, dtype=torch.bool, device=device)
-    watches = Watches(method.stop, update.problem, method.iterations)
+    running = torch.ones(examples.shape, dtype=torch.bool, device=device)
+    watches = Watches(method.stop, problem, method.iterations, None if parts is None else parts.count)
     watches.begin(states.expand(*batch, -1))
+    enough = _enough(update, parts)
     trace = [states]
     for sweep in range(1, method.iterations + 1):
-        update = update.at(sweep, m, running)
+        update = update.at(sweep, m, examples.by_state(running))
         if sequential:
             new_m, new_n = update.sequential_sweep(m, n)
         else:
             new_m, new_n = update.sweep(m, first=sweep == 1, number=sweep), n
-        moved = update.message_change(new_m, m)
-        m = torch.where(running[..., None], new_m, m)
-        n = torch.where(running[..., None], new_n, n)
+        moved = update.message_change(new_m, m, examples)
+        m = torch.where(examples.by_slot(running), new_m, m)
+        n = torch.where(examples.by_slot(running), new_n, n)
         new_states = update.states(m)
-        change = (new_states - states).detach().abs().amax(-1) if states.shape[-1] else torch.zeros_like(residual)
+        change = examples.largest_by_state((new_states - states).detach().abs())
         # As in the kernels, a sweep is judged by its messages only if beliefs are expected to rest in it.
         left = torch.where(change > threshold, change, previous)
         left = torch.where(
@@ -471,19 +526,29 @@ def _solve_by_sweeps(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
         sweeps = sweeps + running
         if watches:
             rows = running.reshape(-1).nonzero()[:, 0].cpu().numpy()
-            watches.fire(sweep, rows, states.reshape(-1, states.shape[-1])[rows])
-            running = running & (watches.stopped.reshape(batch) < 0).to(device)
+            seen = states.reshape(-1, states.shape[-1])
+            watches.fire(sweep, rows, seen[rows] if parts is None else seen)
+            running = running & (watches.stopped.reshape(examples.shape) < 0).to(device)
         if method.tolerance > 0:
             running = running & (left >= method.tolerance)
+            if parts is not None:
+                running = running & ~((enough > 0) & (sweeps >= enough))
         if (method.tolerance > 0 or watches) and not bool(running.any()):
             break
-    enough = method.enough(update.problem.graph)
-    if enough is not None:
-        residual = torch.where(sweeps >= enough, 0.0, residual)
-    each = update.layout.sequential.messages if sequential else update.layout.edges
+    residual = torch.where((enough > 0) & (sweeps >= enough), 0.0, residual)
     kept = torch.stack(trace) if method.trace else None
-    sent, stopped = int(sweeps.sum()) * each, watches.stopped.reshape(batch)
+    sent, stopped = examples.sent(sweeps, sequential, update), watches.stopped.reshape(examples.shape)
     return ReferenceSolution(update, m, states, sweeps, residual, sent, kept, stopped=stopped)
+
+
+def _enough(update: MessageUpdate, parts: Parts | None) -> Tensor:
+    """Sweeps after which nothing changes any more, of each part or of the whole; 0 where there is no such number."""
+    graph, device = update.problem.graph, update.problem.like.device
+    if parts is None:
+        return torch.tensor(update.method.enough(graph) or 0, device=device)
+    from loopwise.inference.messages.parts import enough_of
+
+    return torch.from_numpy(enough_of(update.method, graph, update.numbers.factor)).to(device)
 
 
 def settled(
@@ -512,7 +577,7 @@ def _solve_by_residual(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     exponents = update.exponents.detach().cpu().tolist()
     finals, sent, residuals = [], [], []
     for example in range(flat.shape[0]):
-        single = MessageUpdate(_example(problem, example), method, _numbers(method, problem))
+        single = MessageUpdate(example_of(problem, example), method, _numbers(method, problem))
         current, updates, pending = flat[example], 0, PendingMessages(update.layout, rule, exponents)
         fresh = single.damped(single.to_variables(single.to_factors(current)), current)
         for edge, grown in enumerate(single.growth(fresh, current)):
@@ -542,15 +607,16 @@ def _numbers(method: MessagePassing, problem: Problem) -> CountingNumbers:
     return method.counting_numbers(problem.graph)
 
 
-def _example(problem: Problem, example: int) -> Problem:
-    tables = {}
+def example_of(problem: Problem, example: int) -> Problem:
+    """One example of a batch, counted through."""
+    tables, count = {}, problem.batch.numel()
     for group in problem.graph.groups:
         table = problem.tables[group.name]
         table = table.expand(*problem.batch, *table.shape[table.ndim - 1 - group.arity :])
-        tables[group.name] = table.reshape(-1, *table.shape[len(problem.batch) :])[example]
+        tables[group.name] = table.reshape(count, *table.shape[len(problem.batch) :])[example]
     folded = problem.folded
     if folded is not None:
-        folded = folded.expand(*problem.batch, folded.shape[-1]).reshape(-1, folded.shape[-1])[example]
+        folded = folded.expand(*problem.batch, folded.shape[-1]).reshape(count, folded.shape[-1])[example]
     structured = {}
     for named in problem.graph.structured:
         values: list[Tensor | None] = []
@@ -558,7 +624,10 @@ def _example(problem: Problem, example: int) -> Problem:
         for factor, value in zip(named.factors, given, strict=True):
             if value is not None:
                 shape = factor.potentials_shape or ()
-                value = value.expand(*problem.batch, *shape).reshape(-1, *shape)[example]
+                value = value.expand(*problem.batch, *shape).reshape(count, *shape)[example]
             values.append(value)
         structured[named.name] = tuple(values)
-    return Problem(problem.graph, tables, torch.Size(), problem.like, folded=folded, structured=structured)
+    initial = problem.initial
+    if initial is not None:
+        initial = initial.expand(*problem.batch, initial.shape[-1]).reshape(count, initial.shape[-1])[example]
+    return Problem(problem.graph, tables, torch.Size(), problem.like, initial, folded, structured)

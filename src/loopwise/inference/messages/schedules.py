@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.layout import Layout
+from loopwise.graph.parts import Parts
 
 
 class Schedule:
@@ -51,8 +53,8 @@ class RandomSequential(Schedule):
     """One message after another, each edge once a sweep, in an order drawn anew for each sweep (libDAI's SEQRND).
 
     A message is made of the latest ones. The same ``seed`` gives the same orders, for all examples of a batch alike.
-    Good where flooding oscillates, and as a comparison for other orders. It runs on the reference engine, in time
-    quadratic in the number of edges: for small graphs.
+    Good where flooding oscillates, and as a comparison for other orders. In a union each part has the orders that it
+    would have alone.
 
     >>> import loopwise as lw
     >>> graph = lw.grid(3, 3)
@@ -135,3 +137,13 @@ def called(name: str, order: tuple[str, ...]) -> str | None:
     if name in order:
         return name
     return next((turn for turn in order if name.startswith((f"{turn}|", f"{turn}["))), None)
+
+
+def random_order(schedule: RandomSequential, layout: Layout, sweep: int) -> Integers:
+    """The edges in the order of a sweep; in a union each part has that which it would have alone."""
+    if layout.graph.part_start is None:
+        return schedule.order(layout.edges, sweep)
+    parts = Parts.of(layout.graph)
+    mine = np.argsort(parts.edge_part, kind="stable")
+    pieces = np.split(mine, np.cumsum(parts.edges)[:-1])
+    return np.concatenate([edges[schedule.order(len(edges), sweep)] for edges in pieces])

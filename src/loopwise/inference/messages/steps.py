@@ -459,14 +459,18 @@ class Run:
 
     def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
         """Beliefs into ``states``, their largest change into ``change``; ImpossibleError where a variable has none."""
-        from loopwise.inference.messages.kernels.sweeps import beliefs_of
+        write_beliefs(self.program.layout, rows, self.logs(), states, change)
 
-        dead = beliefs_of(rows, self.program.layout.state_start, self.logs(), states, change)
-        if dead >= 0:
-            raise ImpossibleError(
-                f"no configuration is possible: messages to variable {dead} contradict each other; "
-                "relax a zero, or take back evidence"
-            )
+    def pull_back(
+        self,
+        stretches: list[Stretch | Checkpoint],
+        sweeps: Integers,
+        of_m: Floats | None,
+        of_bias: Floats | None,
+        of_logs: list[Floats],
+    ) -> Numbers:
+        """Undoes all sweeps; see :func:`pull_back`."""
+        return pull_back(self, stretches, sweeps, of_m, of_bias, of_logs)
 
     def messages(self) -> Floats:
         """All messages to variables, normalised."""
@@ -500,6 +504,18 @@ class Run:
         for sweep in range(start.sweep + 1, high + 1):
             twin.sweep(np.flatnonzero(sweeps >= sweep), sweep, stretch)
         return stretch
+
+
+def write_beliefs(layout: Layout, rows: Integers, logs: Floats, states: Floats, change: Floats) -> None:
+    """Beliefs of ``logs`` into ``states``, their largest change into ``change``; ImpossibleError if none is."""
+    from loopwise.inference.messages.kernels.sweeps import beliefs_of
+
+    dead = beliefs_of(rows, layout.state_start, logs, states, change)
+    if dead >= 0:
+        raise ImpossibleError(
+            f"no configuration is possible: messages to variable {dead} contradict each other; "
+            "relax a zero, or take back evidence"
+        )
 
 
 def pull_back(

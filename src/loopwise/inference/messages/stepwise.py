@@ -26,11 +26,14 @@ from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.inference.messages.kernels.convergence import NEAR
 from loopwise.inference.messages.message_passing import MessagePassing, Solution
 from loopwise.inference.messages.message_weights import SweepWeights
+from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.reference import MessageUpdate, Reference, ReferenceSolution, settled, watched
-from loopwise.inference.messages.schedules import Flooding, Groups
-from loopwise.inference.messages.steps import Checkpoint, Floats, Numbers, Program, Run, Stretch, pull_back
+from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
+from loopwise.inference.messages.serial import SerialProgram, SerialRun
+from loopwise.inference.messages.steps import Checkpoint, Floats, Numbers, Program, Run, Stretch
 from loopwise.inference.messages.stop import Watches
 from loopwise.inference.normalise import variable_softmax
+from loopwise.notices import GradientError
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,10 @@ class Stepwise:
 
     @staticmethod
     def takes(problem: Problem, method: MessagePassing) -> bool:
-        """Whether there are steps for this: sum-product, flooding or by groups."""
+        """Whether there are steps for this: anything but max-product with weighted messages."""
         return (
-            isinstance(method.schedule, (Flooding, Groups))
-            and bool(method.temperature != 0)
+            isinstance(method.schedule, (Flooding, Groups, Sequential, RandomSequential, Residual))
+            and (bool(method.temperature != 0) or method.weights is None)
             and problem.like.dtype in (torch.float32, torch.float64)
             and problem.batch.numel() > 0
             and problem.graph.layout.edges > 0
@@ -70,7 +73,10 @@ class Stepwise:
             found.sent,
             stopped=found.stopped,
         )
-        return watched(settled(start, method.gradient, session.sweep), method)
+        flooding = session
+        if isinstance(method.schedule, Residual):  # whose fixed points are those of sweeps
+            flooding = _Session(MessageUpdate(problem, replace(method, schedule=Flooding()), numbers))
+        return watched(settled(start, method.gradient, flooding.sweep), method)
 
 
 @dataclass
@@ -90,7 +96,7 @@ class StepSolution:
         batch, like = self.session.problem.batch, self.session.problem.like
         self.sweeps = torch.from_numpy(self.call.record.sweeps).reshape(batch)
         self.residual = torch.from_numpy(self.call.record.residual).to(like.dtype).reshape(batch)
-        self.sent = int(self.call.record.sweeps.sum()) * self.circuit.layout.edges
+        self.sent = self.call.record.sent
         self.stopped = self.call.record.stopped.reshape(batch)
 
     @cached_property
@@ -114,6 +120,10 @@ class StepSolution:
     def assignment(self) -> Tensor:
         return decode(self.session.problem, self.states, self.factor)
 
+    def scopes_maximised(self, values: Tensor) -> Tensor:
+        """See :class:`~loopwise.inference.maximum.method.ScopeSolution`."""
+        return self.circuit.scopes_maximised(self._n, values)
+
 
 @dataclass
 class _Record:
@@ -125,6 +135,15 @@ class _Record:
     residual: Floats
     stretches: list[Stretch | Checkpoint]
     stopped: Tensor  # [examples] the rule that ended each, -1 for none of those that watch
+    sent: int  # messages in all
+
+    @property
+    def made(self) -> int:
+        """For how many sweeps there are adjoints of beliefs: by residuals, all messages count as one."""
+        first = self.stretches[0]
+        if isinstance(first, Stretch) and len(self.stretches) == 1:
+            return len(first.kept)
+        return int(self.sweeps.max(initial=0))
 
 
 @dataclass
@@ -135,13 +154,13 @@ class _Call:
     method: MessagePassing
     heard: bool
     tape: Tape | None
-    run: Run = None  # type: ignore[assignment]  # set by the forward pass, as the next
+    run: Run | SerialRun = None  # type: ignore[assignment]  # set by the forward pass, as the next
     record: _Record = None  # type: ignore[assignment]
     of_m: Tensor | None = None  # adjoints of messages, left for the backward pass
 
 
 def _solve(
-    run: Run, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None, watches: Watches
+    run: Run | SerialRun, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None, watches: Watches
 ) -> _Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
     from loopwise.inference.messages.kernels.sweeps import largest_change
@@ -191,7 +210,32 @@ def _solve(
     enough = method.enough(run.program.layout.graph)
     if enough is not None:
         residual[sweeps >= enough] = 0.0
-    return _Record(run.logs(), trace, sweeps, residual, stretches, watches.stopped)
+    layout = run.program.layout
+    each = layout.sequential.messages if isinstance(method.schedule, Sequential) else layout.edges
+    sent = int(sweeps.sum()) * each
+    return _Record(run.logs(), trace, sweeps, residual, stretches, watches.stopped, sent)
+
+
+def _solve_by_residual(
+    run: SerialRun, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None
+) -> _Record:
+    """The message that may change most first, example by example, as the reference engine has it."""
+    edges, examples = run.program.layout.edges, run.examples
+    damping = float(method.damping.detach() if isinstance(method.damping, Tensor) else method.damping)
+    rule = Growing(method.tolerance, reach, damping, torch.finfo(dtype).eps)
+    run.begin(run.numbers.initial if len(run.numbers.initial) else None)
+    stretch, sent, residual = Stretch.empty(0), np.zeros(examples, dtype=np.int64), np.zeros(examples)
+    kept = []
+    for row in range(examples):
+        made, residual[row] = run.by_residual(row, method.iterations * edges, rule, tape is not None)
+        sent[row] = len(made.order)
+        kept.append(made)
+    stretch.kept.append(kept)
+    run.add_up()
+    rows, states, change = np.arange(examples), np.zeros(run.sums.shape), np.zeros(examples)
+    run.beliefs(rows, states, change)  # which refuses what is impossible
+    stopped = torch.full((examples,), -1)
+    return _Record(run.logs(), [], -(-sent // edges), residual, [stretch], stopped, int(sent.sum()))
 
 
 def _spacing(tape: Tape | None, limit: int) -> int:
@@ -200,6 +244,15 @@ def _spacing(tape: Tape | None, limit: int) -> int:
         return 0
     wanted = tape.every if isinstance(tape, Checkpoints) else None
     return wanted or max(1, round(limit**0.5))
+
+
+def run_of(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Run | SerialRun:
+    """A run that has begun and made no sweep yet, to be driven from outside; without a gradient."""
+    session = _Session(MessageUpdate(problem, method, numbers))
+    given = session.given.numbers()
+    run = session.run(given, session.heard, False)
+    run.begin(given.initial if len(given.initial) else None)
+    return run
 
 
 class Given(NamedTuple):
@@ -241,15 +294,30 @@ class _Session:
 
     def __init__(self, circuit: MessageUpdate) -> None:
         self.circuit, self.problem, self.method = circuit, circuit.problem, circuit.method
-        self.program = Program.of(circuit.layout, self.method.schedule)
+        schedule = self.method.schedule
+        self.serial = not isinstance(schedule, (Flooding, Groups)) or bool(self.method.temperature == 0)
+        kind = SerialProgram if self.serial else Program
+        self.program = kind.of(circuit.layout, schedule)
         self.examples = self.problem.batch.numel()
         self.given = self._given()
 
+    def run(self, numbers: Numbers, heard: bool, parameters: bool) -> Run | SerialRun:
+        """The kernels' run of ``numbers``."""
+        if isinstance(self.program, SerialProgram):
+            maximise = bool(self.method.temperature == 0)
+            return SerialRun(self.program, numbers, self.examples, heard, parameters, maximise)
+        return Run(self.program, numbers, self.examples, heard, parameters)
+
+    @property
+    def heard(self) -> bool:
+        """Whether the first stage hears of potentials in the first sweep."""
+        schedule = self.method.schedule
+        return not (isinstance(schedule, Groups) and schedule.uniform_start and self.problem.initial is None)
+
     def solve(self, wanted: bool) -> StepSolution:
         """Sweeps from the start; with results that can be differentiated if ``wanted``."""
-        schedule, layout = self.method.schedule, self.circuit.layout
-        unheard = isinstance(schedule, Groups) and schedule.uniform_start and self.problem.initial is None
-        call = _Call(self, self.method, not unheard, self._tape() if wanted else None)
+        layout = self.circuit.layout
+        call = _Call(self, self.method, self.heard, self._tape() if wanted else None)
         token, logs, *trace = self._apply(call, self.given)
         circuit = self.circuit
         if call.run.remembers:
@@ -318,6 +386,8 @@ class _Session:
         return SweepWeights(powers, shares, memory)
 
     def _tape(self) -> Tape:
+        if self.serial:
+            return Store()
         tape = self.method.gradient.tape if isinstance(self.method.gradient, Unroll) else Store()
         if not isinstance(tape, Fitting):
             return tape
@@ -343,13 +413,22 @@ class _Session:
             None if own is None else piece.reshape(len(piece), *(member.factor.potentials_shape or ()))
             for member, own, piece in zip(layout.structured, self.circuit.own, pieces, strict=True)
         ]
+        if isinstance(self.method.schedule, Residual):
+            raise GradientError(
+                "the compiled engine has no second derivatives of the residual schedule; use Flooding or Sequential, "
+                "or engine=Reference()"
+            )
         m = given.initial if len(given.initial) else circuit.initial().reshape(self.examples, -1)
-        trace = [circuit.logs(m)]
+        trace, n = [circuit.logs(m)], circuit.to_factors(m)
         for sweep in range(1, int(sweeps.max()) + 1):
-            running = sweeps >= sweep
+            running = (sweeps >= sweep)[:, None]
             circuit = circuit.at(sweep, m, running)
-            moved = circuit.sweep(m, first=sweep == 1 and not heard)
-            m = torch.where(running[:, None], moved, m)
+            if isinstance(self.method.schedule, Sequential):
+                moved, sent = circuit.sequential_sweep(m, n)
+                n = torch.where(running, sent, n)
+            else:
+                moved = circuit.sweep(m, first=sweep == 1 and not heard, number=sweep)
+            m = torch.where(running, moved, m)
             trace.append(circuit.logs(m))
         bias = (circuit.unary.expand(trace[-1].shape),) if len(given.memory) else ()
         return m, trace[-1], *bias, torch.stack(trace)
@@ -363,9 +442,13 @@ class _Sweeps(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         session, given, like = call.session, Given.unflattened(tensors), call.session.problem.like
         trained = given.exponents.requires_grad
-        call.run = Run(session.program, given.numbers(), session.examples, call.heard, trained)
-        watches = Watches(call.method.stop, session.problem, call.method.iterations)
-        call.record = _solve(call.run, call.method, like.dtype, session.circuit.reach, call.tape, watches)
+        call.run = session.run(given.numbers(), call.heard, trained)
+        if isinstance(call.method.schedule, Residual):
+            assert isinstance(call.run, SerialRun)
+            call.record = _solve_by_residual(call.run, call.method, like.dtype, session.circuit.reach, call.tape)
+        else:
+            watches = Watches(call.method.stop, session.problem, call.method.iterations)
+            call.record = _solve(call.run, call.method, like.dtype, session.circuit.reach, call.tape, watches)
         ctx.call = call
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
@@ -381,7 +464,7 @@ class _Sweeps(torch.autograd.Function):
             check_finite(adjoint)
         if torch.is_grad_enabled():
             return (None, *_differentiable_gradient(ctx, of_m, adjoints))
-        record, last = call.record, int(call.record.sweeps.max(initial=0))
+        record, last = call.record, call.record.made
         of_logs = [np.zeros(record.logs.shape) for _ in range(last + 1)]
         if adjoints[0] is not None:
             of_logs[last] += _array(adjoints[0])
@@ -391,7 +474,7 @@ class _Sweeps(torch.autograd.Function):
             for whole, each in zip(of_logs, rest[0], strict=True):
                 whole += each
         of_messages = None if of_m is None else _array(of_m)
-        found = pull_back(call.run, record.stretches, record.sweeps, of_messages, of_bias, of_logs)
+        found = call.run.pull_back(record.stretches, record.sweeps, of_messages, of_bias, of_logs)
         flat = (*found[:7], *found.tables)
         return (None, *(torch.from_numpy(each).to(like) for each, like in zip(flat, ctx.saved_tensors, strict=True)))
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.parts import Parts
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.inference.base import Problem
 from loopwise.inference.by_variable import reduce_variables
@@ -41,6 +42,14 @@ class Stop:
     def watch(self, problem: Problem, limit: int) -> Watch | None:
         """The rule at work on ``problem``, sweeps at most ``limit``; None for a tolerance, which engines see to."""
         return None
+
+    def watch_parts(self, problem: Problem, limit: int) -> Watch | None:
+        """The same for the parts of a union, which are the examples then: the watch is given their numbers as ``rows``,
+        and the beliefs of the whole union, ``[1, states]``. Where a rule says nothing of its own, each part has a watch
+        for itself."""
+        from loopwise.inference.messages.parts import EachPart
+
+        return None if isinstance(self, Tolerance) else EachPart(self, problem, limit)
 
     @property
     def each(self) -> tuple[Stop, ...]:
@@ -93,6 +102,9 @@ class Satisfied(Stop):
     def watch(self, problem: Problem, limit: int) -> Watch | None:
         return _Constraints(problem)
 
+    def watch_parts(self, problem: Problem, limit: int) -> Watch | None:
+        return _Constraints(problem, Parts.of(problem.graph))
+
 
 @dataclass(frozen=True, init=False)
 class AnyOf(Stop):
@@ -121,10 +133,14 @@ class AnyOf(Stop):
 class Watches:
     """The rules of one call, but for tolerances, and which of them ended each example."""
 
-    def __init__(self, stop: Stop | None, problem: Problem, limit: int) -> None:
-        found = () if stop is None else ((place, rule.watch(problem, limit)) for place, rule in enumerate(stop.each))
-        self.watches = [(place, watch) for place, watch in found if watch is not None]
-        self.stopped = torch.full((problem.batch.numel(),), -1)
+    def __init__(self, stop: Stop | None, problem: Problem, limit: int, parts: int | None = None) -> None:
+        """``parts``: of a union whose parts are the examples, how many there are."""
+        self.watches = []
+        for place, rule in enumerate(() if stop is None else stop.each):
+            watch = rule.watch(problem, limit) if parts is None else rule.watch_parts(problem, limit)
+            if watch is not None:
+                self.watches.append((place, watch))
+        self.stopped = torch.full((problem.batch.numel() if parts is None else parts,), -1)
 
     def __bool__(self) -> bool:
         return bool(self.watches)
@@ -135,7 +151,7 @@ class Watches:
             watch.begin(states.detach().reshape(-1, states.shape[-1]))
 
     def fire(self, sweep: int, rows: Integers, states: Tensor) -> np.ndarray:
-        """Which of ``rows`` are done after a sweep, bool ``[rows]``; ``states``: ``[rows, states]``."""
+        """Which of ``rows`` are done after a sweep, bool ``[rows]``; ``states``: ``[rows, states]``, of parts all."""
         where = torch.from_numpy(rows)
         with torch.no_grad():
             for place, watch in self.watches:
@@ -147,11 +163,11 @@ class Watches:
 
 
 class _Constraints(Watch):
-    """All hard constraints of one problem."""
+    """All hard constraints of one problem; ``parts``: of each part of a union for itself."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, parts: Parts | None = None) -> None:
         graph, layout = problem.graph, problem.graph.layout
-        self.graph = graph
+        self.graph, self.parts = graph, parts
         self.tables: list[tuple[Tensor, Tensor, Tensor]] = []  # scopes, strides of cells, -inf [1 or examples, ...]
         for member in layout.message_groups:
             group, table = member.group, problem.table(member.group.name).detach()
@@ -178,6 +194,8 @@ class _Constraints(Watch):
 
     def fires(self, sweep: int, rows: Integers, states: Tensor) -> Tensor:
         values = reduce_variables(self.graph, lambda block: block.argmax(-1), states).to(torch.int64)
+        if self.parts is not None:
+            return self._parts_fine(values[0])[torch.from_numpy(rows).to(states.device)]
         which = torch.from_numpy(rows).to(states.device)
         fine = torch.ones(len(rows), dtype=torch.bool, device=states.device)
         for scopes, strides, forbidden in self.tables:
@@ -187,6 +205,19 @@ class _Constraints(Watch):
         for factor, scopes, own in self.structured:
             mine_own = own if own is None or len(own) == 1 else own[which]
             fine &= factor.allows(values[:, scopes], mine_own).all(-1)
+        return fine
+
+    def _parts_fine(self, values: Tensor) -> Tensor:
+        """Which parts of the union break no constraint, bool ``[parts]``; ``values``: ``[variables]``."""
+        assert self.parts is not None
+        part = torch.from_numpy(self.parts.variable_part).to(values.device)
+        fine = torch.ones(self.parts.count, dtype=torch.bool, device=values.device)
+        for scopes, strides, forbidden in self.tables:
+            cells = (values[scopes] * strides).sum(-1)
+            fine[part[scopes[:, 0]][forbidden[0].gather(-1, cells[:, None])[:, 0]]] = False
+        for factor, scopes, own in self.structured:
+            allowed = factor.allows(values[scopes], None if own is None else own[0])
+            fine[part[scopes[:, 0]][~allowed]] = False
         return fine
 
 

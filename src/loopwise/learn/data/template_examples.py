@@ -166,6 +166,10 @@ class TemplateExamples(InBatches):
 
     def by_example(self, prediction: Distributions) -> Distributions:
         """A prediction for the union as measures take it beside :attr:`targets`: one row an example."""
+        own = getattr(prediction, "in_rows", None)
+        if own is not None:  # it knows more of each example
+            mine: Distributions = own(self.union.side_by_side)
+            return mine
         if isinstance(prediction, Decision):
             return RowDecision(self.union.side_by_side, prediction)
         assert isinstance(prediction, Beliefs)

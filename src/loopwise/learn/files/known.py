@@ -59,8 +59,20 @@ from loopwise.inference.maximum.map_search import MapSearch
 from loopwise.inference.mean_field.method import MeanField
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.counting import Bethe, ExplicitCounting, MonotonicChains, Reweighted, SpanningTrees
+from loopwise.inference.messages.features import (
+    Bias,
+    Confident,
+    Entropy,
+    LargestChange,
+    LogSweep,
+    MeanChange,
+    Slowing,
+    SweepShare,
+    Undecided,
+)
 from loopwise.inference.messages.message_passing import BP, TRW
 from loopwise.inference.messages.message_weights import BelowOne, MessageWeights, Tied
+from loopwise.inference.messages.policy import Policy, StopByPolicy
 from loopwise.inference.messages.reference import Reference
 from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
 from loopwise.inference.messages.stop import AnyOf, Satisfied, Tolerance
@@ -120,7 +132,8 @@ def _dtype(potentials: nn.Module) -> dict[str, Any]:
 _DATACLASSES: tuple[type, ...] = (
     BP, TRW, MeanField, Exact, Gibbs, Auto, MapSearch,
     Flooding, Sequential, RandomSequential, Residual, Groups,
-    AnyOf, Satisfied, Tolerance,
+    AnyOf, Satisfied, Tolerance, StopByPolicy,
+    Bias, SweepShare, LogSweep, LargestChange, MeanChange, Slowing, Entropy, Confident, Undecided,
     Bethe, Reweighted, ExplicitCounting, SpanningTrees, MonotonicChains,
     Reference, Compiled,
     Unroll, Store, Recompute, Checkpoints, Fitting,
@@ -144,6 +157,7 @@ _MODULES: dict[type, Options] = {
     FactorVote: _attributes("decoder", "groups"),
     MessageWeights: MessageWeights.options,
     BelowOne: _attributes("values"),
+    Policy: _attributes("features"),
     Tied: lambda tied: {"values": tied.values, "index": tied.index.cpu().numpy()},
     Trained: _attributes(),
     PerExample: _attributes(),

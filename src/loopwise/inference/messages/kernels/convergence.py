@@ -58,7 +58,7 @@ def message_change(m, base, count, before, start, change, lane_tag, semiring):
             if len(semiring) < 2:
                 change[lane] = max(change[lane], ratio_of(new, old, tiny))
             else:
-                change[lane] = max(change[lane], _log_change(new, old, rounding))
+                change[lane] = max(change[lane], log_change(new, old, rounding))
     if len(semiring) < 2:
         for lane in range(lanes):
             change[lane] = max(math.log(change[lane]) - rounding, 0.0)
@@ -87,7 +87,7 @@ def excess_change(m, base, count, before, start, rule, excess, lane_tag, semirin
             if len(semiring) < 2:
                 excess[lane] = max(excess[lane], max(max(new, old), tiny) - ratio * max(min(new, old), tiny))
             else:
-                excess[lane] = max(excess[lane], _log_change(new, old, rounding) - limit)
+                excess[lane] = max(excess[lane], log_change(new, old, rounding) - limit)
 
 
 @scalar
@@ -99,7 +99,8 @@ def limits_of(m):
 
 
 @scalar
-def _log_change(new, old, rounding):
+def log_change(new, old, rounding):
+    """By how many nats a log message changed, rounding apart."""
     if new == old:
         return rounding * 0
     moved = abs(new - old)

@@ -8,7 +8,7 @@ import torch
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.features import STANDARD, Course, Feature, stacked
+from loopwise.inference.messages.features import STANDARD, Course, Feature, stacked
 from oracles.stopping_cases import by_trace, policy_for, ring, tables_of
 
 LIMIT = 7

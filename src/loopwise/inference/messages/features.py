@@ -1,7 +1,7 @@
 r"""What a stopping policy looks at after each sweep: features of the computation, differentiable in the beliefs.
 
-In: a :class:`Course`, the beliefs of consecutive sweeps. Out: numbers ``[sweeps, *batch]``. Stage: budget (cost-aware
-spec, section 2.1). Residuals are changes of variable beliefs, which every engine keeps and differentiates.
+In: a :class:`Course`, the beliefs of consecutive sweeps. Out: numbers ``[sweeps, *batch]``. Stage: inference
+(cost-aware spec, section 2.1). Residuals are changes of variable beliefs, which every engine keeps and differentiates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.parts import Parts
 from loopwise.inference.by_variable import reduce_variables
 
 LEAST = 1e-8  # added to residuals before their logarithm
@@ -27,7 +28,8 @@ class Course:
     ``trace``: ``[sweeps + 1, *batch, states]``; row 0 is what was there before sweep number ``first``. ``watched``:
     bool ``[*b, variables]``, the variables whose beliefs matter (outputs). ``limit``: sweeps at most. ``last``: the
     largest change of the sweep before the first, if there was one, ``[*batch]``. ``known``: the largest change of each
-    sweep, ``[sweeps, *batch]``, where it is known already.
+    sweep, ``[sweeps, *batch]``, where it is known already. ``parts``: of a union, whose parts are the examples; the
+    trace then is ``[sweeps + 1, states]``, and all else has the parts for its batch.
     """
 
     graph: FactorGraph
@@ -37,12 +39,13 @@ class Course:
     first: int = 1
     last: Tensor | None = None
     known: Tensor | None = None
+    parts: Parts | None = None
 
     @property
     def sweeps(self) -> Tensor:
         """The number of each sweep, ``[sweeps, 1, ...]``, broadcastable to the batch."""
         numbers = torch.arange(self.first, self.first + len(self.trace) - 1, dtype=self.trace.dtype)
-        return numbers.to(self.trace.device).reshape(-1, *[1] * (self.trace.ndim - 2))
+        return numbers.to(self.trace.device).reshape(-1, *[1] * (self.trace.ndim - 2 + (self.parts is not None)))
 
     @property
     def now(self) -> Tensor:
@@ -51,14 +54,33 @@ class Course:
 
     def every(self, values: Tensor) -> Tensor:
         """``values`` for each sweep and example."""
-        return values.expand(self.now.shape[:-1])
+        return values.expand(self.now.shape[:-1] if self.parts is None else (len(self.now), self.parts.count))
 
     def mean(self, values: Tensor) -> Tensor:
         """The mean of ``[sweeps, *batch, variables]`` over the watched variables; 0 where nothing is watched."""
+        weight = self.watched.to(values.dtype)
+        if self.parts is not None:
+            part = self.parts.variable_part
+            return self._summed(values * weight, part) / self._summed(weight[None], part).clamp_min(1.0)
         if self._all_watched:
             return values.mean(-1)
-        weight = self.watched.to(values.dtype)
         return (values * weight).sum(-1) / weight.sum(-1).clamp_min(1.0)
+
+    def _summed(self, values: Tensor, part: Integers) -> Tensor:
+        """Numbers ``[sweeps, ...]`` added up part by part, ``[sweeps, parts]``."""
+        assert self.parts is not None
+        return values.new_zeros(len(values), self.parts.count).index_add(-1, _tensor(part, values), values)
+
+    def over_states(self, values: Tensor) -> Tensor:
+        """The mean of ``[sweeps, *batch, states]`` over all states."""
+        if self.parts is None:
+            return values.mean(-1)
+        part = self.parts.state_part
+        return self._summed(values, part) / self._summed(torch.ones_like(values[:1]), part).clamp_min(1.0)
+
+    def by_state(self, values: Tensor) -> Tensor:
+        """Numbers of examples ``[sweeps, *batch]`` as they meet states."""
+        return values[..., None] if self.parts is None else values[:, _tensor(self.parts.state_part, values)]
 
     @cached_property
     def _all_watched(self) -> bool:
@@ -74,6 +96,10 @@ class Course:
         """The largest of them, ``[sweeps, *batch]``."""
         if self.known is not None:
             return self.known
+        if self.parts is not None:
+            part = _tensor(self.parts.state_part, self.changes).expand(self.changes.shape)
+            none = self.changes.new_zeros(len(self.changes), self.parts.count)
+            return none.scatter_reduce(-1, part, self.changes, "amax")
         return self.changes.amax(-1) if self.changes.shape[-1] else self.changes.sum(-1)  # 0 where nothing is free
 
 
@@ -130,8 +156,11 @@ class LargestChange(Feature):
         """The maximum over states."""
         if self.smooth is None:
             return course.largest
-        mean = math.log(course.changes.shape[-1])
-        return (torch.logsumexp(self.smooth * course.changes, -1) - mean) / self.smooth
+        top = course.largest.detach()
+        return (
+            top
+            + course.over_states(torch.exp(self.smooth * (course.changes - course.by_state(top)))).log() / self.smooth
+        )
 
 
 @dataclass(frozen=True)
@@ -139,7 +168,7 @@ class MeanChange(Feature):
     r""":math:`\log_{10}(10^{-8}+\bar r)`, with the mean over states."""
 
     def __call__(self, course: Course) -> Tensor:
-        return torch.log10(LEAST + course.changes.mean(-1))
+        return torch.log10(LEAST + course.over_states(course.changes))
 
 
 @dataclass(frozen=True)
@@ -192,6 +221,10 @@ STANDARD: tuple[Feature, ...] = (
 def stacked(features: tuple[Feature, ...], course: Course) -> Tensor:
     """All features, ``[sweeps, *batch, features]``."""
     return torch.stack([feature(course) for feature in features], -1)
+
+
+def _tensor(places: Integers, like: Tensor) -> Tensor:
+    return torch.from_numpy(places).to(like.device)
 
 
 def _entropy(block: Tensor) -> Tensor:

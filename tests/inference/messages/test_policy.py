@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from loopwise import budget
-from loopwise.budget.features import STANDARD
+from loopwise.inference.messages.features import STANDARD
 
 
 def test_standardised_features() -> None:

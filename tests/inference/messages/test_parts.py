@@ -1,0 +1,204 @@
+"""Parts of a union stop one by one: as each would alone, in sweeps, rules, values and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import loopwise as lw
+from loopwise.inference.base import Problem
+from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.parts import _Course
+from loopwise.inference.messages.reference import Reference
+
+pytestmark = pytest.mark.filterwarnings("ignore::loopwise.notices.ConvergenceWarning")
+ANY = lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-6))
+
+
+def sentences(structured: bool) -> list[lw.FactorGraph]:
+    """Chains with skips, trees and a variable alone; with a parity check over the first three if ``structured``."""
+    rng, graphs = np.random.default_rng(0), []
+    for size in (6, 1, 4, 7, 3, 5):
+        skips = [(i, j) for i in range(size) for j in range(i + 2, size) if rng.random() < 0.4]
+        scopes = {
+            "tag": np.arange(size)[:, None],
+            "step": np.array([(i, i + 1) for i in range(size - 1)]).reshape(-1, 2),
+            "same": np.array(skips, dtype=int).reshape(-1, 2),
+        }
+        checks = {"check": (lw.Parity(3), [0, 1, 2])} if structured and size > 3 else {}
+        graphs.append(lw.FactorGraph([2] * size, scopes, checks))
+    return graphs
+
+
+def case(structured: bool) -> tuple[lw.graph.Union, dict[str, torch.Tensor]]:
+    union, rng = lw.graph.union(sentences(structured)), np.random.default_rng(4)
+    tables = {g.name: 1.3 * torch.tensor(rng.normal(size=(g.count, *g.shape))) for g in union.graph.groups}
+    return union, {name: table.requires_grad_() for name, table in tables.items()}
+
+
+def loss(beliefs: lw.Beliefs) -> torch.Tensor:
+    total = beliefs.states.square().sum() + beliefs.log_partition + beliefs.messages.exp().square().sum()
+    return total + sum(beliefs.factor(name).square().sum() for name in ("step", "same"))
+
+
+def assert_as_alone(method: MessagePassing, structured: bool = False) -> lw.Beliefs:
+    """Runs the union and each part, and compares; the status of the union."""
+    union, tables = case(structured)
+    found = method(union.graph, tables)
+    with torch.no_grad():
+        plain = method(union.graph, tables)
+    alone = [method(part, mine) for part, mine in zip(union.parts, union.split(tables), strict=True)]
+    for mine in (found.status, plain.status):
+        assert mine.sweeps.tolist() == [int(each.status.sweeps) for each in alone]
+        assert mine.stopped is not None
+        assert mine.stopped.tolist() == [int(each.status.stopped) for each in alone]  # type: ignore[arg-type]
+        assert mine.messages == sum(each.status.messages for each in alone)
+        assert mine.exact == all(each.status.exact for each in alone)
+        assert mine.converged == all(each.status.converged for each in alone)
+    states = torch.cat([each.states for each in alone])
+    torch.testing.assert_close(found.states, states, rtol=0, atol=1e-10)
+    torch.testing.assert_close(plain.states, states, rtol=0, atol=1e-10)
+    torch.testing.assert_close(plain.log_partition, sum(each.log_partition for each in alone).detach())
+    mine = torch.autograd.grad(loss(found), list(tables.values()))
+    theirs = torch.autograd.grad(sum(map(loss, alone)), list(tables.values()))
+    for one, two in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-10)
+    return found
+
+
+class TestAsAlone:
+    @pytest.mark.parametrize("engine", [None, Reference()])
+    @pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential(), lw.Groups(("step", "same"))])
+    def test_a_tolerance_stops_each_part(self, schedule: object, engine: object) -> None:
+        found = assert_as_alone(lw.BP(schedule=schedule, engine=engine, iterations=60))  # type: ignore[arg-type]
+        assert len(set(found.status.sweeps.tolist())) > 2
+
+    def test_reweighted_and_damped_runs(self) -> None:
+        assert_as_alone(lw.TRW(iterations=80, damping=0.2))
+
+    def test_residual_and_random_orders(self) -> None:
+        assert_as_alone(lw.BP(schedule=lw.Residual(), iterations=60))
+        assert_as_alone(lw.BP(schedule=lw.inference.RandomSequential(seed=2), iterations=30))
+
+    @pytest.mark.parametrize("engine", [None, Reference()])
+    def test_structured_factors_and_other_rules(self, engine: object) -> None:
+        found = assert_as_alone(lw.BP(iterations=40, stop=ANY, engine=engine), structured=True)  # type: ignore[arg-type]
+        assert set(found.status.stopped.tolist()) >= {0}  # type: ignore[union-attr]
+        assert_as_alone(lw.BP(schedule=lw.Sequential(), iterations=30, engine=engine), structured=True)  # type: ignore[arg-type]
+
+    def test_a_policy_stops_each_part(self) -> None:
+        policy = lw.budget.Policy([lw.budget.Bias(), lw.budget.LargestChange()])
+        policy.weights.data.copy_(torch.tensor([-2.0, -1.0]))
+        found = assert_as_alone(lw.BP(iterations=20, stop=lw.budget.StopByPolicy(policy)))
+        assert len(set(found.status.sweeps.tolist())) > 2
+
+    def test_weighted_messages_and_memory(self) -> None:
+        weights = lw.MessageWeights(
+            messages=torch.nn.Parameter(torch.linspace(0.8, 1.0, 12, dtype=torch.float64)[:, None]), memory=[0.2]
+        )
+        assert_as_alone(lw.BP(iterations=12, tolerance=1e-3, weights=weights), structured=True)
+        found = []
+        union, tables = case(True)
+        for engine in (None, Reference()):
+            method = lw.BP(iterations=12, tolerance=1e-3, weights=weights, engine=engine)
+            assert weights.messages is not None
+            found.append(torch.autograd.grad(loss(method(union.graph, tables)), weights.messages)[0])  # type: ignore[arg-type]
+        torch.testing.assert_close(*found, rtol=0, atol=1e-10)
+
+    def test_the_gradient_at_fixed_points(self) -> None:
+        union, tables = case(False)
+        method = lw.BP(iterations=400, tolerance=1e-12, gradient=lw.FixedPoint())
+        mine = torch.autograd.grad(method(union.graph, tables).states.square().sum(), list(tables.values()))
+        alone = [method(part, own) for part, own in zip(union.parts, union.split(tables), strict=True)]
+        theirs = torch.autograd.grad(sum(each.states.square().sum() for each in alone), list(tables.values()))
+        for one, two in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(one, two, rtol=0, atol=1e-7)
+
+    def test_traces_keep_the_last_beliefs_of_a_part(self) -> None:
+        union, tables = case(False)
+        found = lw.BP(iterations=40, trace=True)(union.graph, tables)
+        assert found.trace is not None and len(found.trace) == int(found.status.sweeps.max()) + 1
+        other = lw.BP(iterations=40, trace=True, engine=Reference())(union.graph, tables)
+        assert other.trace is not None
+        torch.testing.assert_close(found.trace, other.trace, rtol=0, atol=1e-10)
+
+    def test_maxima(self) -> None:
+        union, tables = case(True)
+        with torch.no_grad():
+            found = lw.BP(temperature=0, iterations=30)(union.graph, tables)
+            alone = [
+                lw.BP(temperature=0, iterations=30)(part, own)
+                for part, own in zip(union.parts, union.split(tables), strict=True)
+            ]
+        assert found.status.sweeps.tolist() == [int(each.status.sweeps) for each in alone]
+        torch.testing.assert_close(found.states, torch.cat([each.states for each in alone]), rtol=0, atol=1e-10)
+
+    def test_a_batch_of_unions_has_a_row_of_parts_each(self) -> None:
+        union, tables = case(False)
+        both = {name: torch.stack([table, 0.4 * table]).detach() for name, table in tables.items()}
+        found = lw.BP(iterations=50)(union.graph, both)
+        for row in range(2):
+            mine = lw.BP(iterations=50)(union.graph, {name: table[row] for name, table in both.items()})
+            assert mine.status.sweeps.tolist() == found.status.sweeps[row].tolist()
+            torch.testing.assert_close(mine.states, found.states[row], rtol=0, atol=1e-12)
+            torch.testing.assert_close(mine.log_partition, found.log_partition[row])
+
+    def test_observed_variables_leave_each_part_as_it_is_alone(self) -> None:
+        union, tables = case(False)
+        seen = np.full(union.graph.variables, -1)
+        seen[[0, 8, 12]] = 1
+        found = lw.BP(iterations=60)(union.graph, tables, seen)
+        own = np.split(seen, union.variable_start[1:-1])
+        alone = [
+            lw.BP(iterations=60)(part, mine, values)
+            for part, mine, values in zip(union.parts, union.split(tables), own, strict=True)
+        ]
+        assert found.status.sweeps.tolist() == [int(each.status.sweeps) for each in alone]
+        torch.testing.assert_close(found.states, torch.cat([each.states for each in alone]), rtol=0, atol=1e-10)
+
+    def test_messages_too_small_for_probabilities(self) -> None:
+        graphs = [lw.chain(4), lw.grid(2, 2)]
+        union = lw.graph.union(graphs)
+        tables = {g.name: torch.zeros(g.count, *g.shape, dtype=torch.float64) for g in union.graph.groups}
+        tables["pair"][:, 0, 1] = tables["pair"][:, 1, 0] = -590.0
+        tables["unary"][0, 1] = 500.0
+        tables["unary"][1, 0] = 550.0
+        found = lw.BP(iterations=30)(union.graph, tables)
+        alone = [lw.BP(iterations=30)(part, own) for part, own in zip(graphs, union.split(tables), strict=True)]
+        torch.testing.assert_close(found.states, torch.cat([each.states for each in alone]), rtol=0, atol=1e-10)
+        assert found.status.sweeps.tolist() == [int(each.status.sweeps) for each in alone]
+
+
+class TestFreedCompute:
+    def test_parts_that_stopped_are_taken_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What runs is never more than twice the living parts, whenever some have stopped."""
+        union, tables = case(False)
+        running: list[tuple[int, int]] = []
+        advance = _Course._sweep
+
+        def counted(self: _Course, sweep: int) -> np.ndarray:
+            running.append((int(self.parts.slots[self.running].sum()), int(self.parts.slots[self.living].sum())))
+            return advance(self, sweep)
+
+        monkeypatch.setattr(_Course, "_sweep", counted)
+        with torch.no_grad():
+            lw.BP(iterations=60)(union.graph, tables)
+        assert all(ran < 2 * living or living == ran for ran, living in running)
+        assert running[-1][0] < running[0][0]
+
+    def test_a_gradient_makes_exactly_the_sweeps_of_each_part(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from loopwise.inference.messages.compiled import Compiled
+
+        union, tables = case(False)
+        made: list[int] = []
+        solve = Compiled.solve
+
+        def counted(self: Compiled, problem: Problem, method: MessagePassing, numbers: object) -> object:
+            found = solve(self, problem, method, numbers)  # type: ignore[arg-type]
+            made.append(found.sent if found.states.requires_grad else 0)
+            return found
+
+        monkeypatch.setattr(Compiled, "solve", counted)
+        found = lw.BP(iterations=60)(union.graph, tables)
+        assert sum(made) == found.status.messages
