@@ -8,7 +8,6 @@ import torch
 
 import loopwise as lw
 from loopwise.learn import fit, risk
-from loopwise.learn.data.batching import batch_indices
 from oracles.fit_cases import data, fresh, sgd, weights
 
 MSE, NLL = lw.loss.MSE(), lw.loss.SurrogateLikelihood()
@@ -32,7 +31,7 @@ def test_an_epoch_is_a_step_on_each_batch() -> None:
     for epoch in (seen[:3], seen[3:]):  # each example once an epoch
         rows = sorted(row for batch in epoch for row in batch)
         assert rows == sorted(np.where(train.outputs.numpy(), train.values, -1).tolist())
-    order = batch_indices(40, 16, lw.learn.start.generator(7, 0, 0))
+    order = lw.learn.data.batching.batch_indices(40, 16, lw.learn.start.generator(7, 0, 0))
     losses = []
     for rows in order:
         loss = risk(twin, train[rows], MSE)

@@ -156,7 +156,7 @@ def test_another_process_loads_it_without_pickle(tmp_path: Path) -> None:
     path = saved(tmp_path)
     code = (
         "import sys, json, pickle\n"
-        "from loopwise.learn import System, saving\n"
+        "from loopwise.learn import System\n"
         "def refuse(*a, **k): raise SystemExit('pickle was used')\n"
         "kept = pickle.load, pickle.loads, pickle.Unpickler\n"
         "pickle.load = pickle.loads = pickle.Unpickler = refuse\n"
