@@ -15,7 +15,18 @@ from loopwise.plot.style import save
 from studies.decoder.claims import claims
 from studies.decoder.contenders import peer
 from studies.decoder.counting import Counted, run_job
-from studies.decoder.protocol import PROTOCOLS, SEED, WORDS, Setting, jobs
+from studies.decoder.protocol import (
+    BP_OSD,
+    CIRCUIT,
+    PROTOCOLS,
+    RELAY,
+    SEED,
+    SIONNA,
+    WORDS,
+    ChunkJob,
+    Setting,
+    jobs,
+)
 from studies.decoder.tables import bit_error, cells, rate_error, totals
 from studies.harness.page import Page
 from studies.harness.queue import run_jobs
@@ -23,7 +34,7 @@ from studies.harness.results import Deadline, Results
 from studies.harness.runs import check_runs
 from studies.harness.study import Study, StudyOrder, unfinished
 
-PEERS = ("ldpc", "relay_bp", "stim")
+PEERS = ("ldpc", "relay_bp", "stim", "sionna")
 PICTURES = {
     "quantum.png": "Failures against core time a shot, for each decoder of the gross code; lower and further left is "
     "better. Bars are standard errors.",
@@ -54,7 +65,7 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     check_runs(runs, {"protocol": asdict(protocol), "seed": SEED}, keep=order.keep)
     if order.data is None:
         raise ValueError("the study of decoders reads codes from the data collection; give --data FOLDER")
-    todo = [job for job in jobs(protocol) if "circuit" not in job.setting.kind or peer("stim") is not None]
+    todo = [job for job in jobs(protocol) if all(peer(name) is not None for name in needs(job))]
     one = partial(run_job, protocol=protocol, folder=runs, data=order.data)
     done = run_jobs(todo, runs, one, deadline, order.tell)
     counted = totals(runs, protocol)
@@ -67,6 +78,12 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
         *([f"Not installed, and left out or done by this library: {', '.join(missing)}."] if missing else []),
     )
     return done, len(todo)
+
+
+def needs(job: ChunkJob) -> list[str]:
+    """The other libraries that a job cannot be done without."""
+    alone = {RELAY: "relay_bp", BP_OSD: "ldpc", SIONNA: "sionna"}
+    return [*(["stim"] if job.setting.kind == CIRCUIT else []), *([alone[job.alone]] if job.alone else [])]
 
 
 def steps(order: StudyOrder) -> int:
