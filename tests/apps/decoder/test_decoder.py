@@ -44,6 +44,16 @@ def test_ordered_statistics_always_explain() -> None:
         assert decoder.evaluate(shots).errors < plain.evaluate(shots).errors
 
 
+def test_settings_are_told() -> None:
+    """Rows of counts add up where settings are the same, so what changes counts must show."""
+    code = toric(p=0.1)
+    assert repr(Decoder(code, sweeps=5)).endswith("MinSum(scale=1.0, offset=0.0), Leg(5 sweeps))")
+    told = repr(Decoder(code, sweeps=5, layered=True, second=OSD(4), solutions=2, double=True, stops=False))
+    assert told.endswith(
+        "Leg(5 sweeps), layered=True, solutions=2, stops=False, second=OSD(order=4, exhaustive=False), double=True)"
+    )
+
+
 def test_decimation_explains_more() -> None:
     code = toric(p=0.1)
     shots = Flips(code).draw(400, np.random.default_rng(0))

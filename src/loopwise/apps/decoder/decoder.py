@@ -383,4 +383,7 @@ class Decoder(Saved):
         return rebuilt(cls, told)
 
     def __repr__(self) -> str:
-        return f"Decoder({self.code!r}, {self.rule!r}, {', '.join(map(repr, self.legs))})"
+        told = [self.code, self.rule, *self.legs]
+        named = {"layered": False, "solutions": 1, "stops": True, "second": None, "double": False}
+        more = [f"{name}={getattr(self, name)!r}" for name, usual in named.items() if getattr(self, name) != usual]
+        return f"Decoder({', '.join([*map(repr, told), *more])})"
