@@ -15,6 +15,7 @@ TITLES = {  # in the order of the papers; a study that is not named here comes l
     "samplerank": "SampleRank",
     "cost-aware": "Cost-aware policies",
     "parser": "Approximation-aware parsing",
+    "decoder": "Decoders",
 }
 SECTION = "Results"
 

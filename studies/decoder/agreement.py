@@ -16,6 +16,7 @@ import numpy as np
 
 from loopwise.apps.decoder import Code, Decoder, Flips, MinSum, SumProduct
 from studies.decoder.codes import classical, gross_code
+from studies.decoder.contenders import peer
 from studies.decoder.protocol import SEED
 
 DATA = Path("../shared/data")
@@ -25,9 +26,7 @@ NEAR = 1e-6  # log-odds that rounding may turn, and differences that it may make
 
 def compare(code: Code, syndromes: np.ndarray, rule: Any, sweeps: int) -> dict[str, float]:
     """Shots compared and set aside, decisions that differ, the largest difference of log-odds relative to them."""
-    import ldpc
-
-    theirs = ldpc.BpDecoder(
+    theirs = peer("ldpc").BpDecoder(
         code.checks.matrix.astype(np.uint8), error_channel=list(code.priors), max_iter=sweeps, schedule="parallel",
         bp_method="product_sum" if isinstance(rule, SumProduct) else "minimum_sum", ms_scaling_factor=0.8,
     )  # fmt: skip

@@ -10,12 +10,11 @@ import math
 from studies.decoder.contenders import LAYERED, PICKED
 from studies.decoder.counting import Counted
 from studies.decoder.protocol import BP_OSD, CIRCUIT, GROSS, RELAY, WORDS, Setting
-from studies.decoder.tables import bit_error
+from studies.decoder.tables import NORMAL, bit_error
 from studies.harness.claims import MISSING
 from studies.harness.published import published
 from studies.harness.results import Claim
 
-NORMAL = 1.96
 MARGIN = 0.1  # of the failures of the one compared with
 QUARTER = 0.25  # of its core-seconds
 

@@ -24,6 +24,7 @@ from loopwise.apps.decoder import (
     Gaussian,
     Leg,
     MinSum,
+    Shots,
     SumProduct,
     pick_legs,
     relay,
@@ -32,6 +33,7 @@ from loopwise.apps.decoder import (
 from loopwise.apps.decoder.losses import BitwiseCrossEntropy
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.files import atomic_write
+from studies.decoder import weighted_bp
 from studies.decoder.codes import gross_code
 from studies.decoder.protocol import BP_OSD, RELAY, SEED, DecoderProtocol
 
@@ -40,15 +42,17 @@ LEGS = (20, 10, 10, 10, 10)  # their sweeps
 SWEEPS = sum(LEGS)  # that all legs of ours together may make on the gross code
 MIN_SUM, RANDOM, PICKED, LAYERED = "min-sum", "legs drawn at random", "legs picked", "layered relay"
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0)
+RATES = (0.02, 0.004)  # of training for words
 
 Bits = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Contender:
-    """``corrects``: flips found for syndromes, ``[shots, bits]``. ``share``: of each chunk that it is given."""
+    """``corrects``: flips for syndromes, or bits for log-odds, ``[shots, bits]``. ``share``: of each chunk that it is
+    given."""
 
-    corrects: Callable[[Bits], Bits]
+    corrects: Callable[[Any], Bits]
     share: float = 1.0
 
 
@@ -143,34 +147,49 @@ def of_circuit(code: Code) -> dict[str, Contender]:
 # --- Classical codes, Gaussian noise ---------------------------------------------------------------------------------
 
 
-def of_words(
-    code: Code, rate: float, folder: Path, name: str, sweeps: int, levels: tuple[float, ...], steps: int
-) -> dict[str, Decoder]:
-    """The sum-product, flooding and layered, plain and trained."""
-    found = {}
+def of_words(channel: Gaussian, sweeps: int, path: Path, steps: int) -> dict[str, Contender]:
+    """The sum-product, flooding and layered, plain and trained; ``path``: of a file, to which kinds add their own."""
+    found: dict[str, Contender] = {}
+    code, dev = channel.code, _held_out(channel)
     for layered in (False, True):
         first = "layered, " if layered else ""
-        path = folder / f"{name}_{sweeps}{'_layered' if layered else ''}.loopwise"
-        if not path.exists():
-            _trained(code, rate, sweeps, levels, layered, steps).save(path)
-        found[f"{first}plain"] = Decoder(code, rule=SumProduct(), sweeps=sweeps, layered=layered)
-        found[f"{first}trained"] = Decoder.load(path)
+        kept = path.with_name(f"{path.name}{'_layered' if layered else ''}.loopwise")
+        if not kept.exists():
+            _trained(code, channel, dev, sweeps, layered, steps).save(kept)
+        plain = Decoder(code, rule=SumProduct(), sweeps=sweeps, layered=layered)
+        found |= {f"{first}plain": _receiver(plain), f"{first}trained": _receiver(Decoder.load(kept))}
     return found
 
 
-def _trained(code: Code, rate: float, sweeps: int, levels: tuple[float, ...], layered: bool, steps: int) -> Decoder:
+def of_sionna(channel: Gaussian, sweeps: int, path: Path, steps: int) -> dict[str, Contender]:
+    """Sionna's, plain and weighted, on some of the words."""
+    kept = path.with_name(f"{path.name}_sionna.npz")
+    theirs = weighted_bp.weighted(channel, sweeps, _held_out(channel), kept, steps=steps, rates=RATES)
+    plain = weighted_bp.plain(channel.code, sweeps)
+    return {"Sionna, plain": Contender(plain, share=0.2), "Sionna, weighted": Contender(theirs, share=0.2)}
+
+
+def _held_out(channel: Gaussian) -> Shots:
+    """Words at the middle one of the ratios."""
+    middle = Gaussian(channel.code, channel.decibels[len(channel.decibels) // 2], channel.rate)
+    return middle.draw(20_000, np.random.default_rng([SEED, 4]))
+
+
+def _receiver(decoder: Decoder) -> Contender:
+    return Contender(lambda received: decoder.receive(received).corrections)
+
+
+def _trained(code: Code, channel: Gaussian, dev: Shots, sweeps: int, layered: bool, steps: int) -> Decoder:
     """Few numbers changed for the failures of words, then weights of neural BP from there, in large or small steps,
     whichever fails less on held-out words. Layered sweeps leave little to mend, and their gradient is noise but for
     that: a weight for each check."""
     ties = code.checks.edge_check if layered else None
-    channel = Gaussian(code, levels, rate)
-    dev = Gaussian(code, levels[len(levels) // 2], rate).draw(20_000, np.random.default_rng([SEED, 4]))
     plain = Decoder(code, rule=SumProduct(), layered=layered, legs=[Leg(code, sweeps, edge_ties=ties)])
     begun = search_legs(plain, channel, tries=max(2, steps // 2), shots=20_000, seed=SEED, progress=False)
     tried = [plain, begun]
-    for pace in (0.02, 0.004):
+    for rate in RATES:
         tried.append(copy.deepcopy(begun).fit(
             channel, BitwiseCrossEntropy(), trained=Trained(True, True, False, not layered), steps=steps, batch=256,
-            rate=pace, kept=range(max(1, sweeps // 2), sweeps + 1), dev=dev, report=50, seed=SEED, progress=False,
+            rate=rate, kept=range(max(1, sweeps // 2), sweeps + 1), dev=dev, report=50, seed=SEED, progress=False,
         ))  # fmt: skip
     return min(tried, key=lambda one: one.evaluate(dev).errors)

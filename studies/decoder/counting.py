@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.decoder import Code, Decoder, Flips, Gaussian, Shots
+from loopwise.apps.decoder import Code, Flips, Gaussian, Shots
 from loopwise.demo.workers import one_thread
 from loopwise.inference.families.second_stage import rank_of
 from studies.decoder.codes import circuit, classical, gross_code, of_checks
-from studies.decoder.contenders import Contender, of_circuit, of_gross, of_words
+from studies.decoder.contenders import Contender, of_circuit, of_gross, of_sionna, of_words
 from studies.decoder.protocol import CIRCUIT, GROSS, SEED, SLOW, WORDS, ChunkJob, DecoderProtocol, Setting
 from studies.harness.runs import write_run
 
@@ -69,27 +69,29 @@ def _contenders(
 
 def words_chunk(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> Counted:
     """Bits and words that are wrong."""
-    channel, decoders = _words(job.setting, protocol, folder, data)
+    channel, contenders = _words(job.setting, job.alone, protocol, folder, data)
     random = np.random.default_rng([SEED, 5, int(10 * job.setting.level), job.number])
     received = channel.draw(job.shots, random).log_odds
     assert received is not None
     found = Counted()
-    for name, decoder in decoders.items():
+    for name, contender in contenders.items():
+        count = max(1, round(contender.share * job.shots))
         begin = time.process_time()
-        per_word = decoder.receive(received).corrections.sum(1).astype(float)
+        per_word = contender.corrects(received[:count]).sum(1).astype(float)
         seconds = time.process_time() - begin
-        found[name] = {"shots": job.shots, "failures": float((per_word > 0).sum()), "seconds": seconds}
+        found[name] = {"shots": count, "failures": float((per_word > 0).sum()), "seconds": seconds}
         found[name] |= {"bits": float(per_word.sum()), "squares": float((per_word**2).sum())}
-        found[name]["of bits"] = float(job.shots * received.shape[1])
+        found[name]["of bits"] = float(count * received.shape[1])
     return found
 
 
 @cache
 def _words(
-    setting: Setting, protocol: DecoderProtocol, folder: Path, data: Path
-) -> tuple[Gaussian, dict[str, Decoder]]:
+    setting: Setting, alone: str, protocol: DecoderProtocol, folder: Path, data: Path
+) -> tuple[Gaussian, dict[str, Contender]]:
     code = classical(data, setting.code)
     rate = 1 - rank_of(code.checks) / code.bits
     levels = next(levels for name, levels, _ in protocol.words if name == setting.code)
-    decoders = of_words(code, rate, folder, setting.code, setting.sweeps, levels, protocol.steps)
-    return Gaussian(code, setting.level, rate), decoders
+    path = folder / f"{setting.code}_{setting.sweeps}"
+    made = (of_sionna if alone else of_words)(Gaussian(code, levels, rate), setting.sweeps, path, protocol.steps)
+    return Gaussian(code, setting.level, rate), made

@@ -17,6 +17,8 @@ SEED = 2026
 GROSS_SHOTS, CIRCUIT_SHOTS, WORD_SHOTS = 5_000, 512, 50_000  # of a chunk
 RELAY, BP_OSD = "relay-BP", "BP+OSD"
 SLOW = (RELAY, BP_OSD)  # under circuit noise: they decode by themselves, after all else
+SIONNA = "Sionna"  # so does this one, words of what it has published figures of
+PUBLISHED = ("BCH_N63_K45", 10)  # code and sweeps
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def jobs(protocol: DecoderProtocol) -> list[ChunkJob]:
     """The first chunk of every setting, then the second, and so on; at last those that are slow, in the same way."""
     wanted = settings(protocol)
     every = [(setting, "", *sizes) for setting, sizes in wanted.items()]
-    slow = [(setting, who, *sizes) for setting, sizes in wanted.items() if setting.kind == CIRCUIT for who in SLOW]
+    slow = [(setting, who, *sizes) for setting, sizes in wanted.items() for who in _slow(setting)]
     return [
         ChunkJob(setting, number, shots, who)
         for group in (every, slow)
@@ -91,6 +93,12 @@ def jobs(protocol: DecoderProtocol) -> list[ChunkJob]:
         for setting, who, chunks, shots in group
         if number < chunks
     ]
+
+
+def _slow(setting: Setting) -> tuple[str, ...]:
+    if setting.kind == CIRCUIT:
+        return SLOW
+    return (SIONNA,) if (setting.code, setting.sweeps) == PUBLISHED else ()
 
 
 PROTOCOLS = {

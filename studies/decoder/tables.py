@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from loopwise.apps.decoder import interval
 from studies.decoder.counting import Counted
 from studies.decoder.protocol import BP_OSD, CIRCUIT, GROSS, RELAY, WORDS, DecoderProtocol, Setting, jobs
 from studies.harness.published import published
@@ -16,6 +17,8 @@ from studies.harness.results import Cell
 from studies.harness.runs import read_run
 
 RATE, TIME, BITS = "failures a shot", "core ms a shot", "bit errors a bit"
+LOW, HIGH = "95 % from", "to"
+NORMAL = 1.96
 
 
 BASE = {GROSS: BP_OSD, CIRCUIT: RELAY}  # whom others are compared with
@@ -57,12 +60,15 @@ def cells(counted: dict[Setting, Counted]) -> list[Cell]:
 def _flip_cells(setting: Setting, name: str, counts: dict[str, float]) -> list[Cell]:
     shots = counts["shots"]
     rate = counts["failures"] / shots
+    low, high = interval(int(counts["failures"]), int(shots))
     known = None
     if "circuit" in setting.kind and name == "relay-BP":
         relay = published("decoder")["relay"]
         known = relay["failures"] / relay["shots"]
     return [
         Cell(setting.name, name, RATE, rate, rate_error(counts["failures"], shots), int(shots), known),
+        Cell(setting.name, name, LOW, low, None, int(shots)),
+        Cell(setting.name, name, HIGH, high, None, int(shots)),
         Cell(setting.name, name, TIME, 1e3 * counts["seconds"] / shots, None, int(shots)),
     ]
 
@@ -70,8 +76,11 @@ def _flip_cells(setting: Setting, name: str, counts: dict[str, float]) -> list[C
 def _bit_cells(setting: Setting, name: str, counts: dict[str, float]) -> list[Cell]:
     words, bits = counts["shots"], counts["of bits"]
     known = published("decoder")["bch_63_45"] if (setting.code, setting.level) == ("BCH_N63_K45", 6.0) else {}
+    rate, error = counts["bits"] / bits, bit_error(counts)
     return [
-        Cell(setting.name, name, BITS, counts["bits"] / bits, bit_error(counts), int(words), known.get(name)),
+        Cell(setting.name, name, BITS, rate, error, int(words), known.get(name)),
+        Cell(setting.name, name, LOW, max(0.0, rate - NORMAL * error), None, int(words)),
+        Cell(setting.name, name, HIGH, rate + NORMAL * error, None, int(words)),
         Cell(setting.name, name, "word errors a word", counts["failures"] / words, None, int(words)),
     ]
 

@@ -44,6 +44,16 @@ def test_ordered_statistics_always_explain() -> None:
         assert decoder.evaluate(shots).errors < plain.evaluate(shots).errors
 
 
+def test_settings_are_told() -> None:
+    """Rows of counts add up where settings are the same, so what changes counts must show."""
+    code = toric(p=0.1)
+    assert repr(Decoder(code, sweeps=5)).endswith("MinSum(scale=1.0, offset=0.0), Leg(5 sweeps))")
+    told = repr(Decoder(code, sweeps=5, layered=True, second=OSD(4), solutions=2, double=True, stops=False))
+    assert told.endswith(
+        "Leg(5 sweeps), layered=True, solutions=2, stops=False, second=OSD(order=4, exhaustive=False), double=True)"
+    )
+
+
 def test_decimation_explains_more() -> None:
     code = toric(p=0.1)
     shots = Flips(code).draw(400, np.random.default_rng(0))
@@ -53,6 +63,9 @@ def test_decimation_explains_more() -> None:
     fine = (code.checks.syndromes(answer.corrections) == shots.syndromes).all(1)
     np.testing.assert_array_equal(answer.explained, fine)
     np.testing.assert_array_equal(answer.corrections[plain.explained], plain.corrections[plain.explained])
+    np.testing.assert_array_equal(answer.sweeps[plain.explained], plain.sweeps[plain.explained])
+    more = answer.sweeps[~plain.explained] - plain.sweeps[~plain.explained]
+    assert more.min() >= 1 and more.max() <= 20 * 10  # sweeps of its rounds are counted
 
 
 @pytest.mark.parametrize("min_sum", [False, True])
@@ -94,6 +107,7 @@ def test_the_same_as_ldpc(min_sum: bool) -> None:
         (lambda: Decoder([[1, 1]], 0.0), "the prior is 0; it must be above 0 and below 1"),
         (lambda: Decoder([[1, 1]], [0.1, 1.0]), "the prior of bit 1 is 1; it must be above 0 and below 1"),
         (lambda: Decoder([[1, 1]], [float("nan"), 0.1]), "the prior of bit 0 is nan; it must be above 0 and below 1"),
+        (lambda: Decoder([[1, 1]], "low"), "priors must be probabilities, one or one for each of 2 bits, not 'low'"),
         (lambda: Decoder([[1, 1]], [0.1]), r"priors are of shape \(1,\); give one probability, or one for each of 2"),
         (lambda: Decoder([[1, 1]], 0.1, observables=[[1]]), "the matrix of observables has 1 columns"),
         (lambda: Decoder([[1, 1]], 0.1, sweeps=0), "sweeps must be a whole number of at least 1, not 0"),

@@ -46,6 +46,8 @@ def test_bad_shots_get_one_sentence() -> None:
         ValueError, match=r"log-odds are of shape \(1, 3\); there must be a row of 7 for each of 1 shots"
     ):
         decoder.decode_received([[0.0, 1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"of shape \(7,\); give a row of 7 for each word received"):
+        decoder.decode_received(np.ones(7))
     with pytest.raises(ValueError, match="the log-odds of shot 0 hold NaN"):
         decoder.decode_received([[np.nan] * 7])
     with pytest.raises(ValueError, match="a sampler draws any number of shots; say how many"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 
 def test_sinter_collects_with_it(stim) -> None:  # type: ignore[no-untyped-def]
     pytest.importorskip("sinter", reason="needs sinter: pip install 'loopwise[decoder]'")
-    import pickle
-
     from loopwise.apps.decoder.sinter_decoder import sinter_decoder
 
     circuit = stim.Circuit.generated(
@@ -19,3 +22,15 @@ def test_sinter_collects_with_it(stim) -> None:  # type: ignore[no-untyped-def]
     events, flips = circuit.compile_detector_sampler(seed=1).sample(500, separate_observables=True, bit_packed=True)
     found = compiled.decode_shots_bit_packed(bit_packed_detection_event_data=events)
     assert found.shape == flips.shape and (found != flips).any(1).mean() < 0.15
+
+
+def test_it_arrives_in_a_new_process(stim, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """sinter's workers are spawned: nothing was imported there before the decoder comes."""
+    pytest.importorskip("sinter", reason="needs sinter: pip install 'loopwise[decoder]'")
+    from loopwise.apps.decoder.sinter_decoder import sinter_decoder
+
+    path = tmp_path / "decoder.pickle"
+    path.write_bytes(pickle.dumps(sinter_decoder(sweeps=7)))
+    script = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).options)"
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "{'sweeps': 7}", done.stderr

@@ -19,6 +19,7 @@ from studies.decoder.protocol import (
     GROSS,
     PROTOCOLS,
     RELAY,
+    SIONNA,
     WORDS,
     DecoderProtocol,
     Setting,
@@ -42,8 +43,10 @@ def test_jobs_take_turns_and_have_files_of_their_own(tmp_path: Path) -> None:
 def test_slow_decoders_come_last_and_by_themselves() -> None:
     todo = jobs(PROTOCOLS[FULL])
     slow = [job for job in todo if job.alone]
-    assert todo[-len(slow) :] == slow and [job.alone for job in slow[:4]] == [RELAY, BP_OSD] * 2
-    assert {job.setting.kind for job in slow} == {CIRCUIT}
+    assert todo[-len(slow) :] == slow and [job.alone for job in slow[:5]] == [RELAY, BP_OSD, *[SIONNA] * 3]
+    assert {job.setting.kind for job in slow if job.alone != SIONNA} == {CIRCUIT}
+    assert all(run.needs(job) == ["sionna"] for job in slow if job.alone == SIONNA)
+    assert run.needs(slow[0]) == ["stim", "relay_bp"] and not run.needs(todo[0])
 
 
 def test_pairs_are_of_shots_that_both_decoded(tmp_path: Path) -> None:

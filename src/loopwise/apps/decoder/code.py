@@ -135,7 +135,10 @@ class Code:
 
 def checked_priors(given: ArrayLike, bits: int) -> Floats:
     """Probabilities of flips, one each."""
-    priors = np.asarray(given, dtype=np.float64)
+    try:
+        priors = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"priors must be probabilities, one or one for each of {bits} bits, not {given!r}") from None
     if priors.ndim > 1 or (priors.ndim == 1 and len(priors) != bits):
         raise ValueError(f"priors are of shape {priors.shape}; give one probability, or one for each of {bits} bits")
     bad = np.flatnonzero(~((priors > 0) & (priors < 1)))

@@ -42,9 +42,10 @@ class Answer:
     """What a decoder made of some shots.
 
     corrections: flips that it found, ``[shots, bits]``. explained: whether they have the syndrome; where they have not,
-    they are the last decisions, and right only by chance. sweeps: of all legs. leg: the one whose solution was taken,
-    -1 for a second stage or none. log_odds: of no flip against a flip after the last sweep, no rows unless asked for.
-    flips: of observables, None where the code has none. second: how many shots a second stage was needed for.
+    they are the last decisions, and right only by chance. sweeps: of all legs, and of a decimation. leg: the one whose
+    solution was taken, -1 for a second stage or none. log_odds: of no flip against a flip after the last sweep, no rows
+    unless asked for. flips: of observables, None where the code has none. second: how many shots a second stage was
+    needed for.
     """
 
     corrections: Bits
@@ -191,7 +192,11 @@ class Decoder(Saved):
     def receive(self, log_odds: ArrayLike, *, soft: bool = False) -> Answer:
         """What :meth:`decode_received` does, with all that is known of it."""
         given = np.asarray(log_odds, dtype=np.float64)
-        zeros = np.zeros((len(np.atleast_1d(given)), self.code.detector_count), np.uint8)
+        if given.ndim != 2:
+            raise ValueError(
+                f"log-odds are of shape {given.shape}; give a row of {self.code.bits} for each word received"
+            )
+        zeros = np.zeros((len(given), self.code.detector_count), np.uint8)
         return self.run(zeros, log_odds=given, soft=soft)
 
     def run(self, syndromes: ArrayLike, *, log_odds: ArrayLike | None = None, soft: bool = False) -> Answer:
@@ -264,7 +269,8 @@ class Decoder(Saved):
             with torch.no_grad():
                 passing = self.legs[-1].passing(self.rule, self.layered)
             solved = self.second.solve(self.code.checks, passing, left[rows], bits[rows], own)
-            best[rows], explained[rows] = solved
+            best[rows], explained[rows] = solved.hard, solved.explained
+            sweeps[rows] += solved.sweeps
         return best, explained, sweeps, leg_of, left if soft else left[:0], len(rows) if self.second is not None else 0
 
     @torch.no_grad()
@@ -377,4 +383,7 @@ class Decoder(Saved):
         return rebuilt(cls, told)
 
     def __repr__(self) -> str:
-        return f"Decoder({self.code!r}, {self.rule!r}, {', '.join(map(repr, self.legs))})"
+        told = [self.code, self.rule, *self.legs]
+        named = {"layered": False, "solutions": 1, "stops": True, "second": None, "double": False}
+        more = [f"{name}={getattr(self, name)!r}" for name, usual in named.items() if getattr(self, name) != usual]
+        return f"Decoder({', '.join([*map(repr, told), *more])})"

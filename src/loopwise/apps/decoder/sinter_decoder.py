@@ -11,6 +11,7 @@ made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,16 @@ def sinter_decoder(make: Callable[[Code], Decoder] | PathLike | None = None, **o
     make: a function of the code (importable, where sinter runs several processes), or the path of a saved decoder,
         whose numbers are then used for every circuit with its checks; None for ``Decoder(code, **options)``.
     """
+    return _kind()(make, options)
+
+
+@cache
+def _kind() -> type:
+    """The class, made where sinter is there to be derived from."""
     try:
         import sinter
     except ImportError:
         raise ValueError("this needs sinter, which is not installed; pip install 'loopwise[decoder]'") from None
-    return _classes(sinter)[0](make, options)
-
-
-def _classes(sinter: Any) -> tuple[type, type]:
-    """The two classes, made where sinter is there to be derived from."""
-    if "_made" in globals():
-        made: tuple[type, type] = globals()["_made"]
-        return made
 
     class LoopwiseCompiled(sinter.CompiledDecoder):  # type: ignore[misc]
         def __init__(self, decoder: Decoder) -> None:
@@ -55,11 +54,14 @@ def _classes(sinter: Any) -> tuple[type, type]:
         def compile_decoder_for_dem(self, *, dem: Any) -> Any:
             return LoopwiseCompiled(decoder_for(dem, self.make, self.options))
 
-    for kind in (LoopwiseCompiled, LoopwiseDecoder):  # so that they can be sent to other processes
-        kind.__qualname__ = kind.__name__
-        globals()[kind.__name__] = kind
-    globals()["_made"] = LoopwiseDecoder, LoopwiseCompiled
-    return LoopwiseDecoder, LoopwiseCompiled
+        def __reduce__(self) -> Any:  # sinter's workers are new processes, in which the class is not made yet
+            return _again, (self.make, self.options)
+
+    return LoopwiseDecoder
+
+
+def _again(make: Any, options: dict[str, Any]) -> Any:
+    return sinter_decoder(make, **options)
 
 
 def decoder_for(model: Any, make: Any, options: dict[str, Any]) -> Decoder:

@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loopwise.inference.families.parity import CERTAIN, Bits, Floats, ParityChecks, Passing, decode
+from loopwise.inference.families.parity import CERTAIN, Bits, Decoded, Floats, ParityChecks, Passing, decode
 
 MOST_EXHAUSTIVE = 20
 
@@ -49,7 +48,7 @@ class OSD:
 
     def solve(
         self, checks: ParityChecks, passing: Passing, log_odds: Floats, syndromes: Bits, priors: Floats
-    ) -> tuple[Bits, NDArray[np.bool_]]:
+    ) -> Decoded:
         """Corrections, and which syndromes they explain. ``log_odds``: of no flip, ``[shots, bits]``, after the last
         sweep, by which bits are ordered; ``priors``: before anything was seen, ``[1 or shots, bits]``."""
         if len(priors) == 1:
@@ -57,18 +56,16 @@ class OSD:
         each = [
             self._ordered(checks, log_odds[k : k + 1], syndromes[k : k + 1], priors[k]) for k in range(len(syndromes))
         ]
-        return np.concatenate([hard for hard, _ in each]), np.concatenate([fine for _, fine in each])
+        return Decoded(*(np.concatenate(column) for column in zip(*each, strict=True)))
 
-    def _ordered(
-        self, checks: ParityChecks, log_odds: Floats, syndromes: Bits, costs: Floats
-    ) -> tuple[Bits, NDArray[np.bool_]]:
+    def _ordered(self, checks: ParityChecks, log_odds: Floats, syndromes: Bits, costs: Floats) -> Decoded:
         from loopwise.inference.families.kernels.osd import COMBINATIONS, EXHAUSTIVE, solve_shots
 
         order = np.argsort(log_odds, axis=1, kind="stable")
         hard, fine = np.zeros(log_odds.shape, np.uint8), np.zeros(len(order), np.bool_)
         way = EXHAUSTIVE if self.exhaustive else COMBINATIONS
         solve_shots(columns_of(checks), order, syndromes, np.asarray(costs, np.float64), way, self.order, hard, fine)
-        return hard, fine
+        return Decoded(hard, log_odds[:0], np.zeros(len(order), np.int32), fine)
 
 
 @dataclass(frozen=True)
@@ -99,12 +96,12 @@ class Decimation:
 
     def solve(
         self, checks: ParityChecks, passing: Passing, log_odds: Floats, syndromes: Bits, priors: Floats
-    ) -> tuple[Bits, NDArray[np.bool_]]:
-        """As :meth:`OSD.solve`; what stays unexplained keeps its last decisions."""
+    ) -> Decoded:
+        """As :meth:`OSD.solve`; what stays unexplained keeps its last decisions. Sweeps of all rounds are counted."""
         shots, count = len(syndromes), max(1, round(self.share * checks.variables))
         own = np.array(np.broadcast_to(priors, log_odds.shape))
         decided, left = np.zeros(own.shape, np.bool_), log_odds.copy()
-        hard, fine = np.zeros(own.shape, np.uint8), np.zeros(shots, np.bool_)
+        hard, fine, made = np.zeros(own.shape, np.uint8), np.zeros(shots, np.bool_), np.zeros(shots, np.int32)
         rows, constant = np.arange(shots), passing.first_row()
         for _ in range(self.rounds):
             sizes = np.where(decided[rows], -1.0, np.abs(left[rows]))
@@ -115,10 +112,11 @@ class Decimation:
             decided[rows[:, None], chosen] = True
             found = decode(checks, constant, own[rows], syndromes[rows], self.sweeps, soft=True)
             hard[rows], left[rows], fine[rows] = found.hard, found.soft, found.explained
+            made[rows] += found.sweeps
             rows = rows[~found.explained]
             if not len(rows):
                 break
-        return hard, fine
+        return Decoded(hard, left[:0], made, fine)
 
 
 Second = OSD | Decimation
