@@ -144,5 +144,8 @@ def test_what_a_data_frame_must_have() -> None:
     assert hidden.graph.cardinalities.tolist()[-1] == 2 and (hidden.roles[:, 3] == lw.Role.HIDDEN).all()
     with pytest.raises(ValueError, match="give it a vocabulary, or no graph"):
         lw.Examples.from_frame(frame, outputs=["flu"], graph=GRAPH)
+    every = lw.Examples.from_frame(frame, outputs=["flu"])
+    with pytest.raises(ValueError, match="nothing is left to predict: leave out the columns"):
+        lw.System(lw.TablePotentials(every.graph), lw.BP()).predict(frame.head(2))
     with pytest.raises(ValueError, match="data frame means nothing to it"):
         lw.System(lw.TablePotentials(GRAPH), lw.BP()).predict(frame)

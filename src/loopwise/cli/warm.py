@@ -78,6 +78,7 @@ def _tagger(folder: Path) -> Iterator[Arguments]:
     yield ["tagger", "train", data, "--iterations", 2, "--out", model]
     yield ["tagger", "predict", model, data, "--out", folder / "said.conll"]
     yield ["tagger", "evaluate", model, data]
+    yield ["tagger", "train", data, "--iterations", 2, "--skip", "w[-1]", "--out", folder / "linked.loopwise"]
 
 
 def _multilabel(folder: Path) -> Iterator[Arguments]:

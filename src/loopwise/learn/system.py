@@ -374,6 +374,11 @@ class System(nn.Module):
         """Decided values as a data frame like the one asked about: of outputs by role, else of what was not given."""
         assert self.vocabulary is not None
         asked = (self._from_frame(frame).roles == Role.OUTPUT).any(axis=0)
+        if not asked.any():
+            raise ValueError(
+                "the data frame gives every variable a value, so nothing is left to predict: leave out the columns "
+                "that are asked for, or say once what is predicted, lw.System(..., roles=examples.roles[0])"
+            )
         columns = {}
         for place in np.flatnonzero(asked).tolist():
             labels = self.vocabulary.labels[place]
