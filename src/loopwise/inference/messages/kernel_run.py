@@ -405,12 +405,14 @@ class KernelRun:
         """The order of messages as kernels read it."""
         if options.steps == 1:
             return Flood()
-        layout = self.storage.layout
-        sequential = layout.sequential
-        pull = np.zeros((3, layout.edges), dtype=np.bool_)
-        pull[0] = sequential.pull_forward[layout.variable_edges]
-        pull[1] = sequential.pull_backward[layout.variable_edges]
-        return Order(np.stack([sequential.variables, sequential.variables[::-1]]), pull)
+        known: Order | None = self.storage.kept.get("order")
+        if known is None:
+            layout = self.storage.layout
+            pull = np.zeros((3, layout.edges), dtype=np.bool_)
+            pull[0] = layout.sequential.pull_forward[layout.variable_edges]
+            pull[1] = layout.sequential.pull_backward[layout.variable_edges]
+            known = self.storage.kept["order"] = Order(np.stack([layout.interleaved, layout.interleaved[::-1]]), pull)
+        return known
 
     def run(self, options: Options, result: RunResult) -> Run:
         """The arrays of a kernel's call."""
