@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -54,17 +55,15 @@ UNITS = {
 
 def run_job(job: EntityJob, protocol: EntitiesProtocol, data: Path, folder: Path) -> None:
     """One run in a process of its own."""
-    arguments = [str(data.resolve()), job.problem, job.setting, job.tool, str(job.draw)]
+    arguments = [str(data.resolve()), job.problem, job.setting, job.tool, str(job.draw), str(protocol.minutes)]
     command = [sys.executable, "-m", "studies.entities.single", *arguments]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60 * protocol.minutes)
-    except subprocess.TimeoutExpired:
-        write_run(job.path(folder), {"failed": f"not finished in {protocol.minutes:g} minutes"})
-        return
-    write_run(job.path(folder), _read(done))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    write_run(job.path(folder), _read(done, protocol.minutes))
 
 
-def _read(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def _read(done: subprocess.CompletedProcess[str], minutes: float) -> dict[str, Any]:
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return {"failed": f"not finished in {minutes:g} minutes of processor time"}
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or ["stopped"])[-1][:200]}
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

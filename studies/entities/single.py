@@ -1,6 +1,7 @@
 """``python -m studies.entities.single``: one run in a process of its own, so that its peak of memory is its own.
 
-In: the folder of the data, a table, a setting, a tool, a draw. Out: one line of JSON.
+In: the folder of the data, a table, a setting, a tool, a draw, minutes of processor time that it may take. Out: one
+line of JSON.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def measured(data: Path, job: EntityJob) -> dict[str, Any]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    data, problem, setting, tool, draw = sys.argv[1:]
+    data, problem, setting, tool, draw, minutes = sys.argv[1:]
+    limit = max(1, round(60 * float(minutes)))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     print(json.dumps(measured(Path(data), EntityJob(problem, setting, tool, int(draw)))))
 
 

@@ -46,7 +46,7 @@ STEPS = 10  # into which similarities of columns are rounded
 EPOCHS = 4
 TRAINING, SEARCH = Sweeps(60), Sweeps(50)
 COOLING = Cooling(0.5, 0.02)
-MOVER = Mixture((MentionMover(), SplitMerge()), (9.0, 1.0))  # single records, and whole clusters that split or merge
+MOVER = Mixture((MentionMover(), SplitMerge()), (49.0, 1.0))  # single records; clusters that split or merge
 SAMPLED = 60  # records of a part whose marginals are sampled
 _MISSING = 0.5  # similarity of a column where a value is missing
 
