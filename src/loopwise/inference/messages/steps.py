@@ -143,10 +143,19 @@ class Workspace:
         slots = program.layout.slots
         self.m = np.empty((examples, slots))  # of senders that keep theirs here
         self.q = np.empty((examples, slots))
+        self.copies = Copies(None, None, None)
 
     @property
     def plain(self) -> bool:
         return len(self.numbers.exponents) == 0
+
+    def begin_sweep(self) -> None:
+        """Arrays that the senders of a sweep share; what messages are after it, they are before the next one."""
+        last = self.copies.after
+        before = (self.m.copy() if last is None else last) if self.weighted else None
+        fresh = np.empty(self.m.shape) if self.weighted else None
+        after = np.empty(self.m.shape) if self.weighted or self.parameters else None
+        self.copies = Copies(before, fresh, after)
 
     def senders(self) -> list[Sender]:
         """One for each source; pairs of binary variables, neither weighted nor damped, have a faster one."""
@@ -157,6 +166,14 @@ class Workspace:
             else EdgeSender(self, source)
             for source in self.program.sources
         ]
+
+
+class Copies(NamedTuple):
+    """Messages in one sweep of senders that keep theirs in the workspace; None where they are not wanted."""
+
+    before: Floats | None  # before it
+    fresh: Floats | None  # before they were weighted
+    after: Floats | None
 
 
 class Sender(ABC):
@@ -198,13 +215,11 @@ class Sender(ABC):
 
 
 class Sent(NamedTuple):
-    """What an :class:`EdgeSender` wants back of a sweep; None where it does not."""
+    """What an :class:`EdgeSender` wants back of a sweep."""
 
     sweep: int
     kept: Any  # by its kind of factors
-    before: Floats | None  # messages before it sent
-    fresh: Floats | None  # messages before they were weighted
-    after: Floats | None
+    copies: Copies
 
 
 class EdgeSender(Sender):
@@ -232,14 +247,20 @@ class EdgeSender(Sender):
         if unheard:
             for slots in source.slots:
                 n[rows, slots] = 0.0
-        before, fresh = work.m.copy() if work.weighted else None, None
-        kept = self._factors(rows, n)
+        kept, copies = self._factors(rows, n), work.copies
         if work.weighted:
-            fresh = work.m.copy()
+            self._copy(copies.fresh)
             powers, shares = row_of(work.numbers.powers, sweep), row_of(work.numbers.shares, sweep)
-            weigh(rows, work.program.edges, source.ranges, powers, shares, before, work.m)
+            weigh(rows, work.program.edges, source.ranges, powers, shares, copies.before, work.m)
         self._sum(rows)
-        return Sent(sweep, kept, before, fresh, work.m.copy() if work.parameters else None)
+        self._copy(copies.after)
+        return Sent(sweep, kept, copies)
+
+    def _copy(self, target: Floats | None) -> None:
+        """Its own messages as they are now."""
+        if target is not None:
+            for slots in self.source.slots:
+                target[:, slots] = self.work.m[:, slots]
 
     def _factors(self, rows: Integers, n: Floats) -> Any:
         from loopwise.inference.messages.kernels.sweeps import exponentials, tables_send
@@ -271,7 +292,7 @@ class EdgeSender(Sender):
         from loopwise.inference.messages.kernels.sweeps import edges_gather
 
         work, source, edges = self.work, self.source, self.work.program.edges
-        self._spread(rows, of_part, kept.after, found)
+        self._spread(rows, of_part, kept.copies.after if work.parameters else None, found)
         if work.weighted:
             self._weights_back(rows, kept, found)
         for slots in source.slots:
@@ -295,7 +316,7 @@ class EdgeSender(Sender):
         from loopwise.inference.messages.kernels.message_weights import weigh_back
 
         ends, numbers, sweep = (rows, self.work.program.edges, self.source.ranges), self.work.numbers, sent.sweep
-        given = (row_of(numbers.powers, sweep), row_of(numbers.shares, sweep), sent.before, sent.fresh)
+        given = (row_of(numbers.powers, sweep), row_of(numbers.shares, sweep), *sent.copies[:2])
         weigh_back(*ends, *given, self.of_m, self.of_new, row_of(found.powers, sweep), row_of(found.shares, sweep))
 
     def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: Numbers) -> None:
@@ -415,6 +436,7 @@ class Run:
             self.bias = np.array(np.broadcast_to(numbers.unary, (examples, states)))
 
     def begin(self, initial: Floats | None) -> None:
+        self.work.copies = Copies(None, None, None)
         for sender in self.senders:
             sender.start(initial)
 
@@ -431,6 +453,7 @@ class Run:
         if self.remembers:
             self._remember(rows, sweep, stretch)
         n = np.empty(self.work.m.shape)
+        self.work.begin_sweep()
         kept: list[Any] = []
         for number, stage in enumerate(self.program.stages):
             if number:
@@ -496,7 +519,7 @@ class Run:
         """The sweeps after ``start`` to ``high``, made again, aside from this run."""
         stretch, twin = Stretch.empty(start.sweep), copy.copy(self)
         twin.work = copy.copy(self.work)
-        twin.work.m = np.empty(self.work.m.shape)
+        twin.work.m, twin.work.copies = np.empty(self.work.m.shape), Copies(None, None, None)
         twin.senders, twin.sums, twin.counts = twin.work.senders(), self.sums.copy(), self.counts.copy()
         twin.bias = start.bias.copy()
         twin.begin(start.m)

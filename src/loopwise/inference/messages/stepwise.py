@@ -391,7 +391,9 @@ class _Session:
         tape = self.method.gradient.tape if isinstance(self.method.gradient, Unroll) else Store()
         if not isinstance(tape, Fitting):
             return tape
-        size = 8.0 * self.method.iterations * self.examples * self.circuit.layout.slots
+        weighted = len(self.given.powers) > 0
+        arrays = 1 + (2 if weighted else int(self.given.exponents.requires_grad))  # as Workspace.begin_sweep has it
+        size = 8.0 * arrays * self.method.iterations * self.examples * self.circuit.layout.slots
         return Store() if size <= tape.limit else Checkpoints()
 
     def reference(self, given: Given, sweeps: Tensor, heard: bool) -> tuple[Tensor, ...]:
