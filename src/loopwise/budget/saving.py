@@ -6,6 +6,7 @@ beside it: :meth:`loopwise.System.load` reads it too, and gets the system withou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +16,9 @@ from loopwise.budget.policy import Policy
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
 from loopwise.inference.messages.message_passing import MessagePassing
-from loopwise.learn.container import read_container, write_container
+from loopwise.learn.card import kept_card
+from loopwise.learn.checkpoint import identify
+from loopwise.learn.container import CARD, read_container, write_container
 from loopwise.learn.fields import (
     DAMAGE,
     FieldError,
@@ -37,14 +40,14 @@ FEATURES: tuple[type[Feature], ...] = (
 _BY_NAME = {kind.__name__: kind for kind in FEATURES}
 
 
-def save(system: System, path: PathLike) -> None:
-    """Writes ``system`` with its policy; the file appears whole or not at all.
+def save(system: System, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
+    """Writes ``system`` with its policy; the file appears whole or not at all. ``card``: as for ``System.save``.
 
     Potentials must be of a class that loopwise can save (pruned ones are: :func:`~loopwise.budget.prune` gives tables).
     """
     stopping = system.inference
     if not isinstance(stopping, Stopping):
-        system.save(path)
+        system.save(path, card)
         return
     plain = System(
         system.potentials, stopping.inference, system.decoder, vocabulary=system.vocabulary, roles=system.roles
@@ -55,7 +58,8 @@ def save(system: System, path: PathLike) -> None:
         "features": [_describe(feature) for feature in stopping.policy.features],
         "detach_features": stopping.detach_features,
     }
-    write_container(path, {**tensors, **policy}, description)
+    told = {"budget": identify(stopping), **system.card, **(card or {})}
+    write_container(path, {**tensors, **policy}, {**description, CARD: told})
 
 
 def load(path: PathLike) -> System:
@@ -74,7 +78,9 @@ def load(path: PathLike) -> System:
         inference = Stopping(method, policy, stopping.flag("detach_features"))
     except DAMAGE as problem:
         raise damaged(path, "system and its policy", problem) from None
-    return System(system.potentials, inference, system.decoder, vocabulary=system.vocabulary, roles=system.roles)
+    found = System(system.potentials, inference, system.decoder, vocabulary=system.vocabulary, roles=system.roles)
+    found.card = kept_card(description)
+    return found
 
 
 def _policy(stopping: Record) -> Policy:

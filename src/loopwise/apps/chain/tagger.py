@@ -42,6 +42,7 @@ from loopwise.formats.files import PathLike, check_apart
 from loopwise.formats.iob import TagSet, find_spans
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.card import training_card
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.checkpoint import checksum, identify
 from loopwise.learn.fields import LARGEST, Record
@@ -179,6 +180,8 @@ class Tagger(IncrementalTagger, ChainEstimator):
             ledger = Ledger.open(checkpoint, run, SPARING)
             self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
         self.weights_ = start.like(objective.answer)
+        said = f"{problem.sentences} sentences, {text.tokens} words, {len(self.labels_)} tags"
+        self.card_ = training_card(said, type(learner).__name__, self.history_)
         return self
 
     def problem(self, text: Text, tags: Tags | TaggedText) -> ChainProblem:

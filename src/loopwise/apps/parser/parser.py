@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -34,6 +34,7 @@ from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.card import training_card
 from loopwise.learn.checkpoint import identify
 from loopwise.learn.hashed import OnlineSettings
 from loopwise.learn.history import History
@@ -195,6 +196,9 @@ class Parser(Estimator):
         with progress_bar(progress, plan.epochs) as tell:
             pieces = fit_pieces(plan, ledger, tell)
         self._vocabulary, self._pieces = data.vocabulary, pieces
+        goals = ", then ".join(type(each).__name__ for each in (loss if isinstance(loss, list | tuple) else [loss]))
+        said = f"{len(data.train)} sentences, {data.train.words} words"
+        self.card_ = training_card(said, goals, pieces.history, "UAS")
         return pieces.history
 
     @property
@@ -393,11 +397,14 @@ class Parser(Estimator):
         arcs = self._arcs(corpus, None, _threads(threads))
         return oracle(corpus, arcs, self.structure)
 
-    def save(self, path: PathLike) -> None:
-        """Everything in one file, written whole or not at all."""
+    def save(self, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
+        """Everything in one file, written whole or not at all.
+
+        ``card``: what to say of the parser besides how it was trained; :func:`loopwise.learn.model_card` reads it.
+        """
         from loopwise.apps.parser.saving import save
 
-        save(self, path)
+        save(self, path, card)
 
     @staticmethod
     def load(path: PathLike) -> Parser:

@@ -6,6 +6,7 @@ In: a parser, a path. Out: weights as tensors, everything else as JSON, in one s
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,12 +20,14 @@ from loopwise.apps.parser.model import Model
 from loopwise.apps.parser.options import LARGEST_TABLE, Pruning, Structure, Templates
 from loopwise.apps.parser.parser import Parser
 from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Vocabulary
+from loopwise.apps.saved import card_of, written
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.base import Inference
 from loopwise.inference.exact.method import Exact
 from loopwise.inference.messages.message_passing import BP
-from loopwise.learn.container import read_container, refuse_kind, write_container
+from loopwise.learn.card import kept_card
+from loopwise.learn.container import CARD, read_container, refuse_kind, write_container
 from loopwise.learn.fields import DAMAGE, FieldError, Record, check_counts, check_options, damaged, shown
 from loopwise.learn.history import History
 from loopwise.learn.optim.hashed import Floats, pack, unpack
@@ -33,7 +36,7 @@ KIND = "parser"
 T = TypeVar("T", Pruning, Templates)
 
 
-def save(parser: Parser, path: PathLike) -> None:
+def save(parser: Parser, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
     """Writes a trained parser; weights that are 0 take no room."""
     pruner, model, labeller = parser.pruner, parser.model, parser.labeller
     tensors = {"longest": torch.from_numpy(pruner.longest)}
@@ -55,7 +58,8 @@ def save(parser: Parser, path: PathLike) -> None:
         "vocabulary": parser.vocabulary.to_json(),
         "history": parser.history.without_times().to_json(),
     }
-    write_container(path, tensors, description)
+    told = card_of(parser, written(parser.inference), card)
+    write_container(path, tensors, {**description, CARD: told})
 
 
 def load(path: PathLike) -> Parser:
@@ -68,9 +72,11 @@ def load(path: PathLike) -> Parser:
             display_name(path), None, "this parser has features of another version of loopwise; train it again"
         )
     try:
-        return _build(Record(description, tensors))
+        parser = _build(Record(description, tensors))
     except DAMAGE as problem:
         raise damaged(path, "parser", problem) from None
+    parser.card_ = kept_card(description)
+    return parser
 
 
 def _build(told: Record) -> Parser:
