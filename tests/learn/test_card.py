@@ -30,7 +30,9 @@ from loopwise.apps.dedupe import made_records
 from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.cli.main import app
 from loopwise.learn import model_card
+from loopwise.learn.card import training_card
 from loopwise.learn.container import CARD, read_container
+from loopwise.learn.history import Epoch
 from loopwise.learn.saving import describe_system
 from oracles.toy_language import toy_sentences
 
@@ -106,6 +108,15 @@ def test_cards_of_all_apps_say_data_figures_and_budget(tmp_path: Path) -> None:
         type(model).load(path).save(again)
         assert model_card(again) == card
     assert 0 <= model_card(tmp_path / "Parser").figures["UAS on development data"] <= 100
+
+
+def test_figures_that_are_not_finite_are_left_out() -> None:
+    history = lw.learn.History([Epoch(1, float("nan"), 0.0, dev=0.5)])
+    assert training_card("x", "MSE", history)["figures"] == {
+        "trained for": "MSE",
+        "epochs": 1,
+        "score on development data": 0.5,
+    }
 
 
 def test_cards_of_batches(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ of what can be read off it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -68,7 +69,7 @@ def training_card(
     """What training tells the card of a model: its data, what it was trained for, how that went; ``measure``: what
     development data were judged by.
 
-    No time is among the figures: equal runs give equal files.
+    No time is among the figures: equal runs give equal files. Nor is what is not finite, which files do not hold.
 
     >>> training_card("3 rows", "likelihood", figures={"rounds": 4})
     {'data': '3 rows', 'figures': {'trained for': 'likelihood', 'rounds': 4}}
@@ -79,7 +80,9 @@ def training_card(
         kept = next((epoch for epoch in history if epoch.number == history.best), history[-1])
         if kept.dev is not None:
             told[f"{measure} on development data"] = kept.dev
-    return {"data": data, "figures": {**told, **(figures or {})}}
+    told.update(figures or {})
+    known = {name: value for name, value in told.items() if not isinstance(value, float) or math.isfinite(value)}
+    return {"data": data, "figures": known}
 
 
 def kept_card(description: Mapping[str, Any]) -> dict[str, Any]:

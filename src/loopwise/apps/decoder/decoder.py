@@ -338,7 +338,7 @@ class Decoder(Saved):
         looks = None if kept is None else tuple(kept)
         plan = LegTraining(trained or Trained(), leg, steps, batch, rate, clip, looks, hard, spread, report, seed)
         self.history_ = train(self, source, loss or ResidualParity(), plan, dev, checkpoint, progress)
-        shots = f"{len(source)} shots" if isinstance(source, Shots) else f"shots drawn by {written(source)}"
+        shots = f"{len(source)} shots" if isinstance(source, Shots) else f"shots drawn by {type(source).__name__}"
         goal = type(loss or ResidualParity()).__name__
         self.card_ = training_card(f"{self.code!r}, {shots}", goal, self.history_, "failures", {"steps": steps})
         return self
