@@ -28,7 +28,9 @@ def _mathml(found: re.Match[str]) -> str:
     tex = html.unescape(found["tex"]).strip()
     formula = convert(tex, display=display)
     alternative = html.escape(" ".join(tex.split()), quote=True)
-    return formula.replace("<math ", f'<math alttext="{alternative}" ', 1)
+    formula = formula.replace("<math ", f'<math alttext="{alternative}" ', 1)
+    # Browsers break no formula: within a line, one that is wider than the page scrolls by itself.
+    return f'<span class="formula">{formula}</span>' if display == "inline" else formula
 
 
 def on_page_content(content: str, **kwargs: Any) -> str:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import loopwise
+from oracles import browser
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("mkdocs", "material", "mkdocstrings_handlers", "latex2mathml")
@@ -186,7 +187,6 @@ def test_every_formula_became_mathml(site: Site) -> None:
 
 @needs_mkdocs
 def test_the_site_opens_as_a_file_and_can_be_searched(site: Site, tmp_path: Path) -> None:
-    browser = pytest.importorskip("browser", reason="tests/browser.py drives the browser")
     program = browser.find_browser()
     if program is None:
         pytest.skip("no Chromium is installed: the site is not opened")
@@ -267,10 +267,26 @@ def test_a_docstring_without_marks_stays_as_it_is() -> None:
 def test_formulas_become_mathml() -> None:
     with_mathml = build_module("formulas").with_mathml
     inline = with_mathml(r'so <span class="arithmatex">\(a &lt; b\)</span> holds')
-    assert inline.startswith("so <math ") and 'display="inline"' in inline and "&#x0003C;" in inline
+    assert (
+        inline.startswith('so <span class="formula"><math ') and 'display="inline"' in inline and "&#x0003C;" in inline
+    )
     block = with_mathml('<div class="arithmatex">\\[\n\\frac12\n\\]</div>')
     assert 'display="block"' in block and "<mfrac>" in block and 'alttext="\\frac12"' in block
     assert with_mathml("<p>nothing here</p>") == "<p>nothing here</p>"
+
+
+def test_pictures_open_in_full_and_examples_tell_nothing_of_tests() -> None:
+    pictures, prompts = build_module("pictures"), build_module("prompts")
+    plot = '<img alt="A plot" src="images/plot.png" />'
+    assert pictures.with_links(f"<p>{plot}</p>") == f'<p><a class="picture" href="images/plot.png">{plot}</a></p>'
+    for other in (
+        f"<p>Text {plot}</p>",
+        f'<p><a href="x.html">{plot}</a></p>',
+        '<p><img src="data:image/png;base64,"></p>',
+    ):
+        assert pictures.with_links(other) == other
+    shown = prompts.on_page_markdown("```python\n>>> f(2)  # doctest: +ELLIPSIS\n4  # kept\n```")
+    assert shown == "```pycon\n>>> f(2)\n4  # kept\n```"
 
 
 def test_studies_that_are_kept_are_in_the_navigation(tmp_path: Path) -> None:
@@ -289,7 +305,6 @@ def test_studies_that_are_kept_are_in_the_navigation(tmp_path: Path) -> None:
 
 @needs_mkdocs
 def test_examples_are_copied_without_prompts_and_answers(site: Site, tmp_path: Path) -> None:
-    browser = pytest.importorskip("browser", reason="tests/browser.py drives the browser")
     program = browser.find_browser()
     if program is None:
         pytest.skip("no Chromium is installed")
@@ -309,7 +324,6 @@ def test_examples_are_copied_without_prompts_and_answers(site: Site, tmp_path: P
 
 @needs_mkdocs
 def test_plots_follow_the_dark(site: Site, tmp_path: Path) -> None:
-    browser = pytest.importorskip("browser", reason="tests/browser.py drives the browser")
     program = browser.find_browser()
     if program is None:
         pytest.skip("no Chromium is installed")
@@ -317,5 +331,26 @@ def test_plots_follow_the_dark(site: Site, tmp_path: Path) -> None:
     with browser.running_browser(program, tmp_path / "profile") as page:
         page.load(site.folder / "index.html", dark=True)
         assert "invert" in page.evaluate(script)
-        page.load(site.folder / "index.html", width=400)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 402  # nothing sticks out where it is narrow
+        kept = page.load(site.folder / "plots.html", dark=True)
+        assert not kept.complaints, kept.complaints
+        shown = page.evaluate(FILTERS)
+        assert "invert" in shown["sweeps.png"] and shown["landscape_map.png"] == "none"  # colours that mean something
+
+
+FILTERS = """Object.fromEntries([...document.querySelectorAll('.md-typeset img')].map(
+    picture => [picture.src.split('/').pop(), getComputedStyle(picture).filter]))"""
+WIDTHS = "[document.documentElement.scrollWidth, ...[...document.images].map(i => i.naturalWidth)]"
+
+
+@needs_mkdocs
+def test_nothing_sticks_out_on_a_phone(site: Site, tmp_path: Path) -> None:
+    """Pages with wide tables, formulas within lines, code and pictures; all pictures are there."""
+    program = browser.find_browser()
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    names = "index choosing inference api/decode results/erma/index results/erma/page results/cost-aware/page plots"
+    with browser.running_browser(program, tmp_path / "profile") as page:
+        for name in names.split():
+            page.load(site.folder / f"{name}.html", width=390)
+            width, *pictures = page.evaluate(WIDTHS)
+            assert width <= 390 and all(pictures), name

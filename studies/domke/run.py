@@ -97,7 +97,7 @@ def page(results: Results) -> Page:
         introduction += table1_introduction(results)
     if any(item.startswith("Figure 2") for item in items):
         introduction += INTRODUCTION
-    return Page(STUDY.title, introduction, CAPTIONS, {item: _unit(item) for item in items}, QUESTION)
+    return Page(STUDY.title, introduction, CAPTIONS, {item: _unit(item) for item in items}, QUESTION, [FIGURE1])
 
 
 def _unit(item: str) -> str:

@@ -18,12 +18,14 @@ from studies.harness.results import Cell, Claim, Results
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; max-width: 100%; overflow-x: auto; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
 td, th { text-align: right; } td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
 .claims td { text-align: left; vertical-align: top; } .yes { color: #00664a; } .no { color: #a83c00; }
 @media (prefers-color-scheme: dark) {
   body { background: #1b1d26; color: #ddd; } th, td { border-color: #444; } a { color: #8ab4ff; }
-  .yes { color: #4cc9a0; } .no { color: #ff9d5c; } img { filter: invert(0.9) hue-rotate(180deg); }
+  .yes { color: #4cc9a0; } .no { color: #ff9d5c; }
+  img:not(.photograph) { filter: invert(0.9) hue-rotate(180deg); }
 }
 """
 
@@ -32,13 +34,15 @@ td, th { text-align: right; } td:first-child, th:first-child { text-align: left;
 class Page:
     """What stands around the numbers. ``question``: in plain words, what the study asks and why that matters.
     ``introduction``: how it was run; notes of the results and facts follow it. ``units`` says what the numbers of each
-    item are; of the pictures those are shown that are there, the first at the top."""
+    item are; of the pictures those are shown that are there, the first at the top. In the dark plots change light and
+    dark, ``photographs`` do not."""
 
     title: str
     introduction: Sequence[str]
     pictures: Mapping[str, str]  # file name: what it shows
     units: Mapping[str, str]
     question: str = ""
+    photographs: Sequence[str] = ()  # file names
 
 
 def write_pages(page: Page, results: Results) -> None:
@@ -107,7 +111,7 @@ def _summary(page: Page, results: Results) -> str:
 
 def _html(page: Page, results: Results) -> str:
     parts = [f"<h1>{html.escape(page.title)}</h1>", f"<p><b>{html.escape(_summary(page, results))}</b></p>"]
-    pictures = [_html_picture(results, name, caption) for name, caption in _shown(page, results).items()]
+    pictures = [_html_picture(page, results, name, caption) for name, caption in _shown(page, results).items()]
     parts += pictures[:1]
     parts.append('<h2>Claims</h2><table class="claims"><tr><td>claim</td><td>here</td><td>evidence</td></tr>')
     for claim in results.claims:
@@ -123,10 +127,11 @@ def _html(page: Page, results: Results) -> str:
     return document(page.title, "\n".join(parts), STYLE)
 
 
-def _html_picture(results: Results, name: str, caption: str) -> str:
+def _html_picture(page: Page, results: Results, name: str, caption: str) -> str:
     escaped = html.escape(caption, quote=True)
     address = png_address((results.folder / name).read_bytes())
-    return f'<figure><img alt="{escaped}" src="{address}"><figcaption>{escaped}</figcaption></figure>'
+    kind = ' class="photograph"' if name in page.photographs else ""
+    return f'<figure><img{kind} alt="{escaped}" src="{address}"><figcaption>{escaped}</figcaption></figure>'
 
 
 def _markdown(page: Page, results: Results) -> str:

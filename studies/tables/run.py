@@ -243,7 +243,12 @@ def page(results: Results) -> Page:
         "accuracy by table": "of ours; each table with both ways of training",
         "seconds": "of processor time a fit with its choices and all answers, mean; on a busy machine",
     }
-    return Page(STUDY.title, introduction, pictures, units)
+    return Page(STUDY.title, introduction, pictures, units, QUESTION)
 
+
+QUESTION = (
+    "Tables in use have empty cells. Does one model of all columns, trained while cells go missing, answer better than "
+    "filling the cells first and classifying then, and than Bayesian networks?"
+)
 
 STUDY = Study("tables", "Tables with missing cells", run, steps, page, reads_data=lambda parts: True)

@@ -15,7 +15,10 @@ import torch
 from loopwise.learn.distributed import ALONE, Team, team
 from oracles import distributed_cases
 
-EQUAL = ("adam", "smd", "lbfgs", "adagrad", "template", "restarts", "walk")
+EQUAL = (
+    "adam", "smd", "lbfgs", "weighted", "weighted_pool", "weighted_likelihood", "adagrad", "template", "restarts",
+    "walk",
+)  # fmt: skip
 REFUSED = {
     "other_data": "ranks 0 and 1 differ in the training data; give each the same program, options and data",
     "other_epochs": "ranks 0 and 1 differ in the epochs",
@@ -48,7 +51,7 @@ def run_together(folder: Path, *names: str, processes: int = 2) -> list[subproce
     done = []
     for process in begun:
         try:
-            _, said = process.communicate(timeout=300)
+            _, said = process.communicate(timeout=900)  # kernels may have to be compiled first
         finally:
             process.kill()
         done.append(subprocess.CompletedProcess(command, process.returncode, "", said))

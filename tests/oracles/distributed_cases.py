@@ -63,6 +63,27 @@ def lbfgs(folder: Path) -> dict[str, Any]:
     )
 
 
+def weighted(folder: Path) -> dict[str, Any]:
+    """Examples that count differently; batches of which ranks have shares of other weight."""
+    examples = data().weighted(np.linspace(0.1, 3.0, 21))
+    return trained(system(), examples, MSE, epochs=2, batch=6, optimizer=torch.optim.Adam)
+
+
+def weighted_pool(folder: Path) -> dict[str, Any]:
+    """The same with statistics that are pooled, and all examples at once."""
+    goal = lw.loss.F1(positive=1, reduction=lw.loss.Pooled())
+    examples = data().weighted(np.linspace(3.0, 0.1, 21))
+    made = system(lw.decode.SoftArgmax(0.5))
+    return trained(made, examples, goal, optimizer=lambda p: lw.optim.LBFGS(p, iterations=4), epochs=1)
+
+
+def weighted_likelihood(folder: Path) -> dict[str, Any]:
+    """The same for the likelihood of whole examples."""
+    examples = data().weighted(np.arange(1, 22))
+    nll = lw.loss.SurrogateLikelihood()
+    return trained(system(), examples, nll, optimizer=lambda p: lw.optim.SMD(p, gain=0.2), epochs=2, batch=5)
+
+
 def adagrad(folder: Path) -> dict[str, Any]:
     """Sparse gradients, of other rows on each rank."""
     graph, count, rng = lw.FactorGraph([2, 2], {"unary": [[0], [1]]}), 20, np.random.default_rng(2)
@@ -154,8 +175,8 @@ def resumed(folder: Path) -> dict[str, Any]:
 CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     case.__name__: case
     for case in (
-        adam, smd, lbfgs, adagrad, template, restarts, walk, other_data, other_epochs, own_training, fails_on_one,
-        first_fails, wrapped, resumed,
+        adam, smd, lbfgs, weighted, weighted_pool, weighted_likelihood, adagrad, template, restarts, walk, other_data,
+        other_epochs, own_training, fails_on_one, first_fails, wrapped, resumed,
     )
 }  # fmt: skip
 

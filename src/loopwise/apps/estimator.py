@@ -217,6 +217,21 @@ def as_array(given: Any) -> NDArray[Any]:
     return np.asarray(given if detach is None else detach().cpu())
 
 
+def classifier_tags(*, required: bool = True, multi_class: bool = True, **inputs: bool) -> Any:
+    """scikit-learn's tags of what classifies the rows of a table, for one output or several, and takes empty cells.
+
+    ``required``: whether training asks for labels. ``inputs``: what else inputs may be (``sparse``, ``string``).
+    """
+    from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+    return Tags(
+        estimator_type="classifier",
+        target_tags=TargetTags(required=required, multi_output=True, single_output=True),
+        classifier_tags=ClassifierTags(multi_class=multi_class, multi_label=True),
+        input_tags=InputTags(allow_nan=True, **inputs),
+    )
+
+
 def not_fitted(sentence: str) -> ValueError:
     """scikit-learn's own error where it is installed, which its tools look for."""
     try:

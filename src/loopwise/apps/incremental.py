@@ -7,9 +7,10 @@ In: batches. Out: :class:`Incremental`, what estimators with ``partial_fit`` sha
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from loopwise.learn.files.card import training_card
 from loopwise.learn.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -22,6 +23,18 @@ class Incremental:
     def __getstate__(self) -> dict[str, Any]:
         """Without what steps have summed up so far: a copy goes on from the weights with fresh steps."""
         return {name: value for name, value in self.__dict__.items() if name != "_stream"}
+
+    card_: Mapping[str, Any]
+
+    def _note_batch(self, count: int, what: str, goal: str) -> None:
+        """Counts a batch for the card: examples, called ``what``, that were trained for ``goal``."""
+        told = dict(getattr(self, "card_", None) or training_card("", goal))
+        figures = dict(told.get("figures", {}))
+        figures["batches"] = figures.get("batches", 0) + 1
+        figures["examples in batches"] = figures.get("examples in batches", 0) + count
+        if "training loss" not in figures:  # all there was came in batches
+            told["data"] = f"{figures['examples in batches']} {what} in {figures['batches']} batches"
+        self.card_ = {**told, "figures": figures}
 
     @abstractmethod
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:

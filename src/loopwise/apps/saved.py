@@ -15,6 +15,7 @@ from torch import Tensor
 
 from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.formats.files import PathLike
+from loopwise.learn.files.card import kept_card
 from loopwise.learn.files.container import CARD, kind_of, read_container, refuse_kind, write_container
 from loopwise.learn.files.fields import DAMAGE, Record, damaged
 
@@ -43,29 +44,48 @@ def read_saved(path: PathLike, app: str, build: Build[T]) -> T:
         raise damaged(path, app, problem) from None
 
 
+def card_of(model: Any, budget: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The card of a model: what its training said, the budget, and what is given."""
+    known = {"budget": budget} if budget else {}
+    return {**known, **getattr(model, "card_", {}), **(given or {})}
+
+
 class Saved:
-    """What has files: it says which of its fields and tensors are kept, and builds itself from them."""
+    """What has files: it says which of its fields and tensors are kept, and builds itself from them.
+
+    ``card_``: what files say of data and figures; training sets it (:func:`loopwise.learn.files.card.training_card`).
+    """
+
+    card_: Mapping[str, Any]
 
     def save(
         self, path: PathLike, notes: Mapping[str, Any] | None = None, card: Mapping[str, Any] | None = None
     ) -> None:
-        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it, and the
-        ``card`` is for people: see :func:`loopwise.learn.model_card`."""
+        """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it. The
+        ``card`` is for people, ``{"data": "reviews of 2025"}``, say: besides that, or instead, it has what training
+        said of data and figures, and the budget (:func:`loopwise.learn.model_card` reads it)."""
         if not self._is_fitted:
             raise not_fitted(f"this {type(self).__name__} is not fitted yet: there is nothing to save")
         described, tensors = self._kept()
         own = {} if notes is None else {"notes": dict(notes)}
-        write_container(path, tensors, {"app": self._app(), **described, **own, CARD: dict(card or {})})
+        told = card_of(self, self._budget, card)
+        write_container(path, tensors, {"app": self._app(), **described, **own, CARD: told})
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
         """The model that :meth:`save` wrote. Nothing in the file is run."""
-        return read_saved(path, cls._app(), cls._rebuilt)
+        return read_saved(path, cls._app(), cls._with_card)
 
     @classmethod
     def _load_with_notes(cls, path: PathLike) -> tuple[Self, dict[str, Any]]:
         """The model, and what was kept with it."""
-        return read_saved(path, cls._app(), lambda told: (cls._rebuilt(told), told.record("notes").values))
+        return read_saved(path, cls._app(), lambda told: (cls._with_card(told), told.record("notes").values))
+
+    @classmethod
+    def _with_card(cls, told: Record) -> Self:
+        found = cls._rebuilt(told)
+        found.card_ = kept_card(told.values)
+        return found
 
     @classmethod
     def _app(cls) -> str:
@@ -75,6 +95,11 @@ class Saved:
     @property
     def _is_fitted(self) -> bool:
         return hasattr(self, "weights_")
+
+    @property
+    def _budget(self) -> str:
+        """The inference that answers, as cards tell of it."""
+        return ""
 
     @abstractmethod
     def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

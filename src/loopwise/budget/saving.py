@@ -6,6 +6,7 @@ beside it: :meth:`loopwise.System.load` reads it too, and gets the system withou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +17,9 @@ from loopwise.inference.messages import features as kinds
 from loopwise.inference.messages.features import Feature
 from loopwise.inference.messages.message_passing import MessagePassing
 from loopwise.inference.messages.policy import Policy
-from loopwise.learn.files.container import read_container, write_container
+from loopwise.learn.files.card import kept_card
+from loopwise.learn.files.checkpoint import identify
+from loopwise.learn.files.container import CARD, read_container, write_container
 from loopwise.learn.files.fields import (
     DAMAGE,
     FieldError,
@@ -39,14 +42,14 @@ FEATURES: tuple[type[Feature], ...] = (
 _BY_NAME = {kind.__name__: kind for kind in FEATURES}
 
 
-def save(system: System, path: PathLike) -> None:
-    """Writes ``system`` with its policy; the file appears whole or not at all.
+def save(system: System, path: PathLike, card: Mapping[str, Any] | None = None) -> None:
+    """Writes ``system`` with its policy; the file appears whole or not at all. ``card``: as for ``System.save``.
 
     Potentials must be of a class that loopwise can save (pruned ones are: :func:`~loopwise.budget.prune` gives tables).
     """
     stopping = system.inference
     if not isinstance(stopping, Stopping):
-        system.save(path)
+        system.save(path, card)
         return
     plain = _with_inference(system, stopping.inference)
     tensors, description = describe_system(plain)
@@ -55,7 +58,8 @@ def save(system: System, path: PathLike) -> None:
         "features": [_describe(feature) for feature in stopping.policy.features],
         "detach_features": stopping.detach_features,
     }
-    write_container(path, {**tensors, **policy}, description)
+    told = {"budget": identify(stopping), **system.card, **(card or {})}
+    write_container(path, {**tensors, **policy}, {**description, CARD: told})
 
 
 def load(path: PathLike, *, template: Template | type[Template] | None = None) -> System:
@@ -75,7 +79,9 @@ def load(path: PathLike, *, template: Template | type[Template] | None = None) -
         inference = Stopping(method, policy, stopping.flag("detach_features"))
     except DAMAGE as problem:
         raise damaged(path, "system and its policy", problem) from None
-    return _with_inference(system, inference)
+    found = _with_inference(system, inference)
+    found.card = kept_card(description)
+    return found
 
 
 def _with_inference(system: System, inference: Inference) -> System:

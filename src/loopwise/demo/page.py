@@ -30,10 +30,6 @@ from loopwise.demo.trials import LIKELIHOOD, LOSS
 from loopwise.plot.page import document, html_table, png_address
 
 TITLE = "Train for the answers you will really get"
-HEAD = (
-    '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    '<meta name="color-scheme" content="light dark">'
-)
 STYLE = """
 :root { --ink: #22262b; --soft: #5b636d; --ground: #ffffff; --panel: #f5f6f8; --line: #dcdfe4; --loss: #0072b2; }
 @media (prefers-color-scheme: dark) {
@@ -119,7 +115,7 @@ def demo_page(findings: Findings, toy: bool = False) -> str:
         *_facts(findings),
         "</main>",
     ]
-    return document(f"loopwise: {TITLE.lower()}", "\n".join(parts), STYLE, HEAD)
+    return document(f"loopwise: {TITLE.lower()}", "\n".join(parts), STYLE)
 
 
 def _losses(findings: Findings) -> list[str]:

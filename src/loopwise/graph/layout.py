@@ -208,10 +208,8 @@ class Layout:
         from loopwise.graph.kernels.order import levels_in_runs
 
         order = self.sequential.variables
-        starts, variables = self._factor_edges()
-        level = levels_in_runs(
-            order, self.variable_edge_start, self.variable_edges, self.edge_factor, starts, variables, VISITS_TOGETHER
-        )
+        edges = self.variable_edge_start, self.variable_edges, self.edge_factor, self.factor_edges, self.edge_variable
+        level = levels_in_runs(order, *edges, VISITS_TOGETHER)
         place = np.arange(len(order))
         return order[np.lexsort((place, level, place // VISITS_TOGETHER))]
 

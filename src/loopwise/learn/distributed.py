@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,10 +63,14 @@ class Team:
 
     def share(self, rows: Integers, sizes: Integers | None = None) -> Integers:
         """The part of ``rows`` that is this process's, in order; parts are about equal in number, or in ``sizes``."""
+        return self.shares(rows, sizes)[self.rank]
+
+    def shares(self, rows: Integers, sizes: Integers | None = None) -> list[Integers]:
+        """The parts of ``rows`` of all processes, by rank."""
         ends = np.cumsum(np.ones(len(rows)) if sizes is None else sizes[rows])
         middles = ends - (ends[0] / 2 if len(ends) else 0.0)
         cuts = np.searchsorted(middles, (ends[-1] if len(ends) else 0.0) * np.arange(self.size + 1) / self.size)
-        return rows[cuts[self.rank] : cuts[self.rank + 1]]
+        return [rows[first:last] for first, last in pairwise(cuts)]
 
     def from_first(self, work: Callable[[], T]) -> T:
         """What ``work`` gives the first process, which alone does it; if it fails there, all stop."""

@@ -44,16 +44,21 @@ def shared_risk(
     step: int = 0,
 ) -> Tensor:
     """The same of ``parts`` of the examples, to each of which every process of ``team`` adds its share."""
-    if examples.weights is not None:
-        raise ValueError("examples have weights, which several processes have no place for; train in one process")
     sizes = examples.sizes if isinstance(examples, TemplateExamples) else None
-    shares = [share for share in (team.share(rows, sizes) for rows in parts) if len(share)]
+    by_rank = list(zip(*(team.shares(rows, sizes) for rows in parts), strict=True))  # of each process, of each part
+    shares = [share for share in by_rank[team.rank] if len(share)]
+    weights = None
+    if examples.weights is not None:  # of all rows, one process's after another's, as they are joined
+        weights = examples.weights[np.concatenate([share for of_rank in by_rank for share in of_rank])]
 
     def rows() -> Tensor:
         return torch.cat([_rows(system, examples[share], goal, step) for share in shares] or [_no_rows(params, goal)])
 
     def value(rows: Tensor) -> Tensor:
-        return goal.combine(rows) if isinstance(goal, Measure) else rows.sum() / sum(map(len, parts))
+        if isinstance(goal, Measure):
+            return combined(goal, rows, weights)
+        own = rows if weights is None else rows * torch.from_numpy(weights).to(rows)[:, None]
+        return own.sum() / sum(map(len, parts))
 
     return team.loss(rows, value, params)
 

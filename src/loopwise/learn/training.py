@@ -23,6 +23,7 @@ from loopwise.learn.course import epochs_of
 from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.distributed import ALONE, Team, described_code
 from loopwise.learn.evaluate import Goal, evaluate, risk, scored_roles
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.checkpoint import (
     describe_examples,
     describe_graph,
@@ -343,18 +344,9 @@ class SystemObjective(Objective):
     def card(self, history: History) -> dict[str, Any]:
         """What a saved file says of the training."""
         goals = ", then ".join(type(stage.goal).__name__ for stage in self.plan.stages)
-        figures: dict[str, Any] = {
-            "trained for": goals,
-            "epochs": len(history),
-            "optimizer": type(self.optimizer).__name__,
-        }
-        if history.losses:
-            figures["training loss"] = history.losses[-1]
-        if history.dev:
-            measure = type(self.plan.measure).__name__
-            figures[f"{measure} on development data"] = (max if self.higher_is_better else min)(history.dev)
+        measure, optimizer = type(self.plan.measure).__name__, type(self.optimizer).__name__
         held = "" if self.dev is None else f", {len(self.dev)} for development"
-        return {"data": f"{len(self.corpus)} examples{held}", "figures": figures}
+        return training_card(f"{len(self.corpus)} examples{held}", goals, history, measure, {"optimizer": optimizer})
 
     def _described(self) -> dict[str, str]:
         """What must be the same in all processes of a team: the run, its data to the last number, its code."""

@@ -9,10 +9,16 @@ import base64
 import html
 from collections.abc import Sequence
 
+# Phones show a page as wide as they are, and browsers know that it has colours for the dark.
+_HEAD = (
+    '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark">'
+)
 
-def document(title: str, body: str, style: str, head: str = "") -> str:
-    """A whole HTML page that asks for nothing else; ``head`` comes first in it."""
-    inner = f'<meta charset="utf-8">{head}<title>{html.escape(title)}</title><style>{style}</style>'
+
+def document(title: str, body: str, style: str) -> str:
+    """A whole HTML page that asks for nothing else."""
+    inner = f"{_HEAD}<title>{html.escape(title)}</title><style>{style}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{inner}</head>\n<body>\n{body}\n</body></html>\n'
 
 

@@ -43,6 +43,17 @@ def test_the_same_seed_gives_the_same(fitted: Coref) -> None:
     assert not np.array_equal(other.weights_, fitted.weights_)
 
 
+def test_weights_of_documents() -> None:
+    """A document that counts twice is walked over twice a round."""
+    options = {"rounds": 2, "steps": 200, "decode_steps": 300}
+    weighted = Coref(**options).fit(TRAIN[:3], sample_weight=[1, 2, 0], progress=False)  # type: ignore[arg-type]
+    repeated = Coref(**options).fit([TRAIN[0], TRAIN[1], TRAIN[1]], progress=False)  # type: ignore[arg-type]
+    assert np.array_equal(weighted.weights_, repeated.weights_)
+    assert weighted.training_.documents == 3
+    with pytest.raises(ValueError, match="Coref takes whole numbers as sample_weight"):
+        Coref().fit(TRAIN[:2], sample_weight=[0.5, 1])
+
+
 def test_names_of_entities_are_not_looked_at(fitted: Coref) -> None:
     """Predictions are the same whatever the file says the entities are."""
     blind = [document.with_entities(range(len(document.mentions))) for document in TEST]

@@ -93,6 +93,24 @@ def test_a_warm_start_may_change_inference_but_not_the_structure() -> None:
         model.set_params(neighbours=8).fit(images, labels)
 
 
+@pytest.mark.parametrize("optimizer", [None, lambda params: torch.optim.Adam(params, lr=0.05)])
+def test_weights_of_images(optimizer: Any) -> None:
+    """As often as they count, whichever the optimiser; of weight 0: as if they were not there."""
+    images, labels = pictures([(5, 5)] * 4, seed=4)
+    options: dict[str, Any] = {"optimizer": optimizer, "iterations": 5, "prior": lw.prior.L2(0.01), "batch": 9}
+    repeated = GridCRF(**options).fit([images[i] for i in (0, 2, 2, 3)], [labels[i] for i in (0, 2, 2, 3)])
+    weighted = GridCRF(**options).fit(images, labels, sample_weight=[1, 0, 2, 1])
+    halved = GridCRF(**options).fit(images, labels, sample_weight=[0.5, 0, 1, 0.5])
+    for other in (weighted, halved):
+        for one, two in zip(other.predict_marginals(images), repeated.predict_marginals(images), strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-4)
+    alike = GridCRF(**options).fit([images[i] for i in (0, 2, 3)], [labels[i] for i in (0, 2, 3)])
+    assert np.abs(alike.predict_marginals(images)[1] - weighted.predict_marginals(images)[1]).max() > 1e-3
+    assert weighted.card_["data"] == "3 images, 75 pixels, 2 labels"
+    with pytest.raises(ValueError, match="one for each of 4 samples"):
+        GridCRF().fit(images, labels, sample_weight=[1, 2])
+
+
 def test_a_callback_ends_training() -> None:
     images, labels = pictures([(4, 4)] * 2)
     seen: list[int] = []

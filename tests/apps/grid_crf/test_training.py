@@ -17,9 +17,17 @@ from loopwise.apps.grid_crf.training import Risk
 from oracles.grid_cases import PLAIN, TIGHT, pictures, started
 
 
-def risk_of(model: GridCRF, goal: Any, images: Any, labels: Any, masks: Any = None, batch: int | None = None) -> Risk:
+def risk_of(
+    model: GridCRF,
+    goal: Any,
+    images: Any,
+    labels: Any,
+    masks: Any = None,
+    batch: int | None = None,
+    weights: Any = None,
+) -> Risk:
     checked = as_images(images)
-    blocks = by_size(checked, as_labels(labels, checked, model.states, masks))
+    blocks = by_size(checked, as_labels(labels, checked, model.states, masks), weights)
     model.potentials_.prepare(block.images for block in blocks)
     pieces = [LabelledImages(part, model.potentials_.lattice(*part.size).graph) for part in parts(blocks, batch)]
     return Risk(model.potentials_, model.inference_, goal, pieces, model.prior)
@@ -94,6 +102,21 @@ def test_value_and_gradient_do_not_depend_on_the_batch(goal: Any) -> None:
     single = value_and_gradient(risk_of(model, goal, images, labels, batch=1))
     assert single[0] == pytest.approx(whole[0], rel=1e-9)
     torch.testing.assert_close(single[1], whole[1], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_weighted_images_count_as_if_they_were_there_so_often(name: str) -> None:
+    """Value and gradient, of images of two sizes; and by differences for weights that are no whole numbers."""
+    images, labels = pictures([(3, 4), (4, 3), (3, 4), (4, 3)])
+    model = started(GridCRF(inference=PLAIN, prior=lw.prior.L2(0.1)), channels=1)
+    counts = np.array([2.0, 1.0, 3.0, 1.0])
+    again = np.repeat(np.arange(4), counts.astype(int)).tolist()
+    repeated = risk_of(model, GOALS[name], [images[i] for i in again], [labels[i] for i in again])
+    weighted = risk_of(model, GOALS[name], images, labels, weights=counts)
+    for found, expected in zip(value_and_gradient(weighted), value_and_gradient(repeated), strict=True):
+        torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(expected), rtol=1e-9, atol=1e-11)
+    risk = risk_of(model, GOALS[name], images, labels, weights=np.array([0.3, 1.7, 0.2, 1.1]))
+    torch.testing.assert_close(value_and_gradient(risk)[1], differences(risk), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["surrogate", "univariate", "clique"])

@@ -38,6 +38,7 @@ from loopwise.decode.rules import Forbid, Rules
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.descent import Descent, Smooth, check_descent
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import LARGEST, FieldError, Record
 from loopwise.learn.history import History
 from loopwise.learn.optim.stream import StreamAdaGrad
@@ -190,7 +191,14 @@ class ChainCRF(Incremental, ChainEstimator):
         with progress_bar(progress, limits.epochs) as tell:
             self.history_ = train(objective, limits, tell=tell)
         self.weights_ = start.like(objective.answer)
+        said = f"{problem.sentences} sequences, {problem.chains.start[-1]} elements, {len(self.classes_)} labels"
+        self.card_ = training_card(said, self._trained_for, self.history_)
         return self
+
+    @property
+    def _trained_for(self) -> str:
+        given = next((each for each in (self.learner, self.loss) if each is not None), None)
+        return "Likelihood" if given is None else given if isinstance(given, str) else type(given).__name__
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> ChainCRF:
         """Goes on with a batch of sequences: steps of AdaGrad on the likelihood, 32 sequences each.
@@ -215,6 +223,7 @@ class ChainCRF(Incremental, ChainEstimator):
         if self._stream is None:
             self._stream = StreamAdaGrad(len(self.weights_.vector), self.l2)
         step_over(self, X, y, self._stream)
+        self._note_batch(len(sequences.start) - 1, "sequences", self._trained_for)
         return self
 
     def problem_of(self, X: Any, y: Any) -> ChainProblem:
@@ -395,9 +404,6 @@ class ChainCRF(Incremental, ChainEstimator):
                 raise FieldError("names", f"lists {len(names)} names of {features} features")
             model.feature_names_in_ = np.array(names, dtype=object)
         return model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # type: ignore[import-untyped]

@@ -17,7 +17,7 @@ from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.model import of_order
 from loopwise.apps.chain.skip import Skip
 from loopwise.apps.partial import Ranked
-from loopwise.apps.saved import SavedEstimator
+from loopwise.apps.saved import SavedEstimator, written
 from loopwise.compiled.threads import available_threads
 from loopwise.decode.chains import Decoder, Posterior, Viterbi
 from loopwise.decode.rules import Rules
@@ -102,6 +102,10 @@ class ChainEstimator(SavedEstimator):
     @abstractmethod
     def decoder_(self) -> Decoder:
         """The decoder that answers."""
+
+    @property
+    def _budget(self) -> str:
+        return f"exact, decided by {written(self.decoder_)}"
 
     @property
     @abstractmethod

@@ -66,6 +66,7 @@ class IncrementalTagger(Incremental):
             text = tagger._text(words[part])
             known = known_tags(mended(tags[part])[0], text, tagger.labels_)
             tagger.weights_ = _stepped(self._stream, tagger._problem(text, tagger._keys(text), known), tagger.weights_)
+        self._note_batch(len(words), "sentences", type(learner).__name__)
         return self
 
 

@@ -35,6 +35,7 @@ from loopwise.formats.files import PathLike
 from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from loopwise.learn.chain.skip import SkipChain
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.checkpoint import checksum, identify
 from loopwise.learn.files.ledger import SPARING, Ledger
 from loopwise.learn.history import History
@@ -111,6 +112,8 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
             ledger = Ledger.open(checkpoint, run, SPARING)
             self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
         self.weights_ = start.like(objective.answer)
+        said = f"{problem.sentences} sentences, {text.tokens} words, {len(self.labels_)} tags"
+        self.card_ = training_card(said, type(learner).__name__, self.history_)
         return self
 
     def _check_learner(self, learner: object, weighted: bool) -> None:

@@ -21,10 +21,11 @@ from loopwise.apps.coref.report import Report
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.coref.variants import Variant, default_variant
-from loopwise.apps.estimator import not_fitted
+from loopwise.apps.estimator import SampleWeights, not_fitted, taken
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike, check_apart
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import LARGEST, FieldError, Record
 from loopwise.learn.progress import progress_bar
 from loopwise.walk import Cooling, Learner, MentionDocument, Start, Sweeps, Tally
@@ -132,13 +133,25 @@ class Coref(SavedEstimator):
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
-    def fit(self, documents: Documents, *, progress: bool = True, checkpoint: PathLike | None = None) -> Coref:
+    def fit(
+        self,
+        documents: Documents,
+        sample_weight: Any = None,
+        *,
+        progress: bool = True,
+        checkpoint: PathLike | None = None,
+    ) -> Coref:
         """Trains on documents whose entities are known.
+
+        ``sample_weight``: what each document counts, whole numbers: it is walked over so many times a round.
 
         ``checkpoint``: a file, written after each round, from which the same call goes on if the process was stopped;
         the final weights are then the same, bit for bit.
         """
         known = documents_of(documents)
+        counts = SampleWeights.of(sample_weight, len(known))
+        if counts is not None:
+            known = taken(list(known), counts.repeated(type(self).__name__))
         if not any(len(document.mentions) > 1 for document in known):
             raise ValueError("there is nothing to learn from: no document has two mentions; give documents with some")
         featuriser = Featuriser.of(known, types=self.types, setwise=self.setwise, links=self.links)
@@ -175,6 +188,11 @@ class Coref(SavedEstimator):
         self.featuriser_, self.weights_ = featuriser, learner.weights
         mentions = sum(document.mentions for document in useful)
         self.training_ = Training(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
+        said, figures = (
+            f"{len(useful)} documents, {mentions} mentions",
+            {"learner": self.way.name, "rounds": self.rounds},
+        )
+        self.card_ = training_card(said, type(self.way.metric).__name__, figures=figures)
         return self
 
     # --- Use ---------------------------------------------------------------------------------------------------------
@@ -230,6 +248,10 @@ class Coref(SavedEstimator):
         learner = self.way.make(self._fitted().model(), self.seed)
         learner.set_weights(self.weights_)
         return learner
+
+    @property
+    def _budget(self) -> str:
+        return f"a search of {self.decode_steps!r} steps, begun {self.restarts} times"
 
     # --- Files -------------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,12 @@ from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.rules import MinSum, Rule
 from loopwise.apps.decoder.saving import kept, rebuilt
 from loopwise.apps.decoder.shots import Shots, ShotSampler
-from loopwise.apps.saved import Saved
+from loopwise.apps.saved import Saved, written
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.families.parity import Bits, Decoded, Floats, decode
 from loopwise.inference.families.second_stage import Second
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
 from loopwise.learn.history import History
 
@@ -343,7 +344,15 @@ class Decoder(Saved):
         looks = None if kept is None else tuple(kept)
         plan = LegTraining(trained or Trained(), leg, steps, batch, rate, clip, looks, hard, spread, report, seed)
         self.history_ = train(self, source, loss or ResidualParity(), plan, dev, checkpoint, progress)
+        shots = f"{len(source)} shots" if isinstance(source, Shots) else f"shots drawn by {type(source).__name__}"
+        goal = type(loss or ResidualParity()).__name__
+        self.card_ = training_card(f"{self.code!r}, {shots}", goal, self.history_, "failures", {"steps": steps})
         return self
+
+    @property
+    def _budget(self) -> str:
+        later = "" if self.second is None else f", then {written(self.second)}"
+        return f"{written(self.rule)}, {' and '.join(str(leg.sweeps) for leg in self.legs)} sweeps{later}"
 
     def evaluate(self, source: Shots | ShotSampler, shots: int | None = None, *, seed: int = 0) -> Counts:
         """Counts failures: of all shots given, or of so many drawn."""

@@ -25,6 +25,7 @@ from loopwise.apps.dedupe.table import Table
 from loopwise.apps.dedupe.training import Method, Trained, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
 
 if TYPE_CHECKING:
@@ -142,7 +143,14 @@ class Dedupe(SavedEstimator):
         count = labels.count if labels is not None else 0 if truth is None else int((truth >= 0).sum())
         seconds = time.perf_counter() - started
         self.training_ = Training(len(table), count, made.coverage(matches), trained.choices, seconds)
+        said = f"{len(table)} records" + (f", {count} labels" if count else " without labels")
+        figures = {f"F1 of {way} on held-out labels": float(score) for way, score in trained.choices.items()}
+        self.card_ = training_card(said, "pairs and clusters", figures=figures)
         return self
+
+    @property
+    def _budget(self) -> str:
+        return f"{self.pairs_per_record} pairs a record, clusters by {self.trained_.method.value}"
 
     def _trained(self, table: Table, truth: Integers | None, labels: Labels | None) -> Trained:
         if truth is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from loopwise.apps.class_weights import class_weights, weighted
-from loopwise.apps.estimator import not_fitted
+from loopwise.apps.estimator import SampleWeights, not_fitted, taken
 from loopwise.apps.grid_crf.features import Block, as_images, as_labels, by_size, parts
 from loopwise.apps.grid_crf.model import (
     AffineUnary,
@@ -27,7 +27,7 @@ from loopwise.apps.grid_crf.model import (
 )
 from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics
 from loopwise.apps.grid_crf.training import GridObjective, GridTraining, fit_grid, published_chain
-from loopwise.apps.saved import SavedEstimator
+from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.graph.builders import grid
@@ -37,6 +37,7 @@ from loopwise.inference.messages.message_passing import TRW
 from loopwise.inference.messages.schedules import Sequential
 from loopwise.learn.callbacks import as_callbacks
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.describe import Builder, Describer
 from loopwise.learn.files.fields import FieldError, Record, check_options, check_shapes, check_weights, shown
 from loopwise.learn.history import History
@@ -151,6 +152,7 @@ class GridCRF(SavedEstimator):
         self,
         images: Any,
         labels: Any,
+        sample_weight: Any = None,
         *,
         masks: Any = None,
         loss: Goal | Sequence[Goal] | None = None,
@@ -163,7 +165,8 @@ class GridCRF(SavedEstimator):
         ``masks``: truth values in the same sizes, True where a label counts. ``loss``: a loss on marginals or a
         likelihood. Under L-BFGS one that is not convex starts from where the published chain of losses leads
         (:func:`published_chain`); a list of losses is trained as it stands, one after another. Losses are means over
-        the pixels of an image, then over images. ``callback``: called with an :class:`~loopwise.learn.Epoch` after each
+        the pixels of an image, then over images. ``sample_weight``: what each image counts, as if it were there so many
+        times. ``callback``: called with an :class:`~loopwise.learn.Epoch` after each
         iteration; True ends training. ``checkpoint``: a file from which the same call goes on if the process was
         stopped, to the same weights, bit for bit; written after iterations, as often as takes a tenth of the time at
         most. ``progress``: a bar, on terminals.
@@ -176,7 +179,11 @@ class GridCRF(SavedEstimator):
         )
         goals = self._goals(self.loss if loss is None else loss)
         pictures = as_images(images, self.channels_ if self._continues else None)
-        blocks = by_size(pictures, as_labels(labels, pictures, self.states, masks))
+        known = as_labels(labels, pictures, self.states, masks)
+        counts = SampleWeights.of(sample_weight, len(pictures))
+        if counts is not None:  # those of weight 0 are not even looked at
+            pictures, known = taken(pictures, counts.rows), taken(known, counts.rows)
+        blocks = by_size(pictures, known, None if counts is None else counts.counts)
         if self.class_weight is not None:
             goals = (*goals[:-1], self._weighted(goals[-1], blocks))
         if self._continues:
@@ -188,6 +195,9 @@ class GridCRF(SavedEstimator):
         with progress_bar(progress, len(goals) * self.iterations) as tell:
             objective = GridObjective(self.potentials_, self.inference_, goals, blocks, options)
             self.history_ = fit_grid(objective, tell, as_callbacks(callback), checkpoint)
+        pixels = sum(picture.shape[0] * picture.shape[1] for picture in pictures)
+        said = f"{len(pictures)} images, {pixels} pixels, {self.states} labels"
+        self.card_ = training_card(said, ", then ".join(type(goal).__name__ for goal in goals), self.history_)
         return self
 
     def begin(self, channels: int) -> GridPotentials:
@@ -307,6 +317,10 @@ class GridCRF(SavedEstimator):
         return cls._load_with_notes(path)
 
     @property
+    def _budget(self) -> str:
+        return written(self.inference_)
+
+    @property
     def _is_fitted(self) -> bool:
         return hasattr(self, "potentials_")
 
@@ -338,9 +352,6 @@ class GridCRF(SavedEstimator):
         potentials = model.begin(channels)
         potentials.load_state_dict({name: told.tensors[name] for name in potentials.state_dict()})
         return model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "potentials_")
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags  # type: ignore[import-untyped]

@@ -30,6 +30,7 @@ class Block:
     places: Integers  # [images]
     images: Tensor  # float64 [images, channels, rows, columns]
     labels: Tensor | None = None  # int64 [images, pixels], UNLABELLED where a pixel does not count
+    weights: Tensor | None = None  # float64 [images]: what each counts in training; None: all alike
 
     @property
     def size(self) -> tuple[int, int]:
@@ -43,7 +44,9 @@ class Block:
         chosen = np.arange(len(self))[rows]
         index = torch.from_numpy(chosen)
         labels = None if self.labels is None else self.labels.index_select(0, index)
-        return replace(self, places=self.places[chosen], images=self.images.index_select(0, index), labels=labels)
+        weights = None if self.weights is None else self.weights.index_select(0, index)
+        images = self.images.index_select(0, index)
+        return replace(self, places=self.places[chosen], images=images, labels=labels, weights=weights)
 
 
 def as_images(given: Any, channels: int | None = None) -> list[Floats]:
@@ -84,8 +87,10 @@ def as_labels(given: Any, images: Sequence[Floats], states: int, masks: Any = No
     return labels
 
 
-def by_size(images: Sequence[Floats], labels: Sequence[Integers] | None = None) -> list[Block]:
-    """Images put together by their sizes, in the order in which sizes first occur."""
+def by_size(
+    images: Sequence[Floats], labels: Sequence[Integers] | None = None, weights: Floats | None = None
+) -> list[Block]:
+    """Images put together by their sizes, in the order in which sizes first occur; ``weights``: one for each image."""
     members: dict[tuple[int, ...], list[int]] = {}
     for place, image in enumerate(images):
         members.setdefault(image.shape, []).append(place)
@@ -95,7 +100,8 @@ def by_size(images: Sequence[Floats], labels: Sequence[Integers] | None = None) 
         answers = None
         if labels is not None:
             answers = torch.from_numpy(np.stack([labels[place].reshape(-1) for place in places]))
-        blocks.append(Block(np.array(places, dtype=np.int64), stacked, answers))
+        own = None if weights is None else torch.from_numpy(weights[places])
+        blocks.append(Block(np.array(places, dtype=np.int64), stacked, answers, own))
     return blocks
 
 

@@ -19,6 +19,7 @@ from loopwise.graph.evidence import Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.evaluate import combined as combined_measure
 from loopwise.loss.base import Measure
 from loopwise.loss.likelihood import Objective
 from loopwise.loss.targets import Targets
@@ -71,11 +72,18 @@ def statistics(
     return found
 
 
-def combined(goal: Goal, rows: Tensor) -> Tensor:
-    """The number for the statistics of all images; objectives count by the pixel, and images alike."""
+def combined(goal: Goal, rows: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The number for the statistics of all images; objectives count by the pixel, and images alike or by weight."""
     if isinstance(goal, Measure):
-        return goal.combine(rows)
-    return (rows[:, 1] / rows[:, 0]).mean()
+        return combined_measure(goal, rows, None if weights is None else weights.numpy())
+    each = rows[:, 1] / rows[:, 0]
+    return each.mean() if weights is None else (each * weights).sum() / weights.sum()
+
+
+def weights_of_images(pieces: Sequence[LabelledImages]) -> Tensor | None:
+    """What each image of some pieces counts, one piece after another; None: all alike."""
+    known = [piece.block.weights for piece in pieces if piece.block.weights is not None]
+    return torch.cat(known) if known else None
 
 
 def check_goal(goal: object) -> Goal:

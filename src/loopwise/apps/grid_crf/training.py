@@ -28,7 +28,7 @@ from torch import Tensor
 
 from loopwise.apps.grid_crf.features import Block, images_at_once, parts, take
 from loopwise.apps.grid_crf.model import GridPotentials, weights_of
-from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics
+from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics, weights_of_images
 from loopwise.formats.files import PathLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
@@ -224,14 +224,15 @@ class GridObjective(Objective):
                 finish(self._optimizer)
                 self.set_weights(good)
                 raise RoundError(f"the loss became {value}", "; try a lower rate, or damp inference")
-            total += value * len(piece.block)
+            total += value * _weight(piece.block)
             tell((number + 1) / len(pieces), f"{type(self._risk.goal).__name__}, loss {value:.5g}")
         finish(self._optimizer)
-        return total / sum(map(len, pieces))
+        return total / sum(map(_weight, pieces))
 
     def identity(self) -> dict[str, str]:
         """What tells a training from others."""
         arrays = [array for block in self.blocks for array in (block.images.numpy(), self._piece(block).labels.numpy())]
+        arrays += [block.weights.numpy() for block in self.blocks if block.weights is not None]
         start = [tensor.numpy() for tensor in self.weights().values()]
         return {
             "training data": f"{sum(map(len, self.blocks))} images (checksum {checksum(*arrays)})",
@@ -301,6 +302,10 @@ class GridObjective(Objective):
         return LabelledImages(block, self.potentials.lattice(*block.size).graph)
 
 
+def _weight(block: Block) -> float:
+    return float(len(block)) if block.weights is None else float(block.weights.sum())
+
+
 class Risk:
     """The loss of all images as a function of the weights, as :class:`~loopwise.optim.LBFGS` minimises it.
 
@@ -318,7 +323,7 @@ class Risk:
     ) -> None:
         self.potentials, self.inference, self.goal = potentials, inference, check_goal(goal)
         self.pieces, self.prior = pieces, prior
-        self.weights = weights_of(potentials)
+        self.weights, self.image_weights = weights_of(potentials), weights_of_images(pieces)
         self.begun = False
         self.doubts: list[str] = []
 
@@ -338,7 +343,7 @@ class Risk:
         """The loss of one piece, with its graph: what a stochastic step minimises."""
         with self._noting():
             (rows,) = statistics([self.goal], self.potentials, self.inference, piece)
-            return self._penalised(combined(self.goal, rows))
+            return self._penalised(combined(self.goal, rows, piece.block.weights))
 
     def _evaluated(self) -> Tensor:
         adjoint = self._adjoint()
@@ -353,7 +358,7 @@ class Risk:
                 rows.append(found.detach())
                 # What weighs nothing may be NaN, and there is no gradient of it to follow.
                 torch.where(own == 0, 0.0, found * own).sum().backward()  # type: ignore[no-untyped-call]
-            value = combined(self.goal, torch.cat(rows))
+            value = combined(self.goal, torch.cat(rows), self.image_weights)
             if self.prior is not None:
                 penalty = self.prior.value(self.weights)
                 penalty.backward()  # type: ignore[no-untyped-call]
@@ -384,7 +389,7 @@ class Risk:
     def _adjoint_at(self, rows: Tensor) -> Tensor:
         leaf = rows.detach().requires_grad_()
         with torch.enable_grad():
-            value = combined(self.goal, leaf)
+            value = combined(self.goal, leaf, self.image_weights)
         if value.ndim:
             raise ValueError(
                 f"{type(self.goal).__name__} with reduction=Each() is no single number to train for; "

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, taken
+from loopwise.apps.estimator import SampleWeights, classifier_tags, column_names, not_fitted, taken
 from loopwise.apps.incremental import Incremental
 from loopwise.apps.inputs import Scaling, as_inputs
 from loopwise.apps.multilabel.features import Classes
@@ -23,6 +23,7 @@ from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
 from loopwise.learn.callbacks import as_callbacks
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.checkpoint import checksum, identify
 from loopwise.learn.files.describe import Builder, Describer
 from loopwise.learn.files.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
@@ -156,6 +157,8 @@ class MultiLabel(Incremental, SavedEstimator):
             self.history_ = train(objective, learner.limits, ledger=ledger, callbacks=as_callbacks(callback), tell=tell)
         self.weights_ = start.like(objective.answer)
         self.tally_ = objective.learner.tally if isinstance(objective, WalkObjective) else None
+        said = f"{len(gold)} examples, {gold.shape[1]} labels, {self.n_features_in_} features"
+        self.card_ = training_card(said, type(learner).__name__, self.history_, "Hamming loss")
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> MultiLabel:
@@ -184,7 +187,12 @@ class MultiLabel(Incremental, SavedEstimator):
                 "such as SampleRankSVM() (the default), and with Likelihood()"
             )
         self.weights_ = problem.start().like(self._stream(problem))
+        self._note_batch(len(gold), "examples", type(self._learner).__name__)
         return self
+
+    @property
+    def _budget(self) -> str:
+        return written(self.decoder_)
 
     def _run(self, problem: LabelProblem, start: LabelWeights, dev: tuple[Any, Any] | None) -> dict[str, str]:
         """What tells a training from others."""
@@ -344,18 +352,8 @@ class MultiLabel(Incremental, SavedEstimator):
         model.label_names_, model.n_features_in_ = names, features
         return model
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # type: ignore[import-untyped]
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True, multi_output=True, single_output=True),
-            classifier_tags=ClassifierTags(multi_class=False, multi_label=True),
-            input_tags=InputTags(sparse=True, allow_nan=True),
-        )
+        return classifier_tags(multi_class=False, sparse=True)
 
 
 def _described(problem: LabelProblem) -> str:

@@ -28,7 +28,7 @@ from loopwise.apps.parser.preparing import Counted, Data, Prepared, encode_data,
 from loopwise.apps.parser.saving import kept, rebuilt
 from loopwise.apps.parser.vocabulary import UNKNOWN, Corpus, Vocabulary, encode
 from loopwise.apps.partial import Ranked
-from loopwise.apps.saved import SavedEstimator
+from loopwise.apps.saved import SavedEstimator, written
 from loopwise.compiled.threads import available_threads
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
 from loopwise.formats.errors import FormatError
@@ -37,6 +37,7 @@ from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.checkpoint import identify
 from loopwise.learn.files.fields import Record
 from loopwise.learn.files.ledger import Ledger
@@ -199,6 +200,9 @@ class Parser(SavedEstimator):
         with progress_bar(progress, plan.epochs) as tell:
             pieces = fit_pieces(plan, ledger, tell)
         self._vocabulary, self._pieces = data.vocabulary, pieces
+        goals = ", then ".join(type(each).__name__ for each in (loss if isinstance(loss, list | tuple) else [loss]))
+        said = f"{len(data.train)} sentences, {data.train.words} words"
+        self.card_ = training_card(said, goals, pieces.history, "UAS")
         return pieces.history
 
     @property
@@ -396,6 +400,10 @@ class Parser(SavedEstimator):
         corpus = encode(with_trees(self._read(gold), False, skip_bad), self.vocabulary)
         arcs = self._arcs(corpus, None, _threads(threads))
         return oracle(corpus, arcs, self.structure)
+
+    @property
+    def _budget(self) -> str:
+        return written(self.inference)
 
     def _kept(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return kept(self)

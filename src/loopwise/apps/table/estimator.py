@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from loopwise.apps.class_weights import weighted, weights_of_each
-from loopwise.apps.estimator import SampleWeights, column_names, not_fitted, taken
+from loopwise.apps.estimator import SampleWeights, classifier_tags, column_names, not_fitted, taken
 from loopwise.apps.goals import checked_goal, decoder_for, stages_for
 from loopwise.apps.incremental import Incremental
 from loopwise.apps.saved import SavedEstimator, written
@@ -35,6 +35,7 @@ from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
@@ -187,6 +188,7 @@ class MRFClassifier(Incremental, SavedEstimator):
             goal, first = weighted(goal, weights), None if first is None else weighted(first, weights)
         stages = stages_for(goal, first, options.epochs(self.system_), whole=self.optimizer is None)
         self.history_ = train(self.system_, examples, stages, options, progress)
+        self.card_ = training_card(f"{len(table)} rows, {table.shape[1]} columns", type(goal).__name__, self.history_)
         self._note_rows()
         return self
 
@@ -256,8 +258,13 @@ class MRFClassifier(Incremental, SavedEstimator):
             _, vector = self._stream.step(total(SystemLoss(self.system_, examples[part], goal), count), vector, count)
         vector_to_parameters(torch.from_numpy(vector), parameters)
         self.system_.eval()
+        self._note_batch(len(examples), "rows", type(goal).__name__)
         self._note_rows()
         return self
+
+    @property
+    def _budget(self) -> str:
+        return written(self.system_.inference)
 
     def _tell_time(self, cells: int) -> None:
         """Warns where training will take long, and says what would not."""
@@ -421,18 +428,8 @@ class MRFClassifier(Incremental, SavedEstimator):
         model._note_rows()
         return model
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "system_")
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # type: ignore[import-untyped]
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True, multi_output=True, single_output=True),
-            classifier_tags=ClassifierTags(multi_class=True, multi_label=True),
-            input_tags=InputTags(string=True, allow_nan=True),
-        )
+        return classifier_tags(string=True)
 
 
 def _hidden_sizes(given: Any) -> tuple[int, ...]:

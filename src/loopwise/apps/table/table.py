@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.estimator import column_names, not_fitted
+from loopwise.apps.estimator import classifier_tags, column_names, not_fitted
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.apps.table.completion import drawn, most_probable
 from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
@@ -47,6 +47,7 @@ from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.inference.messages.message_passing import BP
+from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
@@ -225,6 +226,14 @@ class Table(SavedEstimator):
                 say=lambda text: tell(0.0, text),
             )
         self._keep(found, vocabulary, outputs)
+        said = f"{len(values)} rows, {count} columns" + (f", {len(outputs)} asked for" if outputs else "")
+        loss = min((trial.loss for trial in self.trials_), default=None)
+        figures = {} if loss is None else {"cross-validated loss": loss}
+        self.card_ = training_card(said, "log-loss of what is asked", self.history_, figures=figures)
+
+    @property
+    def _budget(self) -> str:
+        return written(self.system_.inference)
 
     def _given_structure(self, task: Task, rows: Integers) -> list[Scope] | None:
         """The pairs of a structure that was given."""
@@ -580,18 +589,8 @@ class Table(SavedEstimator):
             model.feature_names_in_ = np.array(model.columns_, dtype=object)
         return model
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "system_")
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # type: ignore[import-untyped]
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=False, multi_output=True, single_output=True),
-            classifier_tags=ClassifierTags(multi_class=True, multi_label=True),
-            input_tags=InputTags(string=True, allow_nan=True),
-        )
+        return classifier_tags(required=False, string=True)
 
 
 def _answering(system: System) -> RowAnswers:

@@ -6,12 +6,14 @@ of what can be read off it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from loopwise.formats.files import PathLike
 from loopwise.learn.files.container import CARD, kind_of, read_container
+from loopwise.learn.history import History
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,40 @@ class ModelCard:
 
 
 _TABLES = ("figures", "notes")
+
+
+def training_card(
+    data: str,
+    goal: str,
+    history: History | None = None,
+    measure: str = "score",
+    figures: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What training tells the card of a model: its data, what it was trained for, how that went; ``measure``: what
+    development data were judged by.
+
+    No time is among the figures: equal runs give equal files. Nor is what is not finite, which files do not hold.
+
+    >>> training_card("3 rows", "likelihood", figures={"rounds": 4})
+    {'data': '3 rows', 'figures': {'trained for': 'likelihood', 'rounds': 4}}
+    """
+    told: dict[str, Any] = {"trained for": goal}
+    if history is not None and history.losses:
+        told.update({"epochs": len(history), "training loss": history.losses[-1]})
+        kept = next((epoch for epoch in history if epoch.number == history.best), history[-1])
+        if kept.dev is not None:
+            told[f"{measure} on development data"] = kept.dev
+    told.update(figures or {})
+    known = {name: value for name, value in told.items() if not isinstance(value, float) or math.isfinite(value)}
+    return {"data": data, "figures": known}
+
+
+def kept_card(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What the card of a file says of data and figures; version and budget are those of whoever saves it next."""
+    given = description.get(CARD)
+    if not isinstance(given, dict):
+        return {}
+    return {name: value for name, value in given.items() if name not in ("version", "budget")}
 
 
 def model_card(path: PathLike) -> ModelCard:

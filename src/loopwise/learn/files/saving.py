@@ -19,6 +19,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.learn.files.card import kept_card
 from loopwise.learn.files.checkpoint import identify
 from loopwise.learn.files.container import CARD, read_container, refuse_kind, write_container
 from loopwise.learn.files.describe import Builder, Describer
@@ -75,22 +76,18 @@ def load(path: PathLike, *, template: Template | type[Template] | None = None) -
     """
     tensors, description = read_container(path)
     if "template" in description:
-        return _with_card(_load_template(path, Record(description, tensors), template), description)
+        system = _load_template(path, Record(description, tensors), template)
+        system.card = kept_card(description)
+        return system
     if template is not None:
         raise FormatError(display_name(path), None, "the system in the file has no template; leave template out")
     if "graph" not in description and ("app" in description or "kind" in description):
         raise refuse_kind(path, description, "System")
     try:
-        return _with_card(build_system(Record(description, tensors)), description)
+        system = build_system(Record(description, tensors))
     except DAMAGE as problem:
         raise damaged(path, "system", problem) from None
-
-
-def _with_card(system: System, description: Mapping[str, Any]) -> System:
-    """With what the file says of data and figures; version and budget are those of whoever saves it next."""
-    told = description.get(CARD)
-    if isinstance(told, dict):
-        system.card = {name: value for name, value in told.items() if name not in ("version", "budget")}
+    system.card = kept_card(description)
     return system
 
 
