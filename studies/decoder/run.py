@@ -102,8 +102,17 @@ def steps(order: StudyOrder) -> int:
 
 def page(results: Results) -> Page:
     """What stands around the numbers."""
-    units = dict.fromkeys(results.items(), "± standard error; shots are the same for all")
+    units = {item: _shots(results, item) for item in results.items()}
     return Page(STUDY.title, INTRODUCTION, PICTURES, units, QUESTION)
+
+
+def _shots(results: Results, item: str) -> str:
+    """How many each decoded."""
+    counts = {cell.row: cell.n for cell in results.of_item(item)}
+    if len(set(counts.values())) == 1:
+        return f"± standard error; the same {next(iter(counts.values())):,} shots for all"
+    each = ", ".join(f"{row} {count:,}" for row, count in counts.items())
+    return f"± standard error; shots, each the first of the same ones of a chunk: {each}"
 
 
 def draw(counted: dict[Setting, Counted], folder: Path) -> None:
