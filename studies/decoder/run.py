@@ -82,8 +82,11 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     results.claim(*claims(counted))
     draw(counted, results.folder)
     missing = [name for name in PEERS if peer(name) is None]
+    slow = {job.alone: f"{job.alone} ({job.setting.kind})" for job in todo if job.alone}
+    waiting = [slow[name] for name in slow if not any(j.path(runs).exists() for j in todo if j.alone == name)]
     results.note(
         *unfinished(done, len(todo), "chunks"),
+        *([f"Not counted yet: {', '.join(waiting)}."] if waiting else []),
         *([f"Not installed, and left out or done by this library: {', '.join(missing)}."] if missing else []),
     )
     return done, len(todo)
