@@ -82,8 +82,11 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     results.claim(*claims(counted))
     draw(counted, results.folder)
     missing = [name for name in PEERS if peer(name) is None]
+    slow = {job.alone: f"{job.alone} ({job.setting.kind})" for job in todo if job.alone}
+    waiting = [slow[name] for name in slow if not any(j.path(runs).exists() for j in todo if j.alone == name)]
     results.note(
         *unfinished(done, len(todo), "chunks"),
+        *([f"Not counted yet: {', '.join(waiting)}."] if waiting else []),
         *([f"Not installed, and left out or done by this library: {', '.join(missing)}."] if missing else []),
     )
     return done, len(todo)
@@ -102,8 +105,17 @@ def steps(order: StudyOrder) -> int:
 
 def page(results: Results) -> Page:
     """What stands around the numbers."""
-    units = dict.fromkeys(results.items(), "± standard error; shots are the same for all")
+    units = {item: _shots(results, item) for item in results.items()}
     return Page(STUDY.title, INTRODUCTION, PICTURES, units, QUESTION)
+
+
+def _shots(results: Results, item: str) -> str:
+    """How many each decoded."""
+    counts = {cell.row: cell.n for cell in results.of_item(item)}
+    if len(set(counts.values())) == 1:
+        return f"± standard error; the same {next(iter(counts.values())):,} shots for all"
+    each = ", ".join(f"{row} {count:,}" for row, count in counts.items())
+    return f"± standard error; shots, each the first of the same ones of a chunk: {each}"
 
 
 def draw(counted: dict[Setting, Counted], folder: Path) -> None:

@@ -110,6 +110,7 @@ def test_the_whole_in_miniature(tmp_path: Path, shared_data: Path, monkeypatch: 
     order = StudyOrder(tmp_path, data=shared_data)
     results, complete = reproduce(run.STUDY, order)
     assert complete and json.loads((tmp_path / "results.json").read_text())["paper"] == "decoder"
+    assert "the same 300 shots for all" in (tmp_path / "index.md").read_text()
     assert (tmp_path / "quantum.png").exists() and (tmp_path / "classical.png").exists()
     found = totals(order.runs_folder, TINY)
     for setting, rows in found.items():
