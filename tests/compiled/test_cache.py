@@ -127,15 +127,19 @@ def test_every_kernel_module_has_a_digest_of_its_own_sources() -> None:
 
 
 def test_those_who_wait_are_told_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    cache._say_compiling.cache_clear()
+    monkeypatch.setattr(cache, "_told", [])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    cache._say_compiling()
-    cache._say_compiling()
-    assert capsys.readouterr().err == "loopwise: compiling kernels, once on this machine\n"
-    cache._say_compiling.cache_clear()
+    cache._say_compiling("loopwise.inference.messages.kernels.pairs")
+    cache._say_compiling("loopwise.apps.parser.kernels.arcs")
+    assert capsys.readouterr().err == "loopwise: compiling kernels, once on this machine: about 20 s\n"
+    monkeypatch.setattr(cache, "_told", [])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    cache._say_compiling()
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)  # a notebook is told, too
+    cache._say_compiling("loopwise.apps.parser.kernels.arcs")
+    assert capsys.readouterr().err.endswith("about 45 s\n")
+    monkeypatch.setattr(cache, "_told", [])
+    monkeypatch.delitem(sys.modules, "ipykernel")
+    cache._say_compiling("loopwise.apps.parser.kernels.arcs")
     assert capsys.readouterr().err == ""
 
 

@@ -58,11 +58,20 @@ def digest_of_sources(module: str) -> str:
     return digest.hexdigest()
 
 
-@cache
-def _say_compiling() -> None:
-    """One line for those who wait at a terminal or in a notebook, once in a process."""
-    if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
-        print("loopwise: compiling kernels, once on this machine", file=sys.stderr, flush=True)
+# Seconds of the processor that a first run takes in all, by the module of the first kernel that it compiles: rough, of
+# benchmarks/cold.py. What else a run will need is not known when it begins.
+_SECONDS = {"loopwise.apps.parser.": 45, "loopwise.apps.chain.": 10}
+_USUAL_SECONDS = 20
+_told: list[str] = []
+
+
+def _say_compiling(module: str) -> None:
+    """One line for those who wait at a terminal or in a notebook, once in a process; ``module``: of the kernel."""
+    if not _told and sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        _told.append(module)
+        seconds = next((number for name, number in _SECONDS.items() if module.startswith(name)), _USUAL_SECONDS)
+        line = f"loopwise: compiling kernels, once on this machine: about {seconds} s"
+        print(line, file=sys.stderr, flush=True)
 
 
 class IndexFile(IndexDataCacheFile):
@@ -97,7 +106,7 @@ class SourceCache(FunctionCache):
             self.flush()
             found = None
         if found is None:
-            _say_compiling()
+            _say_compiling(self._py_func.__module__)
         return found
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
