@@ -91,6 +91,25 @@ def test_the_conda_recipe_asks_for_the_same() -> None:
     asked = {each.replace(" ", "") for each in re.findall(r"- (.+)", run)}
     (least,) = re.findall(r'^requires-python = "(.+)"$', project(), re.MULTILINE)
     assert asked == wanted | {f"python{least}"}
+    host = {each.replace(" ", "") for each in re.findall(r"- (.+)", recipe.split("  host:\n")[1].split("  run:\n")[0])}
+    (backend,) = re.findall(r'^requires = \["(.+)"\]$', project(), re.MULTILINE)
+    assert host == {f"python{least}", "pip", backend}
+    (script,) = re.findall(r'^loopwise = "(loopwise\..+)"$', project(), re.MULTILINE)
+    assert re.findall(r"- (loopwise = .+)", recipe) == [f"loopwise = {script}"]
+    for field, name in (("description", "summary"), ("license", "license")):
+        (said,) = re.findall(rf'^{field} = "(.+)"$', project(), re.MULTILINE)
+        assert f"  {name}: {said}\n" in recipe
+
+
+def test_the_commands_that_the_conda_recipe_tests_run() -> None:
+    """As far as they are Python's: imports, and one line of code."""
+    recipe = (ROOT / "recipe" / "meta.yaml").read_text()
+    listed = recipe.split("  imports:\n")[1].split("  commands:\n")[0]
+    imports = re.findall(r"    - (loopwise[\w.]*)$", listed, re.MULTILINE)
+    (code,) = re.findall(r'- python -c "(.+)"', recipe)
+    lines = [*(f"import {name}" for name in imports), code]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, capture_output=True, text=True)
+    assert len(imports) == 3 and done.stdout.startswith("BP: exact")
 
 
 def test_the_pythons_of_the_matrix_are_those_required() -> None:

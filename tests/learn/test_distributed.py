@@ -86,6 +86,18 @@ def test_two_processes_train_as_one(together: Path, tmp_path: Path, name: str) -
             assert first[numbers] == second[numbers]
 
 
+def test_under_torchrun_itself(tmp_path: Path) -> None:
+    """The command as users give it; examples have weights."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    env |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    subprocess.run([*torchrun, distributed_cases.__file__, str(tmp_path), "weighted"], env=env, check=True, timeout=900)
+    alone = distributed_cases.CASES["weighted"](tmp_path)
+    for rank in range(2):
+        for key, weights in found(tmp_path, "weighted", rank)["weights"].items():
+            torch.testing.assert_close(weights, alone["weights"][key], rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_goes_wrong_is_said_by_all(together: Path, name: str) -> None:
     import re
