@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -65,7 +65,7 @@ def solve_parts(
         return mine.solve(problem, method, numbers)
     weights = method.sweep_weights(problem)
     if isinstance(method.schedule, Residual):
-        return _each_alone(engine, problem, method, numbers)
+        return cast("Solution", _each_alone(engine, problem, method, numbers))
     with torch.no_grad():
         apart = replace(problem)  # which keeps what it works out, here without a gradient, to itself
         try:
@@ -74,10 +74,10 @@ def solve_parts(
             found = _Course(apart, method, numbers, weights, in_logs=True).to_the_end()
     wanted = method.differentiable(problem, numbers)
     if method.trace or (wanted and isinstance(method.gradient, Unroll)):
-        return _again(engine, problem, method, numbers, weights, found)
+        return cast("Solution", _again(engine, problem, method, numbers, weights, found))
     start = found.solution(problem, method, numbers)
     if not wanted:
-        return start
+        return cast("Solution", start)
     from loopwise.inference.messages.reference import settled, watched
 
     assert isinstance(method.gradient, (FixedPoint, OneStep))
@@ -245,15 +245,15 @@ class _KernelRunner:
         run, before = self.part.run, self.part.result.messages.m
         self.part.result = run.start(options, before, TapeSpec(every=options.steps))
         self._check()
-        return self.part.result.tape.m.reshape(count + 1, run.block_size)
+        return cast("Floats", self.part.result.tape.m.reshape(count + 1, run.block_size))
 
     @property
     def beliefs(self) -> Floats:
-        return self.part.result.messages.beliefs
+        return cast("Floats", self.part.result.messages.beliefs)
 
     @property
     def messages(self) -> Floats:
-        return self.part.result.messages.m
+        return cast("Floats", self.part.result.messages.m)
 
     def advance(self, sweep: int) -> None:
         self.part.run.resume(self.one, self.part.result, np.zeros(1, dtype=np.int64), self.workspace)
@@ -288,7 +288,7 @@ class _StepRunner:
 
     @property
     def beliefs(self) -> Floats:
-        return self._states[0]
+        return cast("Floats", self._states[0])
 
     @property
     def messages(self) -> Floats:
@@ -361,7 +361,9 @@ class _Course:
         self.enough = enough_of(method, problem.graph, numbers.factor) if method.tolerance > 0 else np.zeros(count, int)
         self.reach = self._reach()
         self.m = np.zeros(layout.slots)
-        self.states, self.bias = np.zeros(layout.states), None
+        self.states = np.zeros(layout.states)
+        self.bias: Floats | None = None
+        self.running, self.selection = np.arange(count), self.parts.select(np.arange(count))
         self.sweeps, self.residual = np.zeros(count, dtype=np.int64), np.full(count, np.inf)
         self.previous, self.expected = np.full(count, np.inf), np.full(count, np.inf)
         self.watches = Watches(method.stop, problem, self.limit, count)
@@ -425,7 +427,7 @@ class _Course:
             initial = torch.from_numpy(_logs(before, places)).to(problem.like)
             problem = replace(problem, initial=initial.expand(*problem.batch, -1))
             if before.bias is not None:
-                bias = before.bias[:, np.searchsorted(self.selection.states, selection.states)]
+                bias = np.asarray(before.bias)[:, np.searchsorted(self.selection.states, selection.states)]
         numbers = part_numbers(self.numbers, selection)
         method = part_method(self.method, self.weights, selection)
         kind = _KernelRunner if self.kernels else _StepRunner
