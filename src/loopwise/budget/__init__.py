@@ -28,7 +28,7 @@ from loopwise.budget.pruning import keep, kept_factors, on_graph, prune
 from loopwise.budget.saving import load, save
 from loopwise.budget.selection import Selected, Selection
 from loopwise.budget.smoothing import Doubling, Falling, Independent, Shared, Threshold
-from loopwise.budget.stopping import StopByPolicy, Stopping
+from loopwise.budget.stopping import Stopping
 from loopwise.budget.strength import Centred, Interaction, Raw, Strength
 from loopwise.budget.training import fit, standardise_policy
 from loopwise.inference.messages.features import (
@@ -45,7 +45,7 @@ from loopwise.inference.messages.features import (
     SweepShare,
     Undecided,
 )
-from loopwise.inference.messages.policy import Policy
+from loopwise.inference.messages.policy import Policy, StopByPolicy
 
 __all__ = [
     "STANDARD",

@@ -46,7 +46,7 @@ def spend(system: System, examples: Corpus, cost: Cost | None = None) -> Spent:
 
 def seconds_each(system: System, examples: Corpus, *, batch: int = CHUNK, repeats: int = 5) -> float:
     """Measured seconds of inference an example, the median of ``repeats`` passes over all of them."""
-    parts = list(system.examples(examples).batches(batch, by_pattern=True))
+    parts: list[Corpus] = list(system.examples(examples).batches(batch, by_pattern=True))
     with answering(system), ignored_convergence():
         tables = [system.tables(part) for part in parts]
 

@@ -18,7 +18,7 @@ from loopwise.budget.cost import Cost
 from loopwise.budget.gated_template import GatedTemplate
 from loopwise.budget.gates import MEDIAN, Gate, Gated
 from loopwise.budget.policy_fit import PolicyFit, fit_policy
-from loopwise.budget.pruning import for_system, prune
+from loopwise.budget.pruning import for_system, on_graph, prune
 from loopwise.budget.smoothing import Falling
 from loopwise.budget.stopping import Stopping
 from loopwise.budget.training import fit as fit_budget
@@ -305,10 +305,12 @@ class FixedTolerance(Method):
 
 def _path(task: PricedTask, priors: list[tuple[float, L1 | Group]], refit: int, continued: bool) -> Iterator[Made]:
     start = task.dense
+    if not isinstance(task.examples, Examples):
+        raise ValueError("penalties on tables choose factors of one graph, and examples of a template have one each")
     for strength, prior in sorted(priors, key=lambda pair: pair[0]) if continued else priors:
         found = fit_with_prior(
             start,
-            for_system(task.examples, start),
+            on_graph(task.examples, start.graph),
             task.loss,
             prior,
             rate=task.rate,

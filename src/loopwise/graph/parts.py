@@ -113,10 +113,18 @@ class Parts:
     @cached_property
     def _everything(self) -> PartSelection:
         graph, layout = self.graph, self.graph.layout
-        counts = (graph.variables, layout.states, layout.edges, layout.slots, layout.message_factors)
         rows = {group.name: np.arange(group.count) for group in graph.groups if group.arity}
         structured = {named.name: np.arange(named.count) for named in graph.structured}
-        return PartSelection(graph, *(np.arange(count) for count in counts), rows, structured)
+        return PartSelection(
+            graph,
+            np.arange(graph.variables),
+            np.arange(layout.states),
+            np.arange(layout.edges),
+            np.arange(layout.slots),
+            np.arange(layout.message_factors),
+            rows,
+            structured,
+        )
 
     def select(self, chosen: Integers) -> PartSelection:
         """The parts ``chosen`` (numbers) as a union of their own, in the same order; all of them: the union itself."""

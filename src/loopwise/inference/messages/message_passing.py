@@ -592,7 +592,7 @@ class TRW(MessagePassing):
         return graph.layout.is_forest and bool((self.counting_numbers(graph).factor == 1).all())
 
     def _exact_where(self, parts: Parts, factor: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.bincount(parts.factor_part, weights=factor != 1, minlength=parts.count) == 0
+        return np.asarray(np.bincount(parts.factor_part, weights=factor != 1, minlength=parts.count) == 0)
 
     def _notes(self, graph: FactorGraph, arrived: bool) -> tuple[str, ...]:
         if self.temperature == 0 or self.weights is not None or not self._bounds_from_above():

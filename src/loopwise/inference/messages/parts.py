@@ -1,10 +1,11 @@
 """Message passing on a union whose parts, the examples of a batch, stop one by one.
 
 In: a problem on a union, a method with a rule to stop by. Out: a solution whose sweeps, residuals and rules are those
-of each part run alone. Stage: inference. One pass finds out how many sweeps each part makes: it runs the whole union
-sweep by sweep, judges each part by itself, and goes on with the living ones alone as soon as they are at most half of
-what runs. Where a gradient by unrolling is wanted, parts that make equally many sweeps then run together, with exactly
-these sweeps: so values and gradients are those of each part alone, and a sweep that a part does not make costs nothing.
+of each part run alone. Stage: inference. One pass finds out how many sweeps each part makes: it runs the union, judges
+each part by itself after each sweep, and goes on with the living ones alone as soon as they are at most half of what
+runs and that is worth it. Where a gradient by unrolling is wanted, parts that make equally many sweeps then run
+together, with exactly these sweeps: so values and gradients are those of each part alone, and a sweep that a part does
+not make costs no gradient.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from loopwise.inference.base import Problem
 from loopwise.inference.decode import decode
 from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH, NEAR
+from loopwise.inference.messages.kernels.part_changes import PartGraph, PartRule, PartState
 from loopwise.inference.messages.message_weights import MessageWeights, SweepWeights
 from loopwise.inference.messages.schedules import Flooding, Residual, Sequential
 from loopwise.inference.messages.stop import Stop, Watch, Watches
@@ -36,7 +38,10 @@ from loopwise.inference.normalise import normalised_messages
 if TYPE_CHECKING:
     from loopwise.inference.messages.message_passing import Engine, MessagePassing, Solution
 
-COMPACT = 0.5  # living parts run by themselves when they are at most this share of the slots that run
+CHUNK = 8  # sweeps that kernels make before parts are judged, where these have ...
+CACHED = 60_000  # ... at most so many numbers of messages: there a call costs more than a sweep
+COMPACT = 0.5  # living parts run by themselves when they are at most this share of the slots that run, ...
+WORTH_IT = 1_000_000  # ... and the others would cost so many numbers of messages, in as many sweeps as were made
 Floats = NDArray[np.float64]
 
 
@@ -60,7 +65,7 @@ def solve_parts(
         return mine.solve(problem, method, numbers)
     weights = method.sweep_weights(problem)
     if isinstance(method.schedule, Residual):
-        return _each_alone(engine, problem, method, numbers)
+        return cast("Solution", _each_alone(engine, problem, method, numbers))
     with torch.no_grad():
         apart = replace(problem)  # which keeps what it works out, here without a gradient, to itself
         try:
@@ -69,10 +74,10 @@ def solve_parts(
             found = _Course(apart, method, numbers, weights, in_logs=True).to_the_end()
     wanted = method.differentiable(problem, numbers)
     if method.trace or (wanted and isinstance(method.gradient, Unroll)):
-        return _again(engine, problem, method, numbers, weights, found)
+        return cast("Solution", _again(engine, problem, method, numbers, weights, found))
     start = found.solution(problem, method, numbers)
     if not wanted:
-        return start
+        return cast("Solution", start)
     from loopwise.inference.messages.reference import settled, watched
 
     assert isinstance(method.gradient, (FixedPoint, OneStep))
@@ -218,20 +223,46 @@ class _KernelRunner:
         self.place = np.empty(layout.slots, dtype=np.int64)
         filled = np.flatnonzero(slot >= 0)
         self.place[slot[filled]] = filled
+        sizes = problem.graph.cardinalities[layout.edge_variable]
+        given = self.part.given
+        assert problem.graph.part_start is not None
+        self.graph = PartGraph(
+            problem.graph.part_start,
+            layout.state_start,
+            layout.variable_edge_start,
+            layout.variable_edges,
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            self.place,
+            np.zeros(0) if given.plain else given.exponents.numpy().astype(np.float64),
+            given.unary.reshape(-1).numpy().astype(np.float64),
+        )
+
+    def chunk(self, count: int) -> Floats:
+        """Makes ``count`` sweeps; messages before them and after each, ``[count + 1, numbers]``."""
+        from loopwise.inference.messages.kernel_run import TapeSpec
+
+        options = self.one._replace(iterations=count)
+        run, before = self.part.run, self.part.result.messages.m
+        self.part.result = run.start(options, before, TapeSpec(every=options.steps))
+        self._check()
+        return cast("Floats", self.part.result.tape.m.reshape(count + 1, run.block_size))
 
     @property
     def beliefs(self) -> Floats:
-        return self.part.result.messages.beliefs
+        return cast("Floats", self.part.result.messages.beliefs)
 
     @property
     def messages(self) -> Floats:
-        return self.part.result.messages.m
+        return cast("Floats", self.part.result.messages.m)
 
     def advance(self, sweep: int) -> None:
+        self.part.run.resume(self.one, self.part.result, np.zeros(1, dtype=np.int64), self.workspace)
+        self._check()
+
+    def _check(self) -> None:
         from loopwise.inference.messages.sub_batches import RANGES
 
-        run, result = self.part.run, self.part.result
-        run.resume(self.one, result, np.zeros(1, dtype=np.int64), self.workspace)
+        result = self.part.result
         floor = -np.inf if self.log else RANGES[self.part.given.unary.dtype].floor
         if not result.lowest[0] > floor or bool(np.isnan(self.beliefs).any()):
             raise UnderflowError
@@ -257,7 +288,7 @@ class _StepRunner:
 
     @property
     def beliefs(self) -> Floats:
-        return self._states[0]
+        return cast("Floats", self._states[0])
 
     @property
     def messages(self) -> Floats:
@@ -327,10 +358,12 @@ class _Course:
         self.parts, layout = Parts.of(problem.graph), problem.graph.layout
         count, like = self.parts.count, problem.like
         self.threshold, self.limit = method.threshold(like.dtype), method.iterations
-        self.enough = enough_of(method, problem.graph, numbers.factor) if method.tolerance > 0 else np.zeros(count)
+        self.enough = enough_of(method, problem.graph, numbers.factor) if method.tolerance > 0 else np.zeros(count, int)
         self.reach = self._reach()
         self.m = np.zeros(layout.slots)
-        self.states, self.bias = np.zeros(layout.states), None
+        self.states = np.zeros(layout.states)
+        self.bias: Floats | None = None
+        self.running, self.selection = np.arange(count), self.parts.select(np.arange(count))
         self.sweeps, self.residual = np.zeros(count, dtype=np.int64), np.full(count, np.inf)
         self.previous, self.expected = np.full(count, np.inf), np.full(count, np.inf)
         self.watches = Watches(method.stop, problem, self.limit, count)
@@ -356,17 +389,20 @@ class _Course:
         self.living = everything
         if self.limit == 0:
             self._keep(everything)
-        for sweep in range(1, self.limit + 1):
-            done = self._sweep(sweep)
-            if sweep == self.limit:
-                done[:] = True
-            if done.any():
-                self._keep(self.living[done])
+        sweep = 0
+        while sweep < self.limit and len(self.living):
+            small = self.parts.slots[self.running].sum() <= CACHED
+            if small and isinstance(self.runner, _KernelRunner) and not self.watches:
+                sweep += self._chunk(sweep, min(CHUNK, self.limit - sweep))
+            else:
+                sweep += 1
+                done = self._sweep(sweep)
+                self._keep(self.living[done | (sweep == self.limit)])
                 self.living = self.living[~done]
-                if not len(self.living):
-                    break
-                if self.parts.slots[self.living].sum() <= COMPACT * self.parts.slots[self.running].sum():
-                    self._select(self.living, self.runner)
+            left, all_that_run = self.parts.slots[self.living].sum(), self.parts.slots[self.running].sum()
+            saved = (all_that_run - left) * min(sweep, self.limit - sweep)
+            if len(self.living) and left <= COMPACT * all_that_run and saved > WORTH_IT:
+                self._select(self.living, self.runner)
         each = self.parts.messages if isinstance(self.method.schedule, Sequential) else self.parts.edges
         bias = None if self.bias is None else torch.from_numpy(self.bias)
         return _Found(
@@ -391,7 +427,7 @@ class _Course:
             initial = torch.from_numpy(_logs(before, places)).to(problem.like)
             problem = replace(problem, initial=initial.expand(*problem.batch, -1))
             if before.bias is not None:
-                bias = before.bias[:, np.searchsorted(self.selection.states, selection.states)]
+                bias = np.asarray(before.bias)[:, np.searchsorted(self.selection.states, selection.states)]
         numbers = part_numbers(self.numbers, selection)
         method = part_method(self.method, self.weights, selection)
         kind = _KernelRunner if self.kernels else _StepRunner
@@ -401,6 +437,40 @@ class _Course:
         place[chosen] = np.arange(len(chosen))
         self.place = place  # of each part among those that run
         self.inner = Parts.of(problem.graph)
+
+    def _chunk(self, made: int, count: int) -> int:
+        """``count`` more sweeps of the kernels, and a look at each; the living parts that are done are kept."""
+        from loopwise.inference.messages.kernels.part_changes import judge_parts
+
+        runner, running = self.runner, self.running
+        assert isinstance(runner, _KernelRunner)
+        kept = runner.chunk(count)
+        living = np.zeros(len(running), dtype=np.bool_)
+        living[self.place[self.living]] = True
+        state = PartState(
+            self.states[self.selection.states],
+            living,
+            self.expected[running],
+            self.previous[running],
+            self.residual[running],
+            self.sweeps[running],
+            np.full(len(running), -1),
+        )
+        reach = self.reach[running] if self.method.judge_messages else np.zeros(0)
+        rule = PartRule(self.method.tolerance, self.threshold, reach, self.enough[running])
+        judge_parts(runner.graph, kept, runner.log, made, state, rule)
+        self.states[self.selection.states] = state.beliefs
+        self.expected[running], self.previous[running] = state.expected, state.previous
+        self.residual[running], self.sweeps[running] = state.residual, state.sweeps
+        if made + count == self.limit:
+            state.stop[living & (state.stop < 0)] = count
+        row = state.stop[self.inner.slot_part]
+        mine = np.flatnonzero(row >= 0)
+        found = kept[row[mine], runner.place[mine]].astype(np.float64)
+        with np.errstate(divide="ignore"):
+            self.m[self.selection.slots[mine]] = found if runner.log else np.log(found)
+        self.living = running[living & (state.stop < 0)]
+        return count
 
     def _sweep(self, sweep: int) -> NDArray[np.bool_]:
         """One more sweep of what runs; which of the living parts are then done."""

@@ -21,7 +21,7 @@ from loopwise.inference.messages.kernels.convergence import MOST_NATS
 from loopwise.inference.messages.kernels.serial import SerialAdjoints, Terms, Wiring
 from loopwise.inference.messages.pending import Growing, PendingMessages
 from loopwise.inference.messages.schedules import RandomSequential, Schedule, Sequential, random_order, stages
-from loopwise.inference.messages.steps import Checkpoint, Floats, Numbers, Stretch, row_of
+from loopwise.inference.messages.steps import Checkpoint, Floats, Numbers, Stretch, no_adjoints, row_of
 
 
 class SerialProgram:
@@ -292,7 +292,7 @@ class SerialRun:
         from loopwise.inference.messages.kernels.serial import logs_back
 
         program, numbers = self.program, self.numbers
-        found = Numbers(*[np.zeros(each.shape) for each in numbers[:7]], [np.zeros(t.shape) for t in numbers.tables])
+        found = no_adjoints(numbers)
         of_theta, messages = np.zeros(self.theta.shape), self.m.copy()
         of_messages = np.zeros(self.m.shape) if of_m is None else of_m.copy()
         room, none = np.zeros(program.layout.slots), np.zeros(0)

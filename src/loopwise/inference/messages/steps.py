@@ -529,6 +529,20 @@ class Run:
         return stretch
 
 
+def no_adjoints(numbers: Numbers) -> Numbers:
+    """Zeros in the place of all numbers, to add to."""
+    return Numbers(
+        np.zeros(numbers.exponents.shape),
+        np.zeros(numbers.powers.shape),
+        np.zeros(numbers.shares.shape),
+        np.zeros(numbers.memory.shape),
+        np.zeros(numbers.initial.shape),
+        np.zeros(numbers.unary.shape),
+        np.zeros(numbers.own.shape),
+        [np.zeros(theta.shape) for theta in numbers.tables],
+    )
+
+
 def write_beliefs(layout: Layout, rows: Integers, logs: Floats, states: Floats, change: Floats) -> None:
     """Beliefs of ``logs`` into ``states``, their largest change into ``change``; ImpossibleError if none is."""
     from loopwise.inference.messages.kernels.sweeps import beliefs_of
@@ -553,17 +567,7 @@ def pull_back(
     adjoints of the last messages; ``of_bias``: of what variables had in place of their potentials in the last sweep, if
     they remember; ``of_logs``: of the logs of beliefs after each sweep (an example that had stopped kept those of its
     last one)."""
-    numbers = run.numbers
-    found = Numbers(
-        np.zeros(numbers.exponents.shape),
-        np.zeros(numbers.powers.shape),
-        np.zeros(numbers.shares.shape),
-        np.zeros(numbers.memory.shape),
-        np.zeros(numbers.initial.shape),
-        np.zeros(numbers.unary.shape),
-        np.zeros(numbers.own.shape),
-        [np.zeros(theta.shape) for theta in numbers.tables],
-    )
+    found = no_adjoints(run.numbers)
     parts = [np.zeros(run.sums.shape) for _ in run.senders]  # adjoints of each sender's sum since it was sent
     seeds, room = run.unnormalised(of_m), np.zeros(run.work.m.shape)
     for sender in run.senders:
