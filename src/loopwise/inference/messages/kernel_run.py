@@ -485,7 +485,7 @@ class KernelRun:
     ) -> None:
         from loopwise.inference.messages.kernels.schedules import run_blocks
 
-        schedule = self.schedule(options)
+        schedule: Flood | Order | PairOrder = self.schedule(options)
         if isinstance(schedule, Order) and self._as_vectors(options):
             schedule = PairOrder(*schedule, self.pair_tables)
         ends = Ends(
