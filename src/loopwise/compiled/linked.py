@@ -20,8 +20,8 @@ from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import AnalysisPass, register_pass
-from numba.core.datamodel import default_manager
 from numba.core.datamodel.models import TupleModel
+from numba.core.datamodel.registry import default_manager
 from numba.core.target_extension import CPU, jit_registry
 from numba.core.typed_passes import AnnotateTypes
 
@@ -68,7 +68,8 @@ def owns_memory(state: Any) -> bool:
 
     def borrowed(kind: Any) -> bool:
         if isinstance(kind, types.BaseTuple):
-            return all(borrowed(part) or not refers(part) for part in kind)
+            parts: Any = kind
+            return all(borrowed(part) or not refers(part) for part in parts)
         return isinstance(kind, (types.Array, types.ArrayIterator))
 
     def gives_memory(statement: Any) -> bool:
@@ -91,7 +92,7 @@ def owns_memory(state: Any) -> bool:
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class BorrowReferences(AnalysisPass):  # type: ignore[misc]
+class BorrowReferences(AnalysisPass):
     """References are counted only where a function owns memory; elsewhere its callers do."""
 
     _name = "loopwise_borrow_references"
@@ -105,7 +106,7 @@ class BorrowReferences(AnalysisPass):  # type: ignore[misc]
         return False
 
 
-class SettledFlags(Flags):  # type: ignore[misc]
+class SettledFlags(Flags):
     """Options that stay as they are: Numba looks functions up by them, and would write all of them out each time."""
 
     __slots__ = ("digest",)
@@ -125,7 +126,7 @@ class SettledFlags(Flags):  # type: ignore[misc]
         return Flags(self)
 
 
-class KernelFlags(Flags):  # type: ignore[misc]
+class KernelFlags(Flags):
     """Options of a function that is being compiled; a copy is what Numba keeps for the functions that it calls."""
 
     __slots__ = ()

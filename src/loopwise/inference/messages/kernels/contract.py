@@ -309,50 +309,48 @@ def undo_table(table, n, back, spread, sums, levels, rates, shape, scale, lane_t
 
 
 @callee
-def contract_step(
-    plan, g, block, first, last, theta, flow, base, n_base, damping, scratch, shared, lane_tag, semiring,
-):  # fmt: skip
-    """Messages of the factors ``first`` to ``last`` of group ``g``, of any arity; probabilities."""
-    lanes, row = lanes_of(lane_tag), plan.groups[g]
+def contract_step(run, here, some, scratch, shared, static):
+    """Messages of some factors of one group, of any arity; probabilities."""
+    plan, theta, lane_tag, semiring = run.plan, run.potentials.theta, static.lanes, static.semiring
+    lanes, row = lanes_of(lane_tag), plan.groups[some.g]
     cell_stride = lanes if shared is None else U(1)
     shape = plan.shapes[row[SHAPE] : row[SHAPE] + row[ARITY]]
-    tables, slots = row[TABLE_START] + block * row[TABLE_BLOCK], row[SLOT_START] * lanes
-    m, n, fresh, lowest = flow.m, flow.n, scratch.fresh, scratch.lowest
+    tables, slots = row[TABLE_START] + some.block * row[TABLE_BLOCK], row[SLOT_START] * lanes
+    m, n, fresh, lowest, damping = run.messages.m, run.messages.n, scratch.fresh, scratch.lowest, run.damping
     levels = new_levels(plan, theta, lane_tag, False)
-    for member in range(first, last):
-        here = slots + member * row[WIDTH] * lanes
+    for member in range(some.first, some.last):
+        place = slots + member * row[WIDTH] * lanes
         table = table_at(theta, tables + member * row[CELLS] * cell_stride, shared)
-        contract(table, Message(n, n_base + here), levels, Message(fresh, U(0)), shape, lane_tag, semiring)
+        contract(table, Message(n, here.n + place), levels, Message(fresh, U(0)), shape, lane_tag, semiring)
         offset = U(0)
         for states in shape:
-            store_message(fresh, offset, m, base + here + offset, U(states), damping, lowest, lanes, semiring)
+            store_message(fresh, offset, m, here.m + place + offset, U(states), damping, lowest, lanes, semiring)
             offset += U(states) * lanes
 
 
 @callee
-def contract_back(
-    plan, g, block, first, last, theta, n, n_base, adjoint, kept, rates, shared, lane_tag,
-):  # fmt: skip
-    """Undoes the messages of the factors ``first`` to ``last`` of group ``g``, of any arity; probabilities. Of the
-    adjoints of messages stays what damping kept of the old ones."""
-    lanes, row = lanes_of(lane_tag), plan.groups[g]
+def contract_back(run, some, n, adjoint, scratch, shared, static):
+    """Undoes the messages of some factors of one group, of any arity; probabilities. Of the adjoints of messages stays
+    what damping kept of the old ones."""
+    plan, theta, lane_tag, kept = run.plan, run.theta, static.lanes, run.kept
+    lanes, row = lanes_of(lane_tag), plan.groups[some.g]
     cell_stride = lanes if shared is None else U(1)
     shape = plan.shapes[row[SHAPE] : row[SHAPE] + row[ARITY]]
-    tables, slots = row[TABLE_START] + block * row[TABLE_BLOCK], row[SLOT_START] * lanes
-    table_sums = U(adjoint.theta_start[g, 0]) + block * U(adjoint.theta_start[g, 1])
-    back, spread, sums = adjoint.m, adjoint.n, adjoint.theta
+    tables, slots = row[TABLE_START] + some.block * row[TABLE_BLOCK], row[SLOT_START] * lanes
+    table_sums = U(adjoint.theta_start[some.g, 0]) + some.block * U(adjoint.theta_start[some.g, 1])
+    back, spread, sums, rates = adjoint.m, adjoint.n, adjoint.theta, scratch.rates
     levels = new_levels(plan, theta, lane_tag, True)
     scale = theta.dtype.type(1 - kept)
-    for member in range(first, last):
-        here, cell = slots + member * row[WIDTH] * lanes, member * row[CELLS]
-        offset = here
+    for member in range(some.first, some.last):
+        place, cell = slots + member * row[WIDTH] * lanes, member * row[CELLS]
+        offset = place
         for states in shape:
             balance(back, offset, U(states), lane_tag)
             offset += U(states) * lanes
         undo_table(
-            table_at(theta, tables + cell * cell_stride, shared), Message(n, n_base + here), Message(back, here),
-            Message(spread, here), Message(sums, table_sums + cell * lanes), levels, Message(rates, U(0)), shape, scale,
-            lane_tag,
+            table_at(theta, tables + cell * cell_stride, shared), Message(n.data, n.start + place),
+            Message(back, place), Message(spread, place), Message(sums, table_sums + cell * lanes), levels,
+            Message(rates, U(0)), shape, scale, lane_tag,
         )  # fmt: skip
-        for place in range(here, here + row[WIDTH] * lanes):
-            back[place] *= kept
+        for at_place in range(place, place + row[WIDTH] * lanes):
+            back[at_place] *= kept

@@ -210,21 +210,12 @@ def log_back(run, some, n, adjoint, scratch, shared, static):
 
 
 @fused_callee
-def tables_back(run, some, n, adjoint, scratch, shared, static):
-    """Undoes the messages of some factors of one group, any arity, probability domain."""
-    contract_back(
-        run.plan, some.g, some.block, some.first, some.last, run.theta, n.data, n.start, adjoint, run.kept,
-        scratch.rates, shared, static.lanes,
-    )  # fmt: skip
-
-
-@fused_callee
 def either_back(run, some, n, adjoint, scratch, shared, static):
     """The same where some groups are pairs of literal size."""
     if is_literal(run.plan.groups, some.g, static):
         pair_back(run, some, n, adjoint, scratch, shared, static)
     else:
-        tables_back(run, some, n, adjoint, scratch, shared, static)
+        contract_back(run, some, n, adjoint, scratch, shared, static)
 
 
 def group_back(run, some, n, adjoint, scratch, shared, static):
@@ -233,7 +224,7 @@ def group_back(run, some, n, adjoint, scratch, shared, static):
 
 @overload(group_back, jit_options=INLINED)
 def _group_back(run, some, n, adjoint, scratch, shared, static):
-    return suited(static, log_back, tables_back, pair_back, either_back).py_func
+    return suited(static, log_back, contract_back, pair_back, either_back).py_func
 
 
 @fused_callee

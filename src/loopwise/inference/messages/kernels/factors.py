@@ -72,21 +72,12 @@ def log_step(run, here, some, scratch, shared, static):
 
 
 @fused_callee
-def tables_step(run, here, some, scratch, shared, static):
-    """Messages of some factors of one group, any arity, probability domain."""
-    contract_step(
-        run.plan, some.g, some.block, some.first, some.last, run.potentials.theta, run.messages, here.m, here.n,
-        run.damping, scratch, shared, static.lanes, static.semiring,
-    )  # fmt: skip
-
-
-@fused_callee
 def either_step(run, here, some, scratch, shared, static):
     """The same where some groups are pairs of literal size."""
     if is_literal(run.plan.groups, some.g, static):
         pair_step(run, here, some, scratch, shared, static)
     else:
-        tables_step(run, here, some, scratch, shared, static)
+        contract_step(run, here, some, scratch, shared, static)
 
 
 def group_step(run, here, some, scratch, shared, static):
@@ -95,7 +86,7 @@ def group_step(run, here, some, scratch, shared, static):
 
 @overload(group_step, jit_options=INLINED)
 def _group_step(run, here, some, scratch, shared, static):
-    return suited(static, log_step, tables_step, pair_step, either_step).py_func
+    return suited(static, log_step, contract_step, pair_step, either_step).py_func
 
 
 @fused_callee

@@ -104,17 +104,11 @@ def _is_flooding(schedule):
     return lambda schedule: False
 
 
-@fused_kernel
-def undo_steps(run, schedule, segment, adjoint, share, static):
-    """Undoes the steps of one segment of a block's run, last to first; if it begins with step 0, also the messages to
-    factors at the start.
-
-    ``adjoint.m`` and ``adjoint.n`` hold what is known already of the adjoints after the last step. Where factors stand
-    in the lanes, threads call this together as in ``flood_graph``.
-    """
+@fused_callee
+def undo_with(run, schedule, segment, adjoint, share, scratch, static):
+    """:func:`undo_steps` with working space: what allocates it counts references, which would double the code."""
     plan, low, kept, flooding = run.plan, segment.low, run.kept, is_flooding(schedule)
     span = of_share(plan.state_start.shape[0] - 1, share)
-    scratch = new_undo_scratch(plan, adjoint.m, static.lanes)
     step = segment.high
     while True:
         # Undoing undamped factors leaves nothing to add to; nor does it zero what it leaves.
@@ -137,3 +131,15 @@ def undo_steps(run, schedule, segment, adjoint, share, static):
                 for place in range(places.first, places.last):
                     adjoint.m[place] = 0
             break
+
+
+@fused_kernel
+def undo_steps(run, schedule, segment, adjoint, share, static):
+    """Undoes the steps of one segment of a block's run, last to first; if it begins with step 0, also the messages to
+    factors at the start.
+
+    ``adjoint.m`` and ``adjoint.n`` hold what is known already of the adjoints after the last step. Where factors stand
+    in the lanes, threads call this together as in ``flood_graph``.
+    """
+    scratch = new_undo_scratch(run.plan, adjoint.m, static.lanes)
+    undo_with(run, schedule, segment, adjoint, share, scratch, static)

@@ -10,6 +10,8 @@ Kernels are kept shallow: the compiler optimises a callee again in each of its c
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba.extending import overload
 
@@ -69,22 +71,17 @@ def keep_messages(run, here, place, step, span):
             target[kept + number] = m[here.m + number]
 
 
-@kernel
-def flood_graph(run, share, origin, first_sweep, before, change, static):
-    """One example (a block), its factors in lanes. Threads call this together, each with its own share; they share
-    ``before`` (room for its messages) and ``change`` ``[2, parts]``, and meet after every half-sweep. The arrays of the
-    run begin with block ``origin``. ``first_sweep``: 0, or 1 to go on from an earlier run, whose messages to factors
-    and beliefs are there.
-
-    Returns the sweeps made, the residual, the last change of a belief and the smallest normaliser.
-    """
+@callee
+def flood_with(run, share, origin, first_sweep, before, change, scratch, static):
+    """:func:`flood_graph` with working space for factors and for variables: what allocates it counts references, which
+    would double the code of the rest."""
     plan, tape, rule, m, semiring = run.plan, run.tape, run.rule, run.messages.m, static.semiring
     lanes, part, place, slots = lanes_of(static.lanes), share.part, share.block - origin, U(plan.slots)
     rows, span = of_share(slots, share), of_share(plan.state_start.shape[0] - 1, share)
     mine, count = Span(rows.first * lanes, rows.last * lanes), rows.last - rows.first
     begin = block_at(run, share.block, origin, static)
     here = begin
-    factor_scratch, variable_scratch = new_scratch(plan, m, static.lanes), new_scratch(plan, m, static.variable_lanes)
+    factor_scratch, variable_scratch = scratch
     sweeps, residual, moved, previous, expected, judged = 0, np.inf, np.inf, np.inf, np.inf, False
     for sweep in range(first_sweep, rule.iterations + 1):
         judged = is_near(expected, rule)
@@ -118,6 +115,20 @@ def flood_graph(run, share, origin, first_sweep, before, change, static):
     for lane in range(factor_scratch.lowest.shape[0]):
         lowest = min(lowest, factor_scratch.lowest[lane])
     return sweeps, residual, moved, lowest
+
+
+@kernel
+def flood_graph(run, share, origin, first_sweep, before, change, static):
+    """One example (a block), its factors in lanes. Threads call this together, each with its own share; they share
+    ``before`` (room for its messages) and ``change`` ``[2, parts]``, and meet after every half-sweep. The arrays of the
+    run begin with block ``origin``. ``first_sweep``: 0, or 1 to go on from an earlier run, whose messages to factors
+    and beliefs are there.
+
+    Returns the sweeps made, the residual, the last change of a belief and the smallest normaliser.
+    """
+    plan, m = run.plan, run.messages.m
+    scratch = new_scratch(plan, m, static.lanes), new_scratch(plan, m, static.variable_lanes)
+    return flood_with(run, share, origin, first_sweep, before, change, scratch, static)
 
 
 @callee
@@ -208,57 +219,81 @@ def keep_beliefs(run, here, ends, sweep, scratch, static):
         moved[sweep - 1, here.block * lanes + lane] = scratch.change[lane]
 
 
+class Lanes(NamedTuple):
+    """Working space of a block: of its factors and variables, its messages before a sweep, and of each of its examples
+    whether it goes on, its last and its expected change, and by how much messages changed."""
+
+    scratch: Any
+    before: Any
+    running: Any
+    previous: Any
+    expected: Any
+    excess: Any
+
+
+@callee
+def new_lanes(plan, like, lane_tag):
+    lanes, slots = np.int64(lanes_of(lane_tag)), np.int64(plan.slots)
+    return Lanes(
+        new_scratch(plan, like, lane_tag), np.empty(slots * lanes, dtype=like.dtype), np.empty(lanes, dtype=np.bool_),
+        np.empty(lanes), np.empty(lanes), np.empty(lanes, dtype=like.dtype),
+    )  # fmt: skip
+
+
+@callee
+def run_block(run, schedule, block, origin, first_sweep, ends, room, static):
+    """One block of :func:`run_blocks`; ``room`` is fresh."""
+    plan, rule, m, semiring = run.plan, run.rule, run.messages.m, static.semiring
+    slots, lanes = U(plan.slots), lanes_of(static.lanes)
+    scratch, before, running, previous, expected, excess = room
+    here = block_at(run, block, origin, static)
+    for lane in range(lanes):
+        running[lane], previous[lane], expected[lane] = block * lanes + lane < U(run.examples), np.inf, np.inf
+    for sweep in range(first_sweep, rule.iterations + 1):
+        judged = False
+        for lane in range(lanes):
+            judged = judged or (running[lane] and is_near(expected[lane], rule))
+        if judged:
+            copy_messages(m, here.m, slots * lanes, before, U(0))
+        fill(scratch.change, 0)
+        watch = is_watched(sweep, rule) or ends.trace.shape[0] > 0
+        here = make_sweep(run, here, schedule, block - origin, sweep, watch, scratch, static)
+        if ends.trace.shape[0] > 0 and sweep > 0:
+            keep_beliefs(run, here, ends, sweep, scratch, static)
+        if judged:
+            excess_change(m, here.m, slots, before, U(0), rule, excess, static.lanes, semiring)
+        going, known, unsettled = False, change_is_known(sweep, first_sweep, rule), False
+        for lane in range(lanes):
+            if not running[lane]:
+                continue
+            example = block * lanes + lane
+            change = scratch.change[lane]
+            left = sweep_residual(change, previous[lane], is_near(expected[lane], rule), excess[lane], rule)
+            unsettled = unsettled or left == np.inf
+            if known:
+                expected[lane], previous[lane] = expected_change(change, previous[lane]), change
+            ends.sweeps[example], ends.residual[example], ends.lowest[example] = sweep, left, scratch.lowest[lane]
+            if sweep == rule.iterations or (sweep > 0 and rule.tolerance > 0 and left < rule.tolerance):
+                running[lane] = False
+                if ends.apart:
+                    retire(run, here, ends.messages, lane, static)
+            else:
+                going = True
+        if judged and unsettled and sweep == rule.iterations:
+            message_change(m, here.m, slots, before, U(0), excess, static.lanes, semiring)
+            for lane in range(lanes):
+                example = block * lanes + lane
+                if example < U(run.examples) and ends.residual[example] == np.inf:
+                    ends.residual[example] = max(scratch.change[lane], excess[lane] * rule.reach)
+        if not going:
+            break
+
+
 @kernel
 def run_blocks(run, schedule, blocks, origin, first_sweep, ends, static):
     """``blocks`` (a span) of examples on one graph, as many examples side by side as the lane tag says; each example
     stops by itself. The arrays of the run begin with block ``origin``. ``first_sweep``: 0, or 1 to go on from an
     earlier run, whose messages to factors and beliefs are there."""
-    plan, rule, m, semiring = run.plan, run.rule, run.messages.m, static.semiring
-    slots, lanes = U(plan.slots), lanes_of(static.lanes)
-    running = np.empty(np.int64(lanes), dtype=np.bool_)
-    before = np.empty(np.int64(slots * lanes), dtype=m.dtype)
-    previous, expected = np.empty(np.int64(lanes)), np.empty(np.int64(lanes))
-    excess = np.empty(np.int64(lanes), dtype=m.dtype)
     for block in range(U(blocks.first), U(blocks.last)):
-        here = block_at(run, block, U(origin), static)
-        scratch = new_scratch(plan, m, static.lanes)
-        for lane in range(lanes):
-            running[lane], previous[lane], expected[lane] = block * lanes + lane < U(run.examples), np.inf, np.inf
-        for sweep in range(first_sweep, rule.iterations + 1):
-            judged = False
-            for lane in range(lanes):
-                judged = judged or (running[lane] and is_near(expected[lane], rule))
-            if judged:
-                copy_messages(m, here.m, slots * lanes, before, U(0))
-            fill(scratch.change, 0)
-            watch = is_watched(sweep, rule) or ends.trace.shape[0] > 0
-            here = make_sweep(run, here, schedule, block - U(origin), sweep, watch, scratch, static)
-            if ends.trace.shape[0] > 0 and sweep > 0:
-                keep_beliefs(run, here, ends, sweep, scratch, static)
-            if judged:
-                excess_change(m, here.m, slots, before, U(0), rule, excess, static.lanes, semiring)
-            going, known, unsettled = False, change_is_known(sweep, first_sweep, rule), False
-            for lane in range(lanes):
-                if not running[lane]:
-                    continue
-                example = block * lanes + lane
-                change = scratch.change[lane]
-                left = sweep_residual(change, previous[lane], is_near(expected[lane], rule), excess[lane], rule)
-                unsettled = unsettled or left == np.inf
-                if known:
-                    expected[lane], previous[lane] = expected_change(change, previous[lane]), change
-                ends.sweeps[example], ends.residual[example], ends.lowest[example] = sweep, left, scratch.lowest[lane]
-                if sweep == rule.iterations or (sweep > 0 and rule.tolerance > 0 and left < rule.tolerance):
-                    running[lane] = False
-                    if ends.apart:
-                        retire(run, here, ends.messages, lane, static)
-                else:
-                    going = True
-            if judged and unsettled and sweep == rule.iterations:
-                message_change(m, here.m, slots, before, U(0), excess, static.lanes, semiring)
-                for lane in range(lanes):
-                    example = block * lanes + lane
-                    if example < U(run.examples) and ends.residual[example] == np.inf:
-                        ends.residual[example] = max(scratch.change[lane], excess[lane] * rule.reach)
-            if not going:
-                break
+        room = new_lanes(run.plan, run.messages.m, static.lanes)
+        run_block(run, schedule, block, U(origin), first_sweep, ends, room, static)

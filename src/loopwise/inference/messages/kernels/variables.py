@@ -8,11 +8,12 @@ so inside would count references.
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import overload
 
 from loopwise.compiled.arithmetic import U, add_mass, combine, inverse, lanes_of, one, probability, raise_to, remove
-from loopwise.compiled.decorators import fused_callee, fused_inlined
+from loopwise.compiled.decorators import INLINED, fused_callee, fused_inlined
 from loopwise.inference.messages.kernels.factors import pull_message
-from loopwise.inference.messages.kernels.plan import told_by
+from loopwise.inference.messages.kernels.plan import told_by, type_of
 from loopwise.inference.messages.kernels.views import states_of
 
 # Products of more messages than this are rescaled on the way, so that a variable of degree 10,000 cannot underflow.
@@ -112,6 +113,21 @@ def powered_messages(run, here, variable, u0, states, scratch, static):
                 n[there + place] = remove(total[state * lanes + lane], m[base + place], semiring)
 
 
+def sends_powers(run, here, variable, u0, states, scratch, static):
+    """:func:`powered_messages` where there are powers; whether there are. Otherwise their code is not even compiled."""
+
+
+@overload(sends_powers, jit_options=INLINED)
+def _sends_powers(run, here, variable, u0, states, scratch, static):
+    def powers(run, here, variable, u0, states, scratch, static):
+        powered_messages(run, here, variable, u0, states, scratch, static)
+        return True
+
+    if len(type_of(static, "power")) == 0:
+        return lambda run, here, variable, u0, states, scratch, static: False
+    return powers
+
+
 @fused_callee
 def update_belief(beliefs, b0, states, scratch, lane_tag, semiring):
     """Normalises ``scratch.total`` into ``beliefs``; ``scratch.change[lane]`` grows to the largest difference from the
@@ -153,8 +169,8 @@ def visit_variables(run, here, span, order, pull, watch, scratch, static):
             for at in range(first, last):
                 if pull[at]:
                     pull_message(run, here, told_by(plan, at, here.block), states, scratch, static)
-        if len(static.power) > 0:
-            powered_messages(run, here, variable, u0, states, scratch, static)
+        if sends_powers(run, here, variable, u0, states, scratch, static):
+            pass
         elif len(static.variable_lanes) == 0 and last - first == U(4):
             # Every inner variable of a grid: the four products share their halves.
             a, b = base + edge_base[first], base + edge_base[first + U(1)]
