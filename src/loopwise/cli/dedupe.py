@@ -251,7 +251,7 @@ def _tell_training(as_json: bool, model: Dedupe, target: Path) -> None:
         "kinds": {name: kind.value for name, kind in model.kinds_.items()},
         "blocking": run.blocking.to_json(),
         "method": model.trained_.method.value,
-        "threshold": model.trained_.threshold,
+        "threshold": model.trained_.way.threshold,
         "held_out": {name: round(value, 6) for name, value in run.choices.items()},
         "seconds": round(run.seconds, 3),
     }

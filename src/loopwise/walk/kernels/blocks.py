@@ -18,7 +18,7 @@ from loopwise.walk.kernels.cluster_state import apply_mention, cluster_gap, ment
 from loopwise.walk.kernels.clusters import ClusterArrays, emit_mention_move, propose_mention
 
 # The arrays of clusterings, and in which share of the steps a block is proposed; 1: always, without a draw.
-BlockArrays = namedtuple("BlockArrays", (*ClusterArrays._fields, "share"))
+BlockArrays = namedtuple("BlockArrays", (*ClusterArrays._fields, "share"))  # type: ignore[misc]
 
 
 @leaf
