@@ -148,3 +148,24 @@ def test_compiling_leaves_collector_and_numba_as_they_were(collecting: bool) -> 
     finally:
         (gc.enable if was else gc.disable)()
     assert jit_registry[CPU] is usual
+
+
+def test_memory_that_the_analysis_does_not_see_is_counted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopwise.compiled.linked.owns_memory", lambda state: False)
+
+    @callee
+    def squares(values):
+        made = np.empty(len(values))
+        for place in range(len(values)):
+            made[place] = values[place] ** 2
+        return made
+
+    @kernel
+    def largest(values):
+        return squares(values).max() + squares(values[1:])[0]
+
+    before = np.arange(4.0)
+    counted = sys.getrefcount(before)
+    for _ in range(3):
+        assert largest(before) == 10.0
+    assert sys.getrefcount(before) == counted

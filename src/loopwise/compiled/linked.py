@@ -32,10 +32,18 @@ BORROWING = {
     "getattr", "getitem", "static_getitem", "typed_getitem", "getiter", "iternext", "pair_first", "pair_second", "cast",
     "build_tuple", "exhaust_iter", "phi",
 }  # fmt: skip
+UNCOUNTED = "NRT required"  # what Numba says of an allocation where no references are counted
 
 
 class KernelLibrary(JITCodeLibrary):
     """Code that Python calls."""
+
+    def renewed(self) -> Any:
+        """An empty one of the same kind."""
+        fresh = type(self)(self._codegen, self.name)
+        if self._object_caching_enabled:
+            fresh.enable_object_caching()
+        return fresh
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -101,7 +109,7 @@ class BorrowReferences(AnalysisPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        if state.targetctx.enable_nrt and not owns_memory(state):
+        if state.targetctx.enable_nrt and not state.pipeline.counting and not owns_memory(state):
             state.targetctx = state.targetctx.subtarget(enable_nrt=False)
         return False
 
@@ -141,9 +149,20 @@ class KernelFlags(Flags):
 class BorrowingCompiler(Compiler):
     """Numba's compiler, with references counted where that is needed."""
 
+    counting = False  # whether references are counted everywhere
+
     def compile_extra(self, func: Any) -> Any:
-        self.state.flags = KernelFlags(self.state.flags)
-        return super().compile_extra(func)
+        state = self.state
+        state.flags = KernelFlags(state.flags)
+        given = state.typingctx, state.targetctx, None, state.args, state.return_type, state.flags, state.locals
+        try:
+            return super().compile_extra(func)
+        except Exception as problem:
+            if self.counting or UNCOUNTED not in str(problem):
+                raise
+        again = type(self)(*given)  # it owns memory after all: Numba found an allocation that the analysis did not
+        again.counting, again.state.library = True, state.library.renewed()
+        return Compiler.compile_extra(again, func)
 
     def define_pipelines(self) -> list[Any]:
         pipelines: list[Any] = super().define_pipelines()

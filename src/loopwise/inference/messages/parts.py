@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.unroll import Unroll
-from loopwise.graph.factor_graph import Integers
+from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.parts import Parts, PartSelection
 from loopwise.inference.base import Problem
 from loopwise.inference.decode import decode
@@ -223,19 +223,10 @@ class _KernelRunner:
         self.place = np.empty(layout.slots, dtype=np.int64)
         filled = np.flatnonzero(slot >= 0)
         self.place[slot[filled]] = filled
-        sizes = problem.graph.cardinalities[layout.edge_variable]
         given = self.part.given
-        assert problem.graph.part_start is not None
-        self.graph = PartGraph(
-            problem.graph.part_start,
-            layout.state_start,
-            layout.variable_edge_start,
-            layout.variable_edges,
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            self.place,
-            np.zeros(0) if given.plain else given.exponents.numpy().astype(np.float64),
-            given.unary.reshape(-1).numpy().astype(np.float64),
-        )
+        exponents = np.zeros(0) if given.plain else given.exponents.numpy().astype(np.float64)
+        unary = given.unary.reshape(-1).numpy().astype(np.float64)
+        self.graph = part_graph(problem.graph, self.place, exponents, unary, self.log)
 
     def chunk(self, count: int) -> Floats:
         """Makes ``count`` sweeps; messages before them and after each, ``[count + 1, numbers]``."""
@@ -266,6 +257,28 @@ class _KernelRunner:
         floor = -np.inf if self.log else RANGES[self.part.given.unary.dtype].floor
         if not result.lowest[0] > floor or bool(np.isnan(self.beliefs).any()):
             raise UnderflowError
+
+
+def part_graph(graph: FactorGraph, place: Integers, exponents: Floats, unary: Floats, log: bool) -> PartGraph:
+    """A union as kernels judge it. ``place``: where each slot stands among the messages; ``exponents`` of messages,
+    none if all are 1; ``unary``: log-potentials ``[states]``; ``log``: whether messages are logarithms."""
+    layout = graph.layout
+    assert graph.part_start is not None
+    edges = layout.variable_edges
+    sizes = graph.cardinalities[layout.edge_variable]
+    slot, begin = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([[0], np.cumsum(sizes[edges])])
+    in_order = np.repeat(slot[edges] - begin[:-1], sizes[edges]) + np.arange(begin[-1])
+    if not log and len(unary):
+        unary = np.exp(unary - np.maximum.reduceat(unary, layout.state_start[:-1])[layout.state_variable])
+    return PartGraph(
+        graph.part_start,
+        layout.state_start,
+        begin[layout.variable_edge_start].astype(np.int64),
+        place[in_order.astype(np.int64)],
+        layout.variable_edge_start,
+        exponents[edges] if len(exponents) else exponents,
+        unary,
+    )
 
 
 class _StepRunner:

@@ -17,16 +17,15 @@ from loopwise.inference.messages.kernels.convergence import NEAR, limits_of, log
 
 
 class PartGraph(NamedTuple):
-    """A union as the kernels below read it."""
+    """A union as the kernels below read it: messages variable after variable, edge after edge."""
 
     part_start: Any  # [parts + 1] first variable
     state_start: Any  # [variables + 1]
-    variable_edge_start: Any
-    variable_edges: Any
-    slot: Any  # [edges + 1] first slot
-    place: Any  # [slots] where it stands in an array of messages
+    first: Any  # [variables + 1] first message
+    place: Any  # [slots] where each number of a message stands in an array of messages
+    edge: Any  # [variables + 1] first edge
     exponents: Any  # [edges], empty if all are 1
-    unary: Any  # [states] logarithms
+    unary: Any  # [states] logarithms, or probabilities up to a factor a variable
 
 
 class PartState(NamedTuple):
@@ -70,55 +69,91 @@ def part_changes(part, near, new, old, log, change):
 
 
 @callee
-def _belief(graph, variable, m, log, room):
-    """The belief of one variable into ``room``."""
-    first, last = graph.state_start[variable], graph.state_start[variable + 1]
-    begin, end = graph.variable_edge_start[variable], graph.variable_edge_start[variable + 1]
-    size, top, mass = last - first, -np.inf, 0.0
+def _gather(graph, part, m, into):
+    """The messages of one part in a row; how many numbers they are."""
+    low, high = graph.first[graph.part_start[part]], graph.first[graph.part_start[part + 1]]
+    for at in range(low, high):
+        into[at - low] = m[graph.place[at]]
+    return high - low
+
+
+@callee
+def _log_belief(graph, variable, m, at, room):
+    """The belief of one variable from log messages ``m[at:]`` into ``room``."""
+    start = graph.state_start[variable]
+    size, top, mass = graph.state_start[variable + 1] - start, -np.inf, 0.0
     for value in range(size):
-        room[value] = graph.unary[first + value]
+        room[value] = graph.unary[start + value]
+    for edge in range(graph.edge[variable], graph.edge[variable + 1]):
+        power = graph.exponents[edge] if graph.exponents.shape[0] > 0 else 1.0
+        for value in range(size):
+            message = m[at + value]
+            room[value] = room[value] + power * message if message > -np.inf else -np.inf
+        at += size
+    for value in range(size):
         top = max(top, room[value])
-    if not log:  # products of probabilities, brought back into range as they go
-        for value in range(size):
-            room[value] = math.exp(room[value] - top)
-    for at in range(begin, end):
-        edge = graph.variable_edges[at]
-        slot, power, top = graph.slot[edge], 1.0, 0.0 if not log else -np.inf
-        if graph.exponents.shape[0] > 0:
-            power = graph.exponents[edge]
-        for value in range(size):
-            message = m[graph.place[slot + value]]
-            if log:
-                room[value] = room[value] + power * message if message > -np.inf else -np.inf
-            else:
-                room[value] *= message if power == 1.0 else message**power
-            top = max(top, room[value])
-        if not log and top < 1e-100:
-            for value in range(size):
-                room[value] /= top
     for value in range(size):
-        if log:
-            room[value] = math.exp(room[value] - top)
+        room[value] = math.exp(room[value] - top)
         mass += room[value]
     for value in range(size):
         room[value] /= mass
 
 
 @callee
-def _moved(graph, part, new, old, log):
-    """By how many nats a message of one part moved at most."""
+def _belief(graph, variable, m, at, room):
+    """The same from messages that are probabilities; products are brought back into range as they go."""
+    start = graph.state_start[variable]
+    size, mass = graph.state_start[variable + 1] - start, 0.0
+    for value in range(size):
+        room[value] = graph.unary[start + value]
+    for edge in range(graph.edge[variable], graph.edge[variable + 1]):
+        top = 0.0
+        if graph.exponents.shape[0] > 0:
+            power = graph.exponents[edge]
+            for value in range(size):
+                room[value] *= m[at + value] ** power
+                top = max(top, room[value])
+        else:
+            for value in range(size):
+                room[value] *= m[at + value]
+                top = max(top, room[value])
+        if top < 1e-100:
+            for value in range(size):
+                room[value] /= top
+        at += size
+    for value in range(size):
+        mass += room[value]
+    scale = 1.0 / mass
+    for value in range(size):
+        room[value] *= scale
+
+
+@callee
+def _belief_change(graph, part, m, log, beliefs, room):
+    """By how much a belief of one part moved at most; ``beliefs`` are then those of the messages ``m``."""
+    most, begin = 0.0, graph.first[graph.part_start[part]]
+    for variable in range(graph.part_start[part], graph.part_start[part + 1]):
+        if log:
+            _log_belief(graph, variable, m, graph.first[variable] - begin, room)
+        else:
+            _belief(graph, variable, m, graph.first[variable] - begin, room)
+        start = graph.state_start[variable]
+        for value in range(graph.state_start[variable + 1] - start):
+            most = max(most, abs(room[value] - beliefs[start + value]))
+            beliefs[start + value] = room[value]
+    return most
+
+
+@callee
+def _moved(new, old, count, log):
+    """By how many nats one of ``count`` numbers of messages moved at most."""
     tiny, rounding = limits_of(new)
     most = 0.0 if log else 1.0
-    for at in range(
-        graph.variable_edge_start[graph.part_start[part]], graph.variable_edge_start[graph.part_start[part + 1]]
-    ):
-        edge = graph.variable_edges[at]
-        for slot in range(graph.slot[edge], graph.slot[edge + 1]):
-            place = graph.place[slot]
-            if log:
-                most = max(most, log_change(new[place], old[place], rounding))
-            else:
-                most = max(most, ratio_of(new[place], old[place], tiny))
+    for at in range(count):
+        if log:
+            most = max(most, log_change(new[at], old[at], rounding))
+        else:
+            most = max(most, ratio_of(new[at], old[at], tiny))
     return most if log else max(math.log(most) - rounding, 0.0)
 
 
@@ -127,23 +162,20 @@ def judge_parts(graph, kept, log, first, state, rule):
     """Goes through the messages ``kept`` ``[sweeps + 1, numbers]`` after sweep ``first`` and those that follow, part by
     part, until each is done."""
     room = np.empty(np.max(np.diff(graph.state_start)) if graph.state_start.shape[0] > 1 else 1)
+    widest = np.max(np.diff(graph.first[graph.part_start])) if graph.part_start.shape[0] > 1 else 0
+    new, old = np.empty(widest, kept.dtype), np.empty(widest, kept.dtype)
     for part in range(state.living.shape[0]):
         if not state.living[part]:
             continue
         expected, previous = state.expected[part], state.previous[part]
+        count = _gather(graph, part, kept[0], new)
         for row in range(1, kept.shape[0]):
-            change = 0.0
-            for variable in range(graph.part_start[part], graph.part_start[part + 1]):
-                _belief(graph, variable, kept[row], log, room)
-                start = graph.state_start[variable]
-                for value in range(graph.state_start[variable + 1] - start):
-                    change = max(change, abs(room[value] - state.beliefs[start + value]))
-                    state.beliefs[start + value] = room[value]
+            new, old = old, new
+            _gather(graph, part, kept[row], new)
+            change = _belief_change(graph, part, new, log, state.beliefs, room)
             left = change if change > rule.threshold else previous
             if expected <= NEAR * rule.threshold:
-                moved = 0.0
-                if rule.reach.shape[0] > 0:
-                    moved = rule.reach[part] * _moved(graph, part, kept[row], kept[row - 1], log)
+                moved = rule.reach[part] * _moved(new, old, count, log) if rule.reach.shape[0] > 0 else 0.0
                 left = change if moved <= rule.threshold else max(change, moved)
             shrinks = 0 < change < previous < np.inf
             expected, previous = change * change / previous if shrinks else change, change
