@@ -110,6 +110,23 @@ def test_errors_of_callees_arrive() -> None:
         strict(np.arange(3.0))
 
 
+@callee
+def moved(values, places, target):
+    target[1:] = values[:-1]
+    return values[places][0]
+
+
+@kernel
+def overlapping(values, places):
+    return moved(values, places, values)
+
+
+def test_copies_of_whole_arrays_are_allocated() -> None:
+    values = np.arange(4.0)
+    assert overlapping(values, np.array([2, 0])) == 1
+    np.testing.assert_array_equal(values, [0, 0, 1, 2])
+
+
 class Foreign(NamedTuple):
     data: Any
     start: Any

@@ -83,9 +83,13 @@ def owns_memory(state: Any) -> bool:
     def gives_memory(statement: Any) -> bool:
         if isinstance(statement, (ir.DynamicRaise, ir.DynamicTryRaise)):  # the exception is allocated
             return True
+        if isinstance(statement, (ir.SetItem, ir.StaticSetItem)):  # a whole array, which may overlap: it is copied
+            return refers(state.typemap[statement.value.name])
         if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Expr):
             return False
         made = statement.value
+        if made.op == "getitem" and refers(state.typemap[made.index.name]):  # by an array of places
+            return True
         if made.op != "call":
             return made.op not in BORROWING and refers(state.typemap[statement.target.name])
         wraps = isinstance(state.typemap[made.func.name], types.NamedTupleClass)
