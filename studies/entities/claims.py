@@ -1,4 +1,4 @@
-"""What is claimed of entity resolution, by rules written before the numbers were seen; and the cells behind it.
+"""What is claimed of entity resolution, by rules written after earlier tables and before these runs; and the cells behind it.
 
 In: finished runs. Out: claims, cells.
 """
