@@ -120,21 +120,6 @@ def test_a_grid_is_visited_in_raster_order() -> None:
     assert grid(4, 5).layout.sequential.variables.tolist() == list(range(20))
 
 
-@given(graphs(variables=(0, 8)))
-@example(grid(4, 5))
-def test_interleaved_visits_keep_the_order_of_neighbours(graph: FactorGraph) -> None:
-    order, mixed = graph.layout.sequential.variables.tolist(), graph.layout.interleaved.tolist()
-    assert sorted(mixed) == sorted(order)
-    for group in graph.groups:
-        for scope in group.scopes.tolist():
-            if len(scope) > 1:
-                assert sorted(scope, key=order.index) == sorted(scope, key=mixed.index)
-
-
-def test_a_grid_is_visited_by_its_diagonals() -> None:
-    assert grid(3, 3).layout.interleaved.tolist() == [0, 1, 3, 2, 4, 6, 5, 7, 8]
-
-
 def test_layout_is_compiled_once() -> None:
     graph = grid(2, 2)
     assert graph.layout is graph.layout

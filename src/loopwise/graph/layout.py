@@ -18,8 +18,6 @@ import numpy as np
 
 from loopwise.graph.factor_graph import Group, Integers
 
-VISITS_TOGETHER = 4096  # of the sequential order that may be rearranged: their tables fit the second cache
-
 if TYPE_CHECKING:
     from loopwise.graph.elimination import JunctionTree
     from loopwise.graph.factor_graph import FactorGraph
@@ -199,19 +197,6 @@ class Layout:
             order = self._closer(order, highest - lowest)
             edge_rank, lowest, highest = self._ranks(order)
         return SequentialOrder(order, edge_rank > lowest[self.edge_factor], edge_rank < highest[self.edge_factor])
-
-    @cached_property
-    def interleaved(self) -> Integers:
-        """The visits of :attr:`sequential` in an order with the same results in which a visit seldom waits for the one
-        before: within a run of visits, those that depend on none of it first, then those that depend on these. A
-        processor works on several such visits at once; runs are short, so that memory is still read in a row."""
-        from loopwise.graph.kernels.order import levels_in_runs
-
-        order = self.sequential.variables
-        edges = self.variable_edge_start, self.variable_edges, self.edge_factor, self.factor_edges, self.edge_variable
-        level = levels_in_runs(order, *edges, VISITS_TOGETHER)
-        place = np.arange(len(order))
-        return order[np.lexsort((place, level, place // VISITS_TOGETHER))]
 
     @cached_property
     def depth(self) -> int:

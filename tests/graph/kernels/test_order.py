@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import loopwise as lw
-from loopwise.graph.kernels.order import breadth_first, levels_in_runs, longest_paths
+from loopwise.graph.kernels.order import breadth_first, longest_paths
 
 
 def arrays(graph: lw.FactorGraph) -> tuple[np.ndarray, ...]:
@@ -65,22 +65,3 @@ def test_forests() -> None:
             tree = list(distances(graph, root))
             longest = max(max(distances(graph, each).values()) for each in tree)
             assert paths[[variable for variable in tree if variable >= 0]].max() == longest
-
-
-def test_levels_count_the_visits_to_wait_for() -> None:
-    for seed, run in ((0, 3), (1, 5), (2, 100)):
-        rng = np.random.default_rng(seed)
-        scopes = [tuple(rng.choice(12, size=rng.integers(2, 4), replace=False)) for _ in range(14)]
-        graph = lw.FactorGraph.from_scopes([2] * 12, scopes)
-        start, edges, edge_factor, factor_start, edge_variable = arrays(graph)
-        order = rng.permutation(12)
-        found = levels_in_runs(order, start, edges, edge_factor, factor_start, edge_variable, run)
-        expected: list[int] = []
-        for place, variable in enumerate(order):
-            waits = [
-                expected[before] + 1
-                for before in range(place // run * run, place)
-                if any(variable in scope and order[before] in scope for scope in scopes)
-            ]
-            expected.append(max(waits, default=0))
-        assert found.tolist() == expected

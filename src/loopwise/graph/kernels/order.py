@@ -73,25 +73,6 @@ def longest_paths(order, variable_edge_start, variable_edges, edge_factor, facto
 
 
 @kernel
-def levels_in_runs(order, variable_edge_start, variable_edges, edge_factor, factor_edge_start, edge_variable, run):
-    """How many visits within the same run of ``run`` visits in ``order`` each one has to wait for, one after another:
-    for those of variables that share a factor with it and come earlier. Of each place in ``order``."""
-    rank, level = np.empty(order.shape[0], dtype=np.int64), np.zeros(order.shape[0], dtype=np.int64)
-    for place in range(order.shape[0]):
-        rank[order[place]] = place
-    for place in range(order.shape[0]):
-        begin, most = place // run * run, 0
-        for at in range(variable_edge_start[order[place]], variable_edge_start[order[place] + 1]):
-            factor = edge_factor[variable_edges[at]]
-            for edge in range(factor_edge_start[factor], factor_edge_start[factor + 1]):
-                earlier = rank[edge_variable[edge]]
-                if begin <= earlier < place:
-                    most = max(most, level[earlier] + 1)
-        level[place] = most
-    return level
-
-
-@kernel
 def decode_in_order(
     order, state_start, variable_edge_start, variable_edges, edge_variable, edge_group, groups, cell_values, tables,
     marginals,

@@ -411,7 +411,8 @@ class KernelRun:
             pull = np.zeros((3, layout.edges), dtype=np.bool_)
             pull[0] = layout.sequential.pull_forward[layout.variable_edges]
             pull[1] = layout.sequential.pull_backward[layout.variable_edges]
-            known = self.storage.kept["order"] = Order(np.stack([layout.interleaved, layout.interleaved[::-1]]), pull)
+            order = layout.sequential.variables
+            known = self.storage.kept["order"] = Order(np.stack([order, order[::-1]]), pull)
         return known
 
     def run(self, options: Options, result: RunResult) -> Run:
