@@ -1,4 +1,4 @@
-"""What is claimed of entity resolution, by rules written after earlier tables and before these runs; and the cells behind it.
+"""What is claimed of entity resolution, by rules of which earlier tables, not these runs, were known; and the cells.
 
 In: finished runs. Out: claims, cells.
 """
