@@ -206,8 +206,8 @@ def _reading(records: Mapping[str, Record], settings: Settings) -> str:
     limits = f"memory limit {settings.memory_limit_gib:g} GiB, at most {settings.cell_limit:.2g} cells"
     verdict = "Every check passed" if not failed else f"Checks failed on {', '.join(failed)}; elsewhere"
     opening = f"The most probable assignment is found and proved on {total['optimal']} of {count} instances" + (
-        f"; on the other {count - total['optimal']} the answer is within {100 * total['largest_gap']:.2g} % of a bound on"
-        " the best."
+        f"; on the other {count - total['optimal']} the answer is within {100 * total['largest_gap']:.2g} % of a bound"
+        " on the best."
         if total["optimal"] < count
         else "."
     )

@@ -1,4 +1,4 @@
-"""What is claimed of entity resolution, by rules written after earlier tables and before these runs; and the cells behind it.
+"""What is claimed of entity resolution, by rules written after earlier tables and before these runs; and its cells.
 
 In: finished runs. Out: claims, cells.
 """

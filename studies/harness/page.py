@@ -21,7 +21,8 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; max-width: 100%; overflow-x: auto; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
-td, th { text-align: right; } figure { margin: 1rem 0; } code { overflow-wrap: anywhere; } td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
+figure { margin: 1rem 0; } code { overflow-wrap: anywhere; }
+td, th { text-align: right; } td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
 .claims td { text-align: left; vertical-align: top; } .yes { color: #00664a; } .no { color: #a83c00; }
 @media (prefers-color-scheme: dark) {
   body { background: #1b1d26; color: #ddd; } th, td { border-color: #444; } a { color: #8ab4ff; }

@@ -76,8 +76,8 @@ def test_jobs_of_a_study(cluster: str, tmp_path: Path) -> None:
     with pytest.warns(LoopwiseWarning) as said:
         assert run(faulty=True) == 5
     assert [str(one.message) for one in said if one.category is LoopwiseWarning] == [
-        "lost with the workers that ran them, and left for another time: square of 3; the same command again tries only "
-        "what is missing"
+        "lost with the workers that ran them, and left for another time: square of 3; the same command again tries "
+        "only what is missing"
     ]
     assert not todo[3].path(tmp_path).exists()
     assert all(job.path(tmp_path).read_text() == str(job.number**2) for job in todo if job.number != 3)
