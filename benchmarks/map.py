@@ -49,6 +49,8 @@ PROVED_LIMIT = 2.0**28  # cells: where the search has proved its answer, elimina
 
 PAGE = """# MAP on the UAI 2014 instances
 
+**{opening}**
+
 Written by `benchmarks/map.py`; run it again to renew this page.
 
 ## Reading
@@ -203,6 +205,12 @@ def _reading(records: Mapping[str, Record], settings: Settings) -> str:
     found = sum(_reached(record["search"]["score"], record["exact"]["score"]) for record in solved)
     limits = f"memory limit {settings.memory_limit_gib:g} GiB, at most {settings.cell_limit:.2g} cells"
     verdict = "Every check passed" if not failed else f"Checks failed on {', '.join(failed)}; elsewhere"
+    opening = f"The most probable assignment is found and proved on {total['optimal']} of {count} instances" + (
+        f"; on the other {count - total['optimal']} the answer is within {100 * total['largest_gap']:.2g} % of a bound"
+        " on the best."
+        if total["optimal"] < count
+        else "."
+    )
     sentences = [
         f"Elimination ({limits}; where the search had proved its answer, {PROVED_LIMIT:.2g} cells) finished on"
         f" {len(solved)} of {count} instances: zero gap.",
@@ -215,7 +223,7 @@ def _reading(records: Mapping[str, Record], settings: Settings) -> str:
         f"ICM with as many random restarts as fit the same seconds ended below the search on {total['icm_below']}"
         f" instances, on {total['icm_impossible']} of them without a possible assignment.",
     ]
-    return PAGE.format(reading=" ".join(sentences), seconds=f"{settings.seconds:g}")
+    return PAGE.format(opening=opening, reading=" ".join(sentences), seconds=f"{settings.seconds:g}")
 
 
 def _reached(score: float, best: float) -> bool:

@@ -86,6 +86,7 @@ def page(records: Records, libdai: Records, settings: Mapping[str, Any]) -> str:
     }
     parts = [
         "# UAI 2014 instances\n",
+        f"**{opening(records)}**\n",
         "Written by `benchmarks/uai2014.py`; run it again to renew this page. [MAP on the same instances](map.md).\n",
         "## Reading\n",
         reading(records, libdai) + "\n",
@@ -232,6 +233,22 @@ def libdai_note(libdai: Records) -> str:
 def reading(records: Records, libdai: Records) -> str:
     """One paragraph: what held and what did not, in figures."""
     return " ".join([*exact_sentences(records), *bp_sentences(records), *bound_sentences(records), *close(libdai)])
+
+
+def opening(records: Records) -> str:
+    """The page in one sentence."""
+    settled_errors = [record["bp"]["error"] for record in records.values() if settled(record["bp"])]
+    right = sum(
+        record["exact"]["solved"] and record["exact"]["mar_ok"] and record["exact"]["pr_ok"]
+        for record in records.values()
+    )
+    bounds = [entry["bound_held"] for name in ("trw", "mean_field") for entry in bound_claims(records, name)]
+    return (
+        f"Exact inference agrees with the published answers on {right} of {len(records)} instances; BP converges on"
+        f" {len(settled_errors)}"
+        + (f", with a median error of {np.median(settled_errors):.2g} in a marginal" if settled_errors else "")
+        + f"; the bounds of TRW and mean field hold in {sum(bounds)} of {len(bounds)} cases."
+    )
 
 
 def exact_sentences(records: Records) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import griffe
 
 ROLE = re.compile(r":(?P<role>class|func|meth|mod|attr|data|exc|math):`(?P<body>[^`]+)`", re.DOTALL)
+TITLED = re.compile(r"(?P<shown>[^<>]+) <(?P<target>[^<>]+)>")
 MATH = re.compile(r"^(?P<indent> *)\.\. math::\s*(?P<first>.*)$")
 ENTRY = re.compile(r"^(?P<names>\*{0,2}\w+(?:, \*{0,2}\w+)*):$")
 PACKAGE = "loopwise."
@@ -91,8 +92,10 @@ def _role(found: re.Match[str]) -> str:
     body = " ".join(found["body"].split())
     if found["role"] == "math":
         return f"${body}$"
-    shown = body.rsplit(".", 1)[-1] if body.startswith("~") else body
-    target = body.lstrip("~")
+    if titled := TITLED.fullmatch(body):
+        shown, target = titled["shown"], titled["target"]
+    else:
+        shown, target = body.rsplit(".", 1)[-1] if body.startswith("~") else body, body.lstrip("~")
     if not target.startswith(PACKAGE):
         return f"`{shown}`"
     # Optional: a link where some page has that name, else the name alone.

@@ -16,6 +16,7 @@ from latex2mathml.converter import convert
 MARKED = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
 )
+ARG = re.compile(r"\\arg(?![a-zA-Z])")  # which the converter does not know
 
 
 def with_mathml(content: str) -> str:
@@ -26,7 +27,7 @@ def with_mathml(content: str) -> str:
 def _mathml(found: re.Match[str]) -> str:
     display = "block" if found["open"] == "[" else "inline"
     tex = html.unescape(found["tex"]).strip()
-    formula = convert(tex, display=display)
+    formula = convert(ARG.sub(r"\\operatorname{arg}", tex), display=display)
     alternative = html.escape(" ".join(tex.split()), quote=True)
     formula = formula.replace("<math ", f'<math alttext="{alternative}" ', 1)
     # Browsers break no formula: within a line, one that is wider than the page scrolls by itself.

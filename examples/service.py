@@ -16,7 +16,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -88,6 +88,22 @@ def _there(model: Any, name: str) -> Any:
     if model is None:
         raise ValueError(f"no {name} is served here; start the service with --{name} FILE")
     return model
+
+
+def read_models(files: Mapping[str, Path | None]) -> Models:
+    """Those of the files ``tagger``, ``parser``, ``table`` and ``pos``; a file of another kind is an error that says
+    which kind."""
+    kinds = {"tagger": lw.apps.Tagger, "parser": lw.apps.Parser, "table": lw.System, "pos": lw.apps.Tagger}
+    found: dict[str, Any] = {}
+    for name, path in files.items():
+        if path is not None:
+            try:
+                found[name] = kinds[name].load(path)
+            except (OSError, ValueError) as problem:
+                raise ValueError(f"--{name}: {problem}") from problem
+    if "table" in found and found["table"].vocabulary is None:
+        raise ValueError(f"--table: {files['table']}: a system without names of its variables cannot read rows by name")
+    return Models(**found)
 
 
 def toy_models() -> Models:
@@ -316,15 +332,11 @@ def main() -> None:
     parser.add_argument("--load", type=int, help="ask so many requests of itself, and end")
     options = parser.parse_args()
     began, empty = time.perf_counter(), memory()
-    if options.tagger or options.parser or options.table:
-        models = Models(
-            options.tagger and lw.apps.Tagger.load(options.tagger),
-            options.parser and lw.apps.Parser.load(options.parser),
-            options.table and lw.System.load(options.table),
-            options.pos and lw.apps.Tagger.load(options.pos),
-        )
-    else:
-        models = toy_models()
+    files = {name: getattr(options, name) for name in ("tagger", "parser", "table", "pos")}
+    try:
+        models = read_models(files) if any(files.values()) else toy_models()
+    except ValueError as problem:
+        parser.error(str(problem))
     print(f"models ready in {time.perf_counter() - began:.1f} s, {memory() - empty:.0f} MB", flush=True)
     if options.load:
         with Serving(models) as address:

@@ -171,7 +171,7 @@ def test_docstrings_are_set_as_text_and_formulas(site: Site) -> None:
         text = path.read_text(encoding="utf-8")
         visible = re.sub(r"<(pre|script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
         assert not re.search(r":(class|func|meth|mod|data|attr|math):", visible), path.name
-        assert ".. math::" not in text, path.name
+        assert ".. math::" not in text and "&lt;loopwise." not in visible, path.name
         assert "&gt;&gt;&gt;" not in re.sub(r"<code>.*?</code>", "", visible, flags=re.DOTALL), path.name
         formulas += text.count("<math ")
     assert formulas > 50
@@ -183,6 +183,7 @@ def test_every_formula_became_mathml(site: Site) -> None:
         text = page.read_text(encoding="utf-8")
         assert 'class="arithmatex"' not in text, page.name
         assert "<merror" not in text, page.name
+        assert not re.search(r"<m[a-z]+>\\[a-z]", text), f"{page.name} shows a command of TeX"
 
 
 @needs_mkdocs
@@ -233,7 +234,7 @@ DOCSTRING = r"""One line with :math:`x_i` and :class:`~loopwise.graph.FactorGrap
 Parameters
 ----------
 size:
-    How many; see :func:`loopwise.grid`.
+    How many; see :func:`loopwise.grid` and :func:`the other <loopwise.chain>`.
 first, last:
     Two at once.
 
@@ -249,6 +250,7 @@ def test_docstrings_become_markdown() -> None:
     made = build_module("docstrings").to_markdown(DOCSTRING)
     assert "$x_i$" in made
     assert '<autoref identifier="loopwise.graph.FactorGraph" optional><code>FactorGraph</code></autoref>' in made
+    assert '<autoref identifier="loopwise.chain" optional><code>the other</code></autoref>' in made
     assert "`near`" in made and ":meth:" not in made
     assert "\n$$ a = b + c $$\n" in made
     assert "**Parameters**\n\n- `size`:\n    How many; see" in made
@@ -272,6 +274,7 @@ def test_formulas_become_mathml() -> None:
     )
     block = with_mathml('<div class="arithmatex">\\[\n\\frac12\n\\]</div>')
     assert 'display="block"' in block and "<mfrac>" in block and 'alttext="\\frac12"' in block
+    assert "<mo>arg</mo>" in with_mathml(r'<span class="arithmatex">\(\arg\min_y f\)</span>')
     assert with_mathml("<p>nothing here</p>") == "<p>nothing here</p>"
 
 

@@ -95,6 +95,36 @@ def test_what_is_refused(client: Any) -> None:
     assert client.post("/tag", json={"sentences": [["Ann"]]}).status_code == 200
 
 
+def test_a_model_of_another_app(
+    service: ModuleType,
+    models: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One sentence that names the option, the file and what it holds, before anything is served."""
+    tags, table, nameless = (tmp_path / name for name in ("tags.loopwise", "table.loopwise", "nameless.loopwise"))
+    models.tagger.save(tags)
+    models.table.save(table)
+    lw.System(lw.TablePotentials(lw.chain(3)), lw.Exact()).save(nameless)
+    for name, path, words in (
+        ("tagger", table, "holds a System, not a Tagger"),
+        ("parser", tags, "holds a Tagger, not a Parser"),
+        ("table", tags, "holds a Tagger, not a System"),
+        ("table", nameless, "a system without names of its variables"),
+        ("pos", FILE, "this is no file that loopwise saved"),
+        ("tagger", tmp_path / "gone.loopwise", "No such file"),
+    ):
+        monkeypatch.setattr("sys.argv", ["service.py", f"--{name}", str(path)])
+        with pytest.raises(SystemExit) as ended:
+            service.main()
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert ended.value.code == 2 and f"error: --{name}: " in said and words in said and path.name in said
+    read = service.read_models({"tagger": tags, "table": table, "parser": None})
+    assert read.parser is None and read.tag([["Ann", "ran"]]) == models.tag([["Ann", "ran"]])
+    assert read.impute([{"smoker": "yes"}]) == models.impute([{"smoker": "yes"}])
+
+
 def test_a_bad_request_spoils_no_other(client: Any) -> None:
     def one(number: int) -> int:
         label = "perhaps" if number % 5 == 0 else "yes"

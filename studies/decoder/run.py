@@ -150,7 +150,7 @@ def _classical(counted: dict[Setting, Counted], code: str, sweeps: int) -> Panel
     for name, points in found.items():
         x, y, errors = (list(column) for column in zip(*points, strict=True))
         curves.append(Curve(name, x, y, errors, dashed="trained" not in name))
-    return Panel(f"{code}, {sweeps} sweeps", "Eb/N0 in dB", "bit error rate", curves, log_x=0, log_y=True)
+    return Panel(f"{code}, {sweeps} sweeps", "Eb/N0 in dB", "bit error rate", curves, log_x=0, log_y=True, ticks=True)
 
 
 STUDY = Study(

@@ -10,6 +10,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,18 @@ from typing import Any
 CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 
+@dataclass(frozen=True)
+class Lost:
+    """The result of a call that was lost with several workers in turn."""
+
+    call: Callable[..., Any]
+
+
 class ClusterPool(Executor):
     """Gives calls to the cluster at ``address``; ``workers``: how many it does at a time.
 
-    Of a worker that is lost Dask gives the calls to others; a call that is lost with several workers in turn has the
-    result None.
+    Of a worker that is lost Dask gives the calls to others; of a call that is lost with several workers in turn (more
+    than the scheduler's ``allowed-failures``), :class:`Lost` is the result.
     """
 
     def __init__(self, address: str) -> None:
@@ -52,7 +60,7 @@ class ClusterPool(Executor):
             try:
                 done.set_result(answer.result())
             except KilledWorker:
-                done.set_result(None)
+                done.set_result(Lost(call))
             except BaseException as problem:
                 done.set_exception(problem)
 

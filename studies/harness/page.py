@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; max-width: 100%; overflow-x: auto; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; }
+figure { margin: 1rem 0; } code { overflow-wrap: anywhere; }
 td, th { text-align: right; } td:first-child, th:first-child { text-align: left; } img { max-width: 100%; }
 .claims td { text-align: left; vertical-align: top; } .yes { color: #00664a; } .no { color: #a83c00; }
 @media (prefers-color-scheme: dark) {
@@ -63,6 +65,7 @@ def table_of(cells: Sequence[Cell]) -> list[list[str]]:
 
 
 MOST_DECIMALS = 6
+PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"  # a number and its error stand on one line
 
 
 def _number(cell: Cell | None) -> str:
@@ -77,9 +80,9 @@ def _number(cell: Cell | None) -> str:
 def _with_error(value: float, error: float) -> str:
     """Both with as many decimals as show two digits of the error."""
     if not (math.isfinite(error) and error > 0):
-        return f"{value:.3g} ± {error:.1g}"
+        return f"{value:.3g}{PLUS_MINUS}{error:.1g}"
     decimals = min(max(1 - math.floor(math.log10(error)), 0), MOST_DECIMALS)
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+    return f"{value:.{decimals}f}{PLUS_MINUS}{error:.{decimals}f}"
 
 
 def verdict(claim: Claim) -> str:
@@ -105,7 +108,11 @@ def _summary(page: Page, results: Results) -> str:
     """What was asked, and how many of the claims came out."""
     tested = [claim for claim in results.claims if claim.holds is not None]
     held = sum(bool(claim.holds) for claim in tested)
-    found = f"Of {len(tested)} claims that were tested here, {held} hold." if tested else "No claim was tested yet."
+    found = f"Of {len(tested)} claims that were tested here, {held} hold."
+    if not tested:
+        found = "No claim was tested yet."
+    elif len(tested) == 1:
+        found = f"The one claim that was tested here {verdict(tested[0])}."
     return f"{page.question} {found}".strip()
 
 
@@ -123,8 +130,13 @@ def _html(page: Page, results: Results) -> str:
         heading = f"<h2>{html.escape(item)}</h2><p>{html.escape(page.units.get(item, ''))}</p>"
         parts.append(heading + html_table(table_of(list(results.of_item(item)))))
     parts.append("<h2>How it was run</h2>")
-    parts += [f"<p>{html.escape(text)}</p>" for text in (*page.introduction, *results.notes, _facts(results))]
+    parts += [f"<p>{_with_code(text)}</p>" for text in (*page.introduction, *results.notes, _facts(results))]
     return document(page.title, "\n".join(parts), STYLE)
+
+
+def _with_code(text: str) -> str:
+    """As HTML, what stands between backquotes as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def _html_picture(page: Page, results: Results, name: str, caption: str) -> str:

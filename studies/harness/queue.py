@@ -7,13 +7,15 @@ only, and goes on from the files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from loopwise.demo.workers import completed, worker_pool
-from studies.harness.cluster import ClusterPool
+from loopwise.notices import LoopwiseWarning
+from studies.harness.cluster import ClusterPool, Lost
 from studies.harness.results import Deadline
 
 Tell = Callable[[str, int], None]  # what goes on, and how many jobs are done
@@ -70,32 +72,48 @@ def run_jobs(
 
     ``run`` writes the file of its job, and may write those of others on the way. ``cost``: how long a job takes
     compared with others. ``workers``: processes, one core each, or the address of a Dask scheduler; ``run`` must then
-    be a function of a module, or a partial one. A job that is lost with workers of a cluster is left for another time.
+    be a function of a module, or a partial one. A job that is lost with workers of a cluster is tried once more when
+    no other runs beside it, which may have taken its worker away; if it is lost again, a warning names it, and it is
+    left for another time.
     """
     todo = [job for job in jobs if not job.path(folder).exists()]
-
     pace = Pace(sum(map(cost, todo)), workers if isinstance(workers, int) else 1)
 
-    def calls() -> Iterator[Callable[[], tuple[J, float] | None]]:
-        for job in todo:
+    def calls(some: Iterable[J]) -> Iterator[_Timed[J]]:
+        for job in some:
             if deadline.passed:
                 return
             if job.path(folder).exists():  # written by another on the way
                 pace.left -= cost(job)
                 continue
             tell(job.name, count_done(jobs, folder))
-            yield partial(_timed, run, job)
+            yield _Timed(run, job)
 
-    with ClusterPool(workers) if isinstance(workers, str) else worker_pool(workers) as pool:
-        pace.workers = pool.workers if isinstance(pool, ClusterPool) else pace.workers
-        for done in completed(calls(), pool, pace.workers):
-            if done is None:
-                tell("a run was lost with its workers, and is left for another time", count_done(jobs, folder))
+    def work_off(some: Iterable[J], at_once: int) -> list[J]:
+        """Those that were lost."""
+        lost: list[J] = []
+        for done in completed(calls(some), pool, at_once):
+            if isinstance(done, Lost):
+                lost.append(done.call.job)
                 continue
             job, seconds = done
             _check_arrived(job, folder)
             pace.done(cost(job), seconds)
             tell(f"{job.name}: {seconds:.0f} s ({pace})", count_done(jobs, folder))
+        return lost
+
+    with ClusterPool(workers) if isinstance(workers, str) else worker_pool(workers) as pool:
+        pace.workers = pool.workers if isinstance(pool, ClusterPool) else pace.workers
+        lost = work_off(todo, pace.workers)
+        work_off(lost, 1)
+    missing = [job.name for job in lost if not job.path(folder).exists()]
+    if missing:
+        warnings.warn(
+            f"lost with the workers that ran them, and left for another time: {', '.join(missing)}; the same command "
+            "again tries only what is missing",
+            LoopwiseWarning,
+            stacklevel=2,
+        )
     return count_done(jobs, folder)
 
 
@@ -112,7 +130,14 @@ def _check_arrived(job: Job, folder: Path) -> None:
         )
 
 
-def _timed(run: Callable[[J], object], job: J) -> tuple[J, float]:
-    since = time.perf_counter()
-    run(job)
-    return job, time.perf_counter() - since
+@dataclass(frozen=True)
+class _Timed(Generic[J]):
+    """A job to be run: the job, and its seconds."""
+
+    run: Callable[[J], object]
+    job: J
+
+    def __call__(self) -> tuple[J, float]:
+        since = time.perf_counter()
+        self.run(self.job)
+        return self.job, time.perf_counter() - since

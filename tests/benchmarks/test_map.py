@@ -43,6 +43,7 @@ def test_a_run_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["instances"] == last["eliminated"] == last["optimal"] == 2 and last["checks_passed"]
     assert "| Ring_1 | 8 | e |" in out.read_text() and "Every check passed" in out.read_text()
+    assert "\n\n**The most probable assignment is found and proved on 2 of 2 instances.**\n\n" in out.read_text()
     saved = json.loads(results.read_text())
     saved["instances"]["Ring_0"]["search"]["score"] -= 1.0  # a rerun takes what is saved
     results.write_text(json.dumps(saved))

@@ -165,6 +165,8 @@ def test_refusals_and_missing_answers_are_reported() -> None:
     assert "| refused | – | – |" in text
     assert "Toy_1: Exact refused: " in text and "Toy_1: MF has no answer: " in text
     assert "Exact solved 0 of 1 instances and refused Toy_1" in text
+    assert "\n\n**Exact inference agrees with the published answers on 0 of 1 instances; BP converges on 1" in text
+    assert "the bounds of TRW and mean field hold in 1 of 1 cases.**" in text
     totals = uai2014.summary({"Toy_1": record}, {})
     assert totals["exact_refused"] == 1 and totals["mean_field_answered"] == 0
     assert totals["mean_field_mean_error"] is None

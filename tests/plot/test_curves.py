@@ -24,3 +24,15 @@ def test_a_name_has_one_colour_in_all_panels() -> None:
     assert grid[0, 0].get_xscale() == "log" and grid[1, 0].get_xscale() == "linear"
     with pytest.raises(ValueError, match="no panel"):
         plot.panels([])
+
+
+def test_numbers_of_a_short_logarithmic_axis_stand_apart() -> None:
+    short = plot.Panel("short", "x", "y", [plot.Curve("a", [0.003, 0.03], [1, 2])])
+    long = plot.Panel("long", "x", "y", [plot.Curve("a", [1, 1e4], [1, 2])])
+    (axes, other) = plot.panels([short, long]).flat
+    axes.figure.canvas.draw()
+    low, high = axes.get_xlim()
+    labels = [text.get_text() for text in axes.get_xticklabels() if low <= text.get_position()[0] <= high]
+    assert labels == ["0.005", "0.01", "0.02"]
+    assert not any(text.get_text() for text in axes.get_xticklabels(minor=True))
+    assert "10^" in other.get_xticklabels()[0].get_text()  # powers of ten, where there are enough of them

@@ -71,6 +71,17 @@ def panels(shown: Sequence[Panel], *, columns: int | None = None, one_legend: bo
     return grid
 
 
+def _label_few(axes: Axes) -> None:
+    """Where less than two powers of ten are shown matplotlib writes numbers between them over each other: 1, 2, 5."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = axes.get_xlim()
+    if high < 100 * low:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def _draw(axes: Axes, panel: Panel, styles: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Draws one panel; what a legend needs, by name."""
     plain(axes)
@@ -95,6 +106,8 @@ def _draw(axes: Axes, panel: Panel, styles: Mapping[str, tuple[str, str]]) -> di
         axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
+    if panel.log_x == 10 and not panel.ticks:
+        _label_few(axes)
     axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)

@@ -14,6 +14,7 @@ import pytest
 
 import loopwise as lw
 from loopwise.learn import sweep
+from loopwise.notices import LoopwiseWarning
 from oracles.walk_cases import chain_documents, chain_model
 from studies.harness.queue import run_jobs
 from studies.harness.results import Deadline
@@ -53,8 +54,8 @@ class Square:
         return folder / f"{self.number}.txt"
 
 
-def write_square(folder: str, job: Square) -> None:
-    if job.number == 3:
+def write_square(folder: str, faulty: bool, job: Square) -> None:
+    if faulty and job.number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     Path(folder, f"{job.number}.txt").write_text(str(job.number**2))
 
@@ -64,15 +65,28 @@ def write_nothing(job: Square) -> None:
 
 
 def test_jobs_of_a_study(cluster: str, tmp_path: Path) -> None:
-    """One that kills each worker that takes it is left, and the others are done."""
+    """One that kills each worker that takes it is named and left, and the others are done; without its fault the same
+    call does it, and no other again."""
     todo, told = [Square(number) for number in range(6)], []
-    done = run_jobs(
-        todo, tmp_path, partial(write_square, str(tmp_path)), Deadline(None), lambda *what: told.append(what),
-        workers=cluster,
-    )  # fmt: skip
-    assert done == 5 and not todo[3].path(tmp_path).exists()
+
+    def run(faulty: bool) -> int:
+        once = partial(write_square, str(tmp_path), faulty)
+        return run_jobs(todo, tmp_path, once, Deadline(None), lambda what, done: told.append(what), workers=cluster)
+
+    with pytest.warns(LoopwiseWarning) as said:
+        assert run(faulty=True) == 5
+    assert [str(one.message) for one in said if one.category is LoopwiseWarning] == [
+        "lost with the workers that ran them, and left for another time: square of 3; the same command again tries "
+        "only what is missing"
+    ]
+    assert not todo[3].path(tmp_path).exists()
     assert all(job.path(tmp_path).read_text() == str(job.number**2) for job in todo if job.number != 3)
-    assert any("lost with its workers" in what for what, _ in told)
+    told.clear()
+    assert run(faulty=False) == 6 and todo[3].path(tmp_path).read_text() == "9"
+    assert {what.partition(":")[0] for what in told} == {"square of 3"}
+
+
+def test_a_file_that_does_not_arrive(cluster: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="square of 9 was done, but left no file"):
         run_jobs([Square(9)], tmp_path, write_nothing, Deadline(None), lambda *what: None, workers=cluster)
 
