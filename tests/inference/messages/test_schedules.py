@@ -29,7 +29,7 @@ def test_each_message_once_of_the_latest_ones() -> None:
     beliefs = [(unary[v] + sum(value for (f, p), value in m.items() if ends[f][p] == v)).softmax(-1) for v in range(3)]
     found = lw.BP(2, 0, schedule=schedule)(graph, {"unary": unary, "pair": pair})
     torch.testing.assert_close(found.variables, torch.stack(beliefs), atol=1e-12, rtol=0)
-    assert found.status.engine == "reference" and found.status.messages == 12
+    assert found.status.engine == "compiled" and found.status.messages == 12
 
 
 def test_seeds_and_fixed_points() -> None:

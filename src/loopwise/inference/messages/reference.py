@@ -497,7 +497,7 @@ def _solve_by_sweeps(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     running = torch.ones(examples.shape, dtype=torch.bool, device=device)
     watches = Watches(method.stop, problem, method.iterations, None if parts is None else parts.count)
     watches.begin(states.expand(*batch, -1))
-    enough = _enough(update, parts)
+    enough = _enough(update, parts, sweeps)
     trace = [states]
     for sweep in range(1, method.iterations + 1):
         update = update.at(sweep, m, examples.by_state(running))
@@ -541,11 +541,12 @@ def _solve_by_sweeps(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     return ReferenceSolution(update, m, states, sweeps, residual, sent, kept, stopped=stopped)
 
 
-def _enough(update: MessageUpdate, parts: Parts | None) -> Tensor:
-    """Sweeps after which nothing changes any more, of each part or of the whole; 0 where there is no such number."""
+def _enough(update: MessageUpdate, parts: Parts | None, sweeps: Tensor) -> Tensor:
+    """Sweeps after which nothing changes any more, of each part or of the whole; 0 where there is no such number.
+    ``sweeps``: of each example or part, whose shape it has."""
     graph, device = update.problem.graph, update.problem.like.device
     if parts is None:
-        return torch.tensor(update.method.enough(graph) or 0, device=device)
+        return torch.full_like(sweeps, update.method.enough(graph) or 0)
     from loopwise.inference.messages.parts import enough_of
 
     return torch.from_numpy(enough_of(update.method, graph, update.numbers.factor)).to(device)
