@@ -366,8 +366,6 @@ def test_what_is_no_list_of_examples() -> None:
         plain.predict(other)
     with pytest.raises(ValueError, match="examples of SkipChain have a graph each"):
         _ = system.graph
-    with pytest.raises(ValueError, match="examples of SkipChain have a graph each"):
-        lw.budget.Budgeted(system)
     with pytest.raises(ValueError, match="roles is about one graph"):
         lw.System(SkipChain(), SWEEPS, roles=[1])
     with pytest.raises(ValueError, match="give one for each value, of which there are up to 2"):
