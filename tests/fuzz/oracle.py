@@ -277,7 +277,7 @@ def check_maximum(case: Case, rng: np.random.Generator, verdict: Verdict) -> Non
     if case.shape.name in MAXIMISED:
         method = lw.BP(temperature=0.0, schedule=SCHEDULES[schedule], engine=engine)
         methods.append((f"max-product, {schedule}, {kind}", method))
-    if hasattr(lw, "MapSearch") and rng.random() < 0.3:
+    if rng.random() < 0.3:
         methods.append(("MapSearch", lw.inference.MapSearch(rounds=1)))
     for label, method in methods:
         beliefs, heard = call(method, case)

@@ -120,7 +120,7 @@ def test_where_the_loss_bends_down_the_prior_speaks_alone() -> None:
 
 def test_what_makes_no_sense_is_said() -> None:
     system, examples = lw.System(lw.TablePotentials(BIAS), lw.BP()), coin(3, 1)
-    with pytest.raises(ValueError, match="of a strength above 0"):
+    with pytest.raises(ValueError, match="a strength above 0"):
         Laplace.of(system, examples, NLL, lw.prior.L2(0.0))
     with pytest.raises(ValueError, match="MSE is no likelihood: say by scale="):
         Laplace.of(system, examples, lw.loss.MSE(), lw.prior.L2(0.1))

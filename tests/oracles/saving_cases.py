@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from loopwise import decode, gradient, inference
+from loopwise import budget, decode, gradient, inference
 from loopwise.gradient.linear_solve import Saddle, Schur
 from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, SquareRoot, ToTolerance
 from loopwise.gradient.solvers import Direct, Minres
@@ -67,6 +67,10 @@ INFERENCES: list[inference.Inference] = [
         iterations=3, schedule=inference.RandomSequential(3),
         stop=inference.AnyOf(inference.Satisfied(), inference.Tolerance(1e-3)),
     ),
+    lw.BP(iterations=4, stop=budget.StopByPolicy(budget.Policy([
+        budget.Bias(), budget.SweepShare(), budget.LogSweep(), budget.LargestChange(), budget.MeanChange(),
+        budget.Slowing(), budget.Entropy(), budget.Confident(0.8), budget.Undecided(),
+    ]))),
     lw.BP(iterations=2, tolerance=0, schedule=lw.Groups(("ring", "a", "b, c.d")), weights=lw.MessageWeights(
         GRAPH, messages={"ring": parameter(0.9)}, damping=inference.BelowOne(parameter(0.1)),
         memory=inference.Tied(torch.nn.Parameter(torch.tensor([0.1, -0.2])), np.arange(GRAPH.variables) % 2),

@@ -6,8 +6,8 @@ from loopwise.plot.page import document, html_table, png_address
 
 
 def test_a_page_is_whole_and_escapes_its_title() -> None:
-    page = document("a < b", "<p>body</p>", "p { color: red }", '<meta name="x" content="y">')
-    assert page.startswith('<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="x"')
+    page = document("a < b", "<p>body</p>", "p { color: red }")
+    assert page.startswith('<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"')
     assert "<title>a &lt; b</title><style>p { color: red }</style>" in page and page.endswith("</body></html>\n")
 
 

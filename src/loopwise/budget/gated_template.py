@@ -61,14 +61,15 @@ class GatedTemplate(_Around):
     >>> import loopwise as lw
     >>> class Pairs(lw.Template):
     ...     def graph(self, size):
-    ...         return lw.chain(size)
+    ...         steps = [(k, k + 1) for k in range(size - 1)]
+    ...         unary = [[k] for k in range(size)]
+    ...         return lw.FactorGraph([2] * size, {"unary": unary, "strong": steps, "weak": steps})
     ...     def potentials(self, batch):
-    ...         pairs = torch.zeros(2, 2)
-    ...         return {"unary": torch.tensor([0.0, 1.0]), "pair": pairs}
-    >>> gated = GatedTemplate(Pairs())
-    >>> system = lw.System(gated, lw.BP(iterations=3))
-    >>> lw.budget.spend(lw.System(lw.budget.prune(system, [3, 4]).potentials, lw.BP()), [3, 4]).cost
-    0.0
+    ...         strong, weak = torch.tensor([[4.0, 0.0], [0.0, 4.0]]), torch.zeros(2, 2)
+    ...         return {"unary": torch.zeros(2), "strong": strong, "weak": weak}
+    >>> system = lw.System(lw.budget.GatedTemplate(Pairs()), lw.BP(iterations=3))
+    >>> lw.budget.prune(system, [3, 4]).potentials.groups  # those that went
+    ('weak',)
     """
 
     sharpness: Tensor
