@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from common import folder_in
 from dial_rows import Dial, Setting
 from loopwise.apps.parser.arcs import Arcs, Pruner
+from loopwise.apps.parser.estimator import Parser
 from loopwise.apps.parser.model import Parses, TreeModel
-from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
-from loopwise.apps.parser.parser import Parser
-from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
+from loopwise.apps.parser.options import ParserStructure, Pruning, Templates, TreeInference
+from loopwise.apps.parser.vocabulary import ParserVocabulary, SentenceArrays, encode
 from loopwise.budget import Escalation
 from loopwise.formats.conllu import Sentence, read_conllu
 from loopwise.inference.messages.message_passing import BP
@@ -43,7 +43,7 @@ Heads = NDArray[np.int64]
 class Chain:
     """What turns sentences into heads: pruning, then a model."""
 
-    vocabulary: Vocabulary
+    vocabulary: ParserVocabulary
     pruner: Pruner
     model: TreeModel
 
@@ -53,8 +53,8 @@ class Chain:
 
     def under(self, iterations: int, tolerance: float = 0.0) -> Chain:
         """The same weights with other iterations; 0: arcs alone."""
-        structure = self.model.structure if iterations else Structure.of((), True, True)
-        run = Run.of(BP(iterations=max(1, iterations), tolerance=tolerance), structure)
+        structure = self.model.structure if iterations else ParserStructure.of((), True, True)
+        run = TreeInference.of(BP(iterations=max(1, iterations), tolerance=tolerance), structure)
         return replace(self, model=replace(self.model, run=run, structure=structure))
 
     def keeping(self, heads: int | None = None, threshold: float | None = None) -> Chain:
@@ -68,10 +68,10 @@ class Chain:
         )
         return replace(self, pruner=replace(self.pruner, options=changed))
 
-    def arcs(self, corpus: Corpus) -> Arcs:
+    def arcs(self, corpus: SentenceArrays) -> Arcs:
         return self.pruner.arcs(corpus, self.model.structure, self.vocabulary.tags)
 
-    def parse(self, corpus: Corpus, arcs: Arcs | None = None) -> Parses:
+    def parse(self, corpus: SentenceArrays, arcs: Arcs | None = None) -> Parses:
         return self.model.parse(corpus, self.arcs(corpus) if arcs is None else arcs, self.vocabulary.tags)
 
     def heads(self, sentences: list[Sentence]) -> Heads:
@@ -111,7 +111,7 @@ def picked(arcs: Arcs, chosen: NDArray[np.int64]) -> Arcs:
     return Arcs(start, arcs.heads[rows], arcs.mods[rows])
 
 
-def doubts(corpus: Corpus, parses: Parses) -> NDArray[np.float64]:
+def doubts(corpus: SentenceArrays, parses: Parses) -> NDArray[np.float64]:
     """What a parse says of its mistakes, a row a sentence: expected wrong heads, doubtful words, the worst, words."""
     words = corpus.word_columns
     wrong = 1.0 - parses.confidence(corpus)[words]
@@ -127,14 +127,14 @@ def doubts(corpus: Corpus, parses: Parses) -> NDArray[np.float64]:
     )
 
 
-def mistakes(corpus: Corpus, heads: Heads) -> NDArray[np.float64]:
+def mistakes(corpus: SentenceArrays, heads: Heads) -> NDArray[np.float64]:
     """Wrong heads of each sentence."""
     words = corpus.word_columns
     wrong = (heads[words] != corpus.heads[words]).astype(float)
     return np.add.reduceat(wrong, np.concatenate([[0], np.cumsum(corpus.lengths)[:-1]]))
 
 
-def error(corpus: Corpus, heads: Heads) -> float:
+def error(corpus: SentenceArrays, heads: Heads) -> float:
     """100 - UAS."""
     return 100.0 * float(mistakes(corpus, heads).sum()) / corpus.words
 
@@ -206,7 +206,7 @@ def list_settings(first: Chain, second: dict[int, Chain], dev: list[Sentence], t
     return made
 
 
-def arc_notes(chain: Chain, corpus: Corpus) -> dict[str, float]:
+def arc_notes(chain: Chain, corpus: SentenceArrays) -> dict[str, float]:
     return {"arcs_a_word": round(len(chain.arcs(corpus).heads) / corpus.words, 2)}
 
 
@@ -223,7 +223,7 @@ def cascades(
     return [(Cascade(cheap, dear, rule, max(0.0, float(np.quantile(worth, 1 - share)))), share) for share in shares]
 
 
-def mean_iterations(chain: Chain, corpus: Corpus) -> dict[float, float]:
+def mean_iterations(chain: Chain, corpus: SentenceArrays) -> dict[float, float]:
     """How many iterations sentences make until no belief moves by more than each tolerance; the parser's own stopping
     must give the beliefs of just that iteration."""
     arcs, limit, found = chain.arcs(corpus), max(ITERATIONS), {}

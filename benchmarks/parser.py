@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from common import DEFAULT_DATA, folder_in, option_parser, print_summary
+from loopwise.apps.parser.estimator import Parser
 from loopwise.apps.parser.features.parts import GRANDPARENTS, PROJECTIVE, SIBLINGS, SINGLE_ROOT, list_pairs
 from loopwise.apps.parser.options import Pruning, Templates
-from loopwise.apps.parser.parser import Parser
 from loopwise.formats.conllu import Sentence, read_conllu
 from loopwise.inference.families.tree_models import TreeModels
 from loopwise.inference.messages.message_passing import BP

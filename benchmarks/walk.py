@@ -24,8 +24,8 @@ import numpy as np
 import loopwise as lw
 from common import option_parser, print_summary
 from loopwise import walk
-from loopwise.walk.learning.updates import Weights
-from loopwise.walk.plan import Plan
+from loopwise.walk.learning.updates import WalkWeights
+from loopwise.walk.plan import WalkPlan
 from timing import medians
 
 TAGS, FEATURES, ACTIVE = 9, 50_000, 20
@@ -40,15 +40,15 @@ class Task:
     learner: walk.Learner
     documents: list[Any]
 
-    def session(self, engine: walk.Engine) -> Any:
+    def session(self, engine: walk.WalkEngine) -> Any:
         return engine.open(self.learner.model, self.documents, self.learner.proposal, self.learner.metric)
 
     def visits(self, steps: int) -> list[Any]:
-        return Plan(self.learner.model, self.documents, steps, walk.Start.TRUTH, 0, True).visits(0)
+        return WalkPlan(self.learner.model, self.documents, steps, walk.Start.TRUTH, 0, True).visits(0)
 
-    def run(self, session: Any, steps: int) -> Weights:
+    def run(self, session: Any, steps: int) -> WalkWeights:
         rule, model = self.learner.rule, self.learner.model
-        learned, _ = session.learn(rule, Weights.zeros(model.size, rule), self.visits(steps), 0)
+        learned, _ = session.learn(rule, WalkWeights.zeros(model.size, rule), self.visits(steps), 0)
         return learned
 
 

@@ -34,6 +34,20 @@ def graphs() -> Iterator[tuple[str, Any]]:
     yield "factor_graph_structured.png", plot.factor_graph(graph, {0: 1}, names=names)
 
 
+def grafted() -> Any:
+    """Ten columns, six of which follow another; factors are found one after another."""
+    rng = np.random.default_rng(SEED)
+    values = rng.integers(0, 2, (600, 10))
+    for place in range(6):
+        values[:, place + 4] = np.where(rng.random(600) < 0.6 + 0.06 * place, values[:, place], values[:, place + 4])
+    graph = lw.FactorGraph.from_scopes([2] * 10, [(place,) for place in range(10)])
+    system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=3, tolerance=0), lw.decode.Max())
+    examples = lw.Examples.of(graph, values, [lw.Role.INPUT] * 4 + [lw.Role.OUTPUT] * 6)
+    goal = lw.loss.SurrogateLikelihood()
+    found = budget.graft(system, examples[:400], goal, dev=examples[400:], rounds=8)
+    return plot.grafting(found.steps, lw.evaluate(system, examples[400:], goal))
+
+
 def spin_grid(side: int, strength: float) -> tuple[lw.FactorGraph, dict[str, torch.Tensor]]:
     """Binary variables with random fields and couplings of both signs."""
     graph = lw.grid(side, side)
@@ -87,6 +101,7 @@ def learning() -> Iterator[tuple[str, Any]]:
     methods = (budget.FixedSweeps((1, 2, 3)), budget.Magnitude((25, 20, 15, 10), refit=2))
     frontier = lw.budget.pareto(there, train, lw.loss.MSE(), [0.01], methods=methods, epochs=2, progress=False)
     yield "pareto.png", plot.pareto(frontier)
+    yield "grafting.png", grafted()
 
 
 def estimators() -> Iterator[tuple[str, Any]]:

@@ -66,6 +66,9 @@ def reproduce(
     budgets: Annotated[
         bool, typer.Option("--budgets", help="Of erma, instead: finished trainings, a prior, 100 sweeps down to one.")
     ] = False,
+    posterior: Annotated[
+        bool, typer.Option("--posterior", help="Of erma, instead: intervals and calibration under a posterior.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small models and data, minutes. The default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The published protocol: hours.")] = False,
     minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command again continues.")] = None,
@@ -100,7 +103,12 @@ def reproduce(
         if quick and full:
             raise ValueError("--quick and --full exclude each other; give one of them")
         order = _order(study, FULL if full else QUICK, out, data, _workers(study, jobs, workers))
-        order = replace(order, parts=_parts(table, figure, practice, budgets), minutes=minutes, seed=seed)
+        order = replace(
+            order,
+            parts=_parts(table, figure, practice=practice, budgets=budgets, posterior=posterior),
+            minutes=minutes,
+            seed=seed,
+        )
         results, complete = _watched(study, order)
         if not complete:
             say("not finished: run the same command again to continue")
@@ -115,10 +123,9 @@ def study_of(paper: Paper) -> Study:
     return study
 
 
-def _parts(tables: list[int] | None, figures: list[int] | None, practice: bool, budgets: bool) -> tuple[str, ...]:
+def _parts(tables: list[int] | None, figures: list[int] | None, **named: bool) -> tuple[str, ...]:
     numbered = [("table", number) for number in tables or []] + [("figure", number) for number in figures or []]
-    named = [name for name, asked in (("practice", practice), ("budgets", budgets)) if asked]
-    return (*(f"{kind} {number}" for kind, number in numbered), *named)
+    return (*(f"{kind} {number}" for kind, number in numbered), *(name for name, asked in named.items() if asked))
 
 
 def _workers(study: Study, jobs: int | None, address: str | None) -> Workers | None:

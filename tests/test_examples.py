@@ -19,6 +19,7 @@ EXAMPLES = {
     "service.py": (["--load", "30"], '"p99"'),
     "skip_chain.py": (["--documents", "6", "--epochs", "2"], "skip chain: accuracy"),
     "table.py": (["--epochs", "2"], "MSE of the beliefs"),
+    "third_order.py": (["--count", "4"], "third order: squared error"),
     "tagged_trees.py": (["--sentences", "6", "--epochs", "2"], "right heads before training"),
 }
 

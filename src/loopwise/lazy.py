@@ -6,8 +6,9 @@ In: where names live. Out: the thing that a name stands for. Stage: below all ot
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Home = Mapping[str, tuple[str | tuple[str, str], ...]]  # names by module; a pair where the name is another one there
@@ -38,6 +39,26 @@ def renamed(old: str, new: str, value: Any, depth: int = 3) -> Any:
     text = f"{old} is now called {new}; the old name goes in version 0.2"
     warnings.warn(text, DeprecationWarning, stacklevel=depth)
     return value
+
+
+def old_names(package: str, names: Mapping[str, str], depth: int = 3) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package in which some names are called otherwise now: old name to new. ``depth``: one
+    more where another function calls it.
+
+    >>> import loopwise.decode
+    >>> with warnings.catch_warnings(record=True):
+    ...     warnings.simplefilter("always")
+    ...     loopwise.decode.Schedule.__name__
+    'TemperatureSchedule'
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        shown, now = package.replace("loopwise", "lw", 1), names[name]
+        return renamed(f"{shown}.{name}", f"{shown}.{now}", getattr(sys.modules[package], now), depth)
+
+    return find
 
 
 def moved_module(old: str, new: str) -> None:

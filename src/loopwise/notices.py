@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 __all__ = [
     "BudgetWarning",
@@ -55,6 +56,17 @@ class TimeWarning(LoopwiseWarning):
 
 class ImpossibleError(ValueError):
     """The evidence (or the zeros of the potentials) leaves no possible configuration."""
+
+
+def in_example(example: Sequence[int]) -> str:
+    """Which example of a batch an error is about; nothing where there is no batch.
+
+    >>> in_example([3]), in_example((0, 2)), in_example([])
+    (' (example 3)', ' (example (0, 2))', '')
+    """
+    if not example:
+        return ""
+    return f" (example {example[0] if len(example) == 1 else tuple(example)})"
 
 
 class ChangedError(ValueError):

@@ -54,6 +54,18 @@ class Mixed:
     burn_in: int = 1000
 
 
+@dataclass(frozen=True)
+class Patterned:
+    """Grids of which each example shows some pixels, by one of four patterns: a share ``shown`` of one half."""
+
+    side: int = 8
+    coupling: float = 1.0
+    shown: float = 0.5
+    train: int = 1000
+    test: int = 1000
+    burn_in: int = 1000
+
+
 @dataclass(frozen=True, eq=False)
 class CostAwareData:
     """Training and test examples over the learner's graph; ``kinds``: how hard each test example is, from 0."""
@@ -97,10 +109,7 @@ def mixed(size: Mixed, seed: int, truth: int, folder: Path | None = None, neighb
     drawn = np.array([seed, truth, size.side, round(1e6 * size.coupling), count, size.burn_in])
 
     def draw() -> np.ndarray:
-        graph = grid(size.side, size.side)
-        agree = size.coupling * torch.eye(2, dtype=torch.float64)
-        tables = {"unary": torch.zeros(2, dtype=torch.float64), "pair": agree}
-        return sample(graph, tables, count, seed=seed_of(seed, truth, _DATA), burn_in=size.burn_in).numpy()
+        return _spins(size, count, seed_of(seed, truth, _DATA))
 
     values = _kept(folder, f"data-mixed-{truth}.npz", drawn, draw)
     kinds = rng.permutation(np.arange(count) % len(size.erased))
@@ -111,6 +120,26 @@ def mixed(size: Mixed, seed: int, truth: int, folder: Path | None = None, neighb
     learner = grid(size.side, size.side, neighbours=neighbours)
     roles = np.full(learner.variables, Role.OUTPUT, dtype=np.int64)
     examples = Examples.of(learner, values, roles, signal=signal)
+    return CostAwareData(examples[: size.train], examples[size.train :], kinds[size.train :])
+
+
+def patterned(size: Patterned, seed: int, truth: int, folder: Path | None = None) -> CostAwareData:
+    """Grids with pixels that are observed or to be predicted; the learner has 8 neighbours, the truth 4."""
+    count = size.train + size.test
+    drawn = np.array([seed, truth, size.side, round(1e6 * size.coupling), count, size.burn_in])
+
+    def draw() -> np.ndarray:
+        return _spins(size, count, seed_of(seed, truth, _DATA))
+
+    values = _kept(folder, f"data-patterned-{truth}.npz", drawn, draw)
+    rng = np.random.default_rng(seed_of(seed, truth, _CHANNEL))
+    across, down = np.meshgrid(np.arange(size.side), np.arange(size.side))
+    half = size.side // 2
+    halves = [part.reshape(-1) for part in (across < half, across >= half, down < half, down >= half)]
+    shown = np.stack([part & (rng.random(len(part)) < size.shown) for part in halves])
+    kinds = rng.permutation(np.arange(count) % len(shown))
+    roles = np.where(shown[kinds], int(Role.INPUT), int(Role.OUTPUT))
+    examples = Examples.of(grid(size.side, size.side, neighbours=8), values, roles)
     return CostAwareData(examples[: size.train], examples[size.train :], kinds[size.train :])
 
 
@@ -127,6 +156,14 @@ class Channel(nn.Module):
     def forward(self, signal: Tensor) -> dict[str, Tensor]:
         unary = torch.stack([torch.zeros_like(signal), self.trust * signal], -1)
         return {"unary": unary, PAIR: self.pair}
+
+
+def _spins(size: Mixed | Patterned, count: int, seed: int) -> np.ndarray:
+    """Grids drawn from the truth."""
+    agree = size.coupling * torch.eye(2, dtype=torch.float64)
+    tables = {"unary": torch.zeros(2, dtype=torch.float64), "pair": agree}
+    drawn = sample(grid(size.side, size.side), tables, count, seed=seed, burn_in=size.burn_in)
+    return np.asarray(drawn.numpy())
 
 
 def _kept(folder: Path | None, name: str, drawn: np.ndarray, draw: object) -> np.ndarray:

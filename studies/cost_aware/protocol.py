@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from studies.cost_aware.models import Mixed, Synthetic
+from studies.cost_aware.models import Mixed, Patterned, Synthetic
 from studies.harness.results import FULL, QUICK
 
-FIGURE1, STRONG, SWEEPS, STOPPING, BOTH = "figure1", "strong", "sweeps", "stopping", "both"
+FIGURE1, STRONG, SWEEPS, STOPPING, BOTH, GATES = "figure1", "strong", "sweeps", "stopping", "both", "gates"
 DENSE, OURS, UNSCALED, REFITTED = "dense", "ours", "ours, unit 1", "ours, refitted"
 L1_NAME, L1_REFITTED, GROUP, MAGNITUDE, RANDOM = "L1", "L1, refitted", "group lasso", "magnitude", "random"
 REFITS = {OURS: REFITTED, L1_NAME: L1_REFITTED}  # curves whose systems, trained on without a price, are another
 ERM, LIKELIHOOD = "ERM", "likelihood"
 FIXED, TOLERANCE, LEARNED = "fixed sweeps", "fixed tolerance", "learned stopping"
 SPARSE, TOGETHER = "learned sparsity", "both"
+RESIDUAL, MESSAGES, EVIDENCE, ALL_FOUR = "residual BP", "message gates", "evidence gates", "all four"
+GATE_CURVES = (FIXED, RESIDUAL, SPARSE, LEARNED, MESSAGES, EVIDENCE, ALL_FOUR)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,11 @@ class CostAwareProtocol:
     median: float = 1.5  # strength of the median factor, where stopping and sparsity go together
     both_rate: float = 0.03
     policy_steps: int = 300  # of the fit of a policy to a model as it is
+    patterned: Patterned = field(default_factory=Patterned)
+    gate_limit: int = 8  # sweeps of the study of gates
+    gate_prices: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    gate_fixed: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    gate_epochs: int = 15
     dev: int = 512  # training examples on which the hard system is looked at after each epoch
 
 
@@ -90,6 +97,7 @@ def jobs(protocol: CostAwareProtocol) -> list[CurveJob]:
         found += [CurveJob(SWEEPS, truth, curve) for curve in (ERM, LIKELIHOOD)]
         found += [CurveJob(STOPPING, truth, curve) for curve in (FIXED, TOLERANCE, LEARNED)]
         found += [CurveJob(BOTH, truth, curve) for curve in (FIXED, SPARSE, LEARNED, TOGETHER)]
+        found += [CurveJob(GATES, truth, curve) for curve in GATE_CURVES]
     return found
 
 
@@ -132,6 +140,11 @@ QUICK_PROTOCOL = CostAwareProtocol(
     both_prices=(0.03, 0.1, 0.3, 1.0),
     stopping_epochs=8,
     fixed=(1, 2, 4, 8, 16),
+    patterned=Patterned(side=6, train=300, test=300, burn_in=200),
+    gate_limit=6,
+    gate_prices=(0.02, 0.1, 0.5),
+    gate_fixed=(1, 2, 4, 6),
+    gate_epochs=5,
     tolerances=(0.3, 0.1, 0.03),
 )
 PROTOCOLS = {FULL: FULL_PROTOCOL, QUICK: QUICK_PROTOCOL}

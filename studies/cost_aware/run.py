@@ -11,13 +11,15 @@ from pathlib import Path
 
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
-from studies.cost_aware.claims import claims
+from studies.cost_aware.claims import CHANGED, claims
 from studies.cost_aware.protocol import (
     BOTH,
     DENSE,
     FIGURE1,
     FIXED,
+    GATES,
     PROTOCOLS,
+    RESIDUAL,
     STOPPING,
     STRONG,
     SWEEPS,
@@ -43,6 +45,7 @@ PICTURES = {
     SWEEPS: ("sweeps.png", "Test MSE against the limit of sweeps, in training and test."),
     STOPPING: ("stopping.png", "Mean sweeps against test MSE on examples of mixed difficulty."),
     BOTH: ("both.png", "Messages sent an example against test MSE, on a graph with twice the edges it needs."),
+    GATES: ("gates.png", "The same where examples show different parts of a grid: four kinds of choices, and all."),
 }
 
 
@@ -67,7 +70,10 @@ def steps(order: StudyOrder) -> int:
 
 def page(results: Results) -> Page:
     """What stands around the numbers."""
-    return Page(STUDY.title, _introduction(results.mode), dict(PICTURES.values()), _units(), QUESTION)
+    introduction = _introduction(results.mode)
+    if ITEMS[GATES] in results.items():
+        introduction.append(_of_gates(results.mode))
+    return Page(STUDY.title, introduction, dict(PICTURES.values()), _units(), QUESTION, changed=CHANGED)
 
 
 def _draw(study: CostAwareRuns, folder: Path) -> None:
@@ -84,6 +90,7 @@ def _panels(study: CostAwareRuns, name: str) -> list[Panel]:
         SWEEPS: "sweeps",
         STOPPING: "mean sweeps an example",
         BOTH: "messages sent an example",
+        GATES: "messages sent an example",
     }
     curves = []
     for curve in study.curves(name):
@@ -91,7 +98,7 @@ def _panels(study: CostAwareRuns, name: str) -> list[Panel]:
         if means:
             errors = [mean.error or 0.0 for mean in means]
             x, y = [max(mean.cost, 1.0) for mean in means], [mean.loss for mean in means]
-            dashed = curve in (FIXED, UNSCALED)
+            dashed = curve in (FIXED, UNSCALED, RESIDUAL)
             curves.append(Curve(curve, x, y, errors if means[0].error is not None else None, dashed))
     dense = averaged(study, name, DENSE) if name in (FIGURE1, STRONG) else []
     if dense:
@@ -140,12 +147,26 @@ def _introduction(mode: str) -> list[str]:
     return texts
 
 
+def _of_gates(mode: str) -> str:
+    protocol = PROTOCOLS[mode]
+    size = protocol.patterned
+    return (
+        f"Gates, which the paper names as future work: {size.side}x{size.side} grids of which each example shows "
+        f"{size.shown:.0%} of the pixels of one half (left, right, upper or lower), learnt on a grid with diagonals; "
+        f"at most {protocol.gate_limit} sweeps. Message gates choose which message is sent in which sweep, evidence "
+        "gates which factors are there for what is observed; deployed systems make nothing else, and what they sent "
+        "and the time they took are measured on these. Fixed numbers of sweeps and residual BP with as many messages "
+        f"are trained on for them for as long as all others ({protocol.gate_epochs} epochs); all start from one dense "
+        "model."
+    )
+
+
 def _units() -> dict[str, str]:
     columns = "test MSE; columns: price, strength, number kept, sweeps or tolerance"
     units = dict.fromkeys(ITEMS.values(), columns)
     for name in (FIGURE1, STRONG):
         units[ITEMS[name] + EQUAL] = "test MSE at that share of the dense model's messages"
-    for name in (FIGURE1, STRONG, STOPPING, BOTH):
+    for name in (FIGURE1, STRONG, STOPPING, BOTH, GATES):
         units[ITEMS[name] + AREA] = "MSE times powers of ten of cost; larger is better"
     return units
 

@@ -20,6 +20,8 @@ from studies.cost_aware.protocol import (
     ERM,
     FIGURE1,
     FIXED,
+    GATE_CURVES,
+    GATES,
     LEARNED,
     LIKELIHOOD,
     SPARSE,
@@ -41,11 +43,13 @@ ITEMS = {
     SWEEPS: "How many sweeps suffice",
     STOPPING: "Learned stopping",
     BOTH: "Stopping and sparsity together",
+    GATES: "Gates on messages and by evidence",
 }
 AREA = ", hypervolume"
 EQUAL = ", at equal cost"
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)  # of the dense model's messages, where curves are compared
-COST = {FIGURE1: "messages", STRONG: "messages", SWEEPS: "setting", STOPPING: "sweeps", BOTH: "sent"}
+COST = {FIGURE1: "messages", STRONG: "messages", SWEEPS: "setting", STOPPING: "sweeps", BOTH: "sent", GATES: "sent"}
+TIME = "microseconds"
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class CostAwareRuns:
             SWEEPS: (ERM, LIKELIHOOD),
             STOPPING: (FIXED, TOLERANCE, LEARNED),
             BOTH: (FIXED, SPARSE, LEARNED, TOGETHER),
+            GATES: GATE_CURVES,
         }[study]
 
 
@@ -125,8 +130,9 @@ def cells(study: CostAwareRuns) -> Iterator[Cell]:
     for name in (FIGURE1, STRONG):
         yield from _dense_cell(study, name)
         yield from _equal(study, name)
-    for name in (FIGURE1, STRONG, STOPPING, BOTH):
+    for name in (FIGURE1, STRONG, STOPPING, BOTH, GATES):
         yield from _areas(study, name)
+    yield from _areas(study, GATES, TIME)
 
 
 def _more(study: CostAwareRuns, name: str, curve: str, mean: MeanPoint) -> dict[str, Any]:
@@ -161,23 +167,26 @@ def dense_messages(study: CostAwareRuns) -> float:
     return float(variables * (variables - 1))
 
 
-def _areas(study: CostAwareRuns, name: str) -> Iterator[Cell]:
+def _areas(study: CostAwareRuns, name: str, key: str = "") -> Iterator[Cell]:
     curves = study.curves(name)
     for curve in curves:
-        values = list(areas(study, name, curve).values())
+        values = list(areas(study, name, curve, key).values())
         if values:
             mean, error = mean_and_error(values)
-            yield Cell(ITEMS[name] + AREA, curve, "area", mean, error, len(values))
+            column = "area by time" if key == TIME else "area"
+            yield Cell(ITEMS[name] + AREA, curve, column, mean, error, len(values))
 
 
-def areas(study: CostAwareRuns, name: str, curve: str) -> dict[int, float]:
-    """For each truth the area between a curve and the worst corner of all curves, cost in powers of ten."""
+def areas(study: CostAwareRuns, name: str, curve: str, key: str = "") -> dict[int, float]:
+    """For each truth the area between a curve and the worst corner of all curves, cost in powers of ten; ``key``: what
+    of the points is the cost, if not that of the study."""
+    key = key or COST[name]
     everything = {other: study.points(name, other) for other in study.curves(name)}
     found: dict[int, float] = {}
     for truth, points in everything[curve].items():
         rows = [row for other in everything.values() for row in other.get(truth, [])]
-        corner = (_log(max(row[COST[name]] for row in rows)), max(row["loss"] for row in rows))
-        found[truth] = hypervolume([(_log(row[COST[name]]), row["loss"]) for row in points], corner)
+        corner = (_log(max(row[key] for row in rows)), max(row["loss"] for row in rows))
+        found[truth] = hypervolume([(_log(row[key]), row["loss"]) for row in points], corner)
     return found
 
 

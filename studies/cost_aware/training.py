@@ -17,15 +17,16 @@ import torch
 
 from loopwise.budget.cost import Cost, Factors, Messages, Sweeps
 from loopwise.budget.gates import Gate
+from loopwise.budget.gating.methods import LearnedGates, ResidualSweeps
 from loopwise.budget.measure import seconds_each, spend
 from loopwise.budget.methods import (
+    BudgetCurve,
     FixedSweeps,
     FixedTolerance,
     GroupLasso,
     Lasso,
     Learned,
     Magnitude,
-    Method,
     PricedTask,
     RandomFactors,
 )
@@ -45,20 +46,25 @@ from loopwise.learn.start import SCALE
 from loopwise.learn.system import System
 from loopwise.loss import MSE, SurrogateLikelihood
 from loopwise.potentials.tables import TablePotentials
-from studies.cost_aware.models import Channel, CostAwareData, mixed, synthetic
+from studies.cost_aware.models import Channel, CostAwareData, mixed, patterned, synthetic
 from studies.cost_aware.protocol import (
+    ALL_FOUR,
     BOTH,
     DENSE,
     ERM,
+    EVIDENCE,
     FIGURE1,
     FIXED,
+    GATES,
     GROUP,
     L1_NAME,
     LEARNED,
     MAGNITUDE,
+    MESSAGES,
     OURS,
     RANDOM,
     REFITS,
+    RESIDUAL,
     SPARSE,
     STOPPING,
     STRONG,
@@ -85,6 +91,7 @@ def run_job(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: int)
     began = time.perf_counter()
     makers: dict[str, Callable[[CurveJob, CostAwareProtocol, Path, int], dict[str, Points]]] = {
         FIGURE1: _figure1, STRONG: _figure1, SWEEPS: _sweeps, STOPPING: _stopping, BOTH: _stopping,
+        GATES: _gates,
     }  # fmt: skip
     with one_thread(), ignored_convergence():
         made = makers[job.study](job, protocol, folder, seed)
@@ -113,9 +120,9 @@ def _figure1(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: int
     return made
 
 
-def _method(curve: str, protocol: CostAwareProtocol) -> Method:
+def _method(curve: str, protocol: CostAwareProtocol) -> BudgetCurve:
     raw = Gate(strength=Raw())
-    methods: dict[str, Method] = {
+    methods: dict[str, BudgetCurve] = {
         OURS: Learned(raw, continued=True),
         UNSCALED: Learned(raw, median=None, continued=True),
         L1_NAME: Lasso(protocol.strengths, continued=True),
@@ -170,7 +177,7 @@ def _stopping(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: in
     rate = protocol.both_rate if together else protocol.rate
     task = replace(task, epochs=protocol.stopping_epochs, rate=rate, policy_rate=protocol.policy_rate, dev=some)
     how = PolicyFit(protocol.policy_steps)
-    methods: dict[str, Method] = {
+    methods: dict[str, BudgetCurve] = {
         FIXED: FixedSweeps(protocol.fixed, protocol.stopping_epochs),
         TOLERANCE: FixedTolerance(protocol.tolerances, protocol.stopping_epochs),
         LEARNED: Learned(None, STANDARD, policy_fit=how, detach_features=True),
@@ -191,6 +198,43 @@ def _dense_grid(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: 
     _train(system, data.train, MSE(), protocol.stopping_epochs, protocol.rate, protocol.batch, seed)
     save_arrays(path, {name: value.detach().numpy() for name, value in potentials.state_dict().items()})
     return system
+
+
+# --- Messages and evidence -------------------------------------------------------------------------------------------
+
+
+def _gates(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: int) -> dict[str, Points]:
+    """Grids of which different parts are seen, on a graph that has twice the edges it needs."""
+    data = patterned(protocol.patterned, seed, job.truth, folder)
+    dense = _dense_patterned(job, protocol, folder, seed, data)
+    task = _task(protocol, dense, data, Messages(), protocol.gate_prices, seed)
+    some = data.train[: min(protocol.dev, len(data.train))]
+    task = replace(task, epochs=protocol.gate_epochs, policy_rate=protocol.policy_rate, dev=some)
+    how, epochs = PolicyFit(protocol.policy_steps), protocol.gate_epochs
+    methods: dict[str, BudgetCurve] = {
+        FIXED: FixedSweeps(protocol.gate_fixed, epochs),
+        RESIDUAL: ResidualSweeps(protocol.gate_fixed, epochs),
+        SPARSE: Learned(Gate(), median=protocol.median, whole=True),
+        LEARNED: Learned(None, STANDARD, policy_fit=how, detach_features=True),
+        MESSAGES: LearnedGates(None, messages=True),
+        EVIDENCE: LearnedGates(None, evidence=True),
+        ALL_FOUR: LearnedGates(
+            Gate(), STANDARD, protocol.median, policy_fit=how, detach_features=True, whole=True, messages=True,
+            evidence=True,
+        ),
+    }  # fmt: skip
+    return {job.curve: [_measured(setting, system, data) for setting, system in methods[job.curve].systems(task)]}
+
+
+def _dense_patterned(
+    job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: int, data: CostAwareData
+) -> System:
+    path, graph = folder / f"dense-{job.study}-{job.truth}.npz", data.train.graph
+    if not path.exists():
+        system = System(TablePotentials(graph), _bp(protocol.gate_limit))
+        _train(system, data.train, MSE(), protocol.dense_epochs, protocol.rate, protocol.batch, seed, SCALE)
+        save_arrays(path, {name: table.detach().numpy() for name, table in system.potentials().items()})
+    return System(TablePotentials(graph, load_arrays(path)), _bp(protocol.gate_limit))
 
 
 # --- What all share --------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import copy
 import importlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,27 +23,31 @@ from loopwise.apps.decoder import (
     Decoder,
     Flips,
     Gaussian,
-    Leg,
     MinSum,
     Shots,
     SumProduct,
+    hard_shots,
     pick_legs,
     relay,
-    search_legs,
 )
-from loopwise.apps.decoder.losses import BitwiseCrossEntropy
+from loopwise.apps.decoder.losses import BitErrors
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.files import atomic_write
+from loopwise.learn.trainer import TrainingError
 from studies.decoder import weighted_bp
 from studies.decoder.codes import gross_code
 from studies.decoder.protocol import BP_OSD, RELAY, SEED, DecoderProtocol
 
-NOISY = 0.05  # the probability of flips that legs are picked at; they serve others, too
-LEGS = (20, 10, 10, 10, 10)  # their sweeps
-SWEEPS = sum(LEGS)  # that all legs of ours together may make on the gross code
+NOISY = 0.04  # the probability of flips that legs are picked at; they serve others, too
+SWEEPS = 60  # that all legs of ours together may make on a shot of the gross code
+LEGS = (14, *[12] * 8)  # of these, at most: a leg that explains a shot sooner leaves more to those after it
+DISTANCE = 12  # of the gross code
 MIN_SUM, RANDOM, PICKED, LAYERED = "min-sum", "legs drawn at random", "legs picked", "layered relay"
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0)
-RATES = (0.02, 0.004)  # of training for words
+RATES = (0.03, 0.01)  # of training for words
+NEAR = 4  # words are trained on that a share of 1 / NEAR of all sweeps does not decode
+HARD = 6_000  # such words of each ratio
+MOST_DRAWN = 300_000  # words drawn for them
 
 Bits = NDArray[np.uint8]
 
@@ -69,7 +74,7 @@ def peer(name: str) -> Any:
 
 def of_gross(code: Code, folder: Path, protocol: DecoderProtocol) -> dict[str, Contender]:
     """BP+OSD, the plain min-sum, legs as drawn and legs picked."""
-    scale = _tuned_scale(code, folder, protocol.scale_shots)
+    scale = _tuned_scale(folder, protocol.scale_shots)
     return {
         BP_OSD: Contender(_bp_osd(code, scale, double=True)),
         MIN_SUM: Contender(Decoder(code, rule=MinSum(scale), sweeps=SWEEPS).decode_batch),
@@ -90,10 +95,12 @@ def _bp_osd(code: Code, scale: float, double: bool = False) -> Callable[[Bits], 
     return lambda syndromes: np.array([decoder.decode(row) for row in syndromes], dtype=np.uint8)
 
 
-def _tuned_scale(code: Code, folder: Path, shots: int) -> float:
-    """The scale of the min-sum with the fewest failures of BP+OSD on shots of their own."""
-    path = folder / f"scale-{code.priors[0]:g}.txt"
+def _tuned_scale(folder: Path, shots: int) -> float:
+    """The scale of the min-sum with the fewest failures of BP+OSD, at the noise that our legs are picked at, on shots
+    of their own: at lower noise too few fail to choose by."""
+    path = folder / "scale.txt"
     if not path.exists():
+        code = gross_code(NOISY)
         held = Flips(code).draw(shots, np.random.default_rng([SEED, 1]))
 
         def errors(scale: float) -> int:
@@ -115,7 +122,7 @@ def _picked(code: Code, folder: Path, protocol: DecoderProtocol) -> Decoder:
     path = folder / "gross.loopwise"
     if not path.exists():
         noisy = gross_code(NOISY)
-        begun = Decoder(noisy, rule=SumProduct(), layered=True)
+        begun = Decoder(noisy, rule=SumProduct(), layered=True, budget=SWEEPS, distance=DISTANCE)
         pick_legs(
             begun, Flips(noisy), LEGS, pool=protocol.pool, shots=protocol.tried_on, seed=SEED, progress=False
         ).save(path)
@@ -127,7 +134,7 @@ def _picked(code: Code, folder: Path, protocol: DecoderProtocol) -> Decoder:
 
 def of_circuit(code: Code) -> dict[str, Contender]:
     """The plain min-sum, layered sweeps with memory, relay-BP with its published settings, BP+OSD on some shots."""
-    legs = relay(code, 300, 15, first_sweeps=40, first_memory=0.15, interval=(-0.226, 0.622), seed=SEED)
+    legs = relay(code, 300, 25, first_sweeps=40, first_memory=0.15, interval=(-0.226, 0.622), seed=SEED)
     found = {
         MIN_SUM: Contender(Decoder(code, rule=MinSum(0.9), sweeps=80).decode_batch),
         LAYERED: Contender(Decoder(code, rule=MinSum(1.0), layered=True, solutions=3, legs=legs).decode_batch),
@@ -150,13 +157,12 @@ def of_circuit(code: Code) -> dict[str, Contender]:
 def of_words(channel: Gaussian, sweeps: int, path: Path, steps: int) -> dict[str, Contender]:
     """The sum-product, flooding and layered, plain and trained; ``path``: of a file, to which kinds add their own."""
     found: dict[str, Contender] = {}
-    code, dev = channel.code, _held_out(channel)
     for layered in (False, True):
         first = "layered, " if layered else ""
         kept = path.with_name(f"{path.name}{'_layered' if layered else ''}.loopwise")
+        plain = Decoder(channel.code, rule=SumProduct(), sweeps=sweeps, layered=layered)
         if not kept.exists():
-            _trained(code, channel, dev, sweeps, layered, steps).save(kept)
-        plain = Decoder(code, rule=SumProduct(), sweeps=sweeps, layered=layered)
+            _trained(plain, channel, steps).save(kept)
         found |= {f"{first}plain": _receiver(plain), f"{first}trained": _receiver(Decoder.load(kept))}
     return found
 
@@ -164,32 +170,41 @@ def of_words(channel: Gaussian, sweeps: int, path: Path, steps: int) -> dict[str
 def of_sionna(channel: Gaussian, sweeps: int, path: Path, steps: int) -> dict[str, Contender]:
     """Sionna's, plain and weighted, on some of the words."""
     kept = path.with_name(f"{path.name}_sionna.npz")
-    theirs = weighted_bp.weighted(channel, sweeps, _held_out(channel), kept, steps=steps, rates=RATES)
+    ours = Decoder(channel.code, rule=SumProduct(), sweeps=sweeps)
+    dev = _near_failures(ours, channel, 2)
+    theirs = weighted_bp.weighted(channel, sweeps, dev, kept, steps=steps, rates=RATES)
     plain = weighted_bp.plain(channel.code, sweeps)
     return {"Sionna, plain": Contender(plain, share=0.2), "Sionna, weighted": Contender(theirs, share=0.2)}
-
-
-def _held_out(channel: Gaussian) -> Shots:
-    """Words at the middle one of the ratios."""
-    middle = Gaussian(channel.code, channel.decibels[len(channel.decibels) // 2], channel.rate)
-    return middle.draw(20_000, np.random.default_rng([SEED, 4]))
 
 
 def _receiver(decoder: Decoder) -> Contender:
     return Contender(lambda received: decoder.receive(received).corrections)
 
 
-def _trained(code: Code, channel: Gaussian, dev: Shots, sweeps: int, layered: bool, steps: int) -> Decoder:
-    """Few numbers changed for the failures of words, then weights of neural BP from there, in large or small steps,
-    whichever fails less on held-out words. Layered sweeps leave little to mend, and their gradient is noise but for
-    that: a weight for each check."""
-    ties = code.checks.edge_check if layered else None
-    plain = Decoder(code, rule=SumProduct(), layered=layered, legs=[Leg(code, sweeps, edge_ties=ties)])
-    begun = search_legs(plain, channel, tries=max(2, steps // 2), shots=20_000, seed=SEED, progress=False)
-    tried = [plain, begun]
-    for rate in RATES:
-        tried.append(copy.deepcopy(begun).fit(
-            channel, BitwiseCrossEntropy(), trained=Trained(True, True, False, not layered), steps=steps, batch=256,
-            rate=rate, kept=range(max(1, sweeps // 2), sweeps + 1), dev=dev, report=50, seed=SEED, progress=False,
-        ))  # fmt: skip
-    return min(tried, key=lambda one: one.evaluate(dev).errors)
+def _trained(plain: Decoder, channel: Gaussian, steps: int) -> Decoder:
+    """For the bits that are wrong, on words near failure, as many of each ratio; in large or small steps, and with or
+    without memory and priors of bits, whichever has fewer wrong bits on held-out words; plain if none has."""
+    words, dev = (_near_failures(plain, channel, seed) for seed in (1, 2))
+    sweeps = plain.legs[0].sweeps
+    tried = [plain]
+    for more in (False, True):
+        for rate in RATES:
+            with suppress(TrainingError):  # steps so large that it came to nothing
+                tried.append(copy.deepcopy(plain).fit(
+                    words, BitErrors(), trained=Trained(True, True, more, more), steps=steps, batch=256, rate=rate,
+                    kept=range(max(1, sweeps // 2), sweeps + 1), spread=0.01, dev=dev, report=50, seed=SEED,
+                    progress=False,
+                ))  # fmt: skip
+    return min(tried, key=lambda one: one.evaluate(dev).bit_errors)
+
+
+def _near_failures(plain: Decoder, channel: Gaussian, seed: int) -> Shots:
+    """Words that few sweeps do not decode, as many of each ratio if so many are found."""
+    early = max(1, plain.legs[0].sweeps // NEAR)
+    return Shots.joined([
+        hard_shots(
+            plain, Gaussian(channel.code, one, channel.rate), HARD, sweeps=early, most=MOST_DRAWN,
+            seed=10_000 * seed + int(10 * one),
+        )
+        for one in channel.decibels
+    ])  # fmt: skip

@@ -62,9 +62,13 @@ def _contenders(
 ) -> tuple[Code, Any, dict[str, Contender]]:
     if setting.kind == CIRCUIT:
         code, sampler = circuit(data, f"{setting.level:g}")
-        return code, sampler, of_circuit(of_checks(code))
-    code = gross_code(setting.level)
-    return code, Flips(code), of_gross(code, folder, protocol)
+        found = of_circuit(of_checks(code))
+    else:
+        code = gross_code(setting.level)
+        sampler, found = Flips(code), of_gross(code, folder, protocol)
+    for contender in found.values():  # compiles what is compiled, before anything is timed
+        contender.corrects(np.zeros((1, code.checks.count), np.uint8))
+    return code, sampler, found
 
 
 def words_chunk(job: ChunkJob, protocol: DecoderProtocol, folder: Path, data: Path) -> Counted:

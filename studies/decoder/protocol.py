@@ -16,7 +16,7 @@ GROSS, CIRCUIT, WORDS = "gross code, independent flips", "gross code, circuit no
 SEED = 2026
 GROSS_SHOTS, CIRCUIT_SHOTS, WORD_SHOTS = 5_000, 512, 50_000  # of a chunk
 RELAY, BP_OSD = "relay-BP", "BP+OSD"
-SLOW = (RELAY, BP_OSD)  # under circuit noise: they decode by themselves, after all else
+SLOW = (RELAY, BP_OSD)  # under circuit noise: they decode by themselves
 SIONNA = "Sionna"  # so does this one, words of what it has published figures of
 PUBLISHED = ("BCH_N63_K45", 10)  # code and sweeps
 
@@ -82,27 +82,25 @@ def settings(protocol: DecoderProtocol) -> dict[Setting, tuple[int, int]]:
 
 
 def jobs(protocol: DecoderProtocol) -> list[ChunkJob]:
-    """The first chunk of every setting, then the second, and so on; at last those that are slow, in the same way."""
+    """The first chunk of every setting, then the second, and so on; then circuit noise in the same way, each chunk by
+    relay-BP, too, before the next one, so that there are pairs wherever time is cut; at last what is slower yet."""
     wanted = settings(protocol)
-    every = [(setting, "", *sizes) for setting, sizes in wanted.items()]
-    slow = [(setting, who, *sizes) for setting, sizes in wanted.items() for who in _slow(setting)]
+    circuit = {setting: sizes for setting, sizes in wanted.items() if setting.kind == CIRCUIT}
+    others = [(setting, "", *sizes) for setting, sizes in wanted.items() if setting not in circuit]
+    pairs = [(setting, who, *sizes) for setting, sizes in circuit.items() for who in ("", RELAY)]
+    last = [(setting, BP_OSD, *sizes) for setting, sizes in circuit.items()]
+    last += [(one, SIONNA, *sizes) for one, sizes in wanted.items() if (one.code, one.sweeps) == PUBLISHED]
     return [
         ChunkJob(setting, number, shots, who)
-        for group in (every, slow)
+        for group in (others, pairs, last)
         for number in range(max((chunks for _, _, chunks, _ in group), default=0))
         for setting, who, chunks, shots in group
         if number < chunks
     ]
 
 
-def _slow(setting: Setting) -> tuple[str, ...]:
-    if setting.kind == CIRCUIT:
-        return SLOW
-    return (SIONNA,) if (setting.code, setting.sweeps) == PUBLISHED else ()
-
-
 PROTOCOLS = {
-    QUICK: DecoderProtocol(((0.03, 4), (0.05, 4)), 4, 0, (("BCH_N63_K45", (6.0,), (10,)),), 40, 20_000, 5_000, 150),
+    QUICK: DecoderProtocol(((0.03, 4), (0.05, 4)), 4, 0, (("BCH_N63_K45", (6.0,), (10,)),), 40, 60_000, 5_000, 150),
     FULL: DecoderProtocol(
         ((0.03, 240), (0.05, 60)),
         4,
@@ -114,8 +112,8 @@ PROTOCOLS = {
             ("POLAR_N64_K32", (4.0, 5.0, 6.0), (5, 20)),
         ),
         100,
-        60_000,
-        10_000,
-        200,
+        300_000,
+        40_000,
+        300,
     ),
 }

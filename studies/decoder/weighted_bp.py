@@ -30,12 +30,12 @@ def plain(code: Code, sweeps: int) -> Received:
 def weighted(
     channel: Gaussian, sweeps: int, dev: Shots, path: Path, *, steps: int, rates: tuple[float, ...]
 ) -> Received:
-    """With the weights of the rate that fails least on held-out words; they are kept in a file."""
+    """With the weights of the rate that has the fewest wrong bits on held-out words; they are kept in a file."""
     code = channel.code
     if not path.exists():
         tried = [_train(channel, sweeps, steps, rate) for rate in rates]
         assert dev.log_odds is not None
-        failures = [int(_with(code, sweeps, one)(dev.log_odds).any(1).sum()) for one in tried]
+        failures = [int(_with(code, sweeps, one)(dev.log_odds).sum()) for one in tried]
         with atomic_write_bytes(path) as stream:
             np.savez(stream, weights=tried[int(np.argmin(failures))])
     with np.load(path) as stored:

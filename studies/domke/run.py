@@ -9,9 +9,11 @@ from __future__ import annotations
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
 from studies.domke.gradients import run as gradients
+from studies.domke.gradients.claims import CHANGED as GRADIENTS_CHANGED
 from studies.domke.gradients.claims import figure2_claims
 from studies.domke.gradients.run import ENTROPIES, ESTIMATORS, INFERENCE, item_name, problems, run_figure2
 from studies.domke.images import run as images
+from studies.domke.images.claims import CHANGED as IMAGES_CHANGED
 from studies.domke.images.claims import table1_claims
 from studies.domke.images.data import FIELDS
 from studies.domke.images.page import table1_introduction
@@ -93,11 +95,15 @@ def page(results: Results) -> Page:
     """What stands around the numbers of the experiments there are."""
     items = results.items()
     introduction: list[str] = []
+    changed: tuple[str, ...] = ()
     if any(item.startswith("Table 1") for item in items):
         introduction += table1_introduction(results)
+        changed += IMAGES_CHANGED
     if any(item.startswith("Figure 2") for item in items):
         introduction += INTRODUCTION
-    return Page(STUDY.title, introduction, CAPTIONS, {item: _unit(item) for item in items}, QUESTION, [FIGURE1])
+        changed += GRADIENTS_CHANGED
+    units = {item: _unit(item) for item in items}
+    return Page(STUDY.title, introduction, CAPTIONS, units, QUESTION, [FIGURE1], changed)
 
 
 def _unit(item: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studies.entities.protocol import AVERAGE, ENTITIES, IDS, NONE, OURS, EntitiesProtocol, EntityJob
+from studies.entities.protocol import AVERAGE, ENTITIES, IDS, NONE, OURS, EntitiesProtocol, EntityJob, jobs
 from studies.harness.claims import MISSING
 from studies.harness.results import Cell, Claim
 from studies.harness.statistics import mean_and_error
@@ -85,7 +85,7 @@ def cells_of(found: Sequence[Found]) -> Iterator[Cell]:
 
 
 def claims_of(found: Sequence[Found], protocol: EntitiesProtocol) -> list[Claim]:
-    """Undecided until each kind of labels has a draw of every tool."""
+    """Undecided until each kind of labels has a draw of every tool, be it one that failed."""
     claims = []
     for problem in protocol.problems:
         for measure, name in MEASURES.items():
@@ -101,7 +101,9 @@ def claims_of(found: Sequence[Found], protocol: EntitiesProtocol) -> list[Claim]
 
 
 def _best(found: Sequence[Found], protocol: EntitiesProtocol, problem: str, measure: str, name: str) -> Claim:
-    holds, evidence, missing = True, [], False
+    wanted = {(job.setting, job.tool) for job in jobs(protocol) if job.problem == problem}
+    missing = bool(wanted - {(one.job.setting, one.job.tool) for one in found if one.job.problem == problem})
+    holds, evidence = True, []
     for setting in protocol.settings:
         ours = draws(found, problem, setting, OURS, measure)
         if not ours:
@@ -134,7 +136,8 @@ def _entities(found: Sequence[Found], protocol: EntitiesProtocol) -> Claim:
         if all(pair):
             model, average = (mean_and_error(values)[0] for values in pair)
             holds.append(model >= average - TIE)
-            evidence.append(f"{problem}: {model:.4f}, average linkage {average:.4f}")
+            stayed = ", where it stayed" if pair[0] == pair[1] else ""
+            evidence.append(f"{problem}: {model:.4f}, average linkage {average:.4f}{stayed}")
     wanted = [problem for problem in protocol.problems if problem != "abt-buy"]
     decided = False if False in holds else True if len(holds) >= len(wanted) else None
     return Claim("entities", RULES["entities"], decided, "; ".join(evidence) or MISSING)

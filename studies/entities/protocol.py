@@ -32,7 +32,7 @@ class EntitiesProtocol:
 
 PROTOCOLS = {
     QUICK: EntitiesProtocol(("made",), (NONE, "100", IDS), (OURS,), 1, 10.0),
-    FULL: EntitiesProtocol(("chicago", "febrl3", "cora", "patstat", "abt-buy"), SETTINGS, TOOLS, 3, 10.0),
+    FULL: EntitiesProtocol(("chicago", "febrl3", "cora", "patstat", "abt-buy"), SETTINGS, TOOLS, 3, 3.0),
 }
 
 

@@ -34,16 +34,21 @@ INTRODUCTION = (
     "childhood (3,337 sites), Abt-Buy (1,081 and 1,092 products, links between two tables). Labels: none; 20, 100 or "
     "500 pairs, the same for all tools (near neighbours by words and random pairs, spread evenly over the cosine of "
     "their words, labelled by the truth), the whole table resolved; or all ids of half of the entities, the other half "
-    "resolved. Three draws of pairs and halves.",
-    "loopwise has its defaults. dedupe 3 has a variable for each column by its kind, as its own examples do, and its "
-    "defaults, but no index predicates, with which most of these tables took longer than the time allowed; of ids it "
-    "gets 1,000 pairs. splink 5 has Jaro-Winkler levels of each column, blocking on equal values and first letters, "
-    "and is trained as its tutorial does; labelled pairs choose its threshold, of ids come its probabilities of levels "
-    "and its threshold. Kinds of columns are guessed by loopwise for all. Peers can be tuned by someone who knows the "
-    "table. Three of our defaults (how far EM is believed, the threshold without labels, that of links) were set while "
-    "looking at these tables; `python -m studies.entities.defaults` chooses each table's threshold on the others.",
+    "resolved. Three draws of pairs and halves are meant, the first of every kind before the second of any; a run that "
+    "takes longer than three minutes of processor time is given up.",
+    "loopwise has its defaults. dedupe 3 (which stops with BTrees 6.5, that lacks what it calls, and runs with 5.2) "
+    "has a variable for each column by its kind, as its own examples do, and its defaults, but no index predicates, "
+    "with which most of these tables took longer than the time allowed; of ids it gets 1,000 pairs. splink 5 has "
+    "Jaro-Winkler levels of each column, blocking on equal values and first letters, and is trained as its tutorial "
+    "does; labelled pairs choose its threshold, of ids come its probabilities of levels and its threshold. Kinds of "
+    "columns are guessed by loopwise for all. Peers can be tuned by someone who knows the table. Four of our defaults "
+    "(how far EM is believed, the threshold without labels, that of links, that lists are no part of a record's text, "
+    "which is about PATSTAT alone) were set while looking at these tables; `python -m studies.entities.defaults` "
+    "chooses each table's threshold on the others.",
     "Seconds are of processor time of one core, training and resolving together, compilation from a cache included; "
-    "peak memory is that of the process with all it imports (ours: PyTorch and Numba).",
+    "peak memory is that of the process with all it imports (ours: PyTorch and Numba). The model of entities stays at "
+    "the linkage where its walk begins if held-out entities of the training half show no gain: equal figures say that "
+    "it did.",
 )
 UNITS = {
     "pairwise F1": "of pairs in one cluster (Abt-Buy: links); ± standard error over draws",

@@ -159,7 +159,7 @@ def run_job(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -
     began = time.perf_counter()
     model = load_model(folder, job.size, seed + FRESH, protocol.sampling, threads=1)
     with one_thread(), ignored_convergence():
-        trained = _Training(model, protocol, job.sweeps, seed)
+        trained = FinishedTraining(model, protocol, job.sweeps, seed)
         facts: dict[str, Any] = {}
         if job.train == TRUE:
             tables = model.tables.numpy()
@@ -208,7 +208,7 @@ def _losses(model: ErmaModel, tables: Floats, sweeps: int) -> dict[tuple[str, in
     return found
 
 
-class _Training:
+class FinishedTraining:
     """The ways to train one model for one number of sweeps."""
 
     def __init__(self, model: ErmaModel, protocol: BudgetProtocol, sweeps: int, seed: int) -> None:

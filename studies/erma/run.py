@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies.erma import budget_tables, budgets, figure1
+from studies.erma import budget_tables, budgets, figure1, posterior
 from studies.erma import practice as practical
-from studies.erma.claims import claims
+from studies.erma.claims import CHANGED, claims
 from studies.erma.models import load_model
 from studies.erma.picture import CAPTION as TABLES_CAPTION
 from studies.erma.picture import PICTURE as TABLES_PICTURE
@@ -49,10 +49,11 @@ QUESTION = (
 UNIT = "likelihood training by SMD"
 EVERYTHING: tuple[int, ...] = tuple(TABLES)
 TABLE_PARTS = {f"table {number}": number for number in TABLES}
-FIGURE, PRACTICE, BUDGETS = "figure 1", "practice", "budgets"
+FIGURE, PRACTICE, BUDGETS, POSTERIOR = "figure 1", "practice", "budgets", "posterior"
 ALONE = {
     PRACTICE: "--practice has neither tables nor figures of the paper; leave --table and --figure out",
     BUDGETS: "--budgets has neither tables nor figures of the paper; leave --table and --figure out",
+    POSTERIOR: "--posterior has neither tables nor figures of the paper; leave --table and --figure out",
 }  # parts that are asked for by themselves
 
 
@@ -83,7 +84,7 @@ def _jobs(protocol: ErmaProtocol, tables: Sequence[int], figure: bool) -> Iterat
 
 def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
     """Tables and the figure; or what to use in practice, or fair conditions, which have neither."""
-    for part, runner in ((PRACTICE, run_practice), (BUDGETS, run_budgets)):
+    for part, runner in ((PRACTICE, run_practice), (BUDGETS, run_budgets), (POSTERIOR, run_posterior)):
         if part in order.parts:
             if len(order.parts) > 1:
                 raise ValueError(ALONE[part])
@@ -140,8 +141,23 @@ def run_budgets(results: Results, order: StudyOrder, deadline: Deadline) -> tupl
     return done, len(jobs)
 
 
+def run_posterior(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
+    """How sure predictions are: a posterior over weights, its intervals and calibration, plain ERM beside it."""
+    protocol, folder = posterior.POSTERIOR_PROTOCOLS[order.mode], order.runs_folder / POSTERIOR
+    check_runs(folder, {"seed": order.seed, "protocol": asdict(protocol)}, keep=order.keep)
+    jobs = posterior.jobs_of(protocol)
+    one = partial(posterior.run_job, protocol=protocol, folder=folder, seed=order.seed)
+    done = run_jobs(jobs, folder, one, deadline, order.tell, workers=order.processes)
+    found = posterior.PosteriorRuns(folder, protocol)
+    results.put_items((posterior.ITEM,), posterior.cells(found))
+    results.claim(*posterior.claims(found))
+    return done, len(jobs)
+
+
 def steps(order: StudyOrder) -> int:
     """How many jobs there are in all."""
+    if POSTERIOR in order.parts:
+        return len(posterior.jobs_of(posterior.POSTERIOR_PROTOCOLS[order.mode]))
     if PRACTICE in order.parts:
         return len(practical.trials(practical.PRACTICES[order.mode]))
     if BUDGETS in order.parts:
@@ -194,7 +210,7 @@ def page(results: Results) -> Page:
         figure1.PICTURE: "Figure 1: losses of the training examples along lines through the true parameters (model "
         f"{landscape}).",
     }
-    return Page(STUDY.title, _introduction(results.mode), pictures, _units(), QUESTION)
+    return Page(STUDY.title, _introduction(results.mode), pictures, _units(), QUESTION, changed=CHANGED)
 
 
 def _introduction(mode: str) -> list[str]:
@@ -234,6 +250,7 @@ def _units() -> dict[str, str]:
         figure1.ITEM: "α at which the curve is least: 0 is the truth, 1 the end of the line",
         "Table 6": "difference of loss to the true model; rows: tested on, columns: trained for",
         **budget_tables.UNITS,
+        posterior.ITEM: posterior.UNIT,
     }
     for table in (3, 4, 5):
         units[f"Table {table}"] = "difference of loss to the true model; rows: tested on, trained by"
@@ -248,6 +265,6 @@ STUDY = Study(
     run,
     steps,
     page,
-    parts=(*TABLE_PARTS, FIGURE, PRACTICE, BUDGETS),
+    parts=(*TABLE_PARTS, FIGURE, PRACTICE, BUDGETS, POSTERIOR),
     usual=(*TABLE_PARTS, FIGURE),
 )

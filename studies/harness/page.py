@@ -37,7 +37,7 @@ class Page:
     """What stands around the numbers. ``question``: in plain words, what the study asks and why that matters.
     ``introduction``: how it was run; notes of the results and facts follow it. ``units`` says what the numbers of each
     item are; of the pictures those are shown that are there, the first at the top. In the dark plots change light and
-    dark, ``photographs`` do not."""
+    dark, ``photographs`` do not. ``changed``: rules of claims that were changed, with the day and what they were."""
 
     title: str
     introduction: Sequence[str]
@@ -45,6 +45,7 @@ class Page:
     units: Mapping[str, str]
     question: str = ""
     photographs: Sequence[str] = ()  # file names
+    changed: Sequence[str] = ()
 
 
 def write_pages(page: Page, results: Results) -> None:
@@ -65,6 +66,7 @@ def table_of(cells: Sequence[Cell]) -> list[list[str]]:
 
 
 MOST_DECIMALS = 6
+CHANGED = "Rules that changed"
 PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"  # a number and its error stand on one line
 
 
@@ -129,6 +131,9 @@ def _html(page: Page, results: Results) -> str:
     for item in results.items():
         heading = f"<h2>{html.escape(item)}</h2><p>{html.escape(page.units.get(item, ''))}</p>"
         parts.append(heading + html_table(table_of(list(results.of_item(item)))))
+    if page.changed:
+        rows = "".join(f"<li>{html.escape(text)}</li>" for text in page.changed)
+        parts.append(f"<h2>{CHANGED}</h2><ul>{rows}</ul>")
     parts.append("<h2>How it was run</h2>")
     parts += [f"<p>{_with_code(text)}</p>" for text in (*page.introduction, *results.notes, _facts(results))]
     return document(page.title, "\n".join(parts), STYLE)
@@ -153,6 +158,8 @@ def _markdown(page: Page, results: Results) -> str:
     parts += [_markdown_table(claims), *pictures[1:]]
     for item in results.items():
         parts += [f"## {item}", page.units.get(item, ""), _markdown_table(table_of(list(results.of_item(item))))]
+    if page.changed:
+        parts += [f"## {CHANGED}", "\n".join(f"- {text}" for text in page.changed)]
     parts += ["## How it was run", *page.introduction, *results.notes, _facts(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.parser.significance import Comparison, bootstrap_p, paired_bootstrap, resampled_gaps
+from loopwise.apps.parser.significance import ParserComparison, bootstrap_p, paired_bootstrap, resampled_gaps
 from studies.harness.runs import read_run
 from studies.parser.protocol import BOTH, CLL, L2, UNARY, ParserJob, ParserProtocol, ParserTraining, Preparation
 
@@ -35,7 +35,7 @@ class ParserRuns:
         self.folder, self.protocol, self.treebanks = folder, protocol, list(treebanks)
         self._files: dict[ParserJob, dict[str, Any] | None] = {}
         self._scores: dict[ParserTraining, tuple[float, float]] = {}
-        self._compared: dict[tuple[ParserTraining, ParserTraining], Comparison] = {}
+        self._compared: dict[tuple[ParserTraining, ParserTraining], ParserComparison] = {}
         self._averages: dict[tuple[str, int], Average] = {}
 
     def run(self, job: ParserJob) -> dict[str, Any] | None:
@@ -58,14 +58,14 @@ class ParserRuns:
             self._scores[job] = 100 * alone.gap, 100 * alone.error
         return self._scores[job]
 
-    def compare(self, ours: ParserTraining, theirs: ParserTraining) -> Comparison | None:
+    def compare(self, ours: ParserTraining, theirs: ParserTraining) -> ParserComparison | None:
         """Our test UAS less theirs, by the paired bootstrap over sentences."""
         mine, other, gold = self.run(ours), self.run(theirs), self.treebank(ours.treebank)
         if mine is None or other is None or gold is None:
             return None
         if (ours, theirs) not in self._compared:
             found = paired_bootstrap(mine["right"], other["right"], gold["scored"])
-            percent = Comparison(100 * found.gap, 100 * found.error, found.p, found.sentences)
+            percent = ParserComparison(100 * found.gap, 100 * found.error, found.p, found.sentences)
             self._compared[ours, theirs] = percent
         return self._compared[ours, theirs]
 

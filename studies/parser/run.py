@@ -14,7 +14,7 @@ from studies.harness.queue import run_jobs
 from studies.harness.results import FULL, Deadline, Results
 from studies.harness.runs import check_runs
 from studies.harness.study import Study, StudyOrder, unfinished
-from studies.parser.claims import claims
+from studies.parser.claims import CHANGED, claims
 from studies.parser.data import find_treebanks
 from studies.parser.finished import ParserRuns
 from studies.parser.picture import CAPTIONS, draw
@@ -72,7 +72,7 @@ def _jobs(order: StudyOrder) -> list[ParserJob]:
 
 def page(results: Results) -> Page:
     """What stands around the numbers."""
-    return Page(STUDY.title, _introduction(results), CAPTIONS, UNITS, QUESTION)
+    return Page(STUDY.title, _introduction(results), CAPTIONS, UNITS, QUESTION, changed=CHANGED)
 
 
 def _introduction(results: Results) -> list[str]:
@@ -115,9 +115,12 @@ def _introduction(results: Results) -> list[str]:
         "±: standard errors of the bootstrap over test sentences, paired for differences; p is two-sided. A seed is "
         "one order of the training sentences: no average over seeds is taken. Averages of Table 2 stand beside the "
         "printed numbers of the same languages. The paper's figures carry no numbers.",
-        "A claim holds here if differences have the sign that it says, significant or not (p tells); that of doing as "
-        "well holds if the difference is not significantly below 0 (p < .05).",
     ]
+    if not any(claim.rule for claim in results.claims):  # of runs from before 2026-11-18
+        texts.append(
+            "A claim holds here if differences have the sign that it says, significant or not (p tells); that of doing "
+            "as well holds if the difference is not significantly below 0 (p < .05)."
+        )
     if results.mode != FULL:
         texts.append(
             "This is the quick version: few sentences, treebanks and epochs. It shows what the study is; its numbers "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from loopwise.apps.parser.evaluation import LENGTH_NAMES, length_name
+from loopwise.apps.parser.report import LENGTH_NAMES, length_name
 from studies.harness.results import Cell
 from studies.parser.finished import ParserRuns
 from studies.parser.protocol import (
@@ -23,6 +23,7 @@ from studies.parser.protocol import (
     GRAND,
     L2,
     L2_AR,
+    LONGER,
     PRIOR,
     RATES,
     SIB,
@@ -53,6 +54,8 @@ UNITS = {
     RATES: f"UAS of English development data in percent, grand.+sib., {BUDGET} iterations; all other items: see above",
     ACCURACY: "English with all training sentences, L2, test scores in percent: as CoNLL 2006 counts them, without "
     "punctuation, and as CoNLL 2018 does",
+    LONGER: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations, ten epochs as published; strength of "
+    "the prior times number of sentences, 10 as published",
     PRIOR: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations; strength times number of sentences",
     CALIBRATION: "English test words, punctuation too: squares of belief less truth summed over a word's heads; mean "
     "gap of belief and frequency over all arcs that pruning left, and over those of the parse; mean belief and share "
@@ -75,6 +78,7 @@ def cells(study: ParserRuns) -> list[Cell]:
         _table2,
         _rates,
         _prior,
+        _longer,
         _accuracy,
         _calibration,
         _errors,
@@ -185,6 +189,11 @@ def _prior(study: ParserRuns) -> Iterator[Cell]:
                 yield from _score(study, PRIOR, loss, f"{job.prior:g}", job)
 
 
+def _longer(study: ParserRuns) -> Iterator[Cell]:
+    for job in trainings(LONGER, study.protocol, study.treebanks):
+        yield from _score(study, LONGER, job.loss, f"prior {job.prior:g}", job)
+
+
 def _accuracy(study: ParserRuns) -> Iterator[Cell]:
     columns = {
         "UAS": "uas_no_punctuation",
@@ -228,6 +237,9 @@ def _calibration(study: ParserRuns) -> Iterator[Cell]:
         if run is not None:
             for title, name in columns.items():
                 yield Cell(CALIBRATION, row, title, run["calibration"][name], None, len(run["heads"]))
+            scaled = {"temperature, of development data": "temperature", "error of the parse at it": "parse_error"}
+            for title, name in scaled.items() if "scaled" in run else ():
+                yield Cell(CALIBRATION, row, title, run["scaled"][name], None, len(run["heads"]))
 
 
 def _errors(study: ParserRuns) -> Iterator[Cell]:

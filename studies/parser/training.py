@@ -7,6 +7,7 @@ processes: parsers, not sentences, are spread over cores.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -16,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from loopwise.apps.parser.arcs import oracle
-from loopwise.apps.parser.evaluation import by_length, is_punctuation, score, sentence_counts
+from loopwise.apps.parser.estimator import Parser, ParseTree
 from loopwise.apps.parser.objectives import CLL as LIKELIHOOD
 from loopwise.apps.parser.objectives import L2 as SQUARES
 from loopwise.apps.parser.objectives import AnnealedRisk, Objective
 from loopwise.apps.parser.options import Templates
-from loopwise.apps.parser.parser import Parser, Tree
-from loopwise.apps.parser.preparing import Prepared
+from loopwise.apps.parser.preparing import PreparedSentences
+from loopwise.apps.parser.report import by_length, is_punctuation, score, sentence_counts
 from loopwise.apps.parser.vocabulary import encode
 from loopwise.formats.conllu import Sentence
 from loopwise.inference.exact.method import Exact
@@ -50,7 +51,7 @@ class ParserBench:
 
     def __init__(self, protocol: ParserProtocol, folder: Path, seed: int, treebanks: Mapping[str, Path]) -> None:
         self.protocol, self.folder, self.seed, self.treebanks = protocol, folder, seed, treebanks
-        self._current: tuple[Treebank, Prepared] | None = None
+        self._current: tuple[Treebank, PreparedSentences] | None = None
 
     def run(self, job: ParserJob) -> None:
         """Runs one job and writes its file."""
@@ -65,7 +66,7 @@ class ParserBench:
         self._save(replace(job, loss=L2), measured(first, treebank))
         self._save(job, measured(self._train(job, prepared, AR, first), treebank))
 
-    def _of(self, name: str) -> tuple[Treebank, Prepared]:
+    def _of(self, name: str) -> tuple[Treebank, PreparedSentences]:
         if self._current is None or self._current[0].name != name:
             treebank = self._read(name)
             checkpoint = self.folder / f"{name}.checkpoint"
@@ -89,17 +90,19 @@ class ParserBench:
         templates = Templates(size=self.protocol.size, cutoff=self.protocol.cutoff)
         return Parser(FACTORS[job.factors], inference, templates=templates, pruning=self.protocol.pruning)
 
-    def _train(self, job: ParserTraining, prepared: Prepared, loss: str, start: Parser | None = None) -> Parser:
+    def _train(
+        self, job: ParserTraining, prepared: PreparedSentences, loss: str, start: Parser | None = None
+    ) -> Parser:
         objectives: dict[str, Objective] = {CLL: LIKELIHOOD(), L2: SQUARES(), AR: AnnealedRisk()}
         rate = self.protocol.rate(loss if start is None else L2_AR) if job.rate is None else job.rate
         parser, whole = self._parser(job), job.treebank == self.protocol.whole
         parser.fit(
             prepared, loss=objectives[loss], rate=rate, l2=job.prior, seed=self.seed, start=start,
-            epochs=self.protocol.whole_epochs if whole else self.protocol.epochs, labels=whole,
+            epochs=job.epochs or (self.protocol.whole_epochs if whole else self.protocol.epochs), labels=whole,
         )  # fmt: skip
         return parser
 
-    def _describe(self, treebank: Treebank, prepared: Prepared) -> dict[str, Any]:
+    def _describe(self, treebank: Treebank, prepared: PreparedSentences) -> dict[str, Any]:
         """Sizes, what pruning leaves of the test trees, and the right heads of these."""
         vocabulary, structure = prepared.data.vocabulary, prepared.structure
         corpus = encode(treebank.test, vocabulary)
@@ -135,9 +138,9 @@ def run_job(job: ParserJob, protocol: ParserProtocol, folder: Path, seed: int, d
 
 def measured(parser: Parser, treebank: Treebank) -> dict[str, Any]:
     """What is kept of a trained parser: heads of the test words, scores, calibration."""
-    trees = parser.parse(treebank.test)
+    trees, held = parser.parse(treebank.test), parser.parse(treebank.dev)
     parsed, history = [tree.sentence for tree in trees], parser.history
-    dev, test = score(treebank.dev, parser.predict(treebank.dev)), score(treebank.test, parsed)
+    dev, test = score(treebank.dev, [tree.sentence for tree in held]), score(treebank.test, parsed)
     return {
         "uas_dev": dev.uas_no_punctuation,
         "test": test.to_json(),
@@ -147,10 +150,53 @@ def measured(parser: Parser, treebank: Treebank) -> dict[str, Any]:
         "heads": [head for tree in trees for head in tree.heads],
         "lengths": by_length(treebank.test, parsed),
         "calibration": calibration(treebank.test, trees),
+        "scaled": scaled_calibration(treebank.test, trees, best_temperature(treebank.dev, held)),
     }
 
 
-def calibration(gold: Sequence[Sentence], trees: Sequence[Tree]) -> dict[str, Any]:
+def heads_at(marginals: np.ndarray, temperature: float) -> np.ndarray:
+    """Beliefs of heads ``[heads, words]`` raised to one over the temperature, each word's adding up to 1 again."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.clip(marginals, 0.0, 1.0)) / temperature
+    top = logs.max(axis=0, keepdims=True)
+    mass = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    found: np.ndarray = mass / np.maximum(mass.sum(axis=0, keepdims=True), 1e-300)
+    return found
+
+
+def best_temperature(gold: Sequence[Sentence], trees: Sequence[ParseTree]) -> float:
+    """The temperature under which the right heads of development words, as far as pruning left them, are most
+    probable; words and heads alike have one (Guo et al. 2017)."""
+    from scipy.optimize import minimize_scalar
+
+    def surprise(log_temperature: float) -> float:
+        total = 0.0
+        for sentence, tree in zip(gold, trees, strict=True):
+            belief = heads_at(tree.marginals[:, 1:], math.exp(log_temperature))
+            right = belief[list(sentence.heads), range(len(sentence))]
+            total -= float(np.log(right[right > 0]).sum())
+        return total
+
+    return math.exp(float(minimize_scalar(surprise, bounds=(-2.0, 2.0), method="bounded").x))
+
+
+def scaled_calibration(gold: Sequence[Sentence], trees: Sequence[ParseTree], temperature: float) -> dict[str, float]:
+    """Of the arcs of the parse, with beliefs at ``temperature``. Punctuation counts."""
+    chosen, right = [], []
+    for sentence, tree in zip(gold, trees, strict=True):
+        belief = heads_at(tree.marginals[:, 1:], temperature)
+        chosen.append(belief[list(tree.heads), range(len(sentence))])
+        right.append(np.array(tree.heads) == np.array(sentence.heads))
+    parse = reliability(np.clip(np.concatenate(chosen), 0, 1), np.concatenate(right))
+    return {
+        "temperature": temperature,
+        "parse_error": parse.error,
+        "parse_brier": parse.brier,
+        "mean_confidence": float(np.concatenate(chosen).mean()),
+    }
+
+
+def calibration(gold: Sequence[Sentence], trees: Sequence[ParseTree]) -> dict[str, Any]:
     """Brier score a word, and bins of all arcs that pruning left and of those of the parse. Punctuation counts."""
     beliefs, happened, chosen, right = [], [], [], []
     brier = words = 0.0

@@ -11,8 +11,10 @@ from dataclasses import replace
 from studies.harness.page import Page
 from studies.harness.results import Deadline, Results
 from studies.harness.study import Study, StudyOrder, unfinished
+from studies.samplerank.coref import claims as coref_claims
 from studies.samplerank.coref.tables import TABLE1
 from studies.samplerank.multilabel.run import TABLE2
+from studies.samplerank.names import claims as names_claims
 from studies.samplerank.names.tables import TABLE3
 
 QUESTION = (
@@ -20,6 +22,7 @@ QUESTION = (
     "states alone, where no message passing would do?"
 )
 
+CHANGED = {1: coref_claims.CHANGED, 3: names_claims.CHANGED}  # rules of claims, by table
 TABLES = {table.name.lower(): table for table in (TABLE1, TABLE2, TABLE3)}
 
 
@@ -52,7 +55,8 @@ def page(results: Results) -> Page:
     introduction = [text for table in present for text in table.introduction(results)]
     pictures = {name: caption for table in present for name, caption in table.pictures.items()}
     units = {item: table.units(item) for table in present for item in items if table.owns(item)}
-    return Page(STUDY.title, introduction, pictures, units, QUESTION)
+    changed = [text for table in present for text in CHANGED.get(table.number, ())]
+    return Page(STUDY.title, introduction, pictures, units, QUESTION, changed=changed)
 
 
 STUDY = Study(

@@ -10,7 +10,7 @@ import torch
 
 from loopwise.apps.parser.arcs import Arcs
 from loopwise.apps.parser.model import Parses
-from loopwise.apps.parser.vocabulary import Corpus
+from loopwise.apps.parser.vocabulary import SentenceArrays
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import dial_images
@@ -18,11 +18,11 @@ import dial_parser
 from dial_rows import Dial, Row, Setting
 
 
-def small() -> tuple[Corpus, Parses]:
+def small() -> tuple[SentenceArrays, Parses]:
     """Two sentences, of two words and of one; columns are border, root, words, border."""
     start = np.array([0, 5, 9])
     heads = np.array([-1, -1, 2, 0, -1, -1, -1, 0, -1], np.int32)
-    corpus = Corpus(np.zeros((5, 9), np.uint64), start, heads, np.full(9, -1, np.int32))
+    corpus = SentenceArrays(np.zeros((5, 9), np.uint64), start, heads, np.full(9, -1, np.int32))
     arcs = Arcs(np.array([0, 3, 4]), np.array([0, 2, 0, 0], np.int32), np.array([1, 1, 2, 1], np.int32))
     decoded = np.array([-1, -1, 0, 0, -1, -1, -1, 0, -1])
     return corpus, Parses(arcs, np.array([0.7, 0.3, 0.95, 1.0]), decoded, np.zeros(2, bool))

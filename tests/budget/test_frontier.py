@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise import budget
-from loopwise.budget.frontier import loss_at
 from oracles.budget_cases import points
 
 PAIRS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)
@@ -30,11 +29,6 @@ def test_best_points_by_comparing_all_with_all(pairs: list[tuple[int, int]]) -> 
 def test_the_area_by_counting_squares(pairs: list[tuple[int, int]]) -> None:
     squares = sum(any(c <= x and l <= y for c, l in pairs) for x in range(1, 10) for y in range(1, 10))
     assert budget.hypervolume([(float(c), float(l)) for c, l in pairs], (10.0, 10.0)) == squares
-
-
-def test_losses_at_a_cost() -> None:
-    found = points([(1, 5), (4, 2)])
-    assert loss_at(found, 3.0) == 5 and loss_at(found, 4.0) == 2 and loss_at(found, 0.5) == math.inf
 
 
 def test_a_loss_that_is_no_number_is_no_corner() -> None:

@@ -9,12 +9,12 @@ from torch import Tensor
 
 import loopwise as lw
 from loopwise import budget
-from loopwise.budget.presence import Step
+from loopwise.budget.presence import PresenceStep
 from loopwise.budget.strength import Strength
 from oracles.budget_cases import model, random_table
 
 STRENGTHS: list[Strength] = [budget.Raw(), budget.Centred(), budget.Interaction()]
-STEPS: list[Step] = [budget.Published(), budget.Tanh()]
+STEPS: list[PresenceStep] = [budget.Published(), budget.Tanh()]
 
 
 def test_strong_factors_are_as_without_gates() -> None:

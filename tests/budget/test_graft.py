@@ -46,7 +46,8 @@ def test_a_price_that_nothing_is_worth_leaves_the_system() -> None:
 class Host:
     """Losses by what was added, without any model."""
 
-    def __init__(self) -> None:
+    def __init__(self, noise: float = 0.0) -> None:
+        self.chance = noise
         self.added: list[tuple[int, ...]] = []
         self.last: list[tuple[int, ...]] = []
 
@@ -60,6 +61,9 @@ class Host:
         self.last, self.added = self.added, [*self.added, *added]
         return 1.0 - 0.1 * sum(scope[0] for scope in self.added if scope[0] < 3) + sum(s[0] >= 3 for s in self.added)
 
+    def noise(self) -> float:
+        return self.chance
+
     def undo(self) -> None:
         self.added = self.last
 
@@ -69,6 +73,12 @@ def test_a_handful_that_does_not_pay_is_taken_back_and_halved() -> None:
     steps = graft_on(host, [(1,), (2,), (5,)], 1.0, at_once=2, rounds=5)
     assert [(step.added, step.kept) for step in steps] == [(((5,), (2,)), False), (((5,),), False)]
     assert host.added == []
+
+
+def test_what_may_be_chance_is_taken_back() -> None:
+    assert [step.kept for step in graft_on(Host(), [(1,)], 1.0)] == [True]
+    sceptic = Host(noise=0.2)
+    assert [step.kept for step in graft_on(sceptic, [(1,)], 1.0)] == [False] and sceptic.added == []
 
 
 def test_what_chance_gives_is_no_gain() -> None:

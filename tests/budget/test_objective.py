@@ -39,7 +39,7 @@ def test_the_expected_loss_is_the_weighted_sum() -> None:
         found = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.6).per_example(budgeted(examples), examples.targets)
         tables, present = gated.fade()
         run = system.inference.every_sweep(examples.graph, tables, examples.evidence)  # type: ignore[union-attr]
-        weights = budget.Independent().weights(run.scores, 1.0)
+        weights = budget.IndependentThresholds().weights(run.scores, 1.0)
         roles = examples.roles[0]
         free = (roles[examples.graph.group("pair").scopes] != lw.Role.INPUT).all(1)
         share = float(present["pair"][torch.from_numpy(free)].sum() / free.sum())

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise import budget
-from loopwise.budget.presence import Step
+from loopwise.budget.presence import PresenceStep
 
-STEPS: list[Step] = [budget.Published(), budget.Tanh()]
+STEPS: list[PresenceStep] = [budget.Published(), budget.Tanh()]
 
 
 # --- The step --------------------------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ def test_the_published_step_is_the_formula() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 @given(sharpness=st.floats(0.3, 8.0))
-def test_steps_rise_from_0_to_1_through_a_half(step: Step, sharpness: float) -> None:
+def test_steps_rise_from_0_to_1_through_a_half(step: PresenceStep, sharpness: float) -> None:
     strength = torch.cat([torch.zeros(1), torch.logspace(-3, 4, 200)]).double()
     presence = step(strength, sharpness)
     assert float(presence[0]) == 0.0 and bool((presence >= 0).all()) and bool((presence <= 1).all())
@@ -51,7 +51,7 @@ def test_sharp_steps_are_steps() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("sharpness", [0.5, 1.0, 3.0])
-def test_slopes_by_differences(step: Step, sharpness: float) -> None:
+def test_slopes_by_differences(step: PresenceStep, sharpness: float) -> None:
     strength = torch.tensor([0.05, 0.3, 0.9, 1.5, 20.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: step(s, sharpness), (strength,))
 

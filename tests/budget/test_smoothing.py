@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from loopwise.budget import Doubling, Falling, Independent, Shared
-from loopwise.budget.smoothing import Threshold, first_stop
+from loopwise.budget import Doubling, Falling, IndependentThresholds, Shared
+from loopwise.budget.smoothing import RandomThreshold, first_stop
 
-BOTH = [Independent(), Shared()]
+BOTH = [IndependentThresholds(), Shared()]
 
 
 def draw(seed: int, sweeps: int, examples: int = 4) -> tuple[Tensor, Tensor]:
@@ -42,7 +42,7 @@ def recursion(scores: Tensor, costs: Tensor, width: float) -> tuple[Tensor, Tens
 @pytest.mark.parametrize("threshold", BOTH)
 @given(seed=st.integers(0, 999), sweeps=st.integers(1, 6), width=st.sampled_from([0.05, 1.0, 20.0]))
 def test_weights_are_a_distribution_and_the_expectation_lies_between(
-    threshold: Threshold, seed: int, sweeps: int, width: float
+    threshold: RandomThreshold, seed: int, sweeps: int, width: float
 ) -> None:
     scores, costs = draw(seed, sweeps)
     weights = threshold.weights(scores, width)
@@ -57,7 +57,7 @@ def test_the_expected_cost_is_the_cost_to_go(seed: int, sweeps: int, width: floa
     scores, costs = draw(seed, sweeps)
     scores.requires_grad_()
     costs.requires_grad_()
-    total = (Independent().weights(scores, width) * costs).sum(0)
+    total = (IndependentThresholds().weights(scores, width) * costs).sum(0)
     first, by_score, by_cost = recursion(scores.detach(), costs.detach(), width)
     torch.testing.assert_close(total.detach(), first, rtol=0, atol=1e-12)
     found = torch.autograd.grad(total.sum(), [scores, costs])
@@ -67,7 +67,7 @@ def test_the_expected_cost_is_the_cost_to_go(seed: int, sweeps: int, width: floa
 
 @pytest.mark.parametrize("threshold", BOTH)
 @pytest.mark.parametrize("sweeps", [1, 2, 5])
-def test_gradients_by_differences(threshold: Threshold, sweeps: int) -> None:
+def test_gradients_by_differences(threshold: RandomThreshold, sweeps: int) -> None:
     scores, costs = draw(sweeps, sweeps)
     assert torch.autograd.gradcheck(
         lambda s, c: (threshold.weights(s, 0.7) * c).sum(), (scores.requires_grad_(), costs.requires_grad_())
@@ -77,13 +77,13 @@ def test_gradients_by_differences(threshold: Threshold, sweeps: int) -> None:
 def test_descent_stops_earlier_where_that_is_cheaper() -> None:
     scores = torch.zeros(2, 1, dtype=torch.float64, requires_grad=True)
     for costs, sign in (([0.0, 1.0], -1), ([1.0, 0.0], 1)):
-        total = (Independent().weights(scores, 1.0) * torch.tensor(costs)[:, None]).sum()
+        total = (IndependentThresholds().weights(scores, 1.0) * torch.tensor(costs)[:, None]).sum()
         (slope,) = torch.autograd.grad(total, scores)
         assert sign * float(slope[0]) > 0
 
 
 @pytest.mark.parametrize("threshold", BOTH)
-def test_simulated_thresholds_stop_as_often(threshold: Threshold) -> None:
+def test_simulated_thresholds_stop_as_often(threshold: RandomThreshold) -> None:
     scores, costs = draw(3, 5, 1)
     draws = 200_000
     drawn = threshold.draw(5, (draws,), 1.3, torch.Generator().manual_seed(0))
@@ -97,12 +97,12 @@ def test_simulated_thresholds_stop_as_often(threshold: Threshold) -> None:
 
 def test_the_two_ways_of_drawing_differ() -> None:
     scores, _ = draw(0, 4)
-    assert float((Independent().weights(scores, 1.0) - Shared().weights(scores, 1.0)).abs().max()) > 0.01
+    assert float((IndependentThresholds().weights(scores, 1.0) - Shared().weights(scores, 1.0)).abs().max()) > 0.01
 
 
 @pytest.mark.parametrize("threshold", BOTH)
 @given(seed=st.integers(0, 999), sweeps=st.integers(1, 6))
-def test_narrow_thresholds_are_the_hard_rule(threshold: Threshold, seed: int, sweeps: int) -> None:
+def test_narrow_thresholds_are_the_hard_rule(threshold: RandomThreshold, seed: int, sweeps: int) -> None:
     scores, _ = draw(seed, sweeps)
     scores = torch.where(scores.abs() < 0.05, 0.05, scores)  # no ties
     hard = torch.nn.functional.one_hot(first_stop(scores), sweeps).T.double()
@@ -110,7 +110,7 @@ def test_narrow_thresholds_are_the_hard_rule(threshold: Threshold, seed: int, sw
 
 
 @pytest.mark.parametrize("threshold", BOTH)
-def test_a_large_bias_decides(threshold: Threshold) -> None:
+def test_a_large_bias_decides(threshold: RandomThreshold) -> None:
     scores, _ = draw(1, 4)
     always, never = threshold.weights(scores + 1e3, 1.0), threshold.weights(scores - 1e3, 1.0)
     torch.testing.assert_close(always[0], torch.ones(4, dtype=torch.float64))
@@ -137,6 +137,6 @@ def test_schedules_and_their_mistakes() -> None:
     with pytest.raises(ValueError, match="factor must be positive"):
         Falling(factor=1.5)
     with pytest.raises(ValueError, match="width of thresholds"):
-        Independent().weights(torch.zeros(2, 1), 0.0)
+        IndependentThresholds().weights(torch.zeros(2, 1), 0.0)
     with pytest.raises(ValueError, match="no sweep to stop after"):
         Shared().weights(torch.zeros(0, 1), 1.0)

@@ -99,9 +99,9 @@ def test_hard_beliefs_have_the_gradient_of_the_sweeps_made() -> None:
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("threshold", [budget.Independent(), budget.Shared()])
+@pytest.mark.parametrize("threshold", [budget.IndependentThresholds(), budget.Shared()])
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-def test_gradients_of_the_expected_loss_by_differences(threshold: budget.Threshold, limit: int) -> None:
+def test_gradients_of_the_expected_loss_by_differences(threshold: budget.RandomThreshold, limit: int) -> None:
     """Through the beliefs of every sweep and through features that depend on residuals, for tables and policy."""
     graph = ring(4)
     roles = [lw.Role.INPUT, lw.Role.OUTPUT, lw.Role.HIDDEN, lw.Role.OUTPUT]

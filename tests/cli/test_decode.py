@@ -94,7 +94,12 @@ def test_bad_input(folder: Path) -> None:
     assert_one_sentence(invoke("decode", "combine", code), "line 1: the file does not begin with the columns")
     given = (folder / "f.npy", folder / "s.b8", "--p", 0.1, "--out", out)  # a matrix of another kind
     assert_one_sentence(invoke("decode", "run", *given), "of the check matrix is empty")
-    assert_one_sentence(
-        invoke("decode", "run", folder / "s.b8", folder / "s.b8", "--out", out), "no file that loopwise"
-    )
+    for name in ("s.b8", "weird.xyz"):
+        (folder / "weird.xyz").write_text("hm")
+        given = (folder / name, folder / "s.b8", "--p", 0.1, "--out", out)
+        assert_one_sentence(
+            invoke("decode", "run", *given), "the name does not say how a code is laid out: .stim, .dem"
+        )
+    (folder / "cut.loopwise").write_text("hm")
+    assert_one_sentence(invoke("decode", "run", folder / "cut.loopwise", folder / "s.b8", "--out", out), "cut off")
     assert not out.exists()

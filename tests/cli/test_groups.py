@@ -1,4 +1,4 @@
-"""Options of a dataclass become options of a command."""
+"""Options of a dataclass become options of a command; those that a choice makes no use of are an error where given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loopwise.cli.groups import grouped
+from loopwise.cli.groups import grouped, refuse_idle
 from oracles.commands import command
 
 
@@ -32,3 +32,19 @@ def test_a_group_is_its_options() -> None:
     assert invoke("tree").exit_code == 2  # an option without a default is needed
     assert invoke("tree", "--rows", 0).exit_code == 2
     assert "So many." in succeed("--help").stdout
+
+
+def test_idle_options() -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def train(context: typer.Context, learner: str = "svm", l2_norm: float = 1.0) -> None:
+        try:
+            refuse_idle(context, learner, {"l2_norm": ("likelihood", "risk")})
+        except ValueError as problem:
+            typer.echo(str(problem))
+
+    _, succeed = command(app)
+    assert succeed("--learner", "svm").stdout == ""  # its default is nobody's mistake
+    assert succeed("--learner", "risk", "--l2-norm", 2).stdout == ""
+    assert succeed("--l2-norm", 1).stdout == "--l2-norm is for likelihood, risk; svm does not use it, so leave it out\n"

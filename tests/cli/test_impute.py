@@ -51,8 +51,30 @@ def test_from_a_table_to_one_without_empty_cells(table: Path, tmp_path: Path) ->
     assert_one_sentence(invoke("impute", model, table, "--samples", 2, "--probabilities"), "give one of them")
 
 
+def test_training_for_the_cells_that_will_be_missing(table: Path, tmp_path: Path) -> None:
+    model, curve = tmp_path / "m.loopwise", tmp_path / "curve.png"
+    basic = ("fit", table, "--outputs", "ill", "--ignore", "id", "--out", model)
+    drawn = succeed(*basic, "--missing", "0.3", "--curve", curve)
+    assert "factors added; development loss" in drawn.stdout and "kind: labels, 3 values" in drawn.stdout
+    assert curve.exists() or "no curve to draw" in drawn.stderr
+    like = json.loads(succeed(*basic, "--missing-like", table, "--structure", "auto", "--json").stdout)
+    assert like["outputs"] == ["ill"] and like["development_loss"] > 0
+    warned = invoke("predict", model, _without_sizes(table, tmp_path), "--ignore", "id")
+    assert warned.exit_code == 0 and len(warned.stdout.split()) == 91
+
+
+def _without_sizes(table: Path, folder: Path) -> Path:
+    rows = list(csv.reader(table.open()))
+    path = folder / "holes.csv"
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([rows[0], *([kind, "", ill, name] for kind, _, ill, name in rows[1:])])
+    return path
+
+
 def test_wishes_that_do_not_go_together(table: Path) -> None:
     auto = ("fit", table, "--outputs", "ill", "--structure", "auto")
+    chain = ("fit", table, "--outputs", "ill", "--structure", "chain")
+    assert_one_sentence(invoke(*chain, "--curve", "c.png"), "--curve draws what --structure auto tried")
     assert_one_sentence(invoke(*auto, "--loss", "mse"), "--loss is for", "leave it out")
     assert_one_sentence(invoke(*auto, "--missing", "x"), "--missing must be a share")
     assert_one_sentence(invoke("fit", table, "--outputs", "all", "--structure", "chain"), "--structure auto", "chain")

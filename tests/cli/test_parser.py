@@ -150,7 +150,9 @@ def test_threads_are_at_least_one(tmp_path: Path) -> None:
 def test_a_target_that_cannot_be_is_noticed_before_training(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loopwise.apps.parser.parser.Parser.fit", lambda *_, **__: pytest.fail("trained for nothing"))
+    monkeypatch.setattr(
+        "loopwise.apps.parser.estimator.Parser.fit", lambda *_, **__: pytest.fail("trained for nothing")
+    )
     missing = tmp_path / "missing" / "p.loopwise"
     assert_one_sentence(invoke("train", folder / "train.conllu", "--out", missing), str(missing), "does not exist")
 

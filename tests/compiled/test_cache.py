@@ -131,12 +131,12 @@ def test_those_who_wait_are_told_once(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     cache._say_compiling("loopwise.inference.messages.kernels.pairs")
     cache._say_compiling("loopwise.apps.parser.kernels.arcs")
-    assert capsys.readouterr().err == "loopwise: compiling kernels, once on this machine: about 20 s\n"
+    assert capsys.readouterr().err == "loopwise: compiling kernels, once on this machine: about 10 s\n"
     monkeypatch.setattr(cache, "_told", [])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     monkeypatch.setitem(sys.modules, "ipykernel", sys)  # a notebook is told, too
     cache._say_compiling("loopwise.apps.parser.kernels.arcs")
-    assert capsys.readouterr().err.endswith("about 45 s\n")
+    assert capsys.readouterr().err.endswith("about 25 s\n")
     monkeypatch.setattr(cache, "_told", [])
     monkeypatch.delitem(sys.modules, "ipykernel")
     cache._say_compiling("loopwise.apps.parser.kernels.arcs")

@@ -11,7 +11,9 @@ import pytest
 from numba import typeof
 from numba.core.datamodel.registry import default_manager
 from numba.core.target_extension import CPU, jit_registry
+from numba.core.types.functions import BaseFunction
 
+from loopwise.compiled import linked
 from loopwise.compiled.decorators import callee, kernel
 from loopwise.compiled.linked import LinkedLibrary
 from loopwise.inference.messages.kernels.views import Message
@@ -186,3 +188,16 @@ def test_memory_that_the_analysis_does_not_see_is_counted_all_the_same(monkeypat
     for _ in range(3):
         assert largest(before) == 10.0
     assert sys.getrefcount(before) == counted
+
+
+def test_a_numba_that_was_not_tried_compiles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linked, "FRONT_ENDS", {(0, 1)})
+    usual = BaseFunction.get_call_type
+    with linked.shorter_front_end():
+        assert BaseFunction.get_call_type is usual
+
+    @kernel
+    def plain(values):
+        return values[0] + 1
+
+    assert plain(np.array([1.0])) == 2.0

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from loopwise.cli.main import app
-from loopwise.formats import FormatError, Limits, current_limits, limits, read_bytes, read_text, read_uai
+from loopwise.formats import FormatError, ReadingLimits, current_limits, limits, read_bytes, read_text, read_uai
 from loopwise.formats.arff import read_label_names
 from loopwise.formats.images import read_pictures
 from loopwise.formats.limits import parse_size
@@ -59,7 +59,7 @@ def test_models_and_commands_know_the_limit(tmp_path: Path) -> None:
     assert_one_sentence(invoke("--max-unpacked", "1M", "infer", path), "a.uai.gz", "1 MiB", "--max-unpacked")
     assert_one_sentence(invoke("--max-unpacked", "plenty", "infer", path), "'plenty'", "4G")
     assert "MAR" in succeed("--max-unpacked", "4M", "infer", path).stdout
-    assert current_limits() == Limits()  # what a command was told ends with it
+    assert current_limits() == ReadingLimits()  # what a command was told ends with it
 
 
 def test_archives_are_measured_before_they_are_unpacked(tmp_path: Path) -> None:
@@ -125,4 +125,4 @@ def test_sizes_that_are_none(text: str) -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "4G"])
 def test_limits_are_whole_numbers(value: int) -> None:
     with pytest.raises(ValueError, match="unpacked"):
-        Limits(unpacked=value)
+        ReadingLimits(unpacked=value)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from loopwise.formats import FormatError
-from loopwise.formats.plain_text import is_treebank, read_plain, tokenize
+from loopwise.formats.plain_text import is_treebank, tokenize, words_of_lines
 
 
 @pytest.mark.parametrize(
@@ -29,12 +27,10 @@ def test_words_of_a_line(line: str, words: list[str]) -> None:
     assert tokenize(line) == words
 
 
-def test_files(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("Hello, world.\n\n  \nBye\n")
-    assert read_plain(tmp_path / "t.txt") == [["Hello", ",", "world", "."], ["Bye"]]
-    (tmp_path / "t.txt").write_text("\n \n")
-    with pytest.raises(FormatError, match="no sentence in the file; write one a line"):
-        read_plain(tmp_path / "t.txt")
+def test_lines() -> None:
+    assert words_of_lines("Hello, world.\n\n  \nBye\n", "t.txt") == [["Hello", ",", "world", "."], ["Bye"]]
+    with pytest.raises(FormatError, match=r"t\.txt: there is no sentence in the file; write one a line"):
+        words_of_lines("\n \n", "t.txt")
 
 
 def test_plain_text_and_treebanks_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import loopwise as lw
 from loopwise.gradient.marginals import Natural
-from loopwise.gradient.perturbation import CubeRoot, Perturbation, SquareRoot, ToTolerance, symmetry_gap
+from loopwise.gradient.perturbation import CubeRoot, EqualSweeps, Perturbation, SquareRoot, ToTolerance, symmetry_gap
 from loopwise.inference.messages.implicit import marginal_map
 from oracles.implicit import gap, gradient_of, mixed_graph, random_loss, random_tables
 
@@ -270,3 +270,23 @@ def test_black_boxes_are_checked() -> None:
 def test_options_are_checked(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", [lw.BP, lw.TRW])
+def test_warm_starts_give_the_same_gradient(kind: Any) -> None:
+    """From the messages of the original run, with half of its sweeps or more where changes have not settled."""
+    graph = lw.grid(4, 4)
+    potentials = lw.TablePotentials.random(graph, seed=3, scale=0.4)
+    slopes = []
+    for gradient in (
+        lw.Perturbation(),
+        lw.Perturbation(stopping=EqualSweeps(warm=True)),
+        lw.FixedPoint(tolerance=1e-12),
+    ):
+        method = kind(iterations=2000, tolerance=1e-10, gradient=gradient)
+        loss = method(graph, potentials).states.square().sum()
+        slopes.append(
+            torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, list(potentials.parameters()))])
+        )
+    for found in slopes[:2]:
+        torch.testing.assert_close(found, slopes[2], rtol=0, atol=2e-6)

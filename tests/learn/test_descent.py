@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from loopwise.learn.descent import Descent, Smooth
+from loopwise.learn.descent import Descent, DescentOptions, EpochOptions, Smooth
 from loopwise.learn.files.ledger import Ledger
-from loopwise.learn.trainer import train
+from loopwise.learn.trainer import Limits, train
 
 TARGET = np.array([3.0, -1.0, 0.5])
 
@@ -96,3 +99,38 @@ def test_bad_options() -> None:
         Smooth(bowl(TARGET), l2=-1.0)
     with pytest.raises(ValueError, match="iterations"):
         Smooth(bowl(TARGET), iterations=0)
+
+
+@dataclass(frozen=True)
+class Descending(DescentOptions):
+    l2: float = 1.0
+    iterations: int = 7
+    begin: Descending | None = None
+
+
+@dataclass(frozen=True)
+class Going(EpochOptions):
+    epochs: int = 3
+    rate: float = 1.0
+    _positive: ClassVar[tuple[str, ...]] = ("rate",)
+
+
+def test_learners_say_how_long_they_take() -> None:
+    assert Descending().limits == Limits.rounds(7)
+    assert Descending(begin=Descending(iterations=4)).limits == Limits.rounds(4, 7)
+    assert Going(epochs=5).limits == Limits.rounds(5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Descending(l2=-1.0), "l2 must be a finite number, at least 0, not -1.0"),
+        (lambda: Descending(iterations=0), "iterations must be at least 1, not 0"),
+        (lambda: Going(epochs=0), "epochs must be at least 1, not 0"),
+        (lambda: Going(rate=0.0), "rate must be a positive number, not 0.0"),
+        (lambda: Going(rate=float("inf")), "rate must be a positive number, not inf"),
+    ],
+)
+def test_options_without_meaning_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        make()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import loopwise as lw
 from loopwise.learn import Stage, hybrid, staged
-from loopwise.learn.course import Course
+from loopwise.learn.course import TrainingPosition
 from loopwise.learn.stages import as_stages, check_budget, epochs_of, has_converged, target
 
 MSE, NLL = lw.loss.MSE(), lw.loss.SurrogateLikelihood()
@@ -16,7 +16,7 @@ MSE, NLL = lw.loss.MSE(), lw.loss.SurrogateLikelihood()
 
 def walk(stages: tuple[Stage, ...], epochs: int, losses: list[float], patience: int | None = None) -> list[int]:
     """The stage of each epoch when training has these losses (the last one forever)."""
-    course, seen = Course.begin(stages, epochs), []
+    course, seen = TrainingPosition.begin(stages, epochs), []
     while not course.ended:
         seen.append(course.stage)
         course.after_epoch(stages, epochs, patience, losses[min(course.epoch, len(losses) - 1)], None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -13,6 +16,20 @@ from loopwise.budget.strength import Strength
 
 def random_table(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def check_by_differences(value: Callable[[], Tensor], params: list[Tensor], step: float = 1e-6) -> None:
+    """Directional derivatives of ``value()`` are those that backward gives."""
+    slopes = torch.autograd.grad(value(), params)
+    for seed, (param, slope) in enumerate(zip(params, slopes, strict=True)):
+        direction = random_table(seed, *param.shape)
+        with torch.no_grad():
+            kept, values = param.clone(), []
+            for sign in (1.0, -1.0):
+                param.copy_(kept + sign * step * direction)
+                values.append(float(value()))
+            param.copy_(kept)
+        assert (values[0] - values[1]) / (2 * step) == pytest.approx(float((slope * direction).sum()), abs=2e-7)
 
 
 # --- The fractional model --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps.chain import (
-    Learner,
+    ChainLearner,
     Tagger,
     Viterbi,
 )
@@ -66,7 +66,7 @@ def check_gradient(objective, weights: ChainWeights, gradient: np.ndarray, toler
         assert gradient[place] == pytest.approx((values[0] - values[1]) / 2e-5, rel=tolerance, abs=1e-6)
 
 
-def learnt(learner: Learner, problem: ChainProblem, seed: int = 0) -> tuple[ChainWeights, History]:
+def learnt(learner: ChainLearner, problem: ChainProblem, seed: int = 0) -> tuple[ChainWeights, History]:
     """What a learner finds from zero."""
     start = problem.start()
     objective = learner.objective(problem, start, seed)

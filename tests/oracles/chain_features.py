@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from loopwise.apps.chain.features.attributes import attribute
-from loopwise.apps.chain.features.templates import Template
+from loopwise.apps.chain.features.templates import FeatureTemplate
 from loopwise.potentials.linear import Design
 
 SPEC = (
@@ -28,7 +28,7 @@ def value_by_hand(sentence: list[str], place: int, name: str, offset: int) -> st
     return look(sentence[place + offset])
 
 
-def features_by_hand(sentences: list[list[str]], templates: tuple[Template, ...]) -> list[set[tuple[str, ...]]]:
+def features_by_hand(sentences: list[list[str]], templates: tuple[FeatureTemplate, ...]) -> list[set[tuple[str, ...]]]:
     rows = []
     for sentence in sentences:
         for place in range(len(sentence)):

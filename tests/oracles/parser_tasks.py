@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.parser.features.parts import list_pairs
 from loopwise.apps.parser.objectives import Gold, Objective
-from loopwise.apps.parser.options import Run, Structure, Templates
+from loopwise.apps.parser.options import ParserStructure, Templates, TreeInference
 from loopwise.apps.parser.tasks import TreeTask
 from loopwise.inference.families.tree_models import Propagated, TreeModels
 from oracles.parser_beliefs import (
@@ -59,10 +59,10 @@ class Case:
         )  # fmt: skip
 
     def step(
-        self, objective: Objective, run: Run, share: float = 0.0, **changed: NDArray
+        self, objective: Objective, run: TreeInference, share: float = 0.0, **changed: NDArray
     ) -> tuple[float, NDArray, NDArray]:
         unary, scores = np.append(0.3, changed.get("unary", self.unary)), changed.get("scores", self.scores)
-        task = TreeTask(None, None, None, 0, Templates(), Structure(), run, objective)  # type: ignore[arg-type]
+        task = TreeTask(None, None, None, 0, Templates(), ParserStructure(), run, objective)  # type: ignore[arg-type]
         models = self.models
         right = np.append(1.0, self.gold)
         gold = Gold(right, models.arrays.lengths - models.sums(right))
@@ -73,7 +73,7 @@ class Case:
     def propagate(self, iterations: int, tolerance: float = 0.0) -> Propagated:
         return self.models.propagate(np.append(0.0, self.unary), self.scores, iterations, tolerance)
 
-    def beliefs(self, run: Run) -> NDArray:
+    def beliefs(self, run: TreeInference) -> NDArray:
         found = run(self.models, np.append(0.0, self.unary), self.scores)
         assert found.possible.all()
         np.testing.assert_allclose(1 / (1 + np.exp(-found.log_odds)), found.beliefs, atol=1e-12)

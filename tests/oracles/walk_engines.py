@@ -9,10 +9,10 @@ import numpy as np
 from loopwise import walk
 
 
-class Tracing(walk.Engine):
+class Tracing(walk.WalkEngine):
     """An engine that keeps every step."""
 
-    def __init__(self, engine: walk.Engine) -> None:
+    def __init__(self, engine: walk.WalkEngine) -> None:
         self.engine, self.trace = engine, list[tuple[int, int, int, bool]]()
 
     def open(self, *arguments: Any) -> Any:

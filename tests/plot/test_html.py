@@ -15,7 +15,7 @@ import torch
 import loopwise as lw
 from loopwise.apps import Tagger
 from loopwise.apps.coref import made_documents
-from loopwise.apps.parser.parser import Tree
+from loopwise.apps.parser.estimator import ParseTree
 from loopwise.formats.conllu import make_sentence
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.progress import progress_bar
@@ -88,7 +88,7 @@ def test_history_as_a_curve() -> None:
 def test_parses_documents_and_estimators() -> None:
     sentence = make_sentence(["dogs", "bark"], ["NOUN", "VERB"])
     marginals = np.array([[0, 0.1, 0.9], [0, 0, 0.1], [0, 0.9, 0]])
-    tree = Tree(sentence.with_tree([2, 0]), (2, 0), ("nsubj", "root"), (0.9, 0.9), marginals)
+    tree = ParseTree(sentence.with_tree([2, 0]), (2, 0), ("nsubj", "root"), (0.9, 0.9), marginals)
     text = shown(tree)
     assert "dogs" in text and "nsubj 90%" in text and "NOUN" in text
     document = made_documents(1, seed=0)[0]

@@ -20,7 +20,7 @@ from oracles.made_beliefs import random_beliefs
 
 GRAPH = lw.grid(2, 2)
 TRACED = lw.BP(iterations=2, tolerance=0, engine=lw.inference.Reference(), trace=True)
-WITHOUT_AXES = {"arcs", "arc_page", "gallery", "panels", "Curve", "Panel", "save"}  # SVG, several axes, files
+WITHOUT_AXES = {"arcs", "arc_page", "gallery", "grafting", "panels", "Curve", "Panel", "save"}  # SVG, several, files
 
 
 class Row:

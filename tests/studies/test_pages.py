@@ -33,6 +33,24 @@ def test_pages_are_made_of_the_results(paper: Paper, tmp_path: Path) -> None:
         assert (folder / name).read_bytes() == (kept / name).read_bytes(), f"{name}: python -m studies --page makes it"
 
 
+def test_the_readme_counts_the_claims_that_hold() -> None:
+    claims = [claim for paper in PUBLISHED for claim in Results.of_folder(RESULTS / paper.value, paper.value).claims]
+    tested = [claim for claim in claims if claim.holds is not None]
+    assert (
+        f"{sum(bool(claim.holds) for claim in tested)} of {len(tested)} hold"
+        in (RESULTS.parents[1] / "README.md").read_text()
+    )
+
+
+def test_what_choosing_quotes_of_the_tables_stands_there() -> None:
+    results = Results.of_folder(RESULTS / "erma", "erma")
+    said = " ".join((RESULTS.parent / "choosing.md").read_text().split())
+    levels = [results.find("Table 4, p", "MSE: MSE-in", f"{share}%") for share in (10, 20, 30, 40)]
+    quoted = [f"{cell.ours:.3f}"[1:] for cell in levels if cell is not None and cell.ours is not None]
+    assert f"three of four levels (p {', '.join(quoted[:-1])} and {quoted[-1]})" in said
+    assert sum(float(p) < 0.05 for p in quoted) == 3
+
+
 @pytest.mark.parametrize("paper", KEPT)
 def test_studies_of_papers_are_finished(paper: Paper) -> None:
     """Others say on their page what is missing, unless every claim is decided."""

@@ -44,7 +44,7 @@ def stopped_after(epochs: int, name: str, path: Path) -> None:
     make, options = CASES[name]
     learner, documents = make()
 
-    def stop(epoch: walk.Epoch) -> None:
+    def stop(epoch: walk.WalkEpoch) -> None:
         if epoch.number == epochs:
             raise StoppedError
 
@@ -77,15 +77,15 @@ def test_a_stopped_learner_goes_on_to_the_same_weights(name: str, tmp_path: Path
     assert_same(longer, make()[0].fit(documents, steps=20, epochs=6, **options))
 
 
-def _stop_at(number: int) -> Callable[[walk.Epoch], None]:
-    def stop(epoch: walk.Epoch) -> None:
+def _stop_at(number: int) -> Callable[[walk.WalkEpoch], None]:
+    def stop(epoch: walk.WalkEpoch) -> None:
         if epoch.number == number:
             raise StoppedError
 
     return stop
 
 
-def _never(epoch: walk.Epoch) -> None:
+def _never(epoch: walk.WalkEpoch) -> None:
     raise AssertionError("a finished run was repeated")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import loopwise as lw
 from loopwise import walk
-from loopwise.walk.learning.updates import Weights
+from loopwise.walk.learning.updates import WalkWeights
 from oracles.walk_cases import chain_documents, chain_model
 
 
@@ -32,18 +32,18 @@ def test_shards_are_mixed_by_steps() -> None:
     again = walk.SampleRank(chain_model(), walk.Gibbs(), **options).fit(documents, steps=50, epochs=2, shards=2)
     assert np.array_equal(mixed.weights, again.weights) and np.array_equal(mixed.raw, again.raw)
 
-    from loopwise.walk.plan import Plan
+    from loopwise.walk.plan import WalkPlan
     from loopwise.walk.sessions import Visiting
 
     model = chain_model()
-    plan = Plan(model, documents, 50, walk.Start.TRUTH, 3, True)
+    plan = WalkPlan(model, documents, 50, walk.Start.TRUTH, 3, True)
     rule = mixed.rule
-    state, means, lengths = Weights.zeros(model.size, rule), [], []
+    state, means, lengths = WalkWeights.zeros(model.size, rule), [], []
     sessions = [walk.Compiled().open(model, documents[part::2], walk.Gibbs(), options["metric"]) for part in (0, 1)]
     for epoch in (0, 1):
         parts = []
         for part in (0, 1):
-            begin = Weights(state.values, np.zeros(model.size), state.squares, state.time, state.time)
+            begin = WalkWeights(state.values, np.zeros(model.size), state.squares, state.time, state.time)
             visits = [
                 Visiting(visit.document // 2, visit.steps, visit.start, visit.stream)
                 for visit in plan.visits(epoch)
@@ -57,6 +57,6 @@ def test_shards_are_mixed_by_steps() -> None:
         lengths.append(steps.max())
         values = sum(part.values * weight for part, weight in zip(parts, share, strict=True))
         squares = sum(part.squares * weight for part, weight in zip(parts, share, strict=True))
-        state = Weights(values, state.sums, squares, max(part.time for part in parts), 0)
+        state = WalkWeights(values, state.sums, squares, max(part.time for part in parts), 0)
     assert np.allclose(mixed.raw, state.values)
     assert np.allclose(mixed.weights, np.average(means, axis=0, weights=lengths))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from loopwise.apps.grid_crf.model import ConvUnary as ConvUnary
     from loopwise.apps.grid_crf.model import TiedPair as TiedPair
     from loopwise.apps.multilabel.estimator import MultiLabel as MultiLabel
-    from loopwise.apps.parser.parser import Parser as Parser
+    from loopwise.apps.parser.estimator import Parser as Parser
     from loopwise.apps.pipeline import Pipeline as Pipeline
     from loopwise.apps.table.estimator import MRFClassifier as MRFClassifier
     from loopwise.apps.table.table import Table as Table
@@ -36,7 +36,7 @@ _HOME = {
     "MultiLabel": "loopwise.apps.multilabel.estimator",
     "Table": "loopwise.apps.table.table",
     "TiedPair": "loopwise.apps.grid_crf.model",
-    "Parser": "loopwise.apps.parser.parser",
+    "Parser": "loopwise.apps.parser.estimator",
     "Pipeline": "loopwise.apps.pipeline",
     "Tagger": "loopwise.apps.chain",
 }

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 
-class Ranked(NamedTuple):
+class RankedAnswer(NamedTuple):
     """One of several answers, and its probability."""
 
     answer: Any

@@ -8,26 +8,31 @@ from loopwise.budget.escalation import Escalation
 from loopwise.budget.frontier import Frontier, Point, best_points, hypervolume, lower_hull
 from loopwise.budget.gated_template import GatedTemplate, WithoutGroups
 from loopwise.budget.gates import Gate, Gated
+from loopwise.budget.gating.chosen_messages import ChosenMessages
+from loopwise.budget.gating.deploying import deploy
+from loopwise.budget.gating.evidence_gates import ByEvidence, EvidenceGate
+from loopwise.budget.gating.message_gates import MessageGates, send_only
+from loopwise.budget.gating.methods import LearnedGates, ResidualSweeps
 from loopwise.budget.graft import Grafted, GraftStep, Host, expected_gain, graft, graft_on, with_factors
 from loopwise.budget.measure import seconds_each, spend
 from loopwise.budget.methods import (
+    BudgetCurve,
     FixedSweeps,
     FixedTolerance,
     GroupLasso,
     Lasso,
     Learned,
     Magnitude,
-    Method,
     RandomFactors,
 )
 from loopwise.budget.objective import SpeedAugmented
 from loopwise.budget.pareto import pareto
 from loopwise.budget.policy_fit import PolicyFit, fit_policy
-from loopwise.budget.presence import Published, Step, Tanh
+from loopwise.budget.presence import PresenceStep, Published, Tanh
 from loopwise.budget.pruning import keep, kept_factors, on_graph, prune
 from loopwise.budget.saving import load, save
 from loopwise.budget.selection import Selected, Selection
-from loopwise.budget.smoothing import Doubling, Falling, Independent, Shared, Threshold
+from loopwise.budget.smoothing import Doubling, Falling, IndependentThresholds, RandomThreshold, Shared
 from loopwise.budget.stopping import Stopping
 from loopwise.budget.strength import Centred, Interaction, Raw, Strength
 from loopwise.budget.training import fit, standardise_policy
@@ -46,19 +51,24 @@ from loopwise.inference.messages.features import (
     Undecided,
 )
 from loopwise.inference.messages.policy import Policy, StopByPolicy
+from loopwise.lazy import old_names
 
 __all__ = [
     "STANDARD",
     "Bias",
+    "BudgetCurve",
     "Budgeted",
+    "ByEvidence",
     "Cells",
     "Centred",
+    "ChosenMessages",
     "Confident",
     "Cost",
     "Course",
     "Doubling",
     "Entropy",
     "Escalation",
+    "EvidenceGate",
     "Factors",
     "Falling",
     "Feature",
@@ -72,41 +82,44 @@ __all__ = [
     "Grafted",
     "GroupLasso",
     "Host",
-    "Independent",
+    "IndependentThresholds",
     "Interaction",
     "LargestChange",
     "Lasso",
     "Learned",
+    "LearnedGates",
     "LogSweep",
     "Magnitude",
     "MeanChange",
+    "MessageGates",
     "Messages",
-    "Method",
     "Nanoseconds",
     "Point",
     "Policy",
     "PolicyFit",
+    "PresenceStep",
     "Published",
     "RandomFactors",
+    "RandomThreshold",
     "Raw",
+    "ResidualSweeps",
     "Selected",
     "Selection",
     "Shared",
     "Slowing",
     "Smoothing",
     "SpeedAugmented",
-    "Step",
     "StopByPolicy",
     "Stopping",
     "Strength",
     "SweepShare",
     "Sweeps",
     "Tanh",
-    "Threshold",
     "Undecided",
     "WithoutGroups",
     "best_points",
     "calibrate",
+    "deploy",
     "expected_gain",
     "fit",
     "fit_policy",
@@ -124,9 +137,20 @@ __all__ = [
     "random_factors",
     "save",
     "seconds_each",
+    "send_only",
     "spend",
     "standardise_policy",
     "strongest",
     "with_factors",
     "without_zeros",
 ]
+
+__getattr__ = old_names(
+    __name__,
+    {
+        "Independent": "IndependentThresholds",
+        "Method": "BudgetCurve",
+        "Step": "PresenceStep",
+        "Threshold": "RandomThreshold",
+    },
+)

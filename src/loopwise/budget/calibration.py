@@ -150,14 +150,14 @@ def _seconds(graph: FactorGraph, observed: NDArray[np.bool_], sweeps: int, batch
     tables = {name: table.detach() for name, table in potentials.items()}
     values = np.where(observed, np.random.default_rng(0).integers(0, 2, (batch, graph.variables)), FREE)
     method = BP(iterations=sweeps, tolerance=0.0, engine=engine)
+    method(graph, tables, values)  # it may compile
     return median_seconds(lambda: method(graph, tables, values), REPEATS)
 
 
 def median_seconds(function: Callable[[], object], repeats: int) -> float:
-    """The median of ``repeats`` calls, after one that is not counted (it may compile)."""
-    function()
+    """The median of ``repeats`` calls."""
     taken = []
-    for _ in range(repeats):
+    for _ in range(max(1, repeats)):
         began = time.perf_counter()
         function()
         taken.append(time.perf_counter() - began)

@@ -25,6 +25,7 @@ from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.graph.parts import Parts
 from loopwise.inference.beliefs import Beliefs
+from loopwise.potentials.checks import broadcast_batches
 
 Floats = NDArray[np.float64]
 Presence = Mapping[str, Tensor]  # how much of each factor is there, [*batch, factors or 1] by group
@@ -102,6 +103,41 @@ class Cost(ABC):
         """The price of runs of so many ``sweeps`` ``[*batch]``."""
         once = self.each_run + (self.slicing(graph, present, observed) if self.each_slice else 0.0)
         return self.sweep(graph, present, observed) * sweeps + once
+
+    def messages(self, graph: FactorGraph, observed: NDArray[np.bool_] | None = None) -> Floats:
+        """The price of each message in a sweep, ``[edges]``: an equal share of its factor's; 0 to what is observed."""
+        layout = graph.layout
+        hidden = np.zeros(graph.variables, dtype=bool) if observed is None or not self.sliced else observed
+        prices = self.factors(graph, observed)
+        each = [np.asarray(prices[name], dtype=np.float64) for name in dict(layout.named_factors)]
+        free = ~hidden[layout.edge_variable]
+        sharing = np.bincount(layout.edge_factor, free, minlength=layout.message_factors)
+        shares = np.concatenate([np.zeros(0), *each]) / np.maximum(sharing, 1)
+        found: Floats = np.where(free, shares[layout.edge_factor], 0.0)
+        return found
+
+    def run_of_messages(
+        self,
+        graph: FactorGraph,
+        made: Tensor,
+        sent: Tensor,
+        present: Presence | None = None,
+        observed: NDArray[np.bool_] | None = None,
+    ) -> Tensor:
+        r"""The price of runs in which not every message is sent in every sweep, ``[*batch]``.
+
+        ``made``: with which probability each sweep is made, ``[sweeps, *batch]``. ``sent``: how far each message is
+        sent in it, ``[sweeps, edges]``. ``present``: how much of each factor is there, as for :meth:`sweep`.
+
+        .. math:: \sum_t P_t\Big(c+\sum_e a_e^t\,\tau_{\alpha(e)}\,\kappa_e\Big) + c_0 + \ldots
+        """
+        prices = torch.from_numpy(self.messages(graph, observed)).to(sent)
+        there = _by_edge(graph, present, sent)
+        each = (sent * prices) @ there[..., None] if there.ndim == 1 else there @ (sent * prices).T
+        of_sweep = each[:, 0] if there.ndim == 1 else each.movedim(-1, 0)  # [sweeps] or [sweeps, *batch]
+        of_sweep = of_sweep.reshape(len(sent), *[1] * (made.ndim - of_sweep.ndim), *of_sweep.shape[1:])
+        once = self.each_run + (self.slicing(graph, present, observed) if self.each_slice else 0.0)
+        return (made * (self.each_sweep + of_sweep)).sum(0) + once
 
     def of(self, beliefs: Beliefs, evidence: EvidenceLike = None) -> Tensor:
         """What each example of these beliefs cost, ``[*batch]``: its own sweeps, on the graph that was run.
@@ -184,6 +220,18 @@ def _added(graph: FactorGraph, prices: Mapping[str, Floats], present: Presence |
             owner = torch.from_numpy(parts.of_factors(name)).to(kappa.device)
             total = total + kappa.new_zeros(*kappa.shape[:-1], parts.count).index_add(-1, owner, kappa)
     return total
+
+
+def _by_edge(graph: FactorGraph, present: Presence | None, like: Tensor) -> Tensor:
+    """How much of each edge's factor is there, ``[*batch, edges]``."""
+    layout, pieces = graph.layout, []
+    for name, count in layout.named_factors:
+        share = None if present is None else present.get(name)
+        wide = like.new_ones(count) if share is None else share.to(like).expand(*share.shape[:-1], count)
+        pieces.append(wide)
+    batch = broadcast_batches(*(piece.shape[:-1] for piece in pieces)) if pieces else torch.Size()
+    rows = [piece.expand(*batch, -1) for piece in pieces] or [like.new_ones(0)]
+    return torch.cat(rows, -1)[..., torch.from_numpy(layout.edge_factor).to(like.device)]
 
 
 def _is_constant(graph: FactorGraph, name: str) -> bool:

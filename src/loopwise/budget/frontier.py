@@ -61,11 +61,6 @@ def lower_hull(points: Iterable[Point]) -> list[Point]:
     return hull
 
 
-def loss_at(points: Iterable[Point], cost: float) -> float:
-    """The least loss that may be had for at most ``cost``; infinite if nothing is so cheap."""
-    return min((point.loss for point in points if point.cost <= cost), default=math.inf)
-
-
 def hypervolume(pairs: Iterable[tuple[float, float]], reference: tuple[float, float]) -> float:
     """The area that is dominated by ``(x, y)`` pairs, both to be small, and lies below ``reference``.
 

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from loopwise.budget.gates import Faded, Gate
-from loopwise.budget.presence import check_sharpness
 from loopwise.budget.unary_terms import check_unaries
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.loss.univariate import check_sharpness
 from loopwise.potentials.template import Template, TemplateBatch
 
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from loopwise.budget.presence import Published, Step, check_sharpness
+from loopwise.budget.presence import PresenceStep, Published
 from loopwise.budget.strength import Interaction, Strength
 from loopwise.budget.unary_terms import add_terms, check_unaries
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.learn.system import graph_of
+from loopwise.loss.univariate import check_sharpness
 from loopwise.potentials.template import Template
 
 MEDIAN = 4.0  # the strength of the median factor, where the unit is taken from a model
@@ -41,7 +42,7 @@ class Gate:
     """
 
     strength: Strength = field(default_factory=Interaction)
-    step: Step = field(default_factory=Published)
+    step: PresenceStep = field(default_factory=Published)
     groups: tuple[str, ...] | None = None
     unit: float = 1.0
 

@@ -71,6 +71,10 @@ class Host(Protocol):
         """Adds factors, trains all weights on, and gives the development loss."""
         ...
 
+    def noise(self) -> float:
+        """How much of what the last :meth:`grow` saved may be chance; 0: no more is asked than that it saved."""
+        ...
+
     def undo(self) -> None:
         """Takes the last :meth:`grow` back."""
         ...
@@ -103,7 +107,7 @@ def graft_on(
         chosen = tuple(left[place] for place in best)
         extra = sum(host.cost(scope) for scope in chosen)
         found = host.grow(chosen)
-        kept = found + price * extra < loss
+        kept = found + price * extra + host.noise() < loss
         if kept:
             loss, cost, factors = found, cost + extra, factors + len(chosen)
             left = [scope for scope in left if scope not in chosen]
@@ -242,6 +246,9 @@ class _SystemHost:
         else:
             self.refit(self.system, examples)
         return self.dev_loss()
+
+    def noise(self) -> float:
+        return 0.0
 
     def undo(self) -> None:
         assert self.before is not None

@@ -86,7 +86,7 @@ class PricedTask:
 Made = tuple[float, System]  # a setting and the system it gave
 
 
-class Method(ABC):
+class BudgetCurve(ABC):
     """A curve."""
 
     @property
@@ -100,7 +100,7 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class Learned(Method):
+class Learned(BudgetCurve):
     r"""Gates, a stopping policy, or both, trained with the model for :math:`\ell+\lambda\,t_{run}`, then made hard.
 
     ``gate``: None leaves all factors. ``median``: strength is measured in a unit in which the dense system's median
@@ -200,7 +200,7 @@ class Learned(Method):
 
 
 @dataclass(frozen=True)
-class Lasso(Method):
+class Lasso(BudgetCurve):
     """L1 on the cells of tables, by proximal steps; a factor goes when all of its cells are 0.
 
     ``continued``: each strength goes on from the last one's system, on the graph that is left, else each starts from
@@ -220,7 +220,7 @@ class Lasso(Method):
 
 
 @dataclass(frozen=True)
-class GroupLasso(Method):
+class GroupLasso(BudgetCurve):
     """A penalty on whole tables, by proximal steps: factors go as wholes. ``continued`` as for :class:`Lasso`."""
 
     strengths: tuple[float, ...]
@@ -236,7 +236,7 @@ class GroupLasso(Method):
 
 
 @dataclass(frozen=True)
-class Magnitude(Method):
+class Magnitude(BudgetCurve):
     """The strongest factors of the dense system, trained on. ``counts``: how many stay."""
 
     counts: tuple[int, ...]
@@ -253,7 +253,7 @@ class Magnitude(Method):
 
 
 @dataclass(frozen=True)
-class RandomFactors(Method):
+class RandomFactors(BudgetCurve):
     """Factors drawn at random, trained on: the least one should beat."""
 
     counts: tuple[int, ...]
@@ -270,7 +270,7 @@ class RandomFactors(Method):
 
 
 @dataclass(frozen=True)
-class FixedSweeps(Method):
+class FixedSweeps(BudgetCurve):
     """The dense system with so many sweeps, trained on for them for ``refit`` epochs."""
 
     counts: tuple[int, ...]
@@ -287,7 +287,7 @@ class FixedSweeps(Method):
 
 
 @dataclass(frozen=True)
-class FixedTolerance(Method):
+class FixedTolerance(BudgetCurve):
     """The dense system stopped where no belief changes by more than a threshold, trained on for that."""
 
     tolerances: tuple[float, ...]

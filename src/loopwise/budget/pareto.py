@@ -13,7 +13,7 @@ import numpy as np
 from loopwise.budget.cost import Cost, Messages
 from loopwise.budget.frontier import Frontier, Point
 from loopwise.budget.measure import seconds_each, spend
-from loopwise.budget.methods import FixedSweeps, Learned, Method, PricedTask
+from loopwise.budget.methods import BudgetCurve, FixedSweeps, Learned, PricedTask
 from loopwise.budget.objective import check_price
 from loopwise.budget.pruning import for_system
 from loopwise.inference.loss_of_beliefs import ignored_convergence
@@ -35,7 +35,7 @@ def pareto(
     lambdas: Iterable[float] = PRICES,
     *,
     test: Corpus | None = None,
-    methods: Sequence[Method] | None = None,
+    methods: Sequence[BudgetCurve] | None = None,
     cost: Cost | None = None,
     measure: Goal | None = None,
     dev: Corpus | None = None,
@@ -108,7 +108,7 @@ class _Judge:
         return Point(method, float(setting), spent.cost, loss, spent.sweeps, factors, seconds, kept)
 
 
-def _standard(task: PricedTask) -> tuple[Method, ...]:
+def _standard(task: PricedTask) -> tuple[BudgetCurve, ...]:
     limit = task.method.iterations
     counts = tuple(sorted({count for count in (1, 2, 3, 5, 10, 20, 50) if count <= limit} | {limit}))
     return Learned(), FixedSweeps(counts)

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from loopwise.budget.budgeted import Budgeted
 from loopwise.budget.cost import Cost
+from loopwise.budget.gating.evidence_gates import without_evidence_gates
 from loopwise.budget.objective import SpeedAugmented
-from loopwise.budget.smoothing import Independent, Threshold, first_stop
+from loopwise.budget.smoothing import IndependentThresholds, RandomThreshold, first_stop
 from loopwise.budget.stopping import Stopping
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.messages.features import Bias, Feature, LargestChange
@@ -41,7 +42,7 @@ class PolicyFit:
 
     steps: int = 300
     rate: float = 0.05
-    threshold: Threshold = Independent()  # noqa: RUF009 (frozen and without state)
+    threshold: RandomThreshold = IndependentThresholds()  # noqa: RUF009 (frozen and without state)
 
     def __post_init__(self) -> None:
         if self.steps < 1 or not self.rate > 0:
@@ -77,7 +78,7 @@ def fit_policy(
     policy as it is is trained on, with narrow thresholds. One run of inference an example, then seconds.
     """
     how = PolicyFit() if how is None else how
-    stopping = system.inference
+    stopping = without_evidence_gates(system.inference)
     if not isinstance(stopping, Stopping):
         raise ValueError(f"inference by {type(stopping).__name__} has no policy; wrap it in lw.budget.Stopping")
     goal = SpeedAugmented(loss=loss, price=price)
@@ -96,7 +97,8 @@ def fit_policy(
 
 def _collect(system: System, examples: Corpus, goal: SpeedAugmented, cost: Cost | None) -> tuple[Tensor, Tensor]:
     """Features ``[sweeps, examples, features]`` and speed-augmented losses ``[sweeps, examples]``."""
-    budgeted, stopping = Budgeted(system, cost), system.inference
+    budgeted = Budgeted(system, cost)
+    stopping = budgeted.inner
     assert isinstance(stopping, Stopping)
     decoder = system.decoder.soft()
     features, costs = [], []

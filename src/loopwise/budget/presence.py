@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from loopwise.loss.univariate import check_sharpness
+
 LARGEST = 700.0  # exp of more overflows
 
 
-class Step(ABC):
+class PresenceStep(ABC):
     """An increasing function from 0 to 1, steeper the larger its sharpness."""
 
     @abstractmethod
@@ -29,7 +31,7 @@ class Step(ABC):
 
 
 @dataclass(frozen=True)
-class Published(Step):
+class Published(PresenceStep):
     r""":math:`\tau(S)=2/(1+\exp(S^{-s}))=2\,\sigma(-S^{-s})`: 1/2 at :math:`S=(\ln3)^{-1/s}`, a step at 1 in the limit.
 
     Flat at 0: :math:`\tau` and all its derivatives vanish there, so a factor that has become weak stays so.
@@ -52,7 +54,7 @@ class Published(Step):
 
 
 @dataclass(frozen=True)
-class Tanh(Step):
+class Tanh(PresenceStep):
     r""":math:`\tau(S)=2\sigma(sS)-1=\tanh(sS/2)`, of the authors' released toolkit: 1/2 at :math:`S=\ln3/s`."""
 
     def __call__(self, strength: Tensor, sharpness: float) -> Tensor:
@@ -62,9 +64,3 @@ class Tanh(Step):
     def half(self, sharpness: float) -> float:
         check_sharpness(sharpness)
         return math.log(3.0) / sharpness
-
-
-def check_sharpness(sharpness: float) -> None:
-    """Refuses a step that would not rise."""
-    if not (sharpness > 0 and math.isfinite(sharpness)):
-        raise ValueError(f"sharpness must be a positive number, not {sharpness}")

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from loopwise.decode.temperature import Schedule
+from loopwise.decode.temperature import TemperatureSchedule
 
 
-class Threshold(ABC):
+class RandomThreshold(ABC):
     """How random thresholds are drawn in one run."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Threshold(ABC):
 
 
 @dataclass(frozen=True)
-class Independent(Threshold):
+class IndependentThresholds(RandomThreshold):
     r"""A fresh threshold after each sweep: :math:`q_t=p_t\prod_{t'<t}(1-p_{t'})`, :math:`p_t=\sigma(w\cdot\phi_t/s)`.
 
     The published formula. Logarithms of survival are added, so nothing underflows on the way. Gradients are those of
@@ -55,7 +55,7 @@ class Independent(Threshold):
 
 
 @dataclass(frozen=True)
-class Shared(Threshold):
+class Shared(RandomThreshold):
     r"""One threshold a run: :math:`P(\text{stop}\le t)=\sigma(\max_{t'\le t}w\cdot\phi_{t'}/s)`."""
 
     def weights(self, scores: Tensor, width: float) -> Tensor:
@@ -68,7 +68,7 @@ class Shared(Threshold):
 
 
 @dataclass(frozen=True)
-class Falling(Schedule):
+class Falling(TemperatureSchedule):
     r""":math:`s_e=\max(s_{min},s_0\gamma^e)` in epoch :math:`e` (cost-aware spec, section 2.4).
 
     >>> [round(Falling(1.0, 0.5, 0.2)(epoch), 2) for epoch in range(4)]
@@ -90,7 +90,7 @@ class Falling(Schedule):
 
 
 @dataclass(frozen=True)
-class Doubling(Schedule):
+class Doubling(TemperatureSchedule):
     """``start``, doubled after each of the epochs ``after``: how the released toolkit sharpens its gates.
 
     >>> [Doubling(1.0, (3, 7, 10))(epoch) for epoch in (0, 2, 3, 7, 12)]

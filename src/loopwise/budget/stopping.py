@@ -77,7 +77,7 @@ class Stopping(Inference):
     def __call__(
         self, graph: FactorGraph, potentials: object, evidence: EvidenceLike = None, *, initial: Tensor | None = None
     ) -> Beliefs:
-        return _StoppingCall(self, _watched(graph, evidence))(graph, potentials, evidence, initial=initial)
+        return _StoppingCall(self, watched_variables(graph, evidence))(graph, potentials, evidence, initial=initial)
 
     def run(self, problem: Problem) -> Beliefs:
         return _StoppingCall(self, torch.ones(problem.graph.variables, dtype=torch.bool)).run(problem)
@@ -87,7 +87,7 @@ class Stopping(Inference):
 
         One forward run with a tape, one backward.
         """
-        call = _StoppingCall(self, _watched(graph, evidence), hard=False)
+        call = _StoppingCall(self, watched_variables(graph, evidence), hard=False)
         beliefs = call(graph, potentials, evidence)
         assert beliefs.trace is not None and call.scores is not None and call.features is not None
         status = replace(beliefs.status, sweeps=torch.full(call.scores.shape, self.limit))
@@ -198,7 +198,7 @@ def _read_again(problem: Problem, method: MessagePassing, sweeps: Tensor, read: 
     return whole
 
 
-def _watched(graph: FactorGraph, evidence: EvidenceLike) -> Tensor:
+def watched_variables(graph: FactorGraph, evidence: EvidenceLike) -> Tensor:
     """The variables that are neither observed nor hidden, bool ``[*b, free variables]``, of the conditioned graph."""
     free = clamped_values(graph, evidence) == FREE
     if isinstance(evidence, Evidence):

@@ -15,6 +15,8 @@ from loopwise.budget.budgeted import Budgeted, Smoothing
 from loopwise.budget.cost import Cost
 from loopwise.budget.gated_template import GatedTemplate
 from loopwise.budget.gates import Gated
+from loopwise.budget.gating.evidence_gates import without_evidence_gates
+from loopwise.budget.gating.message_gates import message_gates
 from loopwise.budget.objective import SpeedAugmented
 from loopwise.budget.stopping import Stopping
 from loopwise.formats.files import PathLike
@@ -28,6 +30,7 @@ from loopwise.loss.base import Loss
 
 RATE = 0.1
 POLICY_RATE = 0.1
+GATE_RATE = 0.3  # of logits, which have some way to go
 
 MakeOptimizer = Callable[[list[dict[str, object]]], torch.optim.Optimizer]
 
@@ -42,6 +45,7 @@ def fit(
     smoothing: Smoothing | None = None,
     optimizer: MakeOptimizer | None = None,
     policy_rate: float = POLICY_RATE,
+    gate_rate: float = GATE_RATE,
     standardise: bool = True,
     epochs: int = 20,
     batch: int = 32,
@@ -58,7 +62,8 @@ def fit(
     Parameters
     ----------
     system:
-        With :class:`~loopwise.budget.Gated` potentials, :class:`~loopwise.budget.Stopping` inference, or both. Start
+        With :class:`~loopwise.budget.Gated` potentials, :class:`~loopwise.budget.MessageGates`,
+        :class:`~loopwise.budget.ByEvidence` or :class:`~loopwise.budget.Stopping` inference, or several of them. Start
         from one that is trained for the loss alone: a factor that is weak at first stays so.
     price:
         :math:`\lambda\ge0`: what the longest run of the dense system costs, in units of the loss.
@@ -68,7 +73,8 @@ def fit(
         Thresholds, their width by epochs, the sharpness of gates by epochs.
     optimizer:
         A function of parameter groups that makes an optimiser; by default AdaGrad. The weights of the policy are a
-        group of their own, with the learning rate ``policy_rate`` (where groups have an ``lr``).
+        group of their own, with the learning rate ``policy_rate`` (where groups have an ``lr``), and so are those of
+        gates on messages and by evidence, with ``gate_rate``.
     standardise:
         Sets the scale of the policy's features from the examples first; leave it out to train a policy on.
     dev, patience:
@@ -77,21 +83,24 @@ def fit(
     Others as for :func:`loopwise.fit`. An epoch is one gradient an example, and one decision a sweep with a policy.
     """
     goal = SpeedAugmented(loss=loss, price=price)
-    if not isinstance(system.potentials, Gated | GatedTemplate) and not isinstance(system.inference, Stopping):
+    inner = without_evidence_gates(system.inference)
+    learns = isinstance(inner, Stopping) or inner is not system.inference or message_gates(inner) is not None
+    if not isinstance(system.potentials, Gated | GatedTemplate) and not learns:
         raise ValueError(
             "nothing in this system can become faster: give it potentials in lw.budget.Gated (a template in "
-            "lw.budget.GatedTemplate), or inference in lw.budget.Stopping"
+            "lw.budget.GatedTemplate), inference in lw.budget.Stopping or lw.budget.ByEvidence, or BP with "
+            "lw.budget.MessageGates"
         )
     examples = system.examples(examples)
     budgeted = Budgeted(system, cost, smoothing)
-    if standardise and isinstance(system.inference, Stopping):
+    if standardise and isinstance(inner, Stopping):
         standardise_policy(system, examples)
     make = optimizer or _adagrad
     return fit_goal(
         budgeted,
         examples,
         goal,
-        optimizer=lambda params: make(_groups(system, params, policy_rate)),
+        optimizer=lambda params: make(_groups(budgeted, params, policy_rate, gate_rate)),
         epochs=epochs,
         batch=batch,
         dev=dev,
@@ -106,7 +115,7 @@ def fit(
 
 def standardise_policy(system: System, examples: Corpus) -> None:
     """Sets centre and scale of a policy's features to those of all sweeps of the examples."""
-    stopping = system.inference
+    stopping = without_evidence_gates(system.inference)
     if not isinstance(stopping, Stopping):
         raise ValueError(f"inference by {type(stopping).__name__} has no policy; wrap it in lw.budget.Stopping")
     found = []
@@ -119,14 +128,13 @@ def standardise_policy(system: System, examples: Corpus) -> None:
     stopping.policy.standardise(torch.cat(found))
 
 
-def _groups(system: System, params: list[Tensor], policy_rate: float) -> list[dict[str, object]]:
-    mine = (
-        {id(param) for param in system.inference.policy.parameters()} if isinstance(system.inference, Stopping) else {}
-    )
-    groups: list[dict[str, object]] = [{"params": [param for param in params if id(param) not in mine]}]
-    policy = [param for param in params if id(param) in mine]
-    if policy:
-        groups.append({"params": policy, "lr": policy_rate})
+def _groups(system: Budgeted, params: list[Tensor], policy_rate: float, gate_rate: float) -> list[dict[str, object]]:
+    policy = list(system.inner.policy.parameters()) if isinstance(system.inner, Stopping) else []
+    gates = [param for each in (system.message_gates, system.evidence_gate) if each for param in each.parameters()]
+    own = {id(param): rate for mine, rate in ((policy, policy_rate), (gates, gate_rate)) for param in mine}
+    groups: list[dict[str, object]] = [{"params": [param for param in params if id(param) not in own]}]
+    for rate in dict.fromkeys(own.values()):
+        groups.append({"params": [param for param in params if own.get(id(param)) == rate], "lr": rate})
     return [group for group in groups if group["params"]]
 
 

@@ -29,6 +29,7 @@ class AutoOptions:
     bins: int
     numbers: list[str] | None
     seed: int
+    curve: Path | None = None
 
 
 def train_auto(train: Path, target: Path, options: AutoOptions, as_json: bool) -> None:
@@ -47,7 +48,19 @@ def train_auto(train: Path, target: Path, options: AutoOptions, as_json: bool) -
     model = Table(outputs=outputs, missing=_missing(options, inputs), bins=options.bins, seed=options.seed)
     model.fit(cells)
     model.save(target)
+    if options.curve is not None:
+        _draw(model, options.curve)
     _report(model, train, target, len(rows), as_json)
+
+
+def _draw(model: Table, path: Path) -> None:
+    """The curve of grafting; where nothing was tried there is none."""
+    from loopwise import plot
+
+    if not model.steps_:
+        typer.echo("no further factor was worth a try, so there is no curve to draw", err=True)
+        return
+    plot.save(plot.grafting(model.steps_, model.ungrafted_loss_), path)
 
 
 def _without(
@@ -89,9 +102,7 @@ def _missing(options: AutoOptions, inputs: list[str]) -> Any:
 
 def _report(model: Table, train: Path, target: Path, rows: int, as_json: bool) -> None:
     graph = model.system_.graph
-    best = min(trial.loss for trial in model.trials_)
-    last = [step.loss for step in model.steps_ if step.kept]
-    loss = last[-1] if last else best
+    loss = ([model.ungrafted_loss_] + [step.loss for step in model.steps_ if step.kept])[-1]
     if as_json:
         trials = [{"what": t.what, "l2": str(t.l2), "joint": t.joint, "loss": t.loss} for t in model.trials_]
         steps = [

@@ -41,6 +41,7 @@ class DecoderLossName(str, Enum):
     RESIDUAL = "residual"
     OBSERVABLES = "observables"
     BITS = "bits"
+    BIT_ERRORS = "bit-errors"
     BLOCK = "block"
 
 
@@ -101,10 +102,19 @@ class Setting:
         """A saved decoder, or an untrained one for the code of a file."""
         from loopwise.apps.decoder import Decoder
         from loopwise.formats.check_matrix import SUFFIXES
+        from loopwise.formats.errors import FormatError
+        from loopwise.formats.files import display_name
 
         if _is(path, ".stim", ".dem", *SUFFIXES):
             return self.decoder(self.code(path, decibels))
-        decoder = Decoder.load(path)
+        try:
+            decoder = Decoder.load(path)
+        except FormatError as problem:
+            if path.suffix == SUFFIX:
+                raise
+            known = ", ".join((".stim", ".dem", *SUFFIXES))
+            what = f"it is no saved decoder, and the name does not say how a code is laid out: {known}"
+            raise FormatError(display_name(path), None, what) from problem
         if self.observables is not None:
             raise ValueError("--observables is for codes; a saved decoder has its own")
         if self.p is not None:
@@ -168,7 +178,11 @@ def train(
         if as_json:
             typer.echo(json.dumps({"model": str(target), "history": history.to_json()}).replace("NaN", "null"))
             return
-        typer.echo(f"{given!r}: failures on held-out shots {history.dev[0]:.4g} before, {min(history.dev):.4g} after")
+        counted = "wrong bits" if _loss(loss).of_bits and given.observables is None else "failures"
+        after = history.dev[history.best or 0]
+        typer.echo(f"{given!r}: {counted} on held-out shots {history.dev[0]:.4g} before, {after:.4g} after")
+        if not history.best:
+            typer.echo("nothing was better than the start by more than chance: the start is kept")
         typer.echo(f"saved {target}")
 
 
@@ -347,6 +361,7 @@ def _loss(name: DecoderLossName) -> Any:
         DecoderLossName.RESIDUAL: losses.ResidualParity,
         DecoderLossName.OBSERVABLES: losses.ObservableFlips,
         DecoderLossName.BITS: losses.BitwiseCrossEntropy,
+        DecoderLossName.BIT_ERRORS: losses.BitErrors,
         DecoderLossName.BLOCK: losses.BlockError,
     }
     return kinds[name]()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.auto import AutoOptions, train_auto
+from loopwise.cli.groups import refuse_idle
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.tables import AUTO, EVERY, MODELS, SHAPES, named, positive_values, read_examples, read_training
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
@@ -121,6 +121,9 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(help="Where to save the system.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
+    curve: Annotated[
+        Path | None, typer.Option(help="With --structure auto: draw loss against factors and time here (.png, .svg).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON, with the history.")] = False,
     seed: Annotated[int, typer.Option(help="For random starts and the order of rows.")] = 0,
 ) -> None:
@@ -138,9 +141,11 @@ def fit(
         if structure == AUTO or outputs == EVERY or missing is not None or missing_like is not None:
             _check_auto(context, model, structure)
             listed = None if numbers is None else named(numbers, "--numbers")
-            shown = AutoOptions(outputs, named(ignore, "--ignore"), missing, missing_like, bins, listed, seed)
+            shown = AutoOptions(outputs, named(ignore, "--ignore"), missing, missing_like, bins, listed, seed, curve)
             train_auto(train, target, shown, as_json)
             return
+        if curve is not None:
+            raise ValueError(f"--curve draws what --structure {AUTO} tried, and the structure is given; leave it out")
         predicted, unseen, left = named(outputs, "--outputs"), named(hidden, "--hidden"), named(ignore, "--ignore")
         if model is not None:
             alone = ("a table without one",)  # the structure says how many values each column has

@@ -1,16 +1,18 @@
-"""Options that several commands share, as one parameter.
+"""Options that several commands share, as one parameter; and options that go with one choice and not with another.
 
 In: a command with a parameter that is a dataclass of options. Out: the same command with these options one by one, as
-Typer wants them. Below the commands.
+Typer wants them; a ``ValueError`` where an option is given that the choice makes no use of. Below the commands.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
+
+import typer
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,3 +58,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     del call.__wrapped__
     return call
+
+
+def refuse_idle(context: typer.Context, choice: str, options: Mapping[str, Collection[str]]) -> None:
+    """``options``: by the name of the parameter, the choices that make use of it. Defaults are nobody's mistake."""
+    for name, users in options.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and choice not in users:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is for {', '.join(users)}; {choice} does not use it, so leave it out")

@@ -29,7 +29,6 @@ from loopwise.cli.messages import FAILURE, complain, one_line_each, say
 from loopwise.cli.multilabel import multilabel
 from loopwise.cli.parser import parser
 from loopwise.cli.predict import predict
-from loopwise.cli.reproduce import reproduce
 from loopwise.cli.tagger import tagger
 from loopwise.cli.warm import warm
 
@@ -144,7 +143,16 @@ app.command("warm")(warm)
 app.command("demo")(demo)
 # Gone, but people ask for it; whatever stands behind it is taken, and the answer is the same.
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
-app.command("reproduce", hidden=True, add_help_option=False, context_settings=_ANYTHING)(reproduce)
+
+
+@app.command("reproduce", hidden=True, add_help_option=False, context_settings=_ANYTHING)
+def reproduce() -> None:
+    """Says where the published studies are: beside the package, in its repository."""
+    with one_line_each():
+        raise ValueError(
+            "the published studies are no part of the installed package any more; in a checkout of the repository, run "
+            "python -m studies PAPER (or make reproduce STUDY=PAPER)"
+        )
 
 
 def _usage_problem(problem: Any) -> int:

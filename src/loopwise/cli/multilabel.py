@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import refuse_idle
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.multilabel import Decoder, LabelledData, Learner, MultiLabel, Report
+    from loopwise.apps.multilabel import LabelDecoder, LabelLearner, LabelledData, MultiLabel, MultiLabelReport
     from loopwise.apps.multilabel.data import LabelledColumns
 
 SUFFIX = ".loopwise"
@@ -90,7 +90,7 @@ def train(
         typer.Option(help="Mulan's XML list of labels.", show_default="-C in the relation's name, as MEKA writes it"),
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development data: the best epoch is kept.")] = None,
-    learner: Annotated[LabelLearnerName, typer.Option(help="How to train.")] = LabelLearnerName.SVM,
+    learner: Annotated[LabelLearnerName, typer.Option(help="How to train.")] = LabelLearnerName.SAMPLERANK,
     epochs: Annotated[
         int | None,
         typer.Option(help="Passes over the examples; iterations of likelihood and erm.", show_default="10, 100"),
@@ -205,7 +205,7 @@ def _learner(
     l2: float,
     iterations: int,
     loss: LabelLossName,
-) -> Learner:
+) -> LabelLearner:
     from loopwise import walk
     from loopwise.apps import multilabel as app
     from loopwise.inference.messages.message_passing import BP
@@ -240,11 +240,11 @@ def _learner(
         LabelLearnerName.SVM_1: app.SampleRankSVM1,
         LabelLearnerName.HYBRID: app.Hybrid,
     }
-    made: Learner = walks[name](step=walk.MIRA(cap), **shared)
+    made: LabelLearner = walks[name](step=walk.MIRA(cap), **shared)
     return made
 
 
-def _decoder(name: LabelDecoderName, iterations: int) -> Decoder | None:
+def _decoder(name: LabelDecoderName, iterations: int) -> LabelDecoder | None:
     from loopwise.apps import multilabel as app
     from loopwise.inference.messages.message_passing import BP
 
@@ -282,7 +282,7 @@ def _answers(model: MultiLabel, said: Any, shares: Any) -> dict[str, Any]:
 
 
 def _tell_training(
-    as_json: bool, model: MultiLabel, data: LabelledData, target: Path, reports: dict[str, Report]
+    as_json: bool, model: MultiLabel, data: LabelledData, target: Path, reports: dict[str, MultiLabelReport]
 ) -> None:
     history = model.history_
     sizes = {
@@ -306,7 +306,7 @@ def _tell_training(
     typer.echo(f"saved {target}")
 
 
-def _tell_report(report: Report) -> None:
+def _tell_report(report: MultiLabelReport) -> None:
     typer.echo(
         f"examples {report.examples}, Hamming error {report.hamming:.4f}, subset error {report.subset:.4f}, F1 of "
         f"examples {report.examples_f1:.4f}, micro F1 {report.micro_f1:.4f}, macro F1 {report.macro_f1:.4f}"

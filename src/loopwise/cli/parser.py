@@ -17,10 +17,10 @@ from loopwise.cli.messages import is_interactive, one_line_each, say
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.parser.evaluation import Scores
+    from loopwise.apps.parser.estimator import Parser
     from loopwise.apps.parser.objectives import Objective
-    from loopwise.apps.parser.parser import Parser
-    from loopwise.apps.partial import Ranked
+    from loopwise.apps.parser.report import AttachmentScores
+    from loopwise.apps.partial import RankedAnswer
     from loopwise.formats.conllu import Sentence
     from loopwise.inference.base import Inference
     from loopwise.learn.history import History
@@ -99,8 +99,8 @@ def train(
 ) -> None:
     """Train a parser on sentences with trees, for the inference it will be used with."""
     with one_line_each():
+        from loopwise.apps.parser.estimator import Parser
         from loopwise.apps.parser.options import RATE, Pruning, Templates
-        from loopwise.apps.parser.parser import Parser
         from loopwise.formats.conllu import NO_HEAD
 
         if probe and rate is not None:
@@ -214,7 +214,7 @@ def evaluate(
 ) -> None:
     """Score trees: as the CoNLL 2018 shared task does, and by the 2006 rule that leaves out punctuation."""
     with one_line_each():
-        from loopwise.apps.parser.evaluation import by_length, score
+        from loopwise.apps.parser.report import by_length, score
         from loopwise.formats.conllu import read_conllu
 
         if str(gold) == str(system) == STANDARD_STREAM:
@@ -272,7 +272,7 @@ def show(
             typer.echo(f"{len(drawings)} drawn: {out}")
 
 
-def _several_json(sentence: Sentence, found: list[Ranked]) -> str:
+def _several_json(sentence: Sentence, found: list[RankedAnswer]) -> str:
     trees = [
         {"heads": list(tree.heads), "relations": list(tree.relations), "probability": share} for tree, share in found
     ]
@@ -316,7 +316,7 @@ def _stem(path: Path) -> str:
 
 
 def _load(path: Path, iterations: int | None) -> Parser:
-    from loopwise.apps.parser.parser import Parser
+    from loopwise.apps.parser.estimator import Parser
     from loopwise.inference.messages.message_passing import BP
 
     trained = Parser.load(path)
@@ -391,7 +391,7 @@ def _report_training(
     typer.echo(f"saved {target}")
 
 
-def _show_scores(scores: Scores) -> None:
+def _show_scores(scores: AttachmentScores) -> None:
     typer.echo(f"UAS {100 * scores.uas:.2f}, LAS {100 * scores.las:.2f} (as CoNLL 2018: all {scores.words} words)")
     typer.echo(
         f"UAS {100 * scores.uas_no_punctuation:.2f}, LAS {100 * scores.las_no_punctuation:.2f} (as CoNLL 2006: "

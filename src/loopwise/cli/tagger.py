@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import refuse_idle
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.relevant import refuse_idle
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.chain import Decoder, Learner, Ranked, Report, Skip, Tagger
+    from loopwise.apps.chain import ChainDecoder, ChainLearner, RankedAnswer, Skip, Tagger, TaggingReport
     from loopwise.formats.columns import TaggedText
 
 SUFFIX = ".loopwise"
@@ -264,7 +264,7 @@ def _read(
 
 def _learner(
     name: TagLearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: TagLossName, beta: float
-) -> Learner:
+) -> ChainLearner:
     from loopwise.apps import chain as app
 
     if name is TagLearnerName.PERCEPTRON:
@@ -284,7 +284,7 @@ def _learner(
     return app.ERM(losses[loss], l2, 50 if iterations is None else iterations, begin=app.Likelihood(l2))
 
 
-def _decoder(name: TagDecoderName) -> Decoder:
+def _decoder(name: TagDecoderName) -> ChainDecoder:
     from loopwise.apps.chain import Posterior, Viterbi
 
     return Viterbi() if name is TagDecoderName.VITERBI else Posterior()
@@ -328,7 +328,7 @@ def _file_of(templates: str | None) -> Path | None:
     return Path(templates) if templates is not None and named else None
 
 
-def _several_json(text: TaggedText, several: list[list[Ranked]]) -> str:
+def _several_json(text: TaggedText, several: list[list[RankedAnswer]]) -> str:
     sentences = [
         {"words": words, "taggings": [{"tags": tags, "probability": share} for tags, share in found]}
         for words, found in zip(text.sentences(), several, strict=True)
@@ -336,7 +336,7 @@ def _several_json(text: TaggedText, several: list[list[Ranked]]) -> str:
     return json.dumps({"sentences": sentences}, allow_nan=False) + "\n"
 
 
-def _several_lines(text: TaggedText, several: list[list[Ranked]]) -> str:
+def _several_lines(text: TaggedText, several: list[list[RankedAnswer]]) -> str:
     """A column for each tagging, under a comment with their probabilities."""
     lines: list[str] = []
     for words, found in zip(text.sentences(), several, strict=True):
@@ -401,7 +401,7 @@ def _entity_words(score: dict[str, Any]) -> str:
     return "" if found is None else f", entity F1 {found['f1']:.4f}"
 
 
-def _tell_report(report: Report) -> None:
+def _tell_report(report: TaggingReport) -> None:
     typer.echo(f"sentences {report.sentences}, tokens {report.tokens}, accuracy {report.accuracy:.4f}")
     if report.entities is None:
         return

@@ -7,8 +7,6 @@ plots.
 from __future__ import annotations
 
 import math
-import statistics
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from loopwise.budget.calibration import median_seconds
 from loopwise.compare.memory import peak_rise
 from loopwise.gradient.base import Gradient
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
@@ -177,7 +176,7 @@ def compare_gradients(
     truth = _reference(differences, tables, directions, seed)
     with torch.no_grad(), ignored_convergence():
         objective.run(tables)
-        forward = _median_seconds(lambda: objective.run(tables), repeats)
+        forward = median_seconds(lambda: objective.run(tables), repeats)
         memory = peak_rise(lambda: objective.run(tables))
     rows = [
         _measured(label, method, objective, tables, truth, forward, repeats)
@@ -280,7 +279,7 @@ def _measured(
         return Row(label, reason=f"its gradient for group {bad!r} holds NaN or infinity")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LoopwiseWarning)  # told once
-        seconds = _median_seconds(lambda: chosen.gradient(tables), repeats)
+        seconds = median_seconds(lambda: chosen.gradient(tables), repeats)
         memory = peak_rise(lambda: chosen.gradient(tables))
     reported = report.notes if report else []
     notes = [str(warning.message) for warning in told if issubclass(warning.category, LoopwiseWarning)]
@@ -299,12 +298,3 @@ def _measured(
 
 def _first_bad(gradient: dict[str, Tensor]) -> str | None:
     return next((name for name, part in gradient.items() if not bool(torch.isfinite(part).all())), None)
-
-
-def _median_seconds(function: Callable[[], object], repeats: int) -> float:
-    taken = []
-    for _ in range(max(1, repeats)):
-        start = time.perf_counter()
-        function()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)

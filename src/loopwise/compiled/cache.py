@@ -60,8 +60,8 @@ def digest_of_sources(module: str) -> str:
 
 # Seconds of the processor that a first run takes in all, by the module of the first kernel that it compiles: rough, of
 # benchmarks/cold.py. What else a run will need is not known when it begins.
-_SECONDS = {"loopwise.apps.parser.": 45, "loopwise.apps.chain.": 10}
-_USUAL_SECONDS = 20
+_SECONDS = {"loopwise.apps.parser.": 25, "loopwise.apps.chain.": 7}
+_USUAL_SECONDS = 10
 _told: list[str] = []
 
 

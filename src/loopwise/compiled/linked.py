@@ -5,17 +5,19 @@ every function by itself, makes it into machine code, and does both again inside
 first call. What only kernels call needs neither: here it stays as the front end left it, and is optimised once, inside
 the kernels. So are Numba's own functions that a kernel calls (``np.empty``, ``max``).
 
-Three more things make a first call shorter: references to arrays are counted only in functions that own memory, named
-tuples of ours are handed on as one value, and Python does not look for cycles meanwhile.
+Four more things make a first call shorter: references to arrays are counted only in functions that own memory, named
+tuples of ours are handed on as one value, Python does not look for cycles meanwhile, and Numba's front end does not
+repeat itself (:mod:`loopwise.compiled.front_end`).
 """
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
+import numba
 from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
@@ -26,6 +28,8 @@ from numba.core.target_extension import CPU, jit_registry
 from numba.core.typed_passes import AnnotateTypes
 
 PACKAGE = __name__.partition(".")[0]
+# Numbas whose front end was read and tried with what replaces parts of it; others compile as they do by themselves.
+FRONT_ENDS = {(0, 68)}
 
 # What gives a reference to memory that somebody else owns.
 BORROWING = {
@@ -191,6 +195,15 @@ class LinkedCompiler(BorrowingCompiler):
         return result._replace(entry_point=entry)
 
 
+def shorter_front_end() -> AbstractContextManager[None]:
+    """Numba's front end without what it repeats, where that is known."""
+    if numba.version_info.short not in FRONT_ENDS:
+        return nullcontext()
+    from loopwise.compiled.front_end import less_work
+
+    return less_work()
+
+
 class KernelCompiler(BorrowingCompiler):
     """All the way to what Python calls."""
 
@@ -198,7 +211,7 @@ class KernelCompiler(BorrowingCompiler):
         state = self.state
         state.library = KernelLibrary(state.targetctx.codegen(), func.__qualname__)
         state.library.enable_object_caching()
-        with linking_all(), no_collection():
+        with linking_all(), no_collection(), shorter_front_end():
             return super().compile_extra(func)
 
 

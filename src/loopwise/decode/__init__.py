@@ -7,9 +7,10 @@ from loopwise.decode.factor_vote import FactorVote
 from loopwise.decode.mbr import MBR
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
 from loopwise.decode.samples import Drawn, Independent, Joint, one_by_one
-from loopwise.decode.temperature import Geometric, Linear, Listed, Schedule, Trained
+from loopwise.decode.temperature import Geometric, Linear, Listed, TemperatureSchedule, Trained
 from loopwise.decode.threshold import Fixed, LeastExpectedLoss, PerCorpus, PerExample, Threshold
 from loopwise.inference.decision import Decision
+from loopwise.lazy import old_names
 
 __all__ = [
     "MBR",
@@ -30,12 +31,14 @@ __all__ = [
     "Max",
     "PerCorpus",
     "PerExample",
-    "Schedule",
     "SoftApproximateF",
     "SoftArgmax",
+    "TemperatureSchedule",
     "Threshold",
     "Trained",
     "draw",
     "k_best",
     "one_by_one",
 ]
+
+__getattr__ = old_names(__name__, {"Schedule": "TemperatureSchedule"})

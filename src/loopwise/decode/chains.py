@@ -16,7 +16,7 @@ from loopwise.notices import ImpossibleError
 from loopwise.potentials.linear import Floats, Integers
 
 
-class Decoder(Protocol):
+class ChainDecoder(Protocol):
     """A way to decide."""
 
     def decide(self, chains: Chains, unary: Floats, pair: Floats, labels: tuple[str, ...]) -> Integers:

@@ -74,8 +74,8 @@ class Max(Pointwise):
 class SoftArgmax(Pointwise, nn.Module):
     r""":math:`d(x) = b(x)^{1/t} / \sum_{x'} b(x')^{1/t} = \mathrm{softmax}(\log b / t)` (Stoyanov et al. 2011).
 
-    ``temperature``: a number, a :class:`~loopwise.decode.temperature.Schedule`, a scalar ``nn.Parameter``, or
-    :class:`~loopwise.decode.temperature.Trained`. Temperature 1 gives the beliefs; towards 0 it becomes :class:`Max`
+    ``temperature``: a number, a :class:`~loopwise.decode.temperature.TemperatureSchedule`, a scalar ``nn.Parameter``,
+    or :class:`~loopwise.decode.temperature.Trained`. Temperature 1 gives the beliefs; towards 0 it becomes :class:`Max`
     (ties share). Impossible values stay impossible and pass no gradient. The hard form is :class:`Max`.
     """
 

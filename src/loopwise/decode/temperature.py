@@ -16,7 +16,7 @@ from torch import Tensor, nn
 DEFAULT_TEMPERATURE = 0.5  # halfway between beliefs (1) and the maximum (0); the toolkit's example, 1/t = 2
 
 
-class Schedule(ABC):
+class TemperatureSchedule(ABC):
     """A temperature for each step of training."""
 
     @abstractmethod
@@ -25,41 +25,39 @@ class Schedule(ABC):
 
 
 @dataclass(frozen=True)
-class Geometric(Schedule):
+class _BetweenEnds(TemperatureSchedule):
+    """``steps`` temperatures from ``start`` to ``end``, both included."""
+
+    start: float = 1.0
+    end: float = 0.05
+    steps: int = 10
+
+    def __post_init__(self) -> None:
+        _check_ends(self.start, self.end, self.steps)
+
+
+@dataclass(frozen=True)
+class Geometric(_BetweenEnds):
     r""":math:`t_k = t_0 (t_n / t_0)^{k/n}`: ``steps`` temperatures from ``start`` to ``end``, both included.
 
     >>> [round(Geometric(1.0, 0.25, steps=3)(step), 3) for step in range(5)]
     [1.0, 0.5, 0.25, 0.25, 0.25]
     """
 
-    start: float = 1.0
-    end: float = 0.05
-    steps: int = 10
-
-    def __post_init__(self) -> None:
-        _check_ends(self.start, self.end, self.steps)
-
     def __call__(self, step: int) -> float:
         return self.start * float((self.end / self.start) ** _share(step, self.steps))
 
 
 @dataclass(frozen=True)
-class Linear(Schedule):
+class Linear(_BetweenEnds):
     """``steps`` temperatures in equal distances from ``start`` to ``end``, both included."""
-
-    start: float = 1.0
-    end: float = 0.05
-    steps: int = 10
-
-    def __post_init__(self) -> None:
-        _check_ends(self.start, self.end, self.steps)
 
     def __call__(self, step: int) -> float:
         return self.start + (self.end - self.start) * _share(step, self.steps)
 
 
 @dataclass(frozen=True)
-class Listed(Schedule):
+class Listed(TemperatureSchedule):
     """The temperatures given, one after another; the last one stays."""
 
     temperatures: tuple[float, ...]
@@ -86,12 +84,12 @@ class Trained(nn.Module):
         return self.log_temperature.exp()
 
 
-Temperature = float | Schedule | Trained | Tensor
+Temperature = float | TemperatureSchedule | Trained | Tensor
 
 
 def checked_temperature(temperature: Temperature) -> Temperature:
     """Refuses what can never be a temperature."""
-    if isinstance(temperature, Schedule | Trained):
+    if isinstance(temperature, TemperatureSchedule | Trained):
         return temperature
     if isinstance(temperature, Tensor) and temperature.ndim:
         raise ValueError(f"a temperature is one number, not a tensor of shape {tuple(temperature.shape)}")
@@ -101,7 +99,7 @@ def checked_temperature(temperature: Temperature) -> Temperature:
 
 def temperature_at(temperature: Temperature, step: int) -> Temperature:
     """The temperature to use at ``step``: a schedule becomes a number, all else stays."""
-    return temperature(step) if isinstance(temperature, Schedule) else temperature
+    return temperature(step) if isinstance(temperature, TemperatureSchedule) else temperature
 
 
 def current_temperature(temperature: Temperature) -> float | Tensor:
@@ -109,7 +107,7 @@ def current_temperature(temperature: Temperature) -> float | Tensor:
     if isinstance(temperature, Trained):
         value: Tensor = temperature()
         return value
-    if isinstance(temperature, Schedule):
+    if isinstance(temperature, TemperatureSchedule):
         return temperature(0)
     if isinstance(temperature, Tensor):
         remedy = "; train it as lw.decode.Trained(), which stays positive"

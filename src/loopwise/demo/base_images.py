@@ -13,7 +13,7 @@ Labels = NDArray[np.int64]
 
 SIDE = 64
 
-_GLYPHS = {
+GLYPHS = {
     "A": "01110 10001 10001 11111 10001 10001 10001",
     "F": "11111 10000 10000 11110 10000 10000 10000",
     "M": "10001 11011 10101 10101 10001 10001 10001",
@@ -50,7 +50,7 @@ def _letters() -> NDArray[np.bool_]:
     image = np.zeros((SIDE, SIDE), dtype=np.bool_)
     for text, top in (("MRF", 6), ("CRF", 36)):
         for place, letter in enumerate(text):
-            glyph = np.array([[mark == "1" for mark in line] for line in _GLYPHS[letter].split()])
+            glyph = np.array([[mark == "1" for mark in line] for line in GLYPHS[letter].split()])
             large = np.kron(glyph, np.ones((3, 3), dtype=np.bool_))
             left = 5 + 19 * place
             image[top : top + large.shape[0], left : left + large.shape[1]] |= large

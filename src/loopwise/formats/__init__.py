@@ -5,7 +5,7 @@ from loopwise.formats.by_extension import read_model, write_model
 from loopwise.formats.errors import FormatError
 from loopwise.formats.fg import read_fg, write_fg
 from loopwise.formats.files import atomic_write, atomic_write_bytes, open_bytes, read_bytes, read_text
-from loopwise.formats.limits import Limits, current_limits, limits
+from loopwise.formats.limits import ReadingLimits, current_limits, limits
 from loopwise.formats.model import ModelKind, TableModel, check_model
 from loopwise.formats.uai import read_uai, write_uai
 from loopwise.formats.uai_solutions import (
@@ -19,11 +19,12 @@ from loopwise.formats.uai_solutions import (
     write_pr,
 )
 from loopwise.formats.vocabulary import Vocabulary
+from loopwise.lazy import old_names
 
 __all__ = [
     "FormatError",
-    "Limits",
     "ModelKind",
+    "ReadingLimits",
     "TableModel",
     "Vocabulary",
     "atomic_write",
@@ -51,3 +52,5 @@ __all__ = [
     "write_pr",
     "write_uai",
 ]
+
+__getattr__ = old_names(__name__, {"Limits": "ReadingLimits"})

@@ -1,7 +1,7 @@
 """How much a file may become when it is unpacked: a few megabytes of ``.gz`` can hold terabytes of zeros.
 
-In: limits, for the readers called within a block. Out: :class:`Limits` for readers, and what they say where one is
-exceeded. Stage: files. Reading stops at the limit, not after it.
+In: limits, for the readers called within a block. Out: :class:`ReadingLimits` for readers, and what they say where one
+is exceeded. Stage: files. Reading stops at the limit, not after it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReadingLimits:
     """What readers accept of compressed files; what is not compressed is as large as it is.
 
     unpacked: bytes that a ``.gz`` file may unpack to, and all arrays of an ``.npz`` file together. 1 GiB of text makes
@@ -33,23 +33,23 @@ class Limits:
                 raise ValueError(f"the limit {name} must be a whole number of at least 1, not {value!r}")
 
 
-DEFAULT = Limits()
-_CURRENT: ContextVar[Limits] = ContextVar("limits of what loopwise unpacks", default=DEFAULT)
+DEFAULT = ReadingLimits()
+_CURRENT: ContextVar[ReadingLimits] = ContextVar("limits of what loopwise unpacks", default=DEFAULT)
 
 
-def current_limits() -> Limits:
+def current_limits() -> ReadingLimits:
     """The limits that hold here."""
     return _CURRENT.get()
 
 
 @contextmanager
-def limits(*, unpacked: int | None = None, pixels: int | None = None) -> Iterator[Limits]:
+def limits(*, unpacked: int | None = None, pixels: int | None = None) -> Iterator[ReadingLimits]:
     """Other limits for what is read within the block, by this thread.
 
     Parameters
     ----------
     unpacked, pixels
-        As in :class:`Limits`; None leaves a limit as it is.
+        As in :class:`ReadingLimits`; None leaves a limit as it is.
 
     Returns
     -------

@@ -11,7 +11,6 @@ import re
 import unicodedata
 
 from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name, read_text
 from loopwise.formats.lines import is_blank, split_cells, split_lines
 
 _WHOLE = re.compile(r"[a-z]+://\S+|[^\s@]+@[^\s@]+\.\w+", re.IGNORECASE)  # addresses
@@ -26,11 +25,6 @@ def tokenize(line: str) -> list[str]:
     ["It's", '3.5', 'km', 'to', 'the', 'U.S.', ',', "isn't", 'it', '...', '?', '(', 'see', 'https://example.org', ')']
     """
     return [token for chunk in line.split() for token in _tokens(chunk)]
-
-
-def read_plain(path: PathLike) -> list[list[str]]:
-    """The words of each line of a file that is not blank; ``-`` is standard input."""
-    return words_of_lines(read_text(path), display_name(path))
 
 
 def words_of_lines(text: str, where: str) -> list[list[str]]:

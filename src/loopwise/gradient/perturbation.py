@@ -56,7 +56,12 @@ class EqualSweeps:
     cancel, and the quotient is the derivative of the truncated run whatever the tolerance (Domke spec, section 5.1).
 
     A run that starts near its fixed point stops before changes have travelled through the graph. Where they have not
-    settled (variable and factor marginals change inconsistently), both sides go on until they are twice as long."""
+    settled (variable and factor marginals change inconsistently), both sides go on until they are twice as long.
+
+    ``warm``: perturbed runs start at the messages with which the original one ended, and first make half as many
+    sweeps; where the method has no messages to go on from, they start as it did."""
+
+    warm: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,9 @@ class _Calls:
         self.same_length = isinstance(stopping, EqualSweeps) and int(found.sweeps.min()) == self._sweeps
         self.made, self.converged = 0, True
         self._gap = math.inf
+        self._start: Tensor | None = None
+        if isinstance(stopping, EqualSweeps) and stopping.warm and found.messages is not None:
+            self._start, self._sweeps, self.same_length = found.messages(), -(-self._sweeps // 2), False
         self._ended: list[Outcome] = []  # in the order of the calls
         self._again: list[Outcome] = []  # those of the round before, which the next calls make longer
         self._further = 0
@@ -269,6 +277,8 @@ class _Calls:
     def _run(self, theta: Natural) -> Outcome:
         """As many sweeps as all others, or as many more as are missing to that."""
         shorter = self._again.pop(0) if self._again else None
+        if shorter is None and self._start is not None:
+            return self._inference(theta, sweeps=self._sweeps, messages=self._start.to(theta.unary.dtype))
         if shorter is None or shorter.messages is None:
             return self._inference(theta, sweeps=self._sweeps)
         return self._inference(theta, sweeps=self._further, messages=shorter.messages())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.offsets import starts_of
 
 if TYPE_CHECKING:
     from loopwise.graph.kernels.ports import Ports
@@ -77,11 +78,6 @@ class JunctionTree:
         return float(np.exp(self.log_separator_cells).sum())
 
     @property
-    def largest_clique(self) -> float:
-        """Cells of the largest clique."""
-        return math.exp(self.log_cells.max()) if self.cliques else 0.0
-
-    @property
     def induced_width(self) -> int:
         """Members of the clique of most members, less one."""
         return int(np.diff(self.clique_start).max(initial=0)) - 1 if self.cliques else 0
@@ -100,7 +96,7 @@ class JunctionTree:
         position[self.order] = np.arange(graph.variables)
         ports: Ports = connect(
             self.members, self.clique_start, self.eliminated, self.parent, self.clique_of, position,
-            graph.cardinalities, graph.layout.state_start, _starts(arities), scopes, _starts(cells)[:-1],
+            graph.cardinalities, graph.layout.state_start, (starts_of(arities), scopes, starts_of(cells)[:-1]),
         )  # fmt: skip
         return ports
 
@@ -150,9 +146,8 @@ def _search(
             prefix = order[: int(len(order) * rng.random())] if rng.random() < 0.8 else _NONE
         rule, weight, fill = rules[chosen]
         done, tried, bucket_start, buckets, total, work = eliminate(
-            start, neighbours, fill, weight, log_size, rule, noise, rng, prefix,
-            math.log(FAR * cell_limit), least,
-        )  # fmt: skip
+            start, neighbours, (fill, weight, log_size), rule, noise, rng, prefix, (math.log(FAR * cell_limit), least)
+        )
         steps += work + graph.variables
         if done and total < least:
             best, order, least = (tried, bucket_start, buckets), tried, total
@@ -172,11 +167,5 @@ def _neighbours(graph: FactorGraph) -> tuple[Integers, Integers]:
     several = graph.cardinalities[scopes] > 1  # a variable of one value joins nothing
     arities = np.bincount(np.repeat(np.arange(len(arities)), arities)[several], minlength=len(arities))
     scopes = scopes[several]
-    start, neighbours = adjacency(graph.variables, _starts(arities), scopes)
+    start, neighbours = adjacency(graph.variables, starts_of(arities), scopes)
     return start, neighbours
-
-
-def _starts(sizes: Integers) -> Integers:
-    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts

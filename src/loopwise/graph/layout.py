@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loopwise.graph.factor_graph import Group, Integers
+from loopwise.graph.offsets import starts_of
 
 if TYPE_CHECKING:
     from loopwise.graph.elimination import JunctionTree
@@ -35,7 +36,7 @@ class MessageGroup:
     @cached_property
     def position_start(self) -> Integers:
         """First slot of each table axis within one factor, ``[arity + 1]``."""
-        return _starts(np.asarray(self.group.shape, dtype=np.int64))
+        return starts_of(np.asarray(self.group.shape, dtype=np.int64))
 
     @cached_property
     def width(self) -> int:
@@ -116,12 +117,12 @@ class Layout:
         degrees = np.bincount(edge_variable, minlength=graph.variables)
         return Layout(
             graph=graph,
-            state_start=_starts(graph.cardinalities),
+            state_start=starts_of(graph.cardinalities),
             message_groups=tuple(message_groups),
             unary_groups=tuple(group for group in graph.groups if group.arity == 1),
             constant_groups=tuple(group for group in graph.groups if group.arity == 0),
             edge_variable=edge_variable,
-            variable_edge_start=_starts(degrees),
+            variable_edge_start=starts_of(degrees),
             variable_edges=np.argsort(edge_variable, kind="stable").astype(np.int64),
             structured=tuple(structured),
         )
@@ -169,7 +170,7 @@ class Layout:
     def slot_state(self) -> Integers:
         """The state (variable, value) that each slot (edge, value) speaks of, ``[slots]``."""
         sizes = self.graph.cardinalities[self.edge_variable]
-        first_slot = _starts(sizes)
+        first_slot = starts_of(sizes)
         within = np.arange(self.slots) - np.repeat(first_slot[:-1], sizes)
         return np.repeat(self.state_start[self.edge_variable], sizes) + within
 
@@ -268,7 +269,7 @@ class Layout:
     @cached_property
     def factor_edges(self) -> Integers:
         """First edge of each factor that sends messages, whose edges are consecutive, ``[factors + 1]``."""
-        return _starts(np.bincount(self.edge_factor, minlength=self.message_factors))
+        return starts_of(np.bincount(self.edge_factor, minlength=self.message_factors))
 
     @cached_property
     def junction_tree(self) -> JunctionTree | None:
@@ -284,12 +285,6 @@ class Layout:
         if self.edges >= nodes > 0:
             return False  # too many links for a forest: no need to look for a cycle
         return not bool(self.components[1].any())
-
-
-def _starts(sizes: Integers) -> Integers:
-    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
 
 
 def _concatenate(pieces: list[Integers]) -> Integers:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers, StructuredGroup
+from loopwise.graph.offsets import starts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ class Parts:
                 structured.append(StructuredGroup(named.name, factors, scopes))
         graph = FactorGraph.of_groups(self.graph.cardinalities[variables], tuple(groups), tuple(structured))
         assert self.graph.part_start is not None
-        graph.part_start = np.concatenate([[0], np.cumsum(np.diff(self.graph.part_start)[chosen])])
+        graph.part_start = starts_of(np.diff(self.graph.part_start)[chosen])
         return PartSelection(
             graph,
             variables,

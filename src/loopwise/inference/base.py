@@ -28,7 +28,7 @@ from loopwise.inference.messages.operator import opaque, transformed, transforms
 from loopwise.inference.messages.structured import own_batches, split_potentials, to_table_factors
 from loopwise.inference.normalise import normalised_messages
 from loopwise.lazy import renamed
-from loopwise.notices import ImpossibleError
+from loopwise.notices import ImpossibleError, in_example
 from loopwise.potentials.checks import LARGEST, Extent, Own, alike, broadcast_batches, checked_tables
 from loopwise.potentials.conditioning import restore_factors, restore_variables, slice_tables
 from loopwise.potentials.fold import fold_constants, fold_unary
@@ -308,14 +308,14 @@ def _check_possible(problem: Problem, plan: Conditioning | None = None) -> None:
             dead = torch.isneginf(problem.table(group.name)).nonzero()
             if len(dead):
                 *example, row = dead[0].tolist()
-                raise ImpossibleError(_name_constant(group.name, row, plan) + _in_example(example))
+                raise ImpossibleError(_name_constant(group.name, row, plan) + in_example(example))
         alive = torch.zeros(*unary.shape[:-1], graph.variables, dtype=torch.int64, device=unary.device)
         owner = torch.tensor(graph.layout.state_variable, device=unary.device)
         alive.index_add_(-1, owner, (~torch.isneginf(unary)).to(torch.int64))
         dead = (alive == 0).nonzero()
         if len(dead):
             *example, variable = dead[0].tolist()
-            raise ImpossibleError(_name_variable(variable, plan) + _in_example(example))
+            raise ImpossibleError(_name_variable(variable, plan) + in_example(example))
 
 
 def _name_constant(name: str, row: int, plan: Conditioning | None) -> str:
@@ -337,9 +337,3 @@ def _name_variable(variable: int, plan: Conditioning | None) -> str:
         f"variable {plan.free[variable]} has no possible value: its unary potentials and the evidence on its "
         "neighbours rule out each"
     )
-
-
-def _in_example(example: list[int]) -> str:
-    if not example:
-        return ""
-    return f" (example {example[0] if len(example) == 1 else tuple(example)})"

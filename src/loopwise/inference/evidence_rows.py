@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph, Integers
-from loopwise.inference.kernels.evidence_rows import AXES, LEAST, RowGraph, beliefs_of_rows, loss_of_rows
+from loopwise.graph.offsets import starts_of
+from loopwise.inference.kernels.evidence_rows import AXES, LEAST, RowArrays, beliefs_of_rows, loss_of_rows
 from loopwise.inference.messages.message_passing import BP
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ class EvidenceRows:
         return sum(group.count * group.cells for group in self.graph.groups)
 
     @cached_property
-    def integers(self) -> RowGraph:
+    def integers(self) -> RowArrays:
         """What the compiled loops take."""
         sizes = self.graph.cardinalities
         scopes, strides, firsts = [], [], []
@@ -70,11 +71,10 @@ class EvidenceRows:
             strides.append(stride)
             firsts.append(first + group.cells * np.arange(group.count))
             first += group.cells * group.count
-        start = np.concatenate([[0], np.cumsum(sizes)])
         none = np.zeros((0, AXES), dtype=np.int64)
-        return RowGraph(
+        return RowArrays(
             np.array(sizes, dtype=np.int64),
-            start.astype(np.int64),
+            starts_of(sizes),
             np.concatenate([none, *scopes]),
             np.concatenate([none, *strides]),
             np.concatenate([none[:, 0], *firsts]).astype(np.int64),

@@ -46,7 +46,7 @@ LISTED = 5
 
 
 @dataclass(frozen=True)
-class Moving:
+class MovingVariable:
     """A variable whose belief does not rest; ``swing``: between its highest and lowest value in the sweeps watched."""
 
     variable: int
@@ -65,7 +65,7 @@ class Tie:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class MethodTrial:
     """Another method on the same model. ``off``: its largest distance from an exact belief, where those are known."""
 
     method: Inference
@@ -131,15 +131,15 @@ class Explanation(Shown):
     period: int | None = None
     rate: float = 0.0
     forecast: int | None = None  # sweeps it would take in all, as the changes shrink
-    moving: tuple[Moving, ...] = ()
+    moving: tuple[MovingVariable, ...] = ()
     cycle: tuple[int, ...] = ()
     frustrated: bool | None = None
     ties: tuple[Tie, ...] = ()
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[MethodTrial, ...] = ()
     case: Case | None = field(default=None, repr=False)
 
     @property
-    def advice(self) -> Trial | None:
+    def advice(self) -> MethodTrial | None:
         """The first trial that came to rest: exact if there is one, else the cheapest."""
         return next((trial for trial in self.trials if trial.exact or trial.converged), None)
 
@@ -477,7 +477,7 @@ def _movement(status: Status, case: Case, trace: Tensor) -> Explanation:
     least = max(NOTICED * float(swing.max(initial=0.0)), 10 * threshold)
     restless = np.flatnonzero(swing > least)
     order = restless[np.argsort(-swing[restless], kind="stable")]
-    moving = tuple(Moving(int(place), case.name(int(place)), float(swing[place])) for place in order)
+    moving = tuple(MovingVariable(int(place), case.name(int(place)), float(swing[place])) for place in order)
     among = np.zeros(case.graph.variables, dtype=bool)
     among[restless] = True
     cycle, frustrated = _cycle(case, order[:ROOTS], among)
@@ -569,12 +569,12 @@ def _ties(case: Case, among: np.ndarray | None) -> tuple[Tie, ...]:
 # --- What would help -------------------------------------------------------------------------------------------------
 
 
-def _trials(case: Case, found: Explanation) -> Iterator[Trial]:
+def _trials(case: Case, found: Explanation) -> Iterator[MethodTrial]:
     """Everything tried: exact first, then what came to rest by messages sent, then the others by how near they are."""
     truth = _exact_beliefs(case)
     tried = []
     if truth is not None:
-        tried.append(Trial(Exact(temperature=float(_plain(case.method).temperature)), True, True, 0, 0.0, 0, 0.0))
+        tried.append(MethodTrial(Exact(temperature=float(_plain(case.method).temperature)), True, True, 0, 0.0, 0, 0.0))
     if found.kind != "converged":
         for method in _alternatives(case):
             try:
@@ -584,7 +584,7 @@ def _trials(case: Case, found: Explanation) -> Iterator[Trial]:
             off = None if truth is None else float((run.states - truth.states).abs().max())
             status = run.status
             tried.append(
-                Trial(
+                MethodTrial(
                     method,
                     status.converged,
                     status.exact,
@@ -597,7 +597,7 @@ def _trials(case: Case, found: Explanation) -> Iterator[Trial]:
     yield from sorted(tried, key=_rank)
 
 
-def _rank(trial: Trial) -> tuple[bool, bool, float]:
+def _rank(trial: MethodTrial) -> tuple[bool, bool, float]:
     return not trial.exact, not trial.converged, trial.messages if trial.converged else trial.residual
 
 

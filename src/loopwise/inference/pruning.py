@@ -12,6 +12,7 @@ import numpy as np
 
 from loopwise.graph.elimination import JunctionTree
 from loopwise.graph.factor_graph import FactorGraph, Integers, shape_name
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.exact.junction_tree import Calibration, Floats
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -40,7 +41,7 @@ class StatePruning:
         groups = [group for group in graph.groups if group.arity]
         arities = np.concatenate([_NONE, *(np.full(group.count, group.arity) for group in groups)])
         scopes = np.concatenate([_NONE, *(group.scopes.reshape(-1) for group in groups)])
-        start = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(arities)])
+        start = starts_of(arities)
         layout = graph.layout
         alive = possible_values(start, scopes, graph.cardinalities, layout.state_start, possible, SWEEPS)
         if alive.all():

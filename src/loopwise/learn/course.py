@@ -38,7 +38,7 @@ class Rounds:
 
 
 @dataclass
-class Course:
+class TrainingPosition:
     """The position of a run. All of it goes into checkpoints."""
 
     restart: int = 0
@@ -54,9 +54,9 @@ class Course:
     ended: str = ""  # why the restart ended; empty while it goes on
 
     @staticmethod
-    def begin(stages: Sequence[Lasting], epochs: int, restart: int = 0) -> Course:
+    def begin(stages: Sequence[Lasting], epochs: int, restart: int = 0) -> TrainingPosition:
         """The start of a restart."""
-        return Course(restart=restart, allowed=epochs_of(stages, 0, epochs))
+        return TrainingPosition(restart=restart, allowed=epochs_of(stages, 0, epochs))
 
     def after_epoch(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,44 @@ class _Penalised:
         own = gradient if stage.free is None else gradient[stage.free]
         own += stage.l2 * point
         return value + 0.5 * stage.l2 * self.algebra.dot(point, point), own
+
+
+class DescentOptions:
+    """What learners share that descend by L-BFGS: checks, and how many rounds they take at most. Frozen dataclasses
+    with these options; ``begin``: the learner whose weights they start from, if they have one."""
+
+    l2: float
+    iterations: int
+
+    def __post_init__(self) -> None:
+        check_descent(self.l2, self.iterations)
+
+    @property
+    def limits(self) -> Limits:
+        """How many rounds it takes at most."""
+        begin = getattr(self, "begin", None)
+        return Limits.rounds(*(() if begin is None else (begin.iterations,)), self.iterations)
+
+
+class EpochOptions:
+    """The same of learners that go over the examples ``epochs`` times; ``_positive`` names other options that must be
+    above 0."""
+
+    epochs: int
+    _positive: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+        for name in self._positive:
+            value = getattr(self, name)
+            if not 0 < value < np.inf:
+                raise ValueError(f"{name} must be a positive number, not {value}")
+
+    @property
+    def limits(self) -> Limits:
+        """How many rounds it takes at most."""
+        return Limits.rounds(self.epochs)
 
 
 def check_descent(l2: float, iterations: int) -> None:

@@ -45,7 +45,7 @@ Given = OneGraph | Many
 Inputs = Mapping[str, Any]
 
 
-class Asked(TypedDict, total=False):
+class PredictOptions(TypedDict, total=False):
     """How :meth:`System.predict` and :meth:`System.predict_marginals` are asked, beside what about."""
 
     inputs: Inputs | None
@@ -178,7 +178,7 @@ class System(nn.Module):
             return self._decided(self.decoder.hard(), given, inputs)
 
     @overload
-    def predict(self, given: OneGraph = ..., **asked: Unpack[Asked]) -> Tensor: ...
+    def predict(self, given: OneGraph = ..., **asked: Unpack[PredictOptions]) -> Tensor: ...
 
     @overload
     def predict(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...
@@ -206,7 +206,7 @@ class System(nn.Module):
         return self._answer_frame(given, found) if is_frame(given) and isinstance(found, Tensor) else found
 
     @overload
-    def predict_marginals(self, given: OneGraph = ..., **asked: Unpack[Asked]) -> Tensor: ...
+    def predict_marginals(self, given: OneGraph = ..., **asked: Unpack[PredictOptions]) -> Tensor: ...
 
     @overload
     def predict_marginals(self, given: Many, *, batch: BatchSize | None = ...) -> list[Tensor]: ...

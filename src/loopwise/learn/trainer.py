@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from loopwise.learn.course import Course, Lasting, Rounds
+from loopwise.learn.course import Lasting, Rounds, TrainingPosition
 from loopwise.learn.distributed import ALONE, Team
 from loopwise.learn.files.checkpoint import restoring
 from loopwise.learn.files.ledger import Ledger
@@ -98,10 +98,10 @@ class _Training:
     def __init__(self, objective: Objective, limits: Limits, ledger: Ledger, name: str) -> None:
         self.objective, self.limits, self.ledger, self.name = objective, limits, ledger, name
         self.sign = -1.0 if objective.higher_is_better else 1.0
-        self.course = Course.begin(limits.stages, limits.epochs)
+        self.course = TrainingPosition.begin(limits.stages, limits.epochs)
         self.history = History()
         self.best: Any = None  # weights of this restart, by the development data
-        self.kept: tuple[float, Any, Course] | None = None  # of the restarts so far
+        self.kept: tuple[float, Any, TrainingPosition] | None = None  # of the restarts so far
 
     @property
     def over(self) -> bool:
@@ -111,7 +111,7 @@ class _Training:
         """One round, with all that goes before and after it; None if the stage was over without one."""
         began = time.perf_counter()
         if self.course.ended:
-            self.course = Course.begin(self.limits.stages, self.limits.epochs, self.course.restart + 1)
+            self.course = TrainingPosition.begin(self.limits.stages, self.limits.epochs, self.course.restart + 1)
         self._begin()
         course, limits = self.course, self.limits
         before = course.restart * limits.epochs + course.epoch
@@ -237,10 +237,10 @@ class _Training:
         return False
 
     def _go_to(self, state: Mapping[str, Any]) -> None:
-        self.course = Course(**state["course"])
+        self.course = TrainingPosition(**state["course"])
         self.history = History.from_json(state["history"])
         self.best = state["best"]
-        self.kept = None if state["kept"] is None else (*state["kept"][:2], Course(**state["kept"][2]))
+        self.kept = None if state["kept"] is None else (*state["kept"][:2], TrainingPosition(**state["kept"][2]))
         self.objective.load_state(state["objective"])
         logger.info(
             "resumed from %s after epoch %d of run %d", self.ledger.path, self.course.epoch, self.course.restart + 1

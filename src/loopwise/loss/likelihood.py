@@ -23,7 +23,7 @@ from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.messages.structured import own_batches, split_potentials
-from loopwise.notices import GradientError, ImpossibleError
+from loopwise.notices import GradientError, ImpossibleError, in_example
 from loopwise.potentials.checks import broadcast_batches, checked_tables
 
 Own = Mapping[str, list[Tensor | None]]  # potentials of the structured factors of each name
@@ -337,10 +337,3 @@ def check_possible(group: Group, log_values: Tensor, rows: Integers) -> None:
             f"{group.scopes[row].tolist()}{in_example(example)}; "
             "relax the zero, or leave the example out"
         )
-
-
-def in_example(example: list[int]) -> str:
-    """Which example of a batch, for messages."""
-    if not example:
-        return ""
-    return f" (example {example[0] if len(example) == 1 else tuple(example)})"

@@ -21,11 +21,10 @@ from loopwise.loss.likelihood import (
     cells_at,
     check_tables_only,
     chosen_rows,
-    in_example,
     model_batch,
     pick_cells,
 )
-from loopwise.notices import ImpossibleError
+from loopwise.notices import ImpossibleError, in_example
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from loopwise.graph.factor_graph import FactorGraph, variable_range
 from loopwise.graph.rows import Rows
 from loopwise.inference.by_variable import reduce_variables, spread, state_values
 from loopwise.inference.rows import out_of_rows
+from loopwise.notices import in_example
 
 Sets = Mapping[int, "int | Collection[int]"]  # variable: its value, or the values that count as right
 
@@ -68,7 +69,7 @@ class Targets:
         if len(wrong):
             *example, variable = wrong[0].tolist()
             raise ValueError(
-                f"target of variable {variable}{_in_example(example)} is {array[tuple(wrong[0])].item()}; "
+                f"target of variable {variable}{in_example(example)} is {array[tuple(wrong[0])].item()}; "
                 f"it has values 0 to {graph.cardinalities[variable] - 1}, and -1 leaves it out"
             )
         return _checked(Targets(graph, _mask_of(graph, array), array != FREE, array))
@@ -145,7 +146,7 @@ def _from_mask(graph: FactorGraph, mask: Tensor) -> Targets:
 
 def _mask_of_sets(graph: FactorGraph, sets: Sets, example: int | None) -> Tensor:
     mask = torch.zeros(graph.layout.states, dtype=torch.bool)
-    where = _in_example([] if example is None else [example])
+    where = in_example([] if example is None else [example])
     for variable, allowed in sets.items():
         if not 0 <= variable < graph.variables:
             raise ValueError(f"targets{where} name variable {variable}; {variable_range(graph.variables)}")
@@ -213,9 +214,3 @@ def _check_same(graph: FactorGraph, targets: Targets) -> None:
             f"the targets are for {targets.graph!r}, the prediction is for {graph!r}; "
             "make them for the graph of the prediction"
         )
-
-
-def _in_example(example: list[int]) -> str:
-    if not example:
-        return ""
-    return f" (example {example[0] if len(example) == 1 else tuple(example)})"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loopwise.plot.curves import panels as panels
     from loopwise.plot.estimators import gradients as gradients
     from loopwise.plot.frontiers import pareto as pareto
+    from loopwise.plot.grafts import grafting as grafting
     from loopwise.plot.graphs import factor_graph as factor_graph
     from loopwise.plot.landscapes import landscape as landscape
     from loopwise.plot.marginals import beliefs as beliefs
@@ -42,6 +43,7 @@ _HOME = {
     "gradients": "estimators",
     "reliability": "calibration",
     "pareto": "frontiers",
+    "grafting": "grafts",
     "image": "pictures",
     "gallery": "pictures",
     "arcs": "trees",
@@ -54,7 +56,7 @@ _HOME = {
 
 __all__ = [  # noqa: RUF022 (from models to results)
     "factor_graph", "beliefs", "sweeps", "marginal_image", "convergence", "landscape", "history", "gradients",
-    "reliability", "pareto", "image", "gallery", "arcs", "arc_page", "Curve", "Panel", "panels", "save",
+    "reliability", "pareto", "grafting", "image", "gallery", "arcs", "arc_page", "Curve", "Panel", "panels", "save",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from loopwise.apps.estimator import Estimator
-from loopwise.apps.parser.parser import Tree
+from loopwise.apps.parser.estimator import ParseTree
 from loopwise.formats.coref import CorefDocument
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.beliefs import Beliefs, Status
@@ -114,7 +114,7 @@ def _history(history: History) -> str:
 
 
 @html_of.register
-def _tree(tree: Tree) -> str:
+def _tree(tree: ParseTree) -> str:
     sentence = tree.sentence
     drawn = arcs(
         sentence.forms, tree.heads, tags=sentence.coarse_tags, relations=tree.relations, marginals=tree.marginals

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.walk.engines import Compiled, Plain
-from loopwise.walk.learning.rules import Rule, Towards
-from loopwise.walk.learning.updates import Weights
+from loopwise.walk.learning.rules import LearningRule, Towards
+from loopwise.walk.learning.updates import WalkWeights
 from loopwise.walk.models.model import Model, Sparse, dot
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Walker
 from loopwise.walk.randomness import Stream, stream_number
@@ -254,7 +254,7 @@ def _check_engines(
     """Both engines take the same steps and learn the same weights, bit for bit."""
     if model.compiled(documents, proposal, metric) is None:
         return
-    rule = Rule(towards=Towards.MARGIN)
+    rule = LearningRule(towards=Towards.MARGIN)
     visits = [
         Visiting(number, steps, start, stream_number(epoch, number))
         for epoch, start in enumerate(sorted(model.starts, key=lambda start: start.name))
@@ -264,7 +264,7 @@ def _check_engines(
     for engine in (Plain(), Compiled()):
         session = engine.open(model, documents, proposal, metric)
         session.trace = []
-        learned, _ = session.learn(rule, Weights.zeros(model.size, rule), visits, seed)
+        learned, _ = session.learn(rule, WalkWeights.zeros(model.size, rule), visits, seed)
         found.append((session.trace, learned))
     (plain, mine), (compiled, theirs) = found
     for step, (one, other) in enumerate(zip(plain, compiled, strict=True)):

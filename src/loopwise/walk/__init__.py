@@ -1,11 +1,12 @@
 """Walking: learning inside a Markov chain, for models that message passing cannot hold and for any metric."""
 
+from loopwise.lazy import old_names
 from loopwise.walk.clustering import Clustering
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.engines import Compiled, Engine, Fastest, Plain
+from loopwise.walk.engines import Compiled, Fastest, Plain, WalkEngine
 from loopwise.walk.labelling import Labelling
 from loopwise.walk.learning.averaging import Averaging
-from loopwise.walk.learning.learner import Epoch, Learner
+from loopwise.walk.learning.learner import Learner, WalkEpoch
 from loopwise.walk.learning.learners import CD, PCD, Hybrid, SampleRank, SampleRankSVM, SampleRankSVM1
 from loopwise.walk.learning.margins import ConstantMargin, Margin, OmegaMargin, ScaledMargin
 from loopwise.walk.learning.perceptron import AnnealedDecoder, AveragedPerceptron, ExactDecoder
@@ -45,8 +46,6 @@ __all__ = [
     "ConstantMargin",
     "Cooling",
     "Decaying",
-    "Engine",
-    "Epoch",
     "ExactDecoder",
     "Fastest",
     "ForcedFlip",
@@ -82,6 +81,8 @@ __all__ = [
     "Tally",
     "UniformChange",
     "Unit",
+    "WalkEngine",
+    "WalkEpoch",
     "WalkFunctions",
     "Walker",
     "WholeWorld",
@@ -89,3 +90,5 @@ __all__ = [
     "all_pairs",
     "shared_rows",
 ]
+
+__getattr__ = old_names(__name__, {"Engine": "WalkEngine", "Epoch": "WalkEpoch"})

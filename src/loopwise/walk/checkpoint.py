@@ -14,16 +14,16 @@ import numpy as np
 import torch
 
 from loopwise.learn.files.checkpoint import Run, checksum, identify
-from loopwise.walk.learning.updates import Weights
+from loopwise.walk.learning.updates import WalkWeights
 
 if TYPE_CHECKING:
     from loopwise.walk.learning.learner import Learner
-    from loopwise.walk.plan import Plan
+    from loopwise.walk.plan import WalkPlan
 
 States = Sequence[list[int] | None]  # where the last walk over each document ended
 
 
-def described_run(learner: Learner, plan: Plan, shards: int) -> Run:
+def described_run(learner: Learner, plan: WalkPlan, shards: int) -> Run:
     """What tells a call of ``fit`` from others, for a learner as it is before the call."""
     state = learner.state
     return {
@@ -51,14 +51,14 @@ def described_all(documents: Sequence[Any]) -> str:
     return f"{len(documents)} documents (checksum {total:08x})"
 
 
-def pack_weights(weights: Weights) -> dict[str, Any]:
+def pack_weights(weights: WalkWeights) -> dict[str, Any]:
     """Weights as a checkpoint holds them."""
     arrays = {"values": weights.values, "sums": weights.sums, "squares": weights.squares}
     tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     return {**tensors, "time": weights.time, "since": weights.since}
 
 
-def unpack_weights(state: Mapping[str, Any], size: int) -> Weights:
+def unpack_weights(state: Mapping[str, Any], size: int) -> WalkWeights:
     """The weights that :func:`pack_weights` had; a ValueError if they are not ``size`` many."""
     values, sums, squares = (state[name].numpy().copy() for name in ("values", "sums", "squares"))
     if values.shape != (size,) or sums.shape != (size,) or squares.shape not in ((0,), (size,)):
@@ -66,7 +66,7 @@ def unpack_weights(state: Mapping[str, Any], size: int) -> Weights:
             f"a state of {len(values)} weights does not fit a model of {size}; "
             "go on with the model that it was saved from"
         )
-    return Weights(values, sums, squares, int(state["time"]), int(state["since"]))
+    return WalkWeights(values, sums, squares, int(state["time"]), int(state["since"]))
 
 
 def pack_states(states: States) -> dict[str, Any]:

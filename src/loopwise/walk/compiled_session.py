@@ -1,6 +1,7 @@
 """Walks over documents in compiled loops.
 
-In: a corpus, the documents of a model as flat arrays. Out: a :class:`~loopwise.walk.sessions.Session`. Stage: walking.
+In: a corpus, the documents of a model as flat arrays. Out: a :class:`~loopwise.walk.sessions.WalkSession`. Stage:
+walking.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loopwise.walk.corpus import Corpus, starts_of
+from loopwise.graph.offsets import starts_of
+from loopwise.walk.corpus import Corpus
 from loopwise.walk.kernels import codes as codes
-from loopwise.walk.learning.rules import Accept, Rule
-from loopwise.walk.learning.updates import Tally, Weights
+from loopwise.walk.learning.rules import Accept, LearningRule
+from loopwise.walk.learning.updates import Tally, WalkWeights
 from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import document_number
-from loopwise.walk.sessions import Floats, Found, Integers, Sampling, Searching, Session, Visiting
+from loopwise.walk.sessions import Floats, Integers, Sampling, Searching, SearchResult, Trace, Visiting, WalkSession
 from loopwise.walk.world import Start
 
 
-class CompiledSession(Session):
+class CompiledSession(WalkSession):
     """Walks in compiled loops over flat arrays."""
 
     def __init__(self, model: Model, corpus: Corpus) -> None:
@@ -30,42 +33,35 @@ class CompiledSession(Session):
         self._known = np.zeros(corpus.documents, dtype=np.bool_)
         self._delta, self._truth, self._gold = empty_delta(model.size), empty_delta(0), empty_delta(0)
 
-    def learn(self, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> tuple[Weights, Tally]:
+    def learn(
+        self, rule: LearningRule, weights: WalkWeights, visits: Sequence[Visiting], seed: int
+    ) -> tuple[WalkWeights, Tally]:
         from loopwise.walk.kernels.loop import run_walk
-        from loopwise.walk.kernels.rules import Learning
 
         if rule.reset and hasattr(self.corpus.arrays, "share"):
             raise ValueError(
                 "compiled walks that split and merge cannot go back to the truth step by step; use a learner without "
                 "resets, or engine=lw.walk.Plain()"
             )
-        learned = weights.copy()
-        clock = np.array([weights.time, weights.since], dtype=np.int64)
-        tally = np.zeros((len(visits), codes.TALLY), dtype=np.int64)
-        steps = sum(visit.steps for visit in visits) if self.trace is not None else 0
-        trace = np.full((steps, 4), -1, dtype=np.int64)
+        record = LearningRecord(weights, visits, self.trace)
         failed = run_walk(
             self.corpus.arrays,
             self.corpus.world,
             kernel_rule(rule),
-            Learning(learned.values, learned.sums, learned.squares, clock),
+            record.learning,
             self._visits(visits, seed),
             self._work(rule),
-            tally,
-            trace,
+            record.tally,
+            record.steps,
         )
         if failed >= 0:
             number = document_number(visits[failed].stream)
             raise ValueError(f"the metric gave NaN in document {number}; it must give a number for every state")
         for visit in visits:
             self._known[visit.document] = True
-        if self.trace is not None:
-            for item, old, new, made in trace.tolist():
-                self.trace.append((item, old, new, bool(made)) if item >= 0 else (-1, -1, -1, False))
-        learned.time = int(clock[0])
-        return learned, Tally(*tally.sum(axis=0).tolist())
+        return record.result()
 
-    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[Found]:
+    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[SearchResult]:
         from loopwise.walk.kernels.search import run_search
 
         lengths = np.diff(self.corpus.starts)
@@ -91,7 +87,7 @@ class CompiledSession(Session):
             self._known[visit.document] = True
         accepted = tally[:, codes.ACCEPTED] / np.maximum(tally[:, codes.STEPS], 1)
         return [
-            Found(
+            SearchResult(
                 best[starts[place] : starts[place + 1]].tolist(),
                 float(scores[place]),
                 float(accepted[place]),
@@ -118,17 +114,12 @@ class CompiledSession(Session):
         return Visits(
             column([visit.document for visit in visits]),
             column([visit.steps for visit in visits]),
-            column([self._start(visit) for visit in visits]),
+            column([start_code(visit, self._known) for visit in visits]),
             column([visit.stream for visit in visits]),
             seed,
         )
 
-    def _start(self, visit: Visiting) -> int:
-        if visit.start is None:
-            return codes.KEEP if self._known[visit.document] else codes.TRUTH
-        return {Start.TRUTH: codes.TRUTH, Start.RANDOM: codes.RANDOM, Start.SINGLETONS: codes.SINGLETONS}[visit.start]
-
-    def _work(self, rule: Rule | None) -> Any:
+    def _work(self, rule: LearningRule | None) -> Any:
         from loopwise.walk.kernels.delta import empty_delta
         from loopwise.walk.kernels.models import Work
 
@@ -147,6 +138,40 @@ class CompiledSession(Session):
         )
 
 
+class LearningRecord:
+    """What a compiled walk that learns writes to: a copy of the weights, its clock, its tally, and its steps where
+    somebody follows them (``trace``, a list to be told)."""
+
+    def __init__(self, weights: WalkWeights, visits: Sequence[Visiting], trace: Trace | None) -> None:
+        self._learned, self._trace = weights.copy(), trace
+        self._clock = np.array([weights.time, weights.since], dtype=np.int64)
+        self.tally = np.zeros((len(visits), codes.TALLY), dtype=np.int64)
+        length = sum(visit.steps for visit in visits) if trace is not None else 0
+        self.steps = np.full((length, 4), -1, dtype=np.int64)
+
+    @property
+    def learning(self) -> Any:
+        """Weights and clock as kernels take them."""
+        from loopwise.walk.kernels.rules import Learning
+
+        return Learning(self._learned.values, self._learned.sums, self._learned.squares, self._clock)
+
+    def result(self) -> tuple[WalkWeights, Tally]:
+        """Weights and tally after the walk; whoever follows is told."""
+        if self._trace is not None:
+            for item, old, new, made in self.steps.tolist():
+                self._trace.append((item, old, new, bool(made)) if item >= 0 else (-1, -1, -1, False))
+        self._learned.time = int(self._clock[0])
+        return self._learned, Tally(*self.tally.sum(axis=0).tolist())
+
+
+def start_code(visit: Visiting, known: NDArray[np.bool_]) -> int:
+    """Where a visit begins, as kernels take it; ``known``: which documents were walked over before."""
+    if visit.start is None:
+        return codes.KEEP if known[visit.document] else codes.TRUTH
+    return {Start.TRUTH: codes.TRUTH, Start.RANDOM: codes.RANDOM, Start.SINGLETONS: codes.SINGLETONS}[visit.start]
+
+
 def _kernel_search(how: Searching) -> Any:
     from loopwise.walk.kernels.search import Search
 
@@ -155,7 +180,7 @@ def _kernel_search(how: Searching) -> Any:
     return Search(first, last, how.rescore, sampling.burn_in, sampling.thinning, sampling.samples)
 
 
-def kernel_rule(rule: Rule) -> Any:
+def kernel_rule(rule: LearningRule) -> Any:
     from loopwise.walk.kernels.rules import Rule as KernelRule
 
     rate, cap, floor = rule.step.numbers

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.graph.offsets import starts_of
+
 Integers = NDArray[np.int64]
 
 
@@ -38,13 +40,6 @@ class Corpus:
         """The state of a document."""
         found: list[int] = self.states[self.starts[document] : self.starts[document + 1]].tolist()
         return found
-
-
-def starts_of(sizes: Any) -> Integers:
-    """Where consecutive pieces of these sizes begin, and the end of the last."""
-    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
 
 
 def packed(parts: Mapping[str, Any], dtype: Any) -> tuple[NDArray[Any], dict[str, Any]]:

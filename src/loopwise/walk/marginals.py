@@ -15,7 +15,7 @@ from loopwise.inference.gibbs.method import MIXED, check_count, split_r_hat
 from loopwise.walk.cooling import Cooling
 from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import stream_number
-from loopwise.walk.sessions import Sampling, Searching, Session, Visiting
+from loopwise.walk.sessions import Sampling, Searching, Visiting, WalkSession
 
 _SAMPLING = 1 << 28  # the epoch of streams that sample
 _NEVER = 1 << 62  # a score from scratch is not wanted
@@ -40,7 +40,7 @@ class Marginals:
 
 
 def estimate(
-    session: Session,
+    session: WalkSession,
     model: Model,
     document: Any,
     weights: Floats,

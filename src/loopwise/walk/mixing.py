@@ -10,18 +10,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from loopwise.learn.distributed import ALONE, Team
-from loopwise.walk.learning.rules import Rule
-from loopwise.walk.learning.updates import Floats, Tally, Weights
+from loopwise.walk.learning.rules import LearningRule
+from loopwise.walk.learning.updates import Floats, Tally, WalkWeights
 from loopwise.walk.plain_session import PlainSession
-from loopwise.walk.sessions import Session, Visiting
+from loopwise.walk.sessions import Visiting, WalkSession
 
-Part = tuple[Session, Sequence[Visiting]]
-Outcome = tuple[Weights, Tally, list[list[int] | None]]
+Part = tuple[WalkSession, Sequence[Visiting]]
+Outcome = tuple[WalkWeights, Tally, list[list[int] | None]]
 
 
 def learn_parts(
-    parts: Sequence[Part], rule: Rule, weights: Weights, seed: int, jobs: int, team: Team = ALONE
-) -> tuple[Weights, Tally]:
+    parts: Sequence[Part], rule: LearningRule, weights: WalkWeights, seed: int, jobs: int, team: Team = ALONE
+) -> tuple[WalkWeights, Tally]:
     """One epoch: each part from ``weights``, ``jobs`` at a time; then the mean, weighted by steps.
 
     The processes of a ``team`` learn parts in turn; what they learn does not depend on how many they are.
@@ -43,13 +43,13 @@ def learn_parts(
     return mixed(weights, [learned for learned, _, _ in done]), total
 
 
-def _fresh(weights: Weights) -> Weights:
+def _fresh(weights: WalkWeights) -> WalkWeights:
     """The same weights with an average that begins now."""
     since = max(weights.since, weights.time)
-    return Weights(weights.values, np.zeros_like(weights.sums), weights.squares, weights.time, since)
+    return WalkWeights(weights.values, np.zeros_like(weights.sums), weights.squares, weights.time, since)
 
 
-def mixed(before: Weights, parts: Sequence[Weights]) -> Weights:
+def mixed(before: WalkWeights, parts: Sequence[WalkWeights]) -> WalkWeights:
     """Weighted means by steps: of the weights, of AdaGrad's sums, of the averages; time goes on by the longest part."""
     steps = np.array([part.time - before.time for part in parts], dtype=np.float64)
     shares = steps / max(steps.sum(), 1.0) if steps.sum() else np.full(len(parts), 1.0 / len(parts))
@@ -63,7 +63,7 @@ def mixed(before: Weights, parts: Sequence[Weights]) -> Weights:
             earlier + later
         )
     counted = earlier + later
-    return Weights(values, (values - average) * counted, squares, time, time - counted if counted else before.since)
+    return WalkWeights(values, (values - average) * counted, squares, time, time - counted if counted else before.since)
 
 
 def _mean(shares: Floats, arrays: Sequence[Floats]) -> Floats:
@@ -73,7 +73,9 @@ def _mean(shares: Floats, arrays: Sequence[Floats]) -> Floats:
     return total
 
 
-def _in_parallel(parts: Sequence[Part], rule: Rule, weights: Weights, seed: int, jobs: int) -> list[Outcome]:
+def _in_parallel(
+    parts: Sequence[Part], rule: LearningRule, weights: WalkWeights, seed: int, jobs: int
+) -> list[Outcome]:
     if jobs == 1:
         return [_learn(session, rule, weights, visits, seed) for session, visits in parts]
     try:
@@ -90,6 +92,8 @@ def _in_parallel(parts: Sequence[Part], rule: Rule, weights: Weights, seed: int,
     return done
 
 
-def _learn(session: Session, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> Outcome:
+def _learn(
+    session: WalkSession, rule: LearningRule, weights: WalkWeights, visits: Sequence[Visiting], seed: int
+) -> Outcome:
     learned, tally = session.learn(rule, weights, visits, seed)
     return learned, tally, session.states()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.learning.rules import Accept, Rule, Towards
+from loopwise.walk.learning.rules import Accept, LearningRule, Towards
 from loopwise.walk.learning.updates import PlainLearning
 from loopwise.walk.models.model import Model, Sparse, collect, dot
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Walker
@@ -30,7 +30,7 @@ class Visit:
     model: Model
     proposal: Proposal
     metric: Any
-    rule: Rule
+    rule: LearningRule
     learning: PlainLearning
 
     def run(
@@ -91,7 +91,7 @@ class Visit:
 class _Truth:
     """The features of the truth less those of the state, kept up to date for learners that compare with the truth."""
 
-    def __init__(self, model: Model, rule: Rule, truth: World, world: World, at_truth: bool) -> None:
+    def __init__(self, model: Model, rule: LearningRule, truth: World, world: World, at_truth: bool) -> None:
         self.model, self.rule, self.world = model, rule, world
         self.delta: Sparse = {}
         self.moves: list[Move] = []

@@ -1,6 +1,6 @@
 """Walks over documents in Python classes.
 
-In: a model, documents, a proposal, a metric. Out: a :class:`~loopwise.walk.sessions.Session`. Stage: walking.
+In: a model, documents, a proposal, a metric. Out: a :class:`~loopwise.walk.sessions.WalkSession`. Stage: walking.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.walk.learning.rules import Rule
-from loopwise.walk.learning.updates import PlainLearning, Tally, Weights
+from loopwise.walk.learning.rules import LearningRule
+from loopwise.walk.learning.updates import PlainLearning, Tally, WalkWeights
 from loopwise.walk.models.model import Model, dot
 from loopwise.walk.plain import PlainSearch, Visit
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.randomness import Stream, document_number
-from loopwise.walk.sessions import Floats, Found, Integers, Sampling, Searching, Session, Visiting
+from loopwise.walk.sessions import Floats, Integers, Sampling, Searching, SearchResult, Visiting, WalkSession
 from loopwise.walk.world import Move, Start, World
 
 
-class PlainSession(Session):
+class PlainSession(WalkSession):
     """Walks in Python classes."""
 
     def __init__(self, model: Model, documents: Sequence[Any], proposal: Proposal, metric: Any) -> None:
         self.model, self.documents, self.proposal, self.metric = model, list(documents), proposal, metric
         self._states: list[list[int] | None] = [None] * len(self.documents)
 
-    def learn(self, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> tuple[Weights, Tally]:
+    def learn(
+        self, rule: LearningRule, weights: WalkWeights, visits: Sequence[Visiting], seed: int
+    ) -> tuple[WalkWeights, Tally]:
         learning = PlainLearning.of(rule, weights)
         walk = Visit(self.model, self.proposal, self.metric, rule, learning)
         for visit in visits:
@@ -42,7 +44,7 @@ class PlainSession(Session):
             self._states[visit.document] = world.labels()
         return learning.result(), Tally(*learning.tally)
 
-    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[Found]:
+    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[SearchResult]:
         values: list[float] = weights.tolist()
         search = PlainSearch(self.model, self.proposal, values, how.cooling, how.rescore)
         found = []
@@ -53,7 +55,7 @@ class PlainSession(Session):
             score = dot(self.model.features(best), values)
             self._states[visit.document] = best.labels()
             counts = np.zeros((2, 0), dtype=np.int64) if counter is None else counter.counts
-            found.append(Found(best.labels(), score, accepted, counts))
+            found.append(SearchResult(best.labels(), score, accepted, counts))
         return found
 
     def states(self) -> list[list[int] | None]:

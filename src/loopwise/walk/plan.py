@@ -34,7 +34,7 @@ Steps = int | Sweeps
 
 
 @dataclass(frozen=True)
-class Plan:
+class WalkPlan:
     """How documents are visited, epoch after epoch."""
 
     model: Model

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.learning.rules import Rule
-from loopwise.walk.learning.updates import Tally, Weights
+from loopwise.walk.learning.rules import LearningRule
+from loopwise.walk.learning.updates import Tally, WalkWeights
 from loopwise.walk.world import Start
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ class Visiting:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The result of one search: the best state and its score, computed afresh; counts of events in each half."""
 
     labels: list[int]
@@ -67,17 +67,22 @@ class Sampling:
         return number if number < self.samples else -1
 
 
-class Session(ABC):
+Trace = list[tuple[int, int, int, bool]]  # item, old, new, accepted
+
+
+class WalkSession(ABC):
     """Documents ready to be walked over."""
 
-    trace: list[tuple[int, int, int, bool]] | None = None  # give it a list to be told item, old, new, accepted
+    trace: Trace | None = None  # give it a list to be told
 
     @abstractmethod
-    def learn(self, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> tuple[Weights, Tally]:
+    def learn(
+        self, rule: LearningRule, weights: WalkWeights, visits: Sequence[Visiting], seed: int
+    ) -> tuple[WalkWeights, Tally]:
         """Walks and learns; ``weights`` are left as they are."""
 
     @abstractmethod
-    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[Found]:
+    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[SearchResult]:
         """Walks without learning."""
 
     @abstractmethod

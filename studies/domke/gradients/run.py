@@ -27,7 +27,7 @@ from loopwise.demo.workers import one_thread
 from loopwise.gradient.base import Gradient
 from loopwise.gradient.fixed_point import FixedPoint
 from loopwise.gradient.linear_solve import LinearSolve
-from loopwise.gradient.perturbation import Perturbation
+from loopwise.gradient.perturbation import EqualSweeps, Perturbation
 from loopwise.gradient.solvers import Minres
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.builders import grid
@@ -46,9 +46,10 @@ TOLERANCE, ADJOINT_TOLERANCE = 1e-5, 1e-4  # published: of inference, and of bac
 SWEEPS = 1000
 TIGHT = 1e-10  # of the run whose gradient accuracy is measured against
 SHORT, LONG = 2.0, 30.0  # seconds: calls are repeated until the first sum; a first call of the second counts itself
-INFERENCE, DIRECT = "inference", "direct"
+INFERENCE, DIRECT, WARM = "inference", "direct", "perturbation, warm start"
 ESTIMATORS: dict[str, Gradient] = {
     "perturbation": Perturbation(),
+    WARM: Perturbation(stopping=EqualSweeps(warm=True)),
     "back-BP": FixedPoint(tolerance=ADJOINT_TOLERANCE),
     "unroll": Unroll(),
     DIRECT: LinearSolve(),

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from loopwise.demo.base_images import Floats, Labels, base_images
+from studies.domke.images.drawn import drawn_images
 
 FILE = "bsds_binary_200.npz"
 ROWS, COLUMNS = 200, 300
@@ -52,6 +53,8 @@ class ImageCounts:
     crop: tuple[int, int] | None = None
     copies: int = COPIES
     train_copies: int = TRAINING_COPIES
+    drawn: int = 0  # base images beside the four, drawn here as these were
+    drawn_copies: int = 5
 
 
 def find_berkeley(given: Path | None) -> Path | None:
@@ -88,12 +91,13 @@ def natural(path: Path | None, amounts: ImageCounts, seed: int) -> ImageData:
 
 
 def synthetic(name: str, amounts: ImageCounts, seed: int) -> ImageData:
-    """Noisy copies of the four base images: some of the first to train on, all others to test on."""
+    """Noisy copies of the four base images and of others: some of the first to train on, all others to test on."""
     kind = (BIMODAL_NAME, GAUSSIAN_NAME).index(name)
     train: tuple[list[Floats], list[Labels]] = ([], [])
     test: tuple[list[Floats], list[Labels]] = ([], [])
-    for number, base in enumerate(base_images()):
-        for copy in range(amounts.copies):
+    first = base_images()
+    for number, base in enumerate([*first, *drawn_images(amounts.drawn)]):
+        for copy in range(amounts.copies if number < len(first) else amounts.drawn_copies):
             generator = np.random.default_rng([seed, 2, kind, number, copy])
             noisy = _bimodal(base, generator) if name == BIMODAL_NAME else _gaussian(base, generator)
             target = train if number == 0 and copy < amounts.train_copies else test

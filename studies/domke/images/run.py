@@ -83,9 +83,12 @@ class ImageProtocol:
 
 
 PROTOCOLS = {
-    FULL: ImageProtocol(ImageCounts(train=100, test=100), iterations=60, tolerance=1e-6, few=16),
+    FULL: ImageProtocol(ImageCounts(train=100, test=100, drawn=24), iterations=60, tolerance=1e-6, few=16),
     QUICK: ImageProtocol(
-        ImageCounts(train=6, test=6, crop=(64, 96), copies=8, train_copies=4), iterations=20, tolerance=1e-4, few=3
+        ImageCounts(train=6, test=6, crop=(64, 96), copies=8, train_copies=4, drawn=4, drawn_copies=2),
+        iterations=20,
+        tolerance=1e-4,
+        few=3,
     ),
 }
 

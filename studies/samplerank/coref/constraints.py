@@ -165,11 +165,11 @@ def _put(results: Results, protocol: ConstraintsProtocol, shares: dict[str, dict
 
 def _claim(points: Sequence[tuple[int, float, float, float, float]]) -> Claim:
     text = "The mass of violated constraints falls with the number of samples as the bound says: below it, and as fast."
-    name = "table1-violations"
+    name, rule = "table1-violations", "at every N whose samples are all met: share below the bound; slope at most its"
     met = [point for point in points if point[4] == 0]  # what the bound speaks of
     seen = [point for point in met if point[1] > 0]
     if len(seen) < 3:
-        return Claim(name, text, None, "too few samples whose constraints are all met")
+        return Claim(name, text, None, "too few samples whose constraints are all met", rule)
     slope, limit = (_slope([p[0] for p in seen], [p[place] for p in seen]) for place in (1, 3))
     below = all(mean <= most for _, mean, _, most, _ in met)
     others = ", ".join(str(point[0]) for point in points if point[4] > 0)
@@ -178,7 +178,7 @@ def _claim(points: Sequence[tuple[int, float, float, float, float]]) -> Claim:
         f"of the bound {limit:.2f}; {'always' if below else 'not always'} below the bound with c = 1"
         + (f"; left out: N = {others}, whose samples were not all met within the passes allowed" if others else "")
     )
-    return Claim(name, text, slope <= limit and below, evidence)
+    return Claim(name, text, slope <= limit and below, evidence, rule)
 
 
 def _slope(sizes: Sequence[int], shares: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from loopwise.plot.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, new_grid, plain, save
 from studies.harness.statistics import mean_and_error
 from studies.samplerank.coref.tables import LEARNERS, PRINTED, CorefRuns
-from studies.samplerank.coref.training import ALONE, CUT, HEADS
+from studies.samplerank.coref.training import ALONE, HEADS
 
 
 def draw(study: CorefRuns, path: Path) -> None:
@@ -37,7 +37,7 @@ def _draw_scores(axes: Axes, study: CorefRuns) -> None:
         (0.0, "scores", BLUE, "8000 steps"),
         (width, "longer", GREEN, "longer search"),
     ):
-        found = [list(study.scores(CUT, row, search).values()) for row in rows]
+        found = [list(study.scores(study.protocol.items[0], row, search).values()) for row in rows]
         shown = [place for place, values in enumerate(found) if values]
         means = [mean_and_error(found[place]) for place in shown]
         axes.bar(
@@ -57,7 +57,10 @@ def _draw_costs(axes: Axes, study: CorefRuns) -> None:
     markers = ("o", "s", "^", "D", "v", "P")
     colours = (BLUE, ORANGE, GREEN, PURPLE, BLACK, "#56B4E9")
     for row, marker, colour in zip(LEARNERS, markers, colours, strict=True):
-        active, seconds = study.mean(CUT, row, "active"), study.mean(CUT, row, "seconds")
+        active, seconds = (
+            study.mean(study.protocol.items[0], row, "active"),
+            study.mean(study.protocol.items[0], row, "seconds"),
+        )
         if active is not None and seconds is not None:
             axes.plot([active], [seconds], marker, color=colour, markersize=8, linestyle="none", label=row)
     axes.margins(0.15)

@@ -7,6 +7,7 @@ held out while they are tried.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Any
 from loopwise.apps.coref import Coref, Report, Variant, head_match, published_variants, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats.coref import CorefDocument
-from loopwise.walk import MIRA, ConstantMargin, Cooling, Decaying, MentionDocument, Sweeps, Unit
+from loopwise.walk import CD, MIRA, PCD, AdaGrad, ConstantMargin, Cooling, Decaying, MentionDocument, Step, Sweeps, Unit
 from studies.harness.results import FULL, QUICK
 from studies.harness.runs import file_name, read_run, write_run
 from studies.samplerank.coref.data import documents, find_gum, folds, held_out, split_documents
@@ -31,7 +32,7 @@ INNER = "Table 1, inner validation"  # of settings; no item of the page
 class CorefProtocol:
     """How much of the table to run. ``most``: mentions of a part of a document; the paper's have 40 to 100."""
 
-    items: tuple[str, ...] = (CUT, WHOLE)
+    items: tuple[str, ...] = (WHOLE, CUT)  # whole documents are the main table
     count: int | None = None  # documents of GUM, None: all
     made: int = 60  # made-up ones where there is no GUM
     most: int = 100
@@ -42,31 +43,59 @@ class CorefProtocol:
     sweeps: int = 300  # steps a mention of the longer search
     whole_sweeps: int = 800  # the same for whole documents, which have more entities to choose from
     held: int = 4  # one in so many training documents is held out to choose settings by
-    factors: tuple[float, ...] = (0.1, 1.0, 10.0)  # settings that are tried: these times the standard one
+    factors: tuple[float, ...] = (0.1, 1.0, 10.0)  # of rates and of MIRA's margin, each with all kinds of steps
 
 
 PROTOCOLS = {
     FULL: CorefProtocol(),
-    QUICK: CorefProtocol(items=(CUT,), count=15, made=18, rounds=2, steps=2000),
+    QUICK: CorefProtocol(items=(WHOLE,), count=15, made=18, rounds=2, steps=2000, factors=(1.0,)),
 }
+
+
+CONSTANT, DECAY, ADAGRAD, SMALLEST = "constant", "decaying", "AdaGrad", "MIRA"
+STEPS: dict[str, Step] = {CONSTANT: Unit(), DECAY: Decaying(), ADAGRAD: AdaGrad(), SMALLEST: MIRA(cap=math.inf)}
+MIRA_MARGIN = 10.0
+
+
+@dataclass(frozen=True)
+class StepSetting:
+    """A kind of step, and what its rate (of MIRA: the margin) is multiplied by."""
+
+    kind: str
+    factor: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{self.kind}, times {self.factor:g}"
+
+
+def settings(way: Variant, factors: Sequence[float]) -> list[StepSetting]:
+    """What a learner may choose from. The two rows of SampleRank differ in the kind of their step: one has MIRA, the
+    other any but that; MIRA needs a margin, which contrastive divergence does not have."""
+    if isinstance(way.step, MIRA):
+        kinds = [SMALLEST]
+    elif way.learner in (CD, PCD) or way.name == Variant().name:
+        kinds = [CONSTANT, DECAY, ADAGRAD]
+    else:
+        kinds = [CONSTANT, DECAY, ADAGRAD, SMALLEST]
+    return [StepSetting(kind, factor) for kind in kinds for factor in factors]
 
 
 @dataclass(frozen=True)
 class CorefJob:
-    """One learner on one fold of one item; ``factor``: which setting is tried, 0 for the one that was chosen."""
+    """One learner on one fold of one item; ``setting``: which one is tried, None for that which was chosen."""
 
     item: str
     fold: int
     way: str
-    factor: float = 0.0
+    setting: StepSetting | None = None
 
     def path(self, runs: Path) -> Path:
         kind = {CUT: "cut", WHOLE: "whole", INNER: "inner"}[self.item]
-        return runs / file_name(kind, self.fold, self.way, *([f"times {self.factor:g}"] if self.factor else []))
+        return runs / file_name(kind, self.fold, self.way, *([str(self.setting)] if self.setting else []))
 
     @property
     def name(self) -> str:
-        tried = f", setting times {self.factor:g}" if self.factor else ""
+        tried = f", {self.setting}" if self.setting else ""
         return f"{self.item}, fold {self.fold + 1}: {self.way}{tried}"
 
 
@@ -75,31 +104,31 @@ def jobs(protocol: CorefProtocol) -> list[CorefJob]:
 
     Settings are tried once a fold, on parts of documents, and serve whole documents too.
     """
-    ways = [way.name for way in published_variants()]
-    found = []
+    ways, found = [way.name for way in published_variants()], []
+    tried = [(way.name, each) for way in published_variants() for each in settings(way, protocol.factors)]
     for item in protocol.items:
         for fold in range(protocol.folds):
             if item == protocol.items[0]:
-                found += [CorefJob(INNER, fold, way, factor) for way in ways for factor in protocol.factors]
+                found += [CorefJob(INNER, fold, way, each) for way, each in tried]
             found += [CorefJob(item, fold, way) for way in (ALONE, HEADS, *ways)]
     return found
 
 
-def chosen_factor(runs: Path, protocol: CorefProtocol, fold: int, way: str) -> float:
-    """The setting with the best B-cubed F1 on held-out training documents of the fold; 1 before any was tried."""
-    tried = {factor: read_run(CorefJob(INNER, fold, way, factor).path(runs)) for factor in protocol.factors}
-    scores = {factor: run["mean"] for factor, run in tried.items() if run is not None}
-    return max(scores, key=lambda factor: scores[factor]) if scores else 1.0
+def chosen_setting(runs: Path, protocol: CorefProtocol, fold: int, way: Variant) -> StepSetting:
+    """The setting with the best B-cubed F1 on held-out training documents of the fold; the first before any was."""
+    every = settings(way, protocol.factors)
+    tried = {each: read_run(CorefJob(INNER, fold, way.name, each).path(runs)) for each in every}
+    scores = {each: run["mean"] for each, run in tried.items() if run is not None}
+    return max(scores, key=lambda each: scores[each]) if scores else every[0]
 
 
-def varied(way: Variant, factor: float) -> Variant:
-    """The way with its one setting times ``factor``: the margin of uncapped MIRA, the rate of other steps."""
-    step = way.step
+def varied(way: Variant, setting: StepSetting) -> Variant:
+    """The way with a kind of step: of MIRA the margin is set, which is not capped, of others the rate."""
+    step = STEPS[setting.kind]
     if isinstance(step, MIRA):
-        assert way.margin is not None
-        return replace(way, margin=ConstantMargin(factor * way.margin.constant))
-    assert isinstance(step, Unit | Decaying)
-    return replace(way, step=replace(step, rate=factor * step.rate))
+        return replace(way, step=step, margin=ConstantMargin(setting.factor * MIRA_MARGIN))
+    assert isinstance(step, Unit | Decaying | AdaGrad)
+    return replace(way, step=replace(step, rate=setting.factor * step.rate))
 
 
 class CorefBench:
@@ -114,8 +143,10 @@ class CorefBench:
         fold = self._fold
         if fold is None or (fold.item, fold.number) != (job.item, job.fold):
             fold = self._fold = _Fold(job.item, job.fold, self.protocol, self.seed, self.data)
-        factor = job.factor or chosen_factor(self.runs, self.protocol, job.fold, job.way)
-        write_run(job.path(self.runs), fold.run(job.way, factor, self.protocol, self.seed))
+        way, setting = next((way for way in published_variants() if way.name == job.way), None), job.setting
+        if way is not None and setting is None:
+            setting = chosen_setting(self.runs, self.protocol, job.fold, way)
+        write_run(job.path(self.runs), fold.run(job.way, setting, self.protocol, self.seed))
 
 
 class _Fold:
@@ -138,13 +169,14 @@ class _Fold:
             self._features = featuriser, sides[0], sides[1]
         return self._features
 
-    def run(self, name: str, factor: float, protocol: CorefProtocol, seed: int) -> dict[str, Any]:
+    def run(self, name: str, setting: StepSetting | None, protocol: CorefProtocol, seed: int) -> dict[str, Any]:
         """Scores of every test document, for both searches; time; what the walk did."""
         if name in (ALONE, HEADS):
             simple: Callable[[CorefDocument], Any] = singletons if name == ALONE else head_match
             scores = _scores(self.test, [simple(document) for document in self.test])
             return {"seconds": 0.0, "scores": scores, "longer": scores, "sizes": self._sizes()}
-        way = varied(next(way for way in published_variants() if way.name == name), factor)
+        assert setting is not None
+        way = varied(next(way for way in published_variants() if way.name == name), setting)
         featuriser, train, test = self.features()
         coref = Coref(way, rounds=protocol.rounds, steps=protocol.steps, cooling=Cooling(), seed=seed + self.number)
         _compile(way, featuriser, train)
@@ -157,7 +189,7 @@ class _Fold:
         longer, tally = protocol.sweeps if self.item == CUT else protocol.whole_sweeps, coref.training_.tally
         return {
             "seconds": seconds,
-            "factor": factor,
+            "setting": str(setting),
             "active": tally.active_per_update,
             "updates": tally.updates,
             "ranked": tally.ranked,

@@ -28,8 +28,8 @@ from loopwise.apps.multilabel import (
     PCD,
     Exactly,
     Hybrid,
+    LabelLearner,
     LabelledData,
-    Learner,
     Likelihood,
     MultiLabel,
     Pegasos,
@@ -58,7 +58,7 @@ ROWS = (
 )  # fmt: skip
 FIFTHS = 5  # into which training data are parted, to choose settings on
 
-Make = Callable[[float, int], Learner]  # of a size (of steps, of a penalty) and a number of epochs
+Make = Callable[[float, int], LabelLearner]  # of a size (of steps, of a penalty) and a number of epochs
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,13 @@ def methods(protocol: MultiLabelProtocol) -> list[MultiLabelMethod]:
     """The rows; the last nine are not in the paper."""
     caps, rates, sweeps = protocol.caps, protocol.rates, protocol.sweeps
 
-    def mira(kind: Callable[..., Learner], **options: Any) -> Make:
+    def mira(kind: Callable[..., LabelLearner], **options: Any) -> Make:
         return lambda size, epochs: kind(step=walk.MIRA(size), epochs=epochs, sweeps=sweeps, **options)
 
-    def decaying(kind: Callable[..., Learner]) -> Make:
+    def decaying(kind: Callable[..., LabelLearner]) -> Make:
         return lambda size, epochs: kind(step=walk.Decaying(size), epochs=epochs, sweeps=sweeps)
 
-    def pegasos(size: float, epochs: int) -> Learner:
+    def pegasos(size: float, epochs: int) -> LabelLearner:
         return Pegasos(size, epochs, protocol.batch)
 
     return [

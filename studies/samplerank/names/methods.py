@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from loopwise.apps.chain import NAMES, SAMPLERANK, SVM, Learner, Likelihood, Perceptron
+from loopwise.apps.chain import NAMES, SAMPLERANK, SVM, ChainLearner, Likelihood, Perceptron
 from loopwise.apps.chain import SampleRank as TaggerSampleRank
-from loopwise.walk import MIRA, AllValues, Gibbs, Proposal
+from loopwise.walk import MIRA, AllValues, Gibbs, Proposal, ScaledMargin, Start
 from studies.harness.results import FULL, QUICK
 from studies.samplerank.names.data import OPEN
 
@@ -51,7 +52,10 @@ class NamesProtocol:
     iterations: int = 200  # of L-BFGS, at most
     penalties: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
     costs: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # C of the SVM, over five orders of magnitude
-    caps: tuple[float, ...] = (1e-2, 3e-2, math.inf)  # of MIRA, whose steps are about 3e-2
+    starts: tuple[str, ...] = ("truth", "previous", "random")  # of chains
+    scales: tuple[float, ...] = (1.0, 5.0, 20.0, 100.0)  # of margins, each with all starts
+    caps: tuple[float, ...] = (1e-2, 3e-2)  # of MIRA, times the margin's scale, with the best of these; else none
+    sweeps: tuple[int, ...] = (2, 5)  # a sentence and epoch, with the best of these; else 1
 
 
 PROTOCOLS = {
@@ -64,36 +68,75 @@ PROTOCOLS = {
         iterations=40,
         penalties=(0.3,),
         costs=(1e-2, 1e-1),
+        scales=(1.0, 20.0),
         caps=(3e-2,),
+        sweeps=(2,),
     ),
 }
 
 
 @dataclass(frozen=True)
-class NamesMethod:
-    """A row: sizes (a penalty, a C, a cap) to choose from, and the learner with one of them; None: crfsuite's own.
+class WalkSetting:
+    """Of SampleRank: where chains start, by what margins are scaled, sweeps a sentence and epoch, the cap of MIRA."""
 
-    ``random``: whether runs with other seeds differ.
+    start: str = "truth"
+    scale: float = 1.0
+    sweeps: int = 1
+    cap: float = math.inf  # times the scale
+
+    def __str__(self) -> str:
+        said = f"{self.start}, margin x {self.scale:g}, sweeps {self.sweeps}"
+        return said if self.cap == math.inf else f"{said}, cap {self.cap:g}"
+
+
+Setting = float | WalkSetting
+
+
+def label_of(setting: Setting) -> str:
+    """As files and tables have it."""
+    return str(setting) if isinstance(setting, WalkSetting) else f"{setting:g}"
+
+
+@dataclass(frozen=True)
+class NamesMethod:
+    """A row: settings (a penalty, a C, how to walk) to choose from, and the learner with one of them; None: crfsuite's.
+
+    ``random``: whether runs with other seeds differ. ``refined``: further settings to try, given the best of the first.
     """
 
     row: str
-    sizes: tuple[float, ...]
-    make: Callable[[float], Learner] | None
+    sizes: tuple[Setting, ...]
+    make: Callable[[Any], ChainLearner] | None
     random: bool = True
+    refined: Callable[[Any], tuple[Setting, ...]] = lambda best: ()
 
 
 def methods(protocol: NamesProtocol, features: FeatureSet) -> list[NamesMethod]:
     """The rows for a set of features."""
 
-    def walk(epochs: int, proposal: Proposal) -> Callable[[float], Learner]:
-        return lambda cap: TaggerSampleRank(epochs, step=MIRA(cap), proposal=proposal)
+    def walk(row: str, epochs: int, proposal: Proposal) -> NamesMethod:
+        # In a first epoch there is no previous state: the walk begins at the truth.
+        starts = [start for start in protocol.starts if epochs > 1 or start != Start.PREVIOUS.value]
+        first = tuple(WalkSetting(start, scale) for start in starts for scale in protocol.scales)
 
-    gibbs, all_values, epochs, caps = Gibbs(scan=True), AllValues(scan=True), protocol.epochs, protocol.caps
+        def make(setting: WalkSetting) -> ChainLearner:
+            return TaggerSampleRank(
+                epochs, setting.sweeps, MIRA(setting.scale * setting.cap), ScaledMargin(setting.scale), proposal,
+                start=Start(setting.start),
+            )  # fmt: skip
+
+        def refined(best: WalkSetting) -> tuple[Setting, ...]:
+            more = [replace(best, sweeps=sweeps) for sweeps in protocol.sweeps]
+            return (*more, *(replace(best, cap=cap) for cap in protocol.caps))
+
+        return NamesMethod(row, first, make, refined=refined)
+
+    gibbs, all_values, epochs = Gibbs(scan=True), AllValues(scan=True), protocol.epochs
     found = [
-        NamesMethod(SR10, caps, walk(epochs, gibbs)),
-        NamesMethod(SR1, caps, walk(1, gibbs)),
-        NamesMethod(ALL10, caps, walk(epochs, all_values)),
-        NamesMethod(ALL1, caps, walk(1, all_values)),
+        walk(SR10, epochs, gibbs),
+        walk(SR1, 1, gibbs),
+        walk(ALL10, epochs, all_values),
+        walk(ALL1, 1, all_values),
         NamesMethod(LIKELIHOOD, protocol.penalties, lambda l2: Likelihood(l2, protocol.iterations), random=False),
         NamesMethod(PERCEPTRON, (1.0,), lambda _: Perceptron(epochs)),
         NamesMethod(SSVM, protocol.costs, lambda c: SVM(c, epochs)),

@@ -29,6 +29,7 @@ from studies.samplerank.names.methods import (
     ROWS,
     SETS,
     FeatureSet,
+    WalkSetting,
     crfsuite_can,
 )
 from studies.samplerank.names.training import Ladder, climb, ladders
@@ -86,7 +87,8 @@ class NamesRuns:
     def tuning(self, features: FeatureSet, corpus: str, row: str) -> float:
         """Seconds of all settings that were tried."""
         ladder = self.ladder(features, corpus, row)
-        tried = [] if ladder is None else [read_run(job.path(self.runs)) for job in ladder.first()]
+        jobs = [] if ladder is None else [*ladder.first(), *ladder.second(self.runs)]
+        tried = [read_run(job.path(self.runs)) for job in jobs]
         return float(sum(run["seconds"] for run in tried if run is not None))
 
 
@@ -153,7 +155,9 @@ def _scores(study: NamesRuns, features: FeatureSet, row: str) -> list[Cell]:
         all_f1.append(f1)
         ladder, runs = study.ladder(features, name, row), study.final(features, name, row)
         assert ladder is not None
-        more = {"setting": ladder.chosen(study.runs), "runs": [round(100 * run["test"], 4) for run in runs]}
+        chosen = ladder.chosen(study.runs)
+        setting = str(chosen) if isinstance(chosen, WalkSetting) else chosen
+        more = {"setting": setting, "runs": [round(100 * run["test"], 4) for run in runs]}
         row_cells.append(Cell(item, row, name, float(f1[0]), float(f1[1:].std()), len(runs), more=more))
     if names and names == study.corpora(features):  # else means of different corpora would stand side by side
         mean = np.mean(all_f1, axis=0)
@@ -210,20 +214,33 @@ def _introduction(results: Results) -> list[str]:
         if ran or crfsuite_can(RICHER_SET)
         else "crfsuite is left out: python-crfsuite was not installed (pip install python-crfsuite)."
     )
+    # Results of runs from before 2026-11-18, whose only setting was a number, say how they were made.
+    grid = any(isinstance(cell.more.get("setting"), str) for cell in results.of_item(PUBLISHED_SET.item))
+    walked = "one sweep a sentence and epoch from the truth"
+    tuned, before = (
+        "The cap of MIRA",
+        " (which caps to choose from was changed once before these runs, with the test F1 of a trial on two corpora in "
+        "view)",
+    )
+    if grid:
+        walked = "sweeps over each sentence, epoch by epoch"
+        tuned = (
+            f"Where chains start ({', '.join(protocol.starts)}) with the margin's scale "
+            f"({', '.join(f'{scale:g}' for scale in protocol.scales)}), then sweeps and the cap of MIRA"
+        )
+        before = ""
     text = (
         "Table 3: names in text, on open corpora in place of CoNLL-2003, which is licensed: WNUT-17 (6 types), "
         "wikigold (4 types; its sentences in order: three fifths, a fifth, a fifth), and the Portuguese, Danish and "
         "Swedish of Universal NER (3 types; Swedish has 23 names to choose settings by, so a fifth of its training "
         "sentences is used for that instead). Features as published (the word, its lower case, a capital, a sentence "
-        "all in lower case, its first word, with one tag and with two) and our default ones with one tag. Walks: Gibbs "
-        "draws, one sweep a sentence and epoch from the truth, MIRA steps, signal the number of right tags, averaged "
-        "weights; 'all values' ranks the model's choice against the right one. Perceptron and SVM go "
-        f"{protocol.epochs} epochs, likelihood at most {protocol.iterations} iterations. The cap of MIRA, the penalty "
-        "and the C of the SVM (five orders of magnitude) are chosen on development data, corpus by corpus (which "
-        "caps to choose from was changed once before these runs, with the test F1 of a trial on two corpora in view); "
-        "Viterbi decodes for all. Seconds are of one training with the chosen setting, of the processor, one thread, "
-        f"without reading and features. {anchor} Means over {protocol.seeds} seeds; errors and p by resampling "
-        "test sentences."
+        "all in lower case, its first word, with one tag and with two) and our default ones with one tag. Walks: "
+        f"Gibbs draws, {walked}, MIRA steps, signal the number of right tags, averaged weights; 'all values' ranks the "
+        f"model's choice against the right one. Perceptron and SVM go {protocol.epochs} epochs, likelihood at most "
+        f"{protocol.iterations} iterations. {tuned}, the penalty and the C of the SVM (five orders of magnitude) are "
+        f"chosen on development data, corpus by corpus{before}; Viterbi decodes for all. Seconds are of one training "
+        f"with the chosen setting, of the processor, one thread, without reading and features. {anchor} Means over "
+        f"{protocol.seeds} seeds; errors and p by resampling test sentences."
     )
     return [text] if results.mode == FULL else [text, "This is the quick version: few sentences, two corpora."]
 

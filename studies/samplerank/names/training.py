@@ -15,7 +15,7 @@ from typing import Any
 
 from loopwise.apps.chain import Tagger, Viterbi
 from loopwise.apps.chain.features.text import Text, tag_numbers
-from loopwise.apps.chain.report import Counts, sentence_counts
+from loopwise.apps.chain.report import SpanCounts, sentence_counts
 from loopwise.formats.columns import TaggedText
 from loopwise.learn.chain.problem import ChainProblem
 from loopwise.learn.trainer import train
@@ -25,7 +25,7 @@ from studies.harness.runs import file_name, read_run, write_run
 from studies.harness.study import StudyOrder
 from studies.samplerank.names.crfsuite import CrfSuite
 from studies.samplerank.names.data import CONLL, OPEN, NamesCorpus, NamesTexts, find_names, part_of, read_corpus
-from studies.samplerank.names.methods import SETS, FeatureSet, NamesMethod, NamesProtocol, methods
+from studies.samplerank.names.methods import SETS, FeatureSet, NamesMethod, NamesProtocol, Setting, label_of, methods
 
 _WARM = 150  # sentences of the training that only compiles: enough for the kernels that take many at once
 
@@ -39,16 +39,17 @@ class NamesJob:
     features: str
     corpus: str
     row: str
-    size: float
+    size: Setting
     seed: int
 
     def path(self, runs: Path) -> Path:
-        return runs / file_name(self.features, self.corpus, self.row, f"{self.size:g}", self.seed)
+        return runs / file_name(self.features, self.corpus, self.row, label_of(self.size), self.seed)
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """All runs of a row on a corpus: each setting once, then the best of them with other seeds."""
+    """All runs of a row on a corpus: each setting once, those that refine the best of them, then the best of all with
+    other seeds."""
 
     features: FeatureSet
     corpus: NamesCorpus
@@ -57,20 +58,32 @@ class Ladder:
 
     @property
     def total(self) -> int:
-        return len(self.method.sizes) + (self.seeds - 1 if self.method.random else 0)
+        tried = len(self.method.sizes) + len(self.method.refined(self.method.sizes[0]))
+        return tried + (self.seeds - 1 if self.method.random else 0)
 
     def first(self) -> list[NamesJob]:
         return [self._job(size, 0) for size in self.method.sizes]
 
-    def chosen(self, runs: Path) -> float | None:
+    def second(self, runs: Path) -> list[NamesJob]:
+        """Those that refine the best of the first; none before all of these are tried."""
+        best = self._best(self.first(), runs)
+        return [] if best is None else [self._job(size, 0) for size in self.method.refined(best)]
+
+    def chosen(self, runs: Path) -> Setting | None:
         """The setting with the best F1 on the development data; None before all are tried."""
-        tried = [read_run(job.path(runs)) for job in self.first()]
+        if self._best(self.first(), runs) is None:
+            return None
+        return self._best([*self.first(), *self.second(runs)], runs)
+
+    def _best(self, jobs: list[NamesJob], runs: Path) -> Setting | None:
+        tried = [read_run(job.path(runs)) for job in jobs]
         scores = [run["dev"] for run in tried if run is not None]
-        return self.method.sizes[scores.index(max(scores))] if len(scores) == len(tried) else None
+        return jobs[scores.index(max(scores))].size if len(scores) == len(tried) else None
 
     def jobs(self, runs: Path) -> Iterator[NamesJob]:
         """Those that can be begun or are finished."""
         yield from self.first()
+        yield from self.second(runs)
         size = self.chosen(runs)
         if size is not None and self.method.random:
             yield from (self._job(size, seed) for seed in range(1, self.seeds))
@@ -84,7 +97,7 @@ class Ladder:
         found = [read_run(self._job(size, seed).path(runs)) for seed in range(seeds)]
         return [run for run in found if run is not None]
 
-    def _job(self, size: float, seed: int) -> NamesJob:
+    def _job(self, size: Setting, seed: int) -> NamesJob:
         return NamesJob(self.features.key, self.corpus.name, self.method.row, size, seed)
 
 
@@ -118,7 +131,7 @@ def climb(protocol: NamesProtocol, runs: Path, order: StudyOrder, deadline: Dead
                 continue
             if deadline.passed:
                 return done, of
-            what = f"{ladder.features.item}, {job.corpus}: {job.row}, {job.size:g}"
+            what = f"{ladder.features.item}, {job.corpus}: {job.row}, {label_of(job.size)}"
             tell(what, done)
             if task is None or (task.features, task.corpus) != (ladder.features, ladder.corpus):
                 task = NamesTask(ladder.features, ladder.corpus, read_corpus(top, ladder.corpus, protocol.sentences))
@@ -157,10 +170,11 @@ class NamesTask:
         method = next(method for method in methods(short, self.features) if method.row == row)
         NamesTask(self.features, self.corpus, small).run(method, method.sizes[0], 0, short)
 
-    def run(self, method: NamesMethod, size: float, seed: int, protocol: NamesProtocol) -> dict[str, Any]:
+    def run(self, method: NamesMethod, size: Setting, seed: int, protocol: NamesProtocol) -> dict[str, Any]:
         """Trains, and scores on development and test data."""
         if method.make is None:
             with tempfile.TemporaryDirectory() as scratch:
+                assert isinstance(size, float)  # a penalty
                 peer = CrfSuite(self.train, size, protocol.iterations, Path(scratch) / "model")
                 return self._scored(peer.seconds, len(peer.losses), peer.tags)
         learner, start = method.make(size), self.train.start()
@@ -189,7 +203,7 @@ class NamesTask:
 
 def f1_of(counts: Integers) -> float:
     """F1 of entities from counts of sentences."""
-    return Counts(*counts.sum(axis=0).tolist()).f1
+    return SpanCounts(*counts.sum(axis=0).tolist()).f1
 
 
 @dataclass(frozen=True, eq=False)

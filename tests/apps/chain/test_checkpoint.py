@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from loopwise.apps.chain import ERM, SVM, Learner, Likelihood, Perceptron, SampleRank, Tagger
+from loopwise.apps.chain import ERM, SVM, ChainLearner, Likelihood, Perceptron, SampleRank, Tagger
 from loopwise.formats.errors import FormatError
 from oracles.interruptions import StoppedError, always_written, stop_at
 from oracles.tagger_text import names
 
-LEARNERS: dict[str, Learner] = {
+LEARNERS: dict[str, ChainLearner] = {
     "likelihood": Likelihood(l2=0.3, iterations=12, tolerance=1e-12),
     "converged": Likelihood(l2=3.0, iterations=100, tolerance=1e-3),
     "seen only": Likelihood(l2=0.3, iterations=12, memory=2, seen_only=True),
@@ -34,7 +34,7 @@ def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
     always_written(monkeypatch)
 
 
-def make(learner: Learner, steps: str = "") -> Tagger:
+def make(learner: ChainLearner, steps: str = "") -> Tagger:
     return Tagger(TEMPLATES, steps, learner=learner, threads=1, seed=2)
 
 

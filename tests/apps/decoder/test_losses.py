@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from loopwise.apps.decoder import Code, Flips
-from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
+from loopwise.apps.decoder.losses import BitErrors, BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
 from oracles.codes import HAMMING, toric
 
 
@@ -18,13 +18,14 @@ def test_losses() -> None:
     shots = Flips(code).draw(50, np.random.default_rng(0))
     assert shots.errors is not None
     right = torch.tensor(np.where(shots.errors == 1, -20.0, 20.0))[None]
-    for loss in (ResidualParity(), ObservableFlips(), BitwiseCrossEntropy(), BlockError()):
+    for loss in (ResidualParity(), ObservableFlips(), BitwiseCrossEntropy(), BitErrors(), BlockError()):
         assert float(loss(code, right, shots)) < 1e-6
     stabiliser = np.zeros(code.bits, np.uint8)
     stabiliser[[0, 3, 16, 28]] = 1
     same = torch.tensor(np.where(shots.errors ^ stabiliser == 1, -20.0, 20.0))[None]
     assert float(ResidualParity()(code, same, shots)) < 1e-6  # as good
     assert float(BlockError()(code, same, shots)) > 0.99 and float(BitwiseCrossEntropy()(code, same, shots)) > 1
+    assert float(BitErrors()(code, same, shots)) == pytest.approx(4 / code.bits, abs=1e-6)
     unseen = replace(shots, errors=None)
     assert float(ResidualParity()(code, same, unseen)) < 1e-6
     wrong = right.clone()

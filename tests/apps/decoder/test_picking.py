@@ -19,7 +19,7 @@ def decoder(legs: list[Leg]) -> Decoder:
 
 
 def with_sweeps(leg: Leg, sweeps: int) -> Leg:
-    found = Leg(CODE, sweeps, memory=leg.memory.numpy(), resumes=False)
+    found = Leg(CODE, sweeps, memory=leg.memory.numpy(), resumes=False, order=leg.order)
     if leg.sweep is not None:
         found.open(sweeps=True, priors=True)
         found.requires_grad_(False)

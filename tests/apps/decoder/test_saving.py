@@ -17,8 +17,11 @@ from oracles.codes import toric
 def test_files(tmp_path: Path) -> None:
     code = toric()
     ties = code.checks.edge_check % 3
-    legs = [Leg(code, 4, memory=0.1, edge_ties=ties), Leg(code, 6, memory=-0.2, resumes=False)]
-    decoder = Decoder(code, rule=MinSum(0.8, 0.05), legs=legs, layered=True, solutions=2, second=OSD(3))
+    legs = [
+        Leg(code, 4, memory=0.1, edge_ties=ties),
+        Leg(code, 6, memory=-0.2, resumes=False, order=np.arange(16)[::-1]),
+    ]
+    decoder = Decoder(code, rule=MinSum(0.8, 0.05), legs=legs, layered=True, solutions=2, second=OSD(3), budget=9)
     legs[0].open(edges=True, sweeps=True)
     with torch.no_grad():
         for param in legs[0].parameters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from loopwise.apps import Decoder
 from loopwise.apps.decoder import Code, Flips, Gaussian, Leg, MinSum, Shots, SumProduct
-from loopwise.apps.decoder.losses import BitwiseCrossEntropy, BlockError
+from loopwise.apps.decoder.losses import BitErrors, BitwiseCrossEntropy, BlockError, ResidualParity
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.errors import FormatError
 from loopwise.learn.files import ledger
@@ -44,14 +45,75 @@ def test_later_legs_are_trained_on_what_is_left() -> None:
 
 
 def test_a_classical_code_is_trained_for_bits() -> None:
-    code = Code.of(HAMMING, 0.1)
+    random = np.random.default_rng(3)
+    code = Code.of([np.isin(np.arange(40), random.choice(40, 6, replace=False)).astype(int) for _ in range(20)], 0.1)
     decoder = Decoder(code, rule=SumProduct(), sweeps=5)
-    trained = Trained(edges=True, sweeps=False, memory=False, priors=True)
-    sampler = Gaussian(code, [3.0, 4.0])
-    decoder.fit(sampler, BitwiseCrossEntropy(), trained=trained, steps=30, dev=500, report=10, progress=False)
+    trained = Trained(edges=True, sweeps=True, memory=False, priors=True)
+    sampler = Gaussian(code, [4.0, 5.0])
+    words = sampler.draw(4000, np.random.default_rng(1))
+    before = decoder.evaluate(words)
+    decoder.fit(sampler, BitwiseCrossEntropy(), trained=trained, steps=60, dev=2000, report=20, progress=False)
     assert decoder.legs[0].memory is None and decoder.legs[0].prior is not None
+    assert decoder.evaluate(words).bit_errors < before.bit_errors
     fixed = sampler.draw(300, np.random.default_rng(0))
     decoder.fit(fixed, BlockError(), trained=trained, steps=5, dev=fixed, report=5, progress=False)
+
+
+@pytest.mark.parametrize("layered", [False, True])
+@pytest.mark.parametrize("rate", [0.02, 2.0])
+def test_training_does_not_end_worse_than_it_began(rate: float, layered: bool) -> None:
+    """A rate that spoils everything leaves the decoder as it was, number for number; memory is not even there."""
+    code = Code.of(HAMMING, 0.1)
+    words = Gaussian(code, 4.0).draw(4000, np.random.default_rng(3))
+    decoder = Decoder(code, rule=SumProduct(), sweeps=4, layered=layered)
+    before = decoder.evaluate(words)
+    decoder.fit(Gaussian(code, 4.0), BitwiseCrossEntropy(), steps=12, rate=rate, dev=200, report=3, progress=False)
+    after = decoder.evaluate(words)
+    assert after.bit_errors <= before.bit_errors
+    if decoder.history_.best == 0:
+        assert after.errors == before.errors and repr(decoder.legs[0]) == "Leg(4 sweeps)"
+    if rate > 1:
+        assert decoder.history_.best == 0 and min(decoder.history_.dev) == decoder.history_.dev[0]
+
+
+def test_a_best_round_by_luck_does_not_stay() -> None:
+    """Eight words choose among rounds; new ones decide whether the choice stays."""
+    code = toric(3)
+    for seed in range(6):
+        decoder = Decoder(code, rule=SumProduct(), sweeps=6)
+        decoder.fit(Flips(code), steps=8, rate=1.0, dev=8, report=1, seed=seed, progress=False)
+        held = Flips(code).draw(3000, np.random.default_rng(seed))
+        plain = Decoder(code, rule=SumProduct(), sweeps=6).evaluate(held).errors
+        assert decoder.evaluate(held).errors <= plain + 2 * plain**0.5
+        if decoder.history_.best == 0:
+            assert decoder.evaluate(held).errors == plain
+
+
+def test_a_gradient_that_overflows_is_left_out() -> None:
+    class Spiked(ResidualParity):
+        calls = 0
+
+        def __call__(self, code: Code, log_odds: torch.Tensor, shots: Shots) -> torch.Tensor:
+            self.calls += 1
+            spike = (0 * log_odds.sum()).sqrt() if self.calls == 2 else 0.0  # 0, with a gradient that is no number
+            return super().__call__(code, log_odds, shots) + spike
+
+    code, loss = toric(), Spiked()
+    decoder = Decoder(code, rule=SumProduct(), sweeps=10)
+    decoder.fit(Flips(code, 0.06), loss, steps=60, rate=0.03, dev=1000, report=20, progress=False)
+    assert loss.calls == 60 and decoder.history_.best > 0
+    assert all(bool(param.isfinite().all()) for param in decoder.legs[0].parameters())
+
+
+def test_bits_are_judged_where_bits_count() -> None:
+    code = Code.of(HAMMING, 0.1)
+    dev = Gaussian(code, 3.0).draw(500, np.random.default_rng(0))
+    decoder = Decoder(code, rule=SumProduct(), sweeps=4)
+    counts = decoder.evaluate(dev)
+    rates = []
+    for loss in (BitwiseCrossEntropy(), BitErrors(), BlockError()):
+        rates.append(copy.deepcopy(decoder).fit(dev, loss, steps=1, dev=dev, progress=False).history_.dev[0])
+    assert rates == pytest.approx([counts.bit_errors / (7 * 500)] * 2 + [counts.rate])
 
 
 def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,3 +77,20 @@ def test_predicates_are_chosen_for_the_labelled_matches() -> None:
     none = made.coverage(few, np.zeros(0, dtype=np.int64), matches)
     assert none.recall == 0.0 and none.missed[0] == tuple(matches[0])
     assert made.coverage(few, codes, np.zeros((0, 2))).recall is None
+
+
+def test_labels_change_the_predicates_only_where_these_miss_clearly_more_matches() -> None:
+    """Matches that are kept anyway, and two that are not, leave the candidates as they are; three do not."""
+    records, ids = made_records(200, seed=3)
+    kinds = {"name": Kind.NAME, "street": Kind.PLACE, "city": Kind.PLACE, "born": Kind.DATE, "phone": Kind.PHONE}
+    made, most = Blocker(Comparer(records, kinds)), 200 * len(ids)
+    usual, codes = made.choose(np.zeros((0, 2), dtype=np.int64), most)
+    kept = np.stack(np.divmod(codes, len(ids)), axis=1)
+    listed = made.blocks(Predicate("street", "word")).listed(made.side)
+    missed = np.stack(np.divmod(np.setdiff1d(listed, codes), len(ids)), axis=1)
+    assert len(missed) >= 3 and Predicate("street", "word") not in usual
+    for few in (kept[::50], missed[:2], np.concatenate([kept[:9], missed[:2]])):
+        chosen, same = made.choose(few, most)
+        assert chosen == usual and np.array_equal(same, codes)
+    chosen, other = made.choose(missed[:3], most)
+    assert chosen != usual and made.coverage(chosen, other, missed[:3]).recall == 1.0

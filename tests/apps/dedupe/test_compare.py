@@ -102,3 +102,17 @@ def test_columns_that_say_nothing() -> None:
         kinds_of(table, {"m": "name"})
     with pytest.raises(ValueError, match=r"'n'.*has no date in it"):
         kinds_of(table, {"n": "date"})
+
+
+def test_the_text_of_a_record_leaves_out_lists_and_points() -> None:
+    """Else a long list that two records share would make them alike, whatever their names; alone they are compared."""
+    columns = {"name": ["ann lee", "bob ray"], "codes": ["x1|x2|x3", "x1|x2|x3"], "at": ["1.0,2.0", "1.0,2.0"]}
+    kinds = {"name": Kind.NAME, "codes": Kind.SET, "at": Kind.POINT}
+    one, other = np.array([0]), np.array([1])
+    comparer = Comparer(Records.of(columns), kinds)
+    found = comparer.compute(one, other)[0]
+    assert found[comparer.names.index(f"{ALL}: words")] == 0.0
+    assert found[comparer.names.index("codes: members")] == pytest.approx(1.0)
+    assert found[comparer.names.index("at: near")] == pytest.approx(1.0)
+    alone = Comparer(Records.of({"codes": columns["codes"]}), {"codes": Kind.SET})
+    assert alone.compute(one, other)[0, alone.names.index(f"{ALL}: words")] == pytest.approx(1.0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from loopwise.apps.dedupe.labels import Labels, answer_of, labels_of, names_of
+from loopwise.apps.dedupe.labels import Labels, answer_of, clearly_more, labels_of, names_of
 from loopwise.apps.dedupe.records import Records
 from loopwise.formats.errors import FormatError
 
@@ -84,3 +85,13 @@ def test_matches_that_follow_are_added_and_contradictions_named() -> None:
 
 def test_words_for_answers() -> None:
     assert [answer_of(word) for word in ("Yes", "0", "?", "maybe")] == ["match", "distinct", "unsure", None]
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "clear"), [(0, 0, False), (2, 0, False), (3, 0, True), (7, 2, True), (6, 3, False)]
+)
+def test_a_sign_test(won: int, lost: int, clear: bool) -> None:
+    """Three of three are beyond one in twenty by the normal approximation, two of two and six of nine are not."""
+    ours = np.array([True] * won + [False] * lost + [True, False])
+    theirs = np.array([False] * won + [True] * lost + [True, False])
+    assert clearly_more(ours, theirs) is clear

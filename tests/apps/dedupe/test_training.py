@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.apps.dedupe import Dedupe, made_records
-from loopwise.apps.dedupe.training import FOLDS, Method, Way, _choice, _clearly, _dealt
+from loopwise.apps.dedupe import Dedupe, Resolution, made_records
+from loopwise.apps.dedupe.entities import EntityModel
+from loopwise.apps.dedupe.training import FOLDS, WALKS, Method, Way, _allowed, _choice, _dealt, clusters_by
 
 RECORDS, IDS = made_records(80, seed=3)
-
-
-@pytest.mark.parametrize(
-    ("won", "lost", "clear"), [(0, 0, False), (2, 0, False), (3, 0, True), (7, 2, True), (6, 3, False)]
-)
-def test_a_sign_test(won: int, lost: int, clear: bool) -> None:
-    """Three of three are beyond one in twenty by the normal approximation, two of two and six of nine are not."""
-    ours = np.array([True] * won + [False] * lost + [True, False])
-    theirs = np.array([False] * won + [True] * lost + [True, False])
-    assert _clearly(ours, theirs) is clear
 
 
 def test_folds_have_their_share_of_matches() -> None:
@@ -52,9 +43,16 @@ def test_average_linkage_is_taken_unless_another_way_is_better() -> None:
 
 @pytest.mark.parametrize("method", ["average", "connected", "walk", "entities"])
 def test_a_way_may_be_asked_for(method: str) -> None:
-    """It is taken, works, and is kept in the file's terms; ways that are not needed are not tried."""
+    """It is taken, works, and is kept in the file's terms; ways that are not needed are not tried. The model of
+    entities stays at the linkage where that is as good."""
     model = Dedupe(method=method).fit(RECORDS, ids=IDS)
-    assert model.trained_.method.value == method and method in model.training_.choices
+    choices, chosen = model.training_.choices, model.trained_.method.value
+    assert method in choices
+    if method == "entities":
+        assert _allowed(Method(chosen), Method.ENTITIES) and choices[chosen] >= choices["average"] - 0.002
+        assert chosen == "entities" or choices["entities"] <= choices[chosen] + 0.002
+    else:
+        assert chosen == method
     assert ("entities" in model.training_.choices) == (method in ("walk", "entities"))
     assert model.score(*made_records(80, seed=4)) > 0.9
 
@@ -74,3 +72,22 @@ def test_walks_begin_at_the_best_linkage() -> None:
     assert set(choices) == {"average", "connected", "walk", "entities"}
     chosen = Dedupe().fit(RECORDS, ids=IDS).trained_.method.value
     assert choices[chosen] >= choices["average"] - 0.002
+
+
+def test_the_model_of_entities_may_stay_at_a_linkage() -> None:
+    assert {method for method in Method if _allowed(method, Method.ENTITIES)} == set(Method) - {Method.WALK}
+    assert {method for method in Method if _allowed(method, Method.WALK)} == {Method.WALK}
+    assert all(_allowed(method, None) for method in Method)
+
+
+@pytest.mark.parametrize("method", WALKS)
+def test_a_walk_counts_logits_from_the_threshold_of_its_start(found: Resolution, method: Method) -> None:
+    """Where no pair is above it, the linkage joins nothing, nor does the walk that begins there; from connected
+    components, whose threshold is about best pairs, it joins what speaks for it."""
+    model = EntityModel.untrained(len(found.table.comparer.columns))
+    alone = np.arange(len(found.clusters))
+    high = clusters_by(Way(method, 20.0), model, found.table, found.graph, found.parts)
+    assert np.array_equal(high, alone)
+    connected = Way(method, 20.0, Method.CONNECTED)
+    assert (Way(method, 20.0).zero, connected.zero) == (20.0, 0.0)
+    assert len(np.unique(clusters_by(connected, model, found.table, found.graph, found.parts))) < 0.9 * len(alone)

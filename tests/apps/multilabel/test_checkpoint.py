@@ -11,7 +11,7 @@ from loopwise import walk
 from loopwise.apps.multilabel import (
     CD,
     ERM,
-    Learner,
+    LabelLearner,
     Likelihood,
     MultiLabel,
     Pegasos,
@@ -23,7 +23,7 @@ from loopwise.formats.errors import FormatError
 from oracles.interruptions import StoppedError, always_written, stop_at
 from oracles.label_cases import make_data
 
-LEARNERS: dict[str, Learner] = {
+LEARNERS: dict[str, LabelLearner] = {
     "samplerank": SampleRank(epochs=4, sweeps=3),
     "svm, previous": SampleRankSVM(epochs=4, sweeps=3, start=walk.Start.PREVIOUS),
     "cd": CD(epochs=4, sweeps=3),

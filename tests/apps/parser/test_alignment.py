@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.apps.parser.alignment import align, flatten
-from loopwise.apps.parser.evaluation import score
+from loopwise.apps.parser.report import score
 from loopwise.formats.conllu import make_sentence
 from oracles.toy_language import GOLD, rows
 

@@ -11,7 +11,7 @@ import torch
 
 from loopwise.apps.parser.features.parts import list_pairs
 from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
-from loopwise.apps.parser.options import Run
+from loopwise.apps.parser.options import TreeInference
 from oracles.parser_beliefs import (
     GRANDPARENTS,
     PROJECTIVE,
@@ -24,7 +24,7 @@ from oracles.parser_tasks import Case
 
 PAIRS = GRANDPARENTS | SIBLINGS
 HALF = AnnealedRisk(0.5, 0.5, math.inf)
-EXACT = Run(1, exact=True)
+EXACT = TreeInference(1, exact=True)
 KINDS = [PROJECTIVE | SINGLE_ROOT, PROJECTIVE, SINGLE_ROOT, 0]
 
 
@@ -38,7 +38,7 @@ def test_losses_and_gradients_equal_those_of_torch(structure: int, n: int, kind:
         scores = torch.tensor(case.scores, requires_grad=True)
         belief, _ = reference_beliefs(case.trees, unary, case.pairs, scores, iterations)
         loss = reference_loss(kind, case.trees, belief, torch.tensor(case.gold, dtype=torch.float64), 0.5)
-        ours, of_unary, of_scores = case.step(L2() if kind == "l2" else HALF, Run(iterations))
+        ours, of_unary, of_scores = case.step(L2() if kind == "l2" else HALF, TreeInference(iterations))
         assert ours == pytest.approx(float(loss.detach()), abs=1e-11)
         if n > 1:  # of a single word everything is certain
             expected = torch.autograd.grad(loss, [unary, scores], allow_unused=True)
@@ -57,10 +57,12 @@ def test_gradients_of_a_longer_sentence_equal_differences() -> None:
     case.unary, case.scores = rng.normal(size=len(case.arcs)), rng.normal(size=len(case.first))
     case.gold = (case.heads == case.mods - 1).astype(np.int64)
     for objective in (L2(), HALF):
-        _, of_unary, of_scores = case.step(objective, Run(3))
+        _, of_unary, of_scores = case.step(objective, TreeInference(3))
         ahead, along = rng.normal(size=len(case.unary)), rng.normal(size=len(case.scores))
         up, down = (
-            case.step(objective, Run(3), unary=case.unary + step * ahead, scores=case.scores + step * along)[0]
+            case.step(objective, TreeInference(3), unary=case.unary + step * ahead, scores=case.scores + step * along)[
+                0
+            ]
             for step in (1e-5, -1e-5)
         )
         assert (up - down) / 2e-5 == pytest.approx(of_unary @ ahead + of_scores @ along, rel=1e-6)
@@ -70,11 +72,11 @@ def test_gradients_of_a_longer_sentence_equal_differences() -> None:
 def test_without_pairs_one_iteration_is_exact(structure: int) -> None:
     case = Case(4, structure, seed=4)
     exact = torch.softmax(case.trees @ torch.tensor(case.unary), 0) @ case.trees
-    np.testing.assert_allclose(case.beliefs(Run(1)), exact.numpy(), atol=1e-12)
-    np.testing.assert_allclose(case.beliefs(Run(3)), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(case.beliefs(TreeInference(1)), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(case.beliefs(TreeInference(3)), exact.numpy(), atol=1e-12)
     second = Case(4, structure | PAIRS, seed=4)
     second.unary, second.scores = case.unary, np.zeros_like(second.scores)
-    np.testing.assert_allclose(second.beliefs(Run(2)), exact.numpy(), atol=1e-12)
+    np.testing.assert_allclose(second.beliefs(TreeInference(2)), exact.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("structure", KINDS)
@@ -82,14 +84,14 @@ def test_likelihood_is_exact_without_pairs_and_belief_weighted_with_them(structu
     case = Case(4, structure, seed=6)
     unary = torch.tensor(case.unary, requires_grad=True)
     nll = torch.logsumexp(case.trees @ unary, 0) - (unary * torch.tensor(case.gold)).sum()
-    loss, of_unary, _ = case.step(CLL(), Run(1))
+    loss, of_unary, _ = case.step(CLL(), TreeInference(1))
     assert loss == pytest.approx(float(nll.detach()), abs=1e-11)
     np.testing.assert_allclose(of_unary, torch.autograd.grad(nll, unary)[0].numpy(), atol=1e-11)
     loopy = Case(4, structure | PAIRS, seed=6)
     belief, joint = reference_beliefs(
         loopy.trees, torch.tensor(loopy.unary), loopy.pairs, torch.tensor(loopy.scores), 3
     )
-    _, of_unary, of_scores = loopy.step(CLL(), Run(3))
+    _, of_unary, of_scores = loopy.step(CLL(), TreeInference(3))
     gold = loopy.gold
     np.testing.assert_allclose(of_unary, belief.numpy() - gold, atol=1e-11)
     np.testing.assert_allclose(of_scores, joint.numpy() - gold[loopy.first] * gold[loopy.second], atol=1e-11)
@@ -102,7 +104,7 @@ def test_bethe_value_is_close_to_the_truth_and_approximate() -> None:
     truth = torch.logsumexp(trees @ torch.tensor(case.unary) + both @ torch.tensor(case.scores), 0)
     gold = case.gold
     score = gold @ case.unary + (gold[case.first] * gold[case.second]) @ case.scores
-    ours = case.step(CLL(), Run(50))[0] + score
+    ours = case.step(CLL(), TreeInference(50))[0] + score
     assert 1e-6 < abs(ours - float(truth)) < 0.1 * abs(float(truth))
 
 
@@ -134,24 +136,24 @@ def test_exact_grandparents_equal_enumeration(structure: int) -> None:
 
 def test_perturbation_agrees_where_it_is_valid_and_refuses_elsewhere() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT, seed=2)
-    unrolled, perturbed = case.step(L2(), Run(1)), case.step(L2(), Run(1, perturbed=True))
+    unrolled, perturbed = case.step(L2(), TreeInference(1)), case.step(L2(), TreeInference(1, perturbed=True))
     assert perturbed[0] == pytest.approx(unrolled[0])
     np.testing.assert_allclose(perturbed[1], unrolled[1], atol=1e-7)
     loopy = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=2, scale=0.3)
-    assert all(np.isinf(loopy.step(L2(), Run(count, perturbed=True))[0]) for count in (1, 2))
-    settled = loopy.step(L2(), Run(200, perturbed=True))
-    np.testing.assert_allclose(settled[1], loopy.step(L2(), Run(200))[1], atol=1e-5)
-    np.testing.assert_allclose(settled[2], loopy.step(L2(), Run(200))[2], atol=1e-5)
+    assert all(np.isinf(loopy.step(L2(), TreeInference(count, perturbed=True))[0]) for count in (1, 2))
+    settled = loopy.step(L2(), TreeInference(200, perturbed=True))
+    np.testing.assert_allclose(settled[1], loopy.step(L2(), TreeInference(200))[1], atol=1e-5)
+    np.testing.assert_allclose(settled[2], loopy.step(L2(), TreeInference(200))[2], atol=1e-5)
 
 
 def test_risk_becomes_the_errors_of_the_decoded_tree() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=12)
-    belief = torch.tensor(case.beliefs(Run(2)))
+    belief = torch.tensor(case.beliefs(TreeInference(2)))
     best = case.trees[int(torch.argmax(case.trees @ belief))]
     errors = case.n - int((best * torch.tensor(case.gold)).sum())
-    assert case.step(AnnealedRisk(1e-4, 1e-4), Run(2))[0] == pytest.approx(errors, abs=1e-6)
+    assert case.step(AnnealedRisk(1e-4, 1e-4), TreeInference(2))[0] == pytest.approx(errors, abs=1e-6)
     uniform = case.trees.mean(0) @ torch.tensor(case.gold, dtype=torch.float64)
-    assert case.step(AnnealedRisk(1e8, 1e8), Run(2))[0] == pytest.approx(case.n - float(uniform), abs=1e-6)
+    assert case.step(AnnealedRisk(1e8, 1e8), TreeInference(2))[0] == pytest.approx(case.n - float(uniform), abs=1e-6)
 
 
 def test_early_stop_is_where_beliefs_settle() -> None:

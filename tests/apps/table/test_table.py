@@ -15,6 +15,7 @@ from loopwise.apps import MRFClassifier, Table
 from loopwise.apps.table import AnyRate, Chain, Patterns, Rates, selection, training
 from loopwise.apps.table.explanation import by_gradient
 from loopwise.apps.table.missingness import missingness_of
+from loopwise.apps.table.rows import CountedRows
 from loopwise.apps.table.start import CountSmoothing, log_tables, network
 from loopwise.apps.table.training import DrawnRoles, Network, Task
 from loopwise.learn.progress import silent
@@ -49,11 +50,12 @@ def test_the_start_is_a_network_that_sums_to_one() -> None:
     values = rng.integers(0, 3, (300, 4))
     values[:, 1] = np.where(rng.random(300) < 0.8, values[:, 0], values[:, 1])
     sizes, task = (3, 3, 3, 3), Task((3, 3, 3, 3), (3,), AnyRate(), sweeps=4)
-    scopes = network(values, sizes, (3,))
+    rows = CountedRows.of(values)
+    scopes = network(rows, sizes, (3,))
     assert scopes[0] == (3,) and all(scope[1] == 3 for scope in scopes[1:]) and {(1, 3, 0), (0, 3, 1)} & set(scopes)
-    for table in log_tables(scopes, values, sizes, CountSmoothing()):
+    for table in log_tables(scopes, rows, sizes, CountSmoothing()):
         np.testing.assert_allclose(np.exp(table).sum(axis=0), 1.0)
-    net = Network.of(task, scopes, values, CountSmoothing(0.0001, 0.0001))
+    net = Network.of(task, scopes, rows, CountSmoothing(0.0001, 0.0001))
     tables, first = {}, 0
     for group in net.rows.graph.groups:
         end = first + group.count * group.cells
@@ -69,19 +71,20 @@ def test_without_outputs_the_start_is_the_tree_of_the_data() -> None:
     values = rng.integers(0, 2, (400, 4))
     for place in (1, 2, 3):
         values[:, place] = np.where(rng.random(400) < 0.85, values[:, place - 1], values[:, place])
-    pairs = {frozenset(scope) for scope in network(values, (2,) * 4, ()) if len(scope) == 2}
+    pairs = {frozenset(scope) for scope in network(CountedRows.of(values), (2,) * 4, ()) if len(scope) == 2}
     assert pairs == {frozenset((0, 1)), frozenset((1, 2)), frozenset((2, 3))}
 
 
 def test_cells_are_drawn_anew_and_a_state_resumes() -> None:
     values = np.random.default_rng(0).integers(0, 2, (40, 3))
     task = Task((2, 2, 2), (2,), Rates((0.5,)))
-    net = Network.of(task, network(values, task.sizes, task.outputs), values, CountSmoothing())
+    rows = CountedRows.of(values)
+    net = Network.of(task, network(rows, task.sizes, task.outputs), rows, CountSmoothing())
     assert (task.hidden(values, np.random.default_rng(0)) != task.hidden(values, np.random.default_rng(1))).any()
-    whole, halves = (DrawnRoles(task, net, values, net.start, 1.0, 0.1, 4, seed=0) for _ in range(2))
+    whole, halves = (DrawnRoles(task, net, rows, net.start, 1.0, 0.1, 4, seed=0) for _ in range(2))
     for _ in range(2):
         whole.round(silent), halves.round(silent)
-    resumed = DrawnRoles(task, net, values, net.start, 1.0, 0.1, 4, seed=5)
+    resumed = DrawnRoles(task, net, rows, net.start, 1.0, 0.1, 4, seed=5)
     resumed.load_state(halves.state())
     for _ in range(2):
         whole.round(silent), resumed.round(silent)
@@ -212,6 +215,9 @@ def test_missing_cells_that_training_never_met_are_told() -> None:
         ({}, {"empty": 1}, "column 'x1' has no value in any row"),
         ({"outputs": [0, 1, 2]}, {}, "all columns are outputs"),
         ({"outputs": [0]}, {"unique": 0}, "1500 different labels"),
+        ({"missing": 1.5}, {}, "a rate of missing cells must be at least 0 and below 1, not 1.5"),
+        ({"missing": [0.1, 0.2]}, {}, "2 rates of missing cells were given for 3 columns"),
+        ({"bins": 1}, {}, "bins must be a number from 2"),
     ],
 )
 def test_bad_tables_are_told_in_one_sentence(options: dict[str, Any], change: dict[str, int], words: str) -> None:
@@ -222,6 +228,19 @@ def test_bad_tables_are_told_in_one_sentence(options: dict[str, Any], change: di
         x[:, change["unique"]] = [f"name {row}" for row in range(len(x))]
     with pytest.raises(ValueError, match=words):
         Table(**options).fit(x, progress=False)
+
+
+def test_names_that_are_there_twice_and_labels_for_other_rows_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = patients(20, seed=0)
+    with pytest.raises(ValueError, match="two columns are called 'size'; give each a name of its own"):
+        Table().fit(pandas.DataFrame(x, columns=["kind", "size", "size"]), y, progress=False)
+    with pytest.raises(ValueError, match="20 rows of X, 19 of y; give as many"):
+        Table().fit(x, y[:-1], progress=False)
+    with pytest.raises(ValueError, match="y was given as well; give one of them"):
+        Table(outputs=["x0"]).fit(x, y, progress=False)
+    with pytest.raises(ValueError, match="10000 different labels, more than 1000; put labels together"):
+        Table().fit(np.zeros((10_000, 1)), [f"name {row}" for row in range(10_000)], progress=False)
 
 
 def test_odd_tables_are_told_of_and_learnt() -> None:
@@ -239,6 +258,49 @@ def test_odd_tables_are_told_of_and_learnt() -> None:
     with warnings.catch_warnings(), pytest.raises(ValueError, match="only 1 rows"):
         warnings.simplefilter("ignore", DataWarning)
         Table().fit(x, [None] * 39 + ["yes"], progress=False)
+
+
+def test_rows_count_as_often_as_they_are_told_in_any_order() -> None:
+    x, y = patients(40, seed=0, missing=0.1)
+    often = np.random.default_rng(1).integers(0, 3, 40)
+    order = np.random.default_rng(2).permutation(40)
+    repeated = Table().fit(np.repeat(x, often, axis=0), np.repeat(y, often), progress=False)
+    weighted = Table().fit(x[order], y[order], sample_weight=often[order], progress=False)
+    test = patients(30, seed=3, missing=0.3)[0]
+    np.testing.assert_array_equal(weighted.predict_proba(test), repeated.predict_proba(test))
+    turned = np.where(y == "yes", "no", "yes").astype(object)  # of next to no weight: nothing is learnt of them
+    both = Table().fit(np.concatenate([x, x]), np.concatenate([y, turned]), np.repeat([1.5, 1e-4], 40), progress=False)
+    assert both.score(x, y) > 0.8
+    with pytest.raises(ValueError, match="negative"):
+        Table().fit(x, y, sample_weight=-np.ones(40))
+
+
+def test_batches_go_on_from_the_first() -> None:
+    x, y = patients(60, seed=0)
+    model = Table().partial_fit(x, y, classes=["maybe", "no", "yes"])
+    assert model.classes_.tolist() == ["maybe", "no", "yes"]
+    before = model.predict_proba(x)
+    for seed in range(1, 6):
+        other, _ = patients(100, seed=seed)
+        model.partial_fit(other, np.where(other[:, 0] == "p", "maybe", "yes"))  # what the first batch never said
+    assert before[x[:, 0] == "p", 0].max() < 0.1 < 0.4 < model.predict_proba(x)[x[:, 0] == "p", 0].mean()
+    assert model.card_["figures"]["batches"] == 6
+    again = Table().fit_batches([(x, y), patients(50, seed=9)], progress=False)
+    assert again.score(*patients(200, seed=10)) > 0.85
+    whole = np.concatenate([x, y[:, None]], axis=1)
+    every = Table().partial_fit(whole).partial_fit(whole)
+    assert np.mean(every.predict(whole, column="x3") == y) > 0.8
+    with pytest.raises(ValueError, match="y must be given in every batch"):
+        every.partial_fit(whole, y)
+
+
+def test_a_saved_model_goes_on_with_batches(tmp_path: Path) -> None:
+    x, y = patients(60, seed=0)
+    Table().fit(x, y, progress=False).save(tmp_path / "t.loopwise")
+    model = Table.load(tmp_path / "t.loopwise")
+    before = model.predict_proba(x)
+    model.partial_fit(*patients(64, seed=1))
+    assert (model.predict_proba(x) != before).any() and model.score(x, y) > 0.85
 
 
 def test_classifier_of_plain_bp_answers_rows_as_its_system_does() -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import loopwise as lw
 from loopwise.inference.families import tree_models
+from loopwise.inference.families.kernels.tree_models import AnyScores, Projective
 from loopwise.inference.families.tree_models import TreeModels
 from loopwise.inference.messages.reference import Reference
 
@@ -65,6 +66,26 @@ def test_beliefs_and_gradients_are_those_of_bp(
             for mine, theirs in zip(found, expected, strict=True):
                 np.testing.assert_allclose(mine, theirs, atol=1e-10)
         np.testing.assert_allclose(models.propagate(unary, scores, sweeps).beliefs, run.beliefs, atol=1e-14)
+
+
+@pytest.mark.parametrize("taped", [True, False])
+def test_scores_beyond_float64_are_worked_out_in_logs(taped: bool) -> None:
+    """Of the sentences that need it: two heads of a token far above all else, among ordinary sentences."""
+    models, unary, scores = drawn(7, [3, 4, 2], True, False)
+    begin, end = models.arrays.edge_start[1:3]
+    token = models.arrays.mods[begin:end] == 2
+    unary[begin:end][token] += np.where(np.arange(token.sum()) < 2, 2000.0, -2000.0)
+    seeds = np.random.default_rng(3).normal(size=len(unary))
+    for sweeps in (1, 3):
+        run = models.propagate(unary, scores, sweeps, taped=taped)
+        beliefs, *adjoints = through_bp(models, unary, scores, seeds, sweeps, Reference())
+        np.testing.assert_allclose(run.beliefs, beliefs, atol=1e-10)
+        assert isinstance(run.arrays.kind, AnyScores)
+        assert run.tape.in_log.any(0).tolist() == [False, True, False]  # some of their edges are in no tree
+        if taped:
+            for mine, theirs in zip(run.pull_back(seeds), adjoints, strict=True):
+                np.testing.assert_allclose(mine, theirs, atol=1e-9)
+    assert isinstance(models.propagate(np.zeros_like(unary), scores).arrays.kind, Projective)
 
 
 def test_the_value_is_that_of_bethe() -> None:

@@ -8,7 +8,6 @@ import torch
 
 import loopwise as lw
 from loopwise.inference.evidence_rows import EvidenceRows, RowAnswers, losses_of, sweeps_of
-from loopwise.inference.kernels.evidence_rows import pull_back_rows
 
 SIZES = [2, 3, 4, 2, 5]
 SCOPES = [(0,), (1,), (4,), (0, 1), (2, 1), (2, 3), (0, 3), (0, 1, 4), (4, 2, 3), (3,)]
@@ -61,19 +60,6 @@ def test_gradients_are_those_of_autograd_through_bp() -> None:
     hand = np.concatenate([tables[group.name].grad.reshape(-1).numpy() for group in rows.graph.groups])
     assert loss == pytest.approx(total.item(), rel=1e-12)
     np.testing.assert_allclose(gradient, hand, atol=1e-10)
-
-
-def test_any_function_of_beliefs_can_be_pulled_back() -> None:
-    rows, weights, _ = model(4)
-    values = evidence(6)
-    adjoint = np.random.default_rng(5).normal(size=(6, sum(SIZES)))
-    gradient = np.zeros(rows.size)
-    pull_back_rows(rows.integers, values, adjoint, weights, np.exp(weights), SWEEPS, gradient)
-    for cell in range(0, rows.size, 7):
-        step = np.zeros(rows.size)
-        step[cell] = 1e-6
-        slope = ((rows.beliefs(weights + step, values) - rows.beliefs(weights - step, values)) * adjoint).sum() / 2e-6
-        assert gradient[cell] == pytest.approx(slope, abs=1e-7)
 
 
 def test_threads_give_the_same() -> None:

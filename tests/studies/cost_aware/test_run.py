@@ -16,18 +16,23 @@ import loopwise as lw
 from studies.cost_aware import models as cost_aware_models
 from studies.cost_aware import run as cost_aware
 from studies.cost_aware.claims import claims
-from studies.cost_aware.models import Channel, Mixed, Synthetic, mixed, pairs_only, synthetic
+from studies.cost_aware.models import Channel, Mixed, Patterned, Synthetic, mixed, pairs_only, patterned, synthetic
 from studies.cost_aware.protocol import (
+    ALL_FOUR,
     BOTH,
     DENSE,
     ERM,
+    EVIDENCE,
     FIGURE1,
     FIXED,
+    GATE_CURVES,
+    GATES,
     GROUP,
     L1_NAME,
     LEARNED,
     LIKELIHOOD,
     MAGNITUDE,
+    MESSAGES,
     OURS,
     PROTOCOLS,
     REFITTED,
@@ -51,6 +56,11 @@ TINY = CostAwareProtocol(
     synthetic=SMALL,
     strong=replace(SMALL, scale=1.0),
     mixed=Mixed(side=3, train=40, test=30, burn_in=20),
+    patterned=Patterned(side=3, train=40, test=30, burn_in=20),
+    gate_limit=2,
+    gate_prices=(0.05,),
+    gate_fixed=(1, 2),
+    gate_epochs=1,
     prices=(0.01, 1.0),
     strengths=(1e-4, 1e-2),
     group_strengths=(1e-3,),
@@ -107,6 +117,18 @@ def test_hard_examples_see_less(tmp_path: Path) -> None:
     assert np.array_equal(wide.test.values, data.test.values) and torch.equal(wide.test.inputs["signal"], signal)
     tables = Channel(data.test.graph, 0.5)(signal[:2])
     assert torch.equal(tables["unary"][..., 1], signal[:2]) and tables["pair"].shape == (24, 2, 2)
+
+
+def test_patterns_show_a_part_of_one_half(tmp_path: Path) -> None:
+    data = patterned(Patterned(side=4, train=40, test=40, burn_in=10), 0, 0, tmp_path)
+    shown = (data.test.roles == lw.Role.INPUT).reshape(40, 4, 4)
+    assert len(np.unique(shown, axis=0)) == 4 and shown.any()
+    for kind, other in enumerate((np.s_[:, 2:], np.s_[:, :2], np.s_[2:], np.s_[:2])):
+        assert not shown[data.kinds == kind][0][other].any()  # nothing of the other half
+    assert data.test.graph.group("pair").count == 42 and set(np.unique(data.test.roles)) == {
+        lw.Role.INPUT,
+        lw.Role.OUTPUT,
+    }
 
 
 # --- Averages and claims ---------------------------------------------------------------------------------------------
@@ -173,6 +195,12 @@ def everything(folder: Path, better: bool) -> CostAwareRuns:
     put(folder, BOTH, TOGETHER, large if better else small)
     for curve in (SPARSE, LEARNED, FIXED):
         put(folder, BOTH, curve, small if better else large)
+    for curve in GATE_CURVES:
+        winning = {ALL_FOUR: 3, MESSAGES: 2, EVIDENCE: 2}.get(curve, 1)
+        points = line((1000 / 10 ** (winning if better else -winning), 0.1), (1e6, 0.3), key="sent")
+        for point in points:
+            point["microseconds"] = point["sent"]
+        put(folder, GATES, curve, points)
     return CostAwareRuns(folder, protocol)
 
 
@@ -181,6 +209,18 @@ def test_claims_follow_the_numbers(tmp_path: Path, better: bool) -> None:
     found = {claim.id: claim for claim in claims(everything(tmp_path, better))}
     wrong = {name: claim.evidence for name, claim in found.items() if claim.holds is not better}
     assert not wrong
+    assert all(claim.rule for claim in found.values())
+
+
+def test_an_area_may_be_smaller_on_one_truth_only(tmp_path: Path) -> None:
+    small, large = line((100, 0.2), (1000, 0.3), key="sweeps"), line((10, 0.1), (1000, 0.3), key="sweeps")
+    for point in (*small, *large):
+        point["sweeps 0"], point["sweeps 1"] = 1.0, 3.0
+    for won, holds in ((3, True), (2, False)):
+        put(tmp_path, STOPPING, LEARNED, *[large] * won, *[small] * (4 - won))
+        put(tmp_path, STOPPING, FIXED, *[small] * won, *[large] * (4 - won))
+        found = {claim.id: claim for claim in claims(CostAwareRuns(tmp_path, CostAwareProtocol(truths=4)))}
+        assert found["stopping-area-fixed"].holds is holds and f"on {won} of 4" in found["stopping-area-fixed"].evidence
 
 
 def test_levels_that_one_curve_did_not_reach_decide_nothing(tmp_path: Path) -> None:
@@ -269,5 +309,5 @@ def test_fewer_truths_of_what_follows_figure_1() -> None:
     found = jobs(replace(TINY, truths=3, others=1))
     assert {job.truth for job in found if job.study == FIGURE1} == {0, 1, 2}
     assert {job.truth for job in found if job.study != FIGURE1} == {0}
-    assert {job.study for job in found if job.truth == 0} == {FIGURE1, STRONG, SWEEPS, STOPPING, BOTH}
+    assert {job.study for job in found if job.truth == 0} == {FIGURE1, STRONG, SWEEPS, STOPPING, BOTH, GATES}
     assert REFITTED not in {job.curve for job in found} and OURS in {job.curve for job in found}

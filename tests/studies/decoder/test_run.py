@@ -37,16 +37,19 @@ TINY = DecoderProtocol(((0.03, 1), (0.05, 1)), 1, 0, (("BCH_N31_K16", (4.0,), (3
 def test_jobs_take_turns_and_have_files_of_their_own(tmp_path: Path) -> None:
     todo = jobs(PROTOCOLS[FULL])
     assert len({job.path(tmp_path) for job in todo}) == len(todo)
-    assert len({job.setting for job in todo[: len(settings(PROTOCOLS[FULL]))]}) == len(settings(PROTOCOLS[FULL]))
+    turns = [setting for setting in settings(PROTOCOLS[FULL]) if setting.kind != CIRCUIT]
+    assert [job.setting for job in todo[: len(turns)]] == turns
 
 
-def test_slow_decoders_come_last_and_by_themselves() -> None:
+def test_slow_decoders_come_by_themselves_and_circuit_noise_in_pairs() -> None:
     todo = jobs(PROTOCOLS[FULL])
-    slow = [job for job in todo if job.alone]
-    assert todo[-len(slow) :] == slow and [job.alone for job in slow[:5]] == [RELAY, BP_OSD, *[SIONNA] * 3]
-    assert {job.setting.kind for job in slow if job.alone != SIONNA} == {CIRCUIT}
-    assert all(run.needs(job) == ["sionna"] for job in slow if job.alone == SIONNA)
-    assert run.needs(slow[0]) == ["stim", "relay_bp"] and not run.needs(todo[0])
+    circuit = [job for job in todo if job.setting.kind == CIRCUIT and job.alone != BP_OSD]
+    assert [(job.number, job.alone) for job in circuit[:4]] == [(0, ""), (0, RELAY), (1, ""), (1, RELAY)]
+    last = [job for job in todo if job.alone in (BP_OSD, SIONNA)]
+    assert todo[-len(last) :] == last and [job.alone for job in last[:4]] == [BP_OSD, *[SIONNA] * 3]
+    assert todo[-len(last) - len(circuit) : -len(last)] == circuit
+    assert all(run.needs(job) == ["sionna"] for job in last if job.alone == SIONNA)
+    assert run.needs(circuit[1]) == ["stim", "relay_bp"] and not run.needs(todo[0])
 
 
 def test_pairs_are_of_shots_that_both_decoded(tmp_path: Path) -> None:

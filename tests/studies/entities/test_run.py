@@ -66,7 +66,11 @@ def decided(runs: list[Found]) -> dict[str, bool | None]:
 def test_best_or_within_noise() -> None:
     ours = [found(OURS, NONE, 0, 0.8), found(OURS, "20", 0, 0.9), found(OURS, "20", 1, 0.8)]
     ours.append(found(OURS, IDS, 0, 0.9, **{AVERAGE: 0.9, ENTITIES: 0.899}))
-    told = decided([*ours, found(SPLINK, NONE, 0, 0.801), found(DEDUPE, "20", 0, 0.8), found(DEDUPE, "20", 1, 0.85)])
+    others = [found(SPLINK, NONE, 0, 0.801), found(DEDUPE, "20", 0, 0.8), found(DEDUPE, "20", 1, 0.85)]
+    assert decided([*ours, *others])["best-cora-b_cubed"] is None, "not every tool was run with each kind of labels"
+    others += [found(SPLINK, "20", 0, 0.8), found(SPLINK, IDS, 0, 0.8)]
+    others.append(Found(EntityJob("cora", IDS, DEDUPE, 0), {"failed": "out of time"}))
+    told = decided([*ours, *others])
     assert told == {"best-cora-pairwise_f1": True, "best-cora-b_cubed": True, "entities": True, "harm": True}
     worse = decided([*ours, found(SPLINK, NONE, 0, 0.81)])
     assert worse["best-cora-b_cubed"] is False

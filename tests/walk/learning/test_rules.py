@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from loopwise import walk
-from loopwise.walk.learning.rules import REBUILD, Accept, Rule, Towards
+from loopwise.walk.learning.rules import REBUILD, Accept, LearningRule, Towards
 
 
 def test_the_default_is_the_published_learner() -> None:
-    rule = Rule()
+    rule = LearningRule()
     assert (rule.atomic, rule.accept_with, rule.towards, rule.rebuild) == (True, Accept.UPDATED, Towards.NONE, REBUILD)
 
 
@@ -27,4 +27,4 @@ def test_the_default_is_the_published_learner() -> None:
 )
 def test_what_makes_no_sense(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Rule(**options)
+        LearningRule(**options)

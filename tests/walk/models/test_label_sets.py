@@ -27,7 +27,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 PROPOSALS = [walk.Gibbs(), walk.Gibbs(scan=True), walk.AllValues(), walk.ForcedFlip(), walk.UniformChange()]
 
 
-def trained(case: str, proposal: walk.Proposal, engine: walk.Engine, metric: Any, scant: bool) -> Any:
+def trained(case: str, proposal: walk.Proposal, engine: walk.WalkEngine, metric: Any, scant: bool) -> Any:
     kind, options = CASES[case]
     problem = make_problem(5, labels=4, features=3, scant=scant)
     model, documents = label_model(problem), label_documents(problem)

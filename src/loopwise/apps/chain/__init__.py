@@ -3,13 +3,14 @@
 from loopwise.apps.chain.crf import ChainCRF
 from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.templates import NAMES, SAMPLERANK
-from loopwise.apps.chain.model import ERM, SVM, Learner, Likelihood, Perceptron, SampleRank
-from loopwise.apps.chain.report import Report
+from loopwise.apps.chain.model import ERM, SVM, ChainLearner, Likelihood, Perceptron, SampleRank
+from loopwise.apps.chain.report import TaggingReport
 from loopwise.apps.chain.skip import Skip
 from loopwise.apps.chain.tagger import Tagger
-from loopwise.apps.partial import Ranked
-from loopwise.decode.chains import Decoder, Posterior, Viterbi
+from loopwise.apps.partial import RankedAnswer
+from loopwise.decode.chains import ChainDecoder, Posterior, Viterbi
 from loopwise.decode.rules import Forbid
+from loopwise.lazy import old_names
 from loopwise.loss.chains import (
     EntityF1,
     EntityFBeta,
@@ -26,24 +27,29 @@ __all__ = [
     "SAMPLERANK",
     "SVM",
     "ChainCRF",
-    "Decoder",
+    "ChainDecoder",
+    "ChainLearner",
     "Documents",
     "EntityF1",
     "EntityFBeta",
     "Forbid",
     "Hamming",
-    "Learner",
     "Likelihood",
     "Perceptron",
     "Posterior",
-    "Ranked",
-    "Report",
+    "RankedAnswer",
     "SampleRank",
     "Skip",
     "SoftLoss",
     "SoftmaxMargin",
     "Tagger",
+    "TaggingReport",
     "TokenF1",
     "Viterbi",
     "WeightedLikelihood",
 ]
+
+__getattr__ = old_names(
+    __name__,
+    {"Decoder": "ChainDecoder", "Learner": "ChainLearner", "Ranked": "RankedAnswer", "Report": "TaggingReport"},
+)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.chain.estimator import Asked, ChainEstimator
+from loopwise.apps.chain.estimator import ChainEstimator, ScoredSequences
 from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
-from loopwise.apps.chain.model import Learner, objective_of
+from loopwise.apps.chain.model import ChainLearner, objective_of
 from loopwise.apps.chain.saving import (
     describe_decoder,
     kept_rules,
@@ -33,7 +33,7 @@ from loopwise.apps.estimator import not_fitted
 from loopwise.apps.incremental import Incremental
 from loopwise.apps.inputs import Scaling
 from loopwise.apps.saved import written
-from loopwise.decode.chains import Decoder, Posterior, Viterbi
+from loopwise.decode.chains import ChainDecoder, Posterior, Viterbi
 from loopwise.decode.rules import Forbid, Rules
 from loopwise.inference.families.chains import Chains
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
@@ -129,8 +129,8 @@ class ChainCRF(Incremental, ChainEstimator):
         loss: Any = None,
         positive: Any = None,
         class_weight: Any = None,
-        learner: Learner | None = None,
-        decoder: Decoder | None = None,
+        learner: ChainLearner | None = None,
+        decoder: ChainDecoder | None = None,
         standardize: bool = True,
         l2: float = 1.0,
         iterations: int = 200,
@@ -284,7 +284,7 @@ class ChainCRF(Incremental, ChainEstimator):
             As for :meth:`fit`.
         k:
             So many of the most probable label sequences of each, best first: lists of ``(labels, probability)``
-            (:class:`~loopwise.apps.partial.Ranked`). Exact; not with ``skip``.
+            (:class:`~loopwise.apps.partial.RankedAnswer`). Exact; not with ``skip``.
         evidence:
             Labels that are given, shaped like ``y``: None, NaN or -1 where one is asked for, a set where it is one of
             several.
@@ -329,7 +329,7 @@ class ChainCRF(Incremental, ChainEstimator):
         return float(((said if sequences.flat else np.concatenate(said)) == right.values)[right.known].mean())
 
     @property
-    def decoder_(self) -> Decoder:
+    def decoder_(self) -> ChainDecoder:
         """The decoder that answers."""
         if self.decoder is not None:
             return self.decoder
@@ -342,13 +342,13 @@ class ChainCRF(Incremental, ChainEstimator):
         self._check_form(X, sequences)
         return sequences, self._problem(sequences, None, X)
 
-    def _asked(self, given: Any, evidence: Any) -> Asked:
+    def _asked(self, given: Any, evidence: Any) -> ScoredSequences:
         sequences, problem = self._prepared(given)
         if evidence is not None:
             known = as_evidence(evidence, sequences, self.classes_)
             problem = replace(problem, allowed=known.mask(len(self.classes_)))
         start = sequences.start[1:-1]
-        return Asked.of(problem, self.weights_, lambda numbers: np.split(self.classes_[numbers], start))
+        return ScoredSequences.of(problem, self.weights_, lambda numbers: np.split(self.classes_[numbers], start))
 
     def _check_form(self, X: Any, sequences: Sequences) -> None:
         """One sequence given in place of a list of them would pass for rows of their own, and be answered wrongly."""

@@ -16,10 +16,10 @@ import torch
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.model import of_order
 from loopwise.apps.chain.skip import Skip
-from loopwise.apps.partial import Ranked
+from loopwise.apps.partial import RankedAnswer
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.compiled.threads import available_threads
-from loopwise.decode.chains import Decoder, Posterior, Viterbi
+from loopwise.decode.chains import ChainDecoder, Posterior, Viterbi
 from loopwise.decode.rules import Rules
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.beliefs import Status
@@ -32,7 +32,7 @@ from loopwise.potentials.linear import Design, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ScoredSequences:
     """Scores of the sequences that are asked about, minus infinity where something is impossible.
 
     ``told``: tags by number ``[tokens]`` in the form in which answers are given, one for each sequence. ``pairs``: the
@@ -50,14 +50,14 @@ class Asked:
     status: Status | None = None
 
     @staticmethod
-    def of(problem: ChainProblem, weights: ChainWeights, told: Callable[[Integers], list[Any]]) -> Asked:
+    def of(problem: ChainProblem, weights: ChainWeights, told: Callable[[Integers], list[Any]]) -> ScoredSequences:
         """What a problem's weights say, under its rules and what is given."""
         if isinstance(problem, SkipChain):
             seen = problem.view(weights)
-            return Asked(problem.chains, seen.unary, seen.pair, told, None, True, seen.single, seen.status)
+            return ScoredSequences(problem.chains, seen.unary, seen.pair, told, None, True, seen.single, seen.status)
         unary, pair = problem.scores(weights)
         pairs = problem if isinstance(problem, SecondOrder) else None
-        return Asked(problem.chains, problem.held(unary), pair, told, pairs)
+        return ScoredSequences(problem.chains, problem.held(unary), pair, told, pairs)
 
     def tags(self, path: Integers) -> Integers:
         """The tags of a path of states."""
@@ -95,12 +95,12 @@ class ChainEstimator(SavedEstimator):
     skip: Any
 
     @abstractmethod
-    def _asked(self, given: Any, evidence: Any) -> Asked:
+    def _asked(self, given: Any, evidence: Any) -> ScoredSequences:
         """The scores of sequences as users give them."""
 
     @property
     @abstractmethod
-    def decoder_(self) -> Decoder:
+    def decoder_(self) -> ChainDecoder:
         """The decoder that answers."""
 
     @property
@@ -136,7 +136,7 @@ class ChainEstimator(SavedEstimator):
         own = {one.name: getattr(problem, one.name) for one in fields(problem)}
         return SkipChain(**own, links=links, inference=self._skip.method)
 
-    def _decided(self, asked: Asked) -> Integers:
+    def _decided(self, asked: ScoredSequences) -> Integers:
         """Tags by number; rules are in the scores already."""
         decoder = self.decoder_
         if isinstance(decoder, Posterior):
@@ -156,14 +156,14 @@ class ChainEstimator(SavedEstimator):
                 "forbid it; forbid less, or mend the tags"
             )
 
-    def _best(self, asked: Asked, k: int) -> list[list[Ranked]]:
+    def _best(self, asked: ScoredSequences, k: int) -> list[list[RankedAnswer]]:
         """The k most probable answers of each sequence."""
         check_count(k)
         asked.check_chain("the best few answers")
         paths, scores = asked.chains.k_best(asked.unary, asked.pair, k)
         return _ranked(asked, paths, scores)
 
-    def _drawn(self, asked: Asked, count: int | None, seed: int | None) -> Any:
+    def _drawn(self, asked: ScoredSequences, count: int | None, seed: int | None) -> Any:
         asked.check_chain("samples")
         generator = np.random.default_rng(self.seed if seed is None else seed)
         if count is None:
@@ -174,13 +174,13 @@ class ChainEstimator(SavedEstimator):
         return _ranked(asked, np.array(paths), np.array(scores))
 
 
-def _ranked(asked: Asked, paths: Integers, scores: Floats) -> list[list[Ranked]]:
+def _ranked(asked: ScoredSequences, paths: Integers, scores: Floats) -> list[list[RankedAnswer]]:
     """Paths ``[k, tokens]`` of scores ``[k, chains]`` with their probabilities, sequence by sequence."""
     shares = np.exp(scores - asked.chains.marginals(asked.unary, asked.pair).log_z)
     rows = [asked.told(asked.tags(path)) for path in paths]
     return [
         [
-            Ranked(row[place], float(share[place]))
+            RankedAnswer(row[place], float(share[place]))
             for row, share, score in zip(rows, shares, scores, strict=True)
             if score[place] > -np.inf
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from loopwise.learn.chain.problem import ChainFunction, ChainProblem, ChainWeigh
 from loopwise.learn.chain.risk import ExactRisk, RiskUnder
 from loopwise.learn.chain.second_order import SecondOrder
 from loopwise.learn.chain.skip import SkipChain, SkipLikelihood, SkipRisk
-from loopwise.learn.descent import MEMORY, Descent, Smooth, check_descent
+from loopwise.learn.descent import MEMORY, Descent, DescentOptions, EpochOptions, Smooth
 from loopwise.learn.trainer import Limits
 from loopwise.learn.vector import VectorObjective
 from loopwise.loss.base import Loss, Measure
@@ -51,7 +51,7 @@ from loopwise.walk.single_site import AllValues
 from loopwise.walk.world import Start
 
 
-class Learner(Protocol):
+class ChainLearner(Protocol):
     """A strategy for choosing weights: a frozen dataclass of options with these."""
 
     @property
@@ -65,7 +65,7 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(DescentOptions):
     r"""Minimises :math:`-\sum_i\log p(y_i\mid x_i)+\frac{\lambda}{2}|w|^2`, convex, by L-BFGS (Lafferty et al. 2001).
 
     ``l2``: :math:`\lambda` (twice what crfsuite calls ``c2``). ``tolerance``: stop when an iteration changes the value
@@ -81,13 +81,6 @@ class Likelihood:
     memory: int = MEMORY
     seen_only: bool = False
 
-    def __post_init__(self) -> None:
-        check_descent(self.l2, self.iterations)
-
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.iterations)
-
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> Descent:
         small = Condensed.of(problem)
         return _descent([self.smooth(small.problem)], small, start)
@@ -100,7 +93,7 @@ class Likelihood:
 
 
 @dataclass(frozen=True)
-class ERM:
+class ERM(DescentOptions):
     r"""Minimises :math:`n\,\ell(\mu(w),y)+\frac{\lambda}{2}|w|^2` by L-BFGS (Stoyanov, Ropson & Eisner 2011).
 
     :math:`\ell` is ``loss`` of the text, :math:`\mu(w)` its marginals, ``n`` the number of tokens, so that ``l2`` has
@@ -119,14 +112,6 @@ class ERM:
     begin: Likelihood | None = field(default_factory=Likelihood)
     inference: Inference | None = None
     class_weight: Any = None
-
-    def __post_init__(self) -> None:
-        check_descent(self.l2, self.iterations)
-
-    @property
-    def limits(self) -> Limits:
-        first = () if self.begin is None else (self.begin.iterations,)
-        return Limits.rounds(*first, self.iterations)
 
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> Descent:
         small = Condensed.of(problem)
@@ -198,7 +183,7 @@ def _descent(stages: Sequence[Smooth], small: Condensed, start: ChainWeights) ->
 
 
 @dataclass(frozen=True)
-class Perceptron:
+class Perceptron(EpochOptions):
     r"""At each sentence :math:`w\leftarrow w+\phi(y)-\phi(\hat y)`, :math:`\hat y` the best path; gives the mean.
 
     (Collins 2002.) The mean is over all steps, also those without a change. The history shows the share of wrong
@@ -207,20 +192,12 @@ class Perceptron:
 
     epochs: int = 10
 
-    def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
-
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> OnlineChain:
         return OnlineChain(problem, start, seed)
 
 
 @dataclass(frozen=True)
-class SVM:
+class SVM(EpochOptions):
     r"""Minimises :math:`\frac12|w|^2+C\sum_i\max_y[\Delta(y,y_i)+\theta\cdot(\phi(y)-\phi(y_i))]`.
 
     :math:`\Delta` is ``cost`` for each wrong token; the inner maximum is a best path with these costs added
@@ -233,17 +210,7 @@ class SVM:
     c: float = 0.1
     epochs: int = 10
     cost: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, value in {"c": self.c, "cost": self.cost}.items():
-            if not 0.0 < value < np.inf:
-                raise ValueError(f"{name} must be a positive number, not {value}")
-        if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
-
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
+    _positive: ClassVar[tuple[str, ...]] = ("c", "cost")
 
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> OnlineChain:
         strength = 1.0 / (self.c * max(problem.sentences, 1))
@@ -252,7 +219,7 @@ class SVM:
 
 
 @dataclass(frozen=True)
-class SampleRank:
+class SampleRank(EpochOptions):
     r"""Ranks the tags of a sentence before and after each change of one tag, as the signal has them.
 
     (Wick et al. 2011, section 5.3.) ``sweeps`` over each sentence an epoch, token after token, from ``start``.
@@ -270,14 +237,7 @@ class SampleRank:
     proposal: Proposal = field(default_factory=lambda: AllValues(scan=True))
     metric: Measure = field(default_factory=Correct)
     start: Start = Start.TRUTH
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1 or self.sweeps < 1:
-            raise ValueError(f"epochs and sweeps must be at least 1, not {self.epochs} and {self.sweeps}")
-
-    @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
+    _positive: ClassVar[tuple[str, ...]] = ("sweeps",)
 
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> VectorObjective:
         from loopwise.walk.chains import chain_documents, chain_model

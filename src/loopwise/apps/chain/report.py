@@ -1,7 +1,7 @@
 """How good tags are: precision, recall and F1 of entities, of each type and of all, and the share of right tokens.
 
-In: gold and predicted tags by number. Out: :class:`Report`. Stage: use. An entity is right if its first and last token
-and its type are; what is an entity is the rule of the CoNLL evaluation (:func:`loopwise.formats.iob.find_spans`).
+In: gold and predicted tags by number. Out: :class:`TaggingReport`. Stage: use. An entity is right if its first and last
+token and its type are; what is an entity is the rule of the CoNLL evaluation (:func:`loopwise.formats.iob.find_spans`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopwise.potentials.linear import Integers
 
 
 @dataclass(frozen=True)
-class Counts:
+class SpanCounts:
     """Entities: ``right`` of ``decided`` and of ``gold``. Without any, precision, recall and F1 are 0."""
 
     right: int
@@ -48,14 +48,14 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Report:
+class TaggingReport:
     """``entities``: all together (micro); ``types``: each by itself; None where tags are no entities."""
 
     accuracy: float
     tokens: int
     sentences: int
-    entities: Counts | None
-    types: dict[str, Counts]
+    entities: SpanCounts | None
+    types: dict[str, SpanCounts]
 
     @property
     def score(self) -> float:
@@ -72,7 +72,7 @@ class Report:
         }
 
 
-def compare(gold: Integers, said: Integers, start: Integers, labels: tuple[str, ...]) -> Report:
+def compare(gold: Integers, said: Integers, start: Integers, labels: tuple[str, ...]) -> TaggingReport:
     """The report on ``said`` beside ``gold``, both ``[tokens]``. O(tokens + entities log entities).
 
     Tokens whose gold tag is not known (-1) do not count, and are outside of entities.
@@ -83,14 +83,14 @@ def compare(gold: Integers, said: Integers, start: Integers, labels: tuple[str, 
     try:
         tags = TagSet.of(labels if count == len(gold) else (*labels, OUTSIDE))
     except TagError:
-        return Report(accuracy, count, len(start) - 1, None, {})
+        return TaggingReport(accuracy, count, len(start) - 1, None, {})
     if count < len(gold):
         gold, said = np.where(known, gold, len(labels)), np.where(known, said, len(labels))
     true, found = find_spans(gold, tags, start), find_spans(said, tags, start)
     right = _common(true, found).type
     tables = [np.bincount(types, minlength=len(tags.types)) for types in (right, found.type, true.type)]
-    types = {name: Counts(*(int(table[number]) for table in tables)) for number, name in enumerate(tags.types)}
-    return Report(accuracy, count, len(start) - 1, Counts(len(right), len(found), len(true)), types)
+    types = {name: SpanCounts(*(int(table[number]) for table in tables)) for number, name in enumerate(tags.types)}
+    return TaggingReport(accuracy, count, len(start) - 1, SpanCounts(len(right), len(found), len(true)), types)
 
 
 def sentence_counts(gold: Integers, said: Integers, start: Integers, labels: tuple[str, ...]) -> Integers:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.chain.skip import Skip
-from loopwise.decode.chains import Decoder, Posterior, Viterbi
+from loopwise.decode.chains import ChainDecoder, Posterior, Viterbi
 from loopwise.decode.rules import Flags, Rules
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
@@ -22,7 +22,7 @@ from loopwise.learn.files.fields import FieldError, Record
 _DECODERS: dict[str, type[Viterbi] | type[Posterior]] = {"Viterbi": Viterbi, "Posterior": Posterior}
 
 
-def describe_decoder(decoder: Decoder) -> dict[str, Any]:
+def describe_decoder(decoder: ChainDecoder) -> dict[str, Any]:
     """JSON for a decoder of chains, if it is one of ours."""
     name = type(decoder).__name__
     if type(decoder) is not _DECODERS.get(name):
@@ -33,7 +33,7 @@ def describe_decoder(decoder: Decoder) -> dict[str, Any]:
     return {"class": name, "valid": decoder.valid}
 
 
-def read_decoder(told: Record) -> Decoder:
+def read_decoder(told: Record) -> ChainDecoder:
     """What :func:`describe_decoder` described."""
     return _DECODERS[told.choice("class", _DECODERS)](valid=told.flag("valid"))
 

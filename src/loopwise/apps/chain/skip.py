@@ -15,7 +15,7 @@ import numpy as np
 from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.extraction import extract
 from loopwise.apps.chain.features.sequences import Sequences, holds_items
-from loopwise.apps.chain.features.templates import Template
+from loopwise.apps.chain.features.templates import FeatureTemplate
 from loopwise.apps.chain.features.text import Column, Text
 from loopwise.apps.inputs import is_sparse
 from loopwise.formats.quoting import listed, quoted, shortened
@@ -101,7 +101,7 @@ class Skip:
         return tuple(listed_ones)
 
 
-def text_links(skip: Skip, templates: Sequence[Template], text: Text) -> Links:
+def text_links(skip: Skip, templates: Sequence[FeatureTemplate], text: Text) -> Links:
     """The links of a text; ``templates`` are those of ``skip``."""
     values = []
     for template in templates:

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.chain.estimator import Asked
+from loopwise.apps.chain.estimator import ScoredSequences
 from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.chain.features.reader import FEW, Reader
 from loopwise.apps.chain.features.templates import NAMES
 from loopwise.apps.chain.features.text import Sentences, Text, known_tags, tag_numbers
-from loopwise.apps.chain.model import Learner, Likelihood
-from loopwise.apps.chain.report import Report, compare
+from loopwise.apps.chain.model import ChainLearner, Likelihood
+from loopwise.apps.chain.report import TaggingReport, compare
 from loopwise.apps.chain.saving import (
     describe_decoder,
     kept_rules,
@@ -32,9 +32,9 @@ from loopwise.apps.chain.saving import (
 from loopwise.apps.chain.skip import Skip
 from loopwise.apps.chain.training import Tags, TrainedTagger
 from loopwise.apps.estimator import not_fitted
-from loopwise.apps.partial import Ranked
+from loopwise.apps.partial import RankedAnswer
 from loopwise.apps.saved import written
-from loopwise.decode.chains import Decoder, Viterbi
+from loopwise.decode.chains import ChainDecoder, Viterbi
 from loopwise.decode.rules import Forbid, Rules
 from loopwise.formats.columns import read_words, split, write_tagged
 from loopwise.formats.files import PathLike, check_apart
@@ -105,8 +105,8 @@ class Tagger(TrainedTagger):
         self,
         templates: str | None = None,
         step_templates: str = "",
-        learner: Learner | None = None,
-        decoder: Decoder | None = None,
+        learner: ChainLearner | None = None,
+        decoder: ChainDecoder | None = None,
         minimum_count: int = 1,
         hashing: int | None = None,
         warm_start: bool = False,
@@ -127,7 +127,7 @@ class Tagger(TrainedTagger):
     @overload
     def predict(self, sentences: Sentences, *, k: None = None, evidence: Tags | None = None) -> list[list[str]]: ...
     @overload
-    def predict(self, sentences: Sentences, *, k: int, evidence: Tags | None = None) -> list[list[Ranked]]: ...
+    def predict(self, sentences: Sentences, *, k: int, evidence: Tags | None = None) -> list[list[RankedAnswer]]: ...
     def predict(self, sentences: Sentences, *, k: int | None = None, evidence: Tags | None = None) -> Any:
         """The tags of each sentence.
 
@@ -137,7 +137,7 @@ class Tagger(TrainedTagger):
             As for :meth:`fit`.
         k:
             So many of the most probable sequences of tags of each sentence, best first, with their probabilities:
-            lists of :class:`~loopwise.apps.partial.Ranked`, ``(tags, probability)``. Exact; not with ``skip``.
+            lists of :class:`~loopwise.apps.partial.RankedAnswer`, ``(tags, probability)``. Exact; not with ``skip``.
         evidence:
             Tags that are given, in lists like those of :meth:`fit`: None where a tag is asked for, a set where it is
             one of several.
@@ -210,7 +210,7 @@ class Tagger(TrainedTagger):
         found = known_tags(known, text, self.labels_)
         return problem.log_likelihoods(self.weights_, found.gold, found.allowed)
 
-    def evaluate(self, sentences: Sentences, tags: Tags | None = None) -> Report:
+    def evaluate(self, sentences: Sentences, tags: Tags | None = None) -> TaggingReport:
         """Precision, recall and F1 of entities, and the share of right tags."""
         words, known = self._with_tags(sentences, tags)
         text, problem = self.prepared(words)
@@ -230,7 +230,7 @@ class Tagger(TrainedTagger):
         return len(text)
 
     @property
-    def decoder_(self) -> Decoder:
+    def decoder_(self) -> ChainDecoder:
         return Viterbi() if self.decoder is None else self.decoder
 
     @property
@@ -247,7 +247,7 @@ class Tagger(TrainedTagger):
         if not hasattr(self, "weights_"):
             raise not_fitted("this Tagger is not fitted yet: call fit(sentences, tags) first")
 
-    def _asked(self, given: Sentences, evidence: Tags | None) -> Asked:
+    def _asked(self, given: Sentences, evidence: Tags | None) -> ScoredSequences:
         self._check_fitted()
         if evidence is None:
             few = self._few(given)
@@ -260,7 +260,7 @@ class Tagger(TrainedTagger):
 
     # --- A few sentences ---------------------------------------------------------------------------------------------
 
-    def _few(self, sentences: Sentences) -> Asked | None:
+    def _few(self, sentences: Sentences) -> ScoredSequences | None:
         """The scores of a few sentences, by what is kept for that; None: go the general way."""
         if type(sentences) is not list or len(sentences) > FEW or not all(type(row) is list for row in sentences):
             return None
@@ -277,7 +277,9 @@ class Tagger(TrainedTagger):
         chains, labels = Chains(start, 1), self.labels_
         if self._rules is not None:
             unary, pair = self._rules(chains, unary, pair)
-        return Asked(chains, unary, pair, lambda numbers: split([labels[one] for one in numbers.tolist()], start))
+        return ScoredSequences(
+            chains, unary, pair, lambda numbers: split([labels[one] for one in numbers.tolist()], start)
+        )
 
     def _reader(self) -> Reader | None:
         """None for what only the general way can do: columns, features of steps or as they are, order 2, links."""

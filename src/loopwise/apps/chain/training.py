@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from loopwise.apps.chain.estimator import Asked, ChainEstimator
+from loopwise.apps.chain.estimator import ChainEstimator, ScoredSequences
 from loopwise.apps.chain.features.extraction import KeyRows, design_of, extract, extract_items
 from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
-from loopwise.apps.chain.features.templates import BIAS, NAMES, Template, columns_wanted, parse_templates
+from loopwise.apps.chain.features.templates import BIAS, NAMES, FeatureTemplate, columns_wanted, parse_templates
 from loopwise.apps.chain.features.text import (
     Known,
     Sentences,
@@ -26,7 +26,7 @@ from loopwise.apps.chain.features.text import (
     tag_numbers,
 )
 from loopwise.apps.chain.incremental import IncrementalTagger, weighed, weighted_descent
-from loopwise.apps.chain.model import ERM, Learner, Likelihood, check_order
+from loopwise.apps.chain.model import ERM, ChainLearner, Likelihood, check_order
 from loopwise.apps.chain.report import compare
 from loopwise.apps.chain.skip import check_skip, text_links
 from loopwise.decode.rules import Forbid, Rules
@@ -56,7 +56,7 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
 
     templates: str | None
     step_templates: str
-    learner: Learner | None
+    learner: ChainLearner | None
     minimum_count: int
     hashing: int | None
     warm_start: bool
@@ -186,14 +186,14 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
         unary, steps = self._parsed(text.columns)
         return extract_items(text) if text.items is not None else extract(unary, text), extract(steps, text)
 
-    def _parsed(self, columns: Any) -> tuple[tuple[Template, ...], tuple[Template, ...]]:
+    def _parsed(self, columns: Any) -> tuple[tuple[FeatureTemplate, ...], tuple[FeatureTemplate, ...]]:
         """Templates of tags, and of steps, among which there always is the constant one."""
         bias = parse_templates(BIAS)
         given = parse_templates(self.step_templates, columns)
         templates = parse_templates(NAMES if self.templates is None else self.templates, columns)
         return templates, bias + tuple(template for template in given if template not in bias)
 
-    def _link_templates(self, columns: Any) -> tuple[Template, ...]:
+    def _link_templates(self, columns: Any) -> tuple[FeatureTemplate, ...]:
         """Those of links: a kind of them each."""
         return () if self._skip is None else parse_templates(self._skip.templates, columns)
 
@@ -227,7 +227,7 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
 
     def _run(
         self,
-        learner: Learner,
+        learner: ChainLearner,
         problem: ChainProblem,
         start: ChainWeights,
         dev: Sentences | tuple[Sentences, Tags] | None,
@@ -268,5 +268,5 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
         """The labels, and after them those that only ``tags`` have: they are never said, but count as missed."""
         return (*self.labels_, *(label for label in labels_of(tags) if label not in self.labels_))
 
-    def _scored(self, problem: ChainProblem, weights: ChainWeights, text: Text) -> Asked:
-        return Asked.of(problem, weights, lambda numbers: tag_lists(numbers, text, self.labels_))
+    def _scored(self, problem: ChainProblem, weights: ChainWeights, text: Text) -> ScoredSequences:
+        return ScoredSequences.of(problem, weights, lambda numbers: tag_lists(numbers, text, self.labels_))

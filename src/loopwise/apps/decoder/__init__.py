@@ -5,6 +5,7 @@ from __future__ import annotations
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.decoder import Answer, Decoder
 from loopwise.apps.decoder.evaluation import Counts, interval
+from loopwise.apps.decoder.hard import hard_shots
 from loopwise.apps.decoder.legs import Leg, relay
 from loopwise.apps.decoder.picking import leg_pool, pick_legs
 from loopwise.apps.decoder.rules import MinSum, SumProduct
@@ -28,6 +29,7 @@ __all__ = [
     "awgn",
     "bsc",
     "erasures",
+    "hard_shots",
     "interval",
     "leg_pool",
     "pick_legs",

@@ -18,6 +18,7 @@ from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.rules import MinSum, Rule
 from loopwise.apps.decoder.saving import kept, rebuilt
+from loopwise.apps.decoder.sequence import LegSequence
 from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.apps.saved import Saved, written
 from loopwise.formats.errors import FormatError
@@ -95,6 +96,12 @@ class Decoder(Saved):
         Several settings in sequence, in place of ``sweeps``: :func:`relay` draws some, :meth:`fit` trains them.
     solutions:
         Legs go on until so many have explained the syndrome; the likeliest solution is taken.
+    budget:
+        At most so many sweeps of a shot over all legs: a leg that explains it sooner leaves more to those after it.
+        None: as many as the legs have.
+    distance:
+        The distance of the code, if it is known: a solution that is so likely that nothing likelier does anything else
+        (fewer flips than half of it, where all are as likely) is taken at once.
     stops:
         False makes all sweeps of a leg, whatever is explained: for soft output that is to be as good as it gets.
     second:
@@ -124,6 +131,8 @@ class Decoder(Saved):
         layered: bool = False,
         legs: Sequence[Leg] | None = None,
         solutions: int = 1,
+        budget: int | None = None,
+        distance: int | None = None,
         stops: bool = True,
         second: Second | None = None,
         observables: Any = None,
@@ -139,11 +148,13 @@ class Decoder(Saved):
         self.rule: Rule = MinSum() if rule is None else rule
         self.layered, self.second, self.double, self.threads = layered, second, double, threads
         self.legs = [Leg(self.code, sweeps)] if legs is None else list(legs)
-        self.solutions, self.stops = solutions, stops
+        self.solutions, self.stops, self.budget, self.distance = solutions, stops, budget, distance
         if not self.legs:
             raise ValueError("legs is empty; give at least one Leg")
-        if isinstance(solutions, bool) or not isinstance(solutions, int) or solutions < 1:
-            raise ValueError(f"solutions must be a whole number of at least 1, not {solutions!r}")
+        for name, value in (("solutions", solutions), ("budget", budget), ("distance", distance)):
+            least_none = value is None and name != "solutions"
+            if not least_none and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
         wrong = next(
             (leg for leg in self.legs if (leg.edges, leg.bits) != (self.code.checks.edges, self.code.bits)), None
         )
@@ -236,57 +247,29 @@ class Decoder(Saved):
 
     def _part(self, bits: Bits, odds: Floats, soft: bool) -> tuple[Any, ...]:
         """The fields of an answer."""
-        shots = len(bits)
-        best = np.zeros((shots, self.code.bits), np.uint8)
-        explained, sweeps = np.zeros(shots, np.bool_), np.zeros(shots, np.int64)
-        leg_of, found = np.full(shots, -1), np.zeros(shots, np.int64)
-        costs = np.full(shots, np.inf)
-        keeps = soft or self.second is not None or len(self.legs) > 1
-        left = np.zeros((shots if keeps else 0, self.code.bits), odds.dtype)
-        rows = np.arange(shots)
-        for number in range(len(self.legs)):
-            answer = self._leg(
-                number, bits[rows], odds[rows] if len(odds) > 1 else odds, left[rows] if keeps else left, keeps
-            )
-            sweeps[rows] += answer.sweeps
-            if keeps:
-                left[rows] = answer.soft
-            mine = odds[rows] if len(odds) > 1 else odds
-            cost = np.where(answer.explained, np.where(answer.hard == 1, mine, 0.0).sum(1), np.inf)
-            better = cost < costs[rows] if number else np.ones(len(rows), np.bool_)
-            better |= answer.explained & ~explained[rows]
-            best[rows[better]], costs[rows[better]] = answer.hard[better], cost[better]
-            leg_of[rows[better & answer.explained]] = number
-            explained[rows] |= answer.explained
-            found[rows] += answer.explained
-            last = ~explained[rows]
-            best[rows[last]] = answer.hard[last]
-            rows = rows[found[rows] < self.solutions]
-            if not len(rows):
-                break
-        rows = np.flatnonzero(~explained)
-        if self.second is not None and len(rows):
-            own = odds[rows] if len(odds) > 1 else odds
-            with torch.no_grad():
-                passing = self.legs[-1].passing(self.rule, self.layered)
-            solved = self.second.solve(self.code.checks, passing, left[rows], bits[rows], own)
-            best[rows], explained[rows] = solved.hard, solved.explained
-            sweeps[rows] += solved.sweeps
-        return best, explained, sweeps, leg_of, left if soft else left[:0], len(rows) if self.second is not None else 0
+        resumes = any(leg.resumes and leg.memory is not None for leg in self.legs[1:])
+        shots = LegSequence(self, bits, odds, soft or resumes or self.second is not None)
+        shots.run()
+        second = shots.solve()
+        left = shots.left if soft else shots.left[:0]
+        return shots.hard, shots.explained, shots.sweeps, shots.leg, left, second
 
     @torch.no_grad()
-    def _leg(self, number: int, bits: Bits, odds: Floats, left: Floats, soft: bool) -> Decoded:
-        """One leg on some shots, from the beliefs ``left`` by the last one if it resumes them."""
+    def _leg(
+        self, number: int, bits: Bits, odds: Floats, left: Floats, soft: bool, sweeps: int | None = None
+    ) -> Decoded:
+        """One leg on some shots, from the beliefs ``left`` by the last one if it resumes them; ``sweeps``: fewer than
+        its own."""
         leg = self.legs[number]
         start = left if number and leg.resumes and leg.memory is not None else None
         own = leg.priors(torch.from_numpy(odds)).numpy().astype(odds.dtype)
-        passing = leg.passing(self.rule, self.layered)
+        checks, passing, seen = leg.arranged(self.code.checks, leg.passing(self.rule, self.layered), bits)
         return decode(
-            self.code.checks,
+            checks,
             passing,
             own,
-            bits,
-            leg.sweeps,
+            seen,
+            leg.sweeps if sweeps is None else sweeps,
             start=start,
             stops=self.stops,
             soft=soft,
@@ -329,14 +312,16 @@ class Decoder(Saved):
         kept: after which sweeps the loss looks, counted from 1; by default every third from the fifth on.
         hard: the share of each batch that is drawn among shots the leg itself leaves unexplained.
         spread: memory begins at random strengths of this size where there is none: equal ones keep symmetries.
-        dev: shots to judge by, or how many are drawn for it; the numbers with the fewest failures on them are kept.
+        dev: shots to judge by, or how many are drawn for it; the numbers with the fewest failures on them (wrong bits,
+            where the loss is of bits and each bit is to be right) are kept, if they are better than the start by more
+            than chance, pair by pair, on the shots given or on new ones; else the leg stays as it was.
         report: steps between two looks at these.
         checkpoint: a file from which the same call goes on if it was stopped.
 
         Returns
         -------
-        The decoder. Its ``history_`` has the failure rate on the held-out shots before training, and then that and the
-        loss at each report.
+        The decoder. Its ``history_`` has the rate of failures (or of wrong bits) on the held-out shots before training,
+        and then that and the loss at each report; its ``best`` is 0 where the start was kept.
         """
         from loopwise.apps.decoder.losses import ResidualParity
         from loopwise.apps.decoder.training import LegTraining, Trained, train
@@ -393,6 +378,14 @@ class Decoder(Saved):
 
     def __repr__(self) -> str:
         told = [self.code, self.rule, *self.legs]
-        named = {"layered": False, "solutions": 1, "stops": True, "second": None, "double": False}
+        named = {
+            "layered": False,
+            "solutions": 1,
+            "budget": None,
+            "distance": None,
+            "stops": True,
+            "second": None,
+            "double": False,
+        }
         more = [f"{name}={getattr(self, name)!r}" for name, usual in named.items() if getattr(self, name) != usual]
         return f"Decoder({', '.join([*map(repr, told), *more])})"

@@ -22,7 +22,13 @@ _DENSE = 1_000_000  # entries of a matrix below which products with it are dense
 
 
 class DecoderLoss(ABC):
-    """A loss of log-odds, a mean over sweeps and shots."""
+    """A loss of log-odds, a mean over sweeps and shots.
+
+    ``of_bits``: held-out shots are judged by wrong bits, where each bit is to be right; else by failures of whole
+    shots.
+    """
+
+    of_bits = False
 
     @abstractmethod
     def __call__(self, code: Code, log_odds: Tensor, shots: Shots) -> Tensor:
@@ -74,8 +80,20 @@ class BitwiseCrossEntropy(DecoderLoss):
     """The cross-entropy of each bit, as neural BP is trained: what bit error rates ask for, but where several
     corrections are as good, it asks for the one that happened to happen."""
 
+    of_bits = True
+
     def __call__(self, code: Code, log_odds: Tensor, shots: Shots) -> Tensor:
         return torch.nn.functional.softplus(-_signed(log_odds, shots)).mean()
+
+
+class BitErrors(DecoderLoss):
+    """The soft bit error rate: the probability that a bit is left wrong, a mean over bits. Bits that are lost already
+    pull no longer, as they do in the cross-entropy."""
+
+    of_bits = True
+
+    def __call__(self, code: Code, log_odds: Tensor, shots: Shots) -> Tensor:
+        return torch.sigmoid(-_signed(log_odds, shots)).mean()
 
 
 class BlockError(DecoderLoss):

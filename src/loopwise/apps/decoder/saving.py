@@ -48,7 +48,10 @@ def kept(decoder: Decoder) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors[f"legs.{number}.{name}"] = getattr(leg, name).detach()
         if leg.edge_ties is not None:
             tensors[f"legs.{number}.edge_ties"] = leg.edge_ties
-        legs.append({"sweeps": leg.sweeps, "resumes": leg.resumes, "numbers": held, "tied": leg.edge_ties is not None})
+        if leg.order is not None:
+            tensors[f"legs.{number}.order"] = torch.from_numpy(leg.order)
+        told = {"tied": leg.edge_ties is not None, "ordered": leg.order is not None}
+        legs.append({"sweeps": leg.sweeps, "resumes": leg.resumes, "numbers": held, **told})
     description = {
         "bits": code.bits,
         "detectors": code.detector_count,
@@ -58,6 +61,8 @@ def kept(decoder: Decoder) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "layered": decoder.layered,
         "double": decoder.double,
         "solutions": decoder.solutions,
+        "budget": decoder.budget,
+        "distance": decoder.distance,
         "stops": decoder.stops,
         "second": None
         if decoder.second is None
@@ -90,17 +95,27 @@ def rebuilt(kind: type[D], told: Record) -> D:
         layered=told.flag("layered"),
         legs=made,
         solutions=told.whole("solutions", 1),
+        budget=_optional(told, "budget"),
+        distance=_optional(told, "distance"),
         stops=told.flag("stops"),
         second=second,
         double=told.flag("double"),
     )
 
 
+def _optional(told: Record, name: str) -> int | None:
+    """A number that files of earlier versions do not have."""
+    return told.maybe(name, lambda record, key: record.whole(key, 1)) if name in told else None
+
+
 def _leg(told: Record, code: Code, number: int, record: Record) -> Leg:
     ties = None
     if record.flag("tied"):
         ties = told.integers(f"legs.{number}.edge_ties", (code.checks.edges,), 0, code.checks.edges - 1)
-    leg = Leg(code, record.whole("sweeps", 1), resumes=record.flag("resumes"), edge_ties=ties)
+    order = None
+    if "ordered" in record and record.flag("ordered"):  # files of earlier versions say nothing of it
+        order = told.integers(f"legs.{number}.order", (code.checks.count,), 0, code.checks.count - 1)
+    leg = Leg(code, record.whole("sweeps", 1), resumes=record.flag("resumes"), edge_ties=ties, order=order)
     tied = code.checks.edges if ties is None else int(ties.max()) + 1
     sizes = {"edge": tied, "sweep": leg.sweeps, "memory": code.bits, "prior": code.bits}
     for name in record.texts("numbers", distinct=True):

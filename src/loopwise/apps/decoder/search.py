@@ -20,7 +20,7 @@ from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.learn.progress import progress_bar
 
 STEPS = {"memory": 0.08, "spread": 0.15, "scale": 0.05, "early": 0.1, "prior": 0.08}  # standard deviations of changes
-EARLY = 3.0  # sweeps in which the scale of the first messages dies away
+FIRST_SWEEPS = 3.0  # sweeps in which the scale of the first messages dies away
 _GROW, _SHRINK = 1.3, 0.97  # of steps after a change that helps and one that does not
 _SMALLEST, _LARGEST = 0.2, 1.5
 
@@ -116,7 +116,7 @@ def _change(leg: Leg, random: np.random.Generator, step: float) -> None:
     middle = leg.memory.mean()
     memory = middle + drawn("memory") + (leg.memory - middle) * np.exp(drawn("spread"))
     leg.memory.copy_(memory.clamp(max=MOST_MEMORY))
-    leg.sweep.add_(drawn("scale") + drawn("early") * torch.exp(-torch.arange(leg.sweeps) / EARLY))
+    leg.sweep.add_(drawn("scale") + drawn("early") * torch.exp(-torch.arange(leg.sweeps) / FIRST_SWEEPS))
     leg.prior.add_(drawn("prior"))
 
 

@@ -1,4 +1,4 @@
-"""Training a decoder: stochastic steps on shots, the best numbers on held-out shots kept.
+"""Training a decoder: stochastic steps on shots, the best numbers on held-out shots kept, those of the start included.
 
 In: a decoder, shots or a sampler, a loss. Out: the decoder, trained; its history. Stage: use. Rounds, files and
 the best numbers are the trainer's. Each step draws its shots by its own number, so that an interrupted training goes on
@@ -7,15 +7,17 @@ to the same numbers, bit for bit.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.decoder.evaluation import Counts, failed, interval
+from loopwise.apps.decoder.evaluation import failed, interval, is_lower, wrong_bits
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.losses import DecoderLoss
 from loopwise.apps.decoder.shots import Shots, ShotSampler
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from loopwise.apps.decoder.decoder import Decoder
 
 _MOST_DRAWN = 200  # batches drawn for one of hard shots, before it is taken as it is
+_CONFIRMING = 16  # times as many shots as choose among rounds may be drawn to compare the best with the start
+_STEP, _CONFIRMATION = 7, 8  # what shots are drawn for
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def train(
         "loss": identify(loss),
         "shots": _describe(source),
         "development data": _describe(dev) if isinstance(dev, Shots) else f"{dev} drawn",
-        "start": checksum(*(tensor.numpy() for tensor in objective.leg.state_dict().values())),
+        "start": checksum(*objective.numbers()),
     }
     objective.open(dev)
     rounds = -(-plan.steps // plan.report)
@@ -105,6 +109,11 @@ def train(
         history = run_trainer(objective, limits, ledger=Ledger.open(checkpoint, run), tell=tell)
     history.epochs.insert(0, Epoch(0, float("nan"), 0.0, dev=objective.before))
     objective.close()
+    if history.best and not objective.is_better(dev):
+        history.best = 0
+        history.ended += "; kept the start: nothing failed less by more than chance"
+    if history.best == 0:
+        objective.restore()
     return history
 
 
@@ -122,29 +131,61 @@ class DecoderObjective(Objective):
         self.leg: Leg = decoder.legs[self.number]
         self.looks = self._looks(plan.kept)
         self.done = 0  # steps
-        self.before: float | None = None  # the failure rate at the start
+        self.before: float | None = None  # what is measured at the start
+        self.start = copy.deepcopy(self.leg)
+        self.of_bits = loss.of_bits and decoder.code.observables is None
 
     def open(self, dev: Shots | int) -> None:
-        """Numbers that are to be trained become parameters."""
+        """Numbers that are to be trained become parameters, at first such that nothing is changed."""
         trained = self.plan.trained
-        first = self.leg.memory is None and trained.memory
         self.leg.open(edges=trained.edges, sweeps=trained.sweeps, memory=trained.memory, priors=trained.priors)
-        if first and self.leg.memory is not None:
-            drawn = torch.randn(self.leg.bits, generator=torch.Generator().manual_seed(self.plan.seed))
-            self.leg.memory.data = self.plan.spread * drawn
         self.held = dev if isinstance(dev, Shots) else self._draw(dev, -1)
         self.params = [param for param in self.leg.parameters() if param.requires_grad]
         self.optimizer = torch.optim.Adam(self.params, lr=self.plan.rate)
+
+    def _spread_memory(self) -> None:
+        """Random strengths where there was no memory."""
+        if self.start.memory is None and self.leg.memory is not None and self.plan.trained.memory:
+            drawn = torch.randn(self.leg.bits, generator=torch.Generator().manual_seed(self.plan.seed))
+            self.leg.memory.data = self.plan.spread * drawn
+
+    def numbers(self) -> list[NDArray[Any]]:
+        """All that the leg has."""
+        order = [] if self.leg.order is None else [self.leg.order]
+        return [*(tensor.numpy() for tensor in self.leg.state_dict().values()), *order]
 
     def close(self) -> None:
         """They are numbers again."""
         for param in self.leg.parameters():
             param.requires_grad_(False)
 
+    def is_better(self, dev: Shots | int) -> bool:
+        """Whether the decoder fails less than at the start, pair by pair on held-out shots: those given, or new ones,
+        drawn until they decide."""
+        most = 1 if isinstance(dev, Shots) else _CONFIRMING
+        now: list[NDArray[Any]] = []
+        before: list[NDArray[Any]] = []
+        for part in range(most):
+            shots = dev if isinstance(dev, Shots) else self._draw(dev, part, _CONFIRMATION)
+            now.append(self._wrong(shots, self.leg))
+            before.append(self._wrong(shots, self.start))
+            if is_lower(np.concatenate(now), np.concatenate(before)):
+                return True
+            if is_lower(np.concatenate(before), np.concatenate(now)):
+                break
+        return False
+
+    def restore(self) -> None:
+        """The leg is as it was."""
+        for name in [name for name, _ in self.leg.named_parameters()]:
+            setattr(self.leg, name, getattr(self.start, name))
+
     # --- As the trainer sees it --------------------------------------------------------------------------------------
 
     def round(self, tell: Tell) -> float:
         first, last = self.done, min(self.done + self.plan.report, self.plan.steps)
+        if first == 0:
+            self._spread_memory()
         losses = []
         for step in range(first, last):
             losses.append(self._step(step))
@@ -153,12 +194,16 @@ class DecoderObjective(Objective):
         return float(np.mean(losses))
 
     def measure(self) -> float:
-        counts = self._judge()
-        low, high = interval(counts.errors, counts.shots)
-        self._failures = f", failures {counts.rate:.3g} ({low:.3g} to {high:.3g})"
+        wrong = self._wrong(self.held, self.leg)
+        if self.of_bits:
+            rate = float(wrong.mean()) / self.leg.bits
+            self._failures = f", wrong bits {rate:.3g}"
+        else:
+            rate, (low, high) = float(wrong.mean()), interval(int(wrong.sum()), len(wrong))
+            self._failures = f", failures {rate:.3g} ({low:.3g} to {high:.3g})"
         if self.before is None:
-            self.before = counts.rate
-        return counts.rate
+            self.before = rate
+        return rate
 
     def weights(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.leg.state_dict().items()}
@@ -203,20 +248,22 @@ class DecoderObjective(Objective):
         prior = self.leg.priors(torch.as_tensor(np.atleast_2d(own)).to(dtype))
         passing = self.leg.passing(decoder.rule, decoder.layered)
         bits = decoder.code.syndromes(shots.syndromes)[0]
-        log_odds: Tensor = trace(decoder.code.checks, passing, prior, bits, self.looks, start)
+        checks, passing, seen = self.leg.arranged(decoder.code.checks, passing, bits)
+        log_odds: Tensor = trace(checks, passing, prior, seen, self.looks, start)
         value = self.loss_of(decoder.code, log_odds, shots)
         if not bool(torch.isfinite(value)):
             raise RoundError(f"the loss is {float(value)} at step {step + 1}", "; try a lower rate")
         self.optimizer.zero_grad()
         value.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.params, self.plan.clip)
-        self.optimizer.step()
+        norm = torch.nn.utils.clip_grad_norm_(self.params, self.plan.clip)
+        if bool(torch.isfinite(norm)):  # one that overflows, through many sweeps, says nothing of where to go
+            self.optimizer.step()
         self.leg.keep_in_range()
         return float(value.detach())
 
-    def _draw(self, count: int, step: int) -> Shots:
+    def _draw(self, count: int, step: int, purpose: int = _STEP) -> Shots:
         """Shots of a step (-1: of the development data), the same whenever it is made."""
-        random = np.random.default_rng([self.plan.seed, self.number, step + 1, 7])
+        random = np.random.default_rng([self.plan.seed, self.number, step + 1, purpose])
         if not isinstance(self.source, Shots):
             return self.source.draw(count, random)
         return self.source.take(random.integers(len(self.source), size=count))
@@ -283,11 +330,12 @@ class DecoderObjective(Objective):
             threads=mine.threads,
         )
 
-    def _judge(self) -> Counts:
-        held, decoder = self.held, self._only(range(self.number + 1))
-        answer = decoder.run(held.syndromes, log_odds=held.log_odds)
-        wrong = failed(decoder, held, answer)
-        return Counts(len(held), int(wrong.sum()), int((~answer.explained).sum()), 0, int(answer.sweeps.sum()), 0.0)
+    def _wrong(self, shots: Shots, leg: Leg) -> NDArray[Any]:
+        """What the whole decoder, with this leg, has wrong in each shot: bits, or 1 for a failure."""
+        decoder = copy.copy(self.decoder)
+        decoder.legs = [leg if number == self.number else one for number, one in enumerate(decoder.legs)]
+        answer = decoder.run(shots.syndromes, log_odds=shots.log_odds)
+        return wrong_bits(shots, answer) if self.of_bits else failed(decoder, shots, answer)
 
 
 def _describe(source: Any) -> str:

@@ -9,7 +9,7 @@ So memory and time are linear in the number of records, whatever the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from loopwise.apps.dedupe.compare import ALL, Comparer
 from loopwise.apps.dedupe.kernels import blocking as kernels
 from loopwise.apps.dedupe.kinds import Kind
+from loopwise.apps.dedupe.labels import clearly_more
 from loopwise.apps.dedupe.texts import Packed, Vectors
 
 Integers = NDArray[np.int64]
@@ -163,20 +164,31 @@ class Blocker:
     ) -> tuple[tuple[Predicate, ...], Integers]:
         """Predicates and their pairs, at most about ``most``.
 
-        ``matches`` ``[m, 2]``: labelled ones. The nearest records come first; then, greedily, the predicate with most
-        new matches a pair; when all are covered (or none are given) the standard ones, cheapest first, while pairs are
-        left.
+        ``matches`` ``[m, 2]``: labelled ones. Without them the nearest records come first, then the standard
+        predicates, cheapest first, while pairs are left. With them, greedily, the predicate with most new matches a
+        pair comes next; but only if that keeps clearly more of the matches, for what a few labels cannot tell to be
+        better must not change which pairs EM learns from.
         """
         if predicates is not None:
             return self._listed_by(predicates, most)
         codes = _codes(matches, self.comparer.size)
         offers = self._offers(codes, most)
-        standard = set(self.standard())
+        usual, pairs = self._greedy(offers, np.zeros(len(codes), dtype=np.bool_), most)
+        if len(codes) == 0:
+            return usual, pairs
+        taught, others = self._greedy(offers, np.ones(len(codes), dtype=np.bool_), most)
+        return (taught, others) if clearly_more(_within(codes, others), _within(codes, pairs)) else (usual, pairs)
+
+    def _greedy(
+        self, offers: Mapping[Predicate, _Offer], missing: NDArray[np.bool_], most: int
+    ) -> tuple[tuple[Predicate, ...], Integers]:
+        """Predicates one after another, by the matches that are still ``missing``, then the standard ones."""
+        left, standard = dict(offers), set(self.standard())
         chosen: list[Predicate] = []
-        pairs, missing = _EMPTY, np.ones(len(codes), dtype=np.bool_)
-        while offers:
-            best = _first_of(offers) or max(offers, key=lambda each: _worth(offers[each], missing, each in standard))
-            offer = offers.pop(best)
+        pairs = _EMPTY
+        while left:
+            best = _first_of(left) or max(left, key=lambda each: _worth(left[each], missing, each in standard))
+            offer = left.pop(best)
             if best not in standard and not (offer.kept & missing).any():
                 continue
             merged = _merged(pairs, self.blocks(best).listed(self.side))

@@ -7,7 +7,7 @@ larger than ``LARGEST``, so that no chain of doubtful pairs makes one cluster of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,10 @@ class Parts:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def above(self, zero: float) -> Parts:
+        """The same, logits counted from ``zero``."""
+        return replace(self, logit=self.logit - zero)
 
 
 def cut_components(graph: Graph) -> Integers:

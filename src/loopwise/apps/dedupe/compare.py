@@ -22,6 +22,7 @@ Similarities = NDArray[np.float32]
 Compare = Callable[[Integers, Integers], Similarities]
 
 ALL = "all columns"  # stands for the text of a whole record
+LISTED = (Kind.SET, Kind.POINT)  # not in that text: members of long lists would drown the words that name a record
 EARTH = 6371.0  # kilometres
 NEAR = 10.0  # kilometres at which a similarity of places is 1/e
 MONTH = 30.0  # days at which a similarity of dates is 1/e
@@ -102,7 +103,8 @@ class Comparer:
         self.comparisons: list[Comparison] = []
         for name, kind in compared.items():
             self.comparisons += _comparisons(name, kind, records.column(name), self.texts[name])
-        whole = [" ".join(cells) for cells in zip(*self.texts.values(), strict=True)]
+        described = [name for name, kind in compared.items() if kind not in LISTED] or list(compared)
+        whole = [" ".join(cells) for cells in zip(*(self.texts[name] for name in described), strict=True)]
         self.whole = Packed.of(whole)
         self.words = Vectors.of(*self.whole.keys("words"), self.whole.place)
         self.comparisons += _of_whole(self.whole, self.words)

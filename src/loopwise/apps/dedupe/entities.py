@@ -3,12 +3,14 @@ r"""The model of whole entities: pairs by their logits, and each cluster by its 
 In: parts of a scored graph (:mod:`loopwise.apps.dedupe.candidates`). Out: :class:`EntityModel`, trained by SampleRank
 and decoded by a walk. Stage: use.
 
-.. math:: \pi(y)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f(\operatorname{logit} p_{ij})
+.. math:: \pi(y)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f(\operatorname{logit} p_{ij}-t)
    +\sum_e\theta'\cdot g_e\Big)
 
-with g the size of the cluster in bins and, for each column, whether all, most, some, none of its pairs agree and how
-alike they are in the mean: its spread. It begins with the pair model alone (correlation clustering), so that training
-can only add to that what the truth of whole clusters says.
+with t the threshold of the linkage at which a walk begins (:meth:`Parts.above`): average linkage joins clusters whose
+pairs have a mean above t, a step up in this score, so that the walk goes on where the linkage stopped; and g the size
+of the cluster in bins and, for each column, whether all, most, some, none of its pairs agree and how alike they are in
+the mean: its spread. It begins with the pair model alone (correlation clustering), so that training can only add to
+that what the truth of whole clusters says.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class Dedupe(SavedEstimator):
         Between two tables: whether a record has at most one match. None: so unless labels say otherwise.
     method:
         How clusters are made of scored pairs: ``"average"`` linkage, ``"connected"`` components, a ``"walk"`` with the
-        pair model, a walk with the model of ``"entities"`` (which needs ids), ``"one-to-one"`` between two tables.
+        pair model, a walk with the model of ``"entities"`` (which needs ids, and stays at the linkage where it begins
+        if held-out entities show no gain), ``"one-to-one"`` between two tables.
         None: with ids whichever is best on held-out entities, else average linkage, between two tables one-to-one.
     seed:
         For samples and walks.

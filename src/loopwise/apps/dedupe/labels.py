@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import read_cells
 
 Integers = NDArray[np.int64]
+CHANCE = 1.645  # standard errors by which labels must favour what they teach
 
 
 class Answer(str, Enum):
@@ -278,3 +280,9 @@ def entities_of(ids: Any, records: Records) -> Integers:
 
 def _none(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value) or value == ""
+
+
+def clearly_more(ours: NDArray[np.bool_], theirs: NDArray[np.bool_]) -> bool:
+    """Whether more labels are right by one way than by another, beyond chance (a sign test, one in twenty)."""
+    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    return won - lost > CHANCE * sqrt(won + lost)

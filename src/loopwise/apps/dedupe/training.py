@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from math import inf, sqrt
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from loopwise.apps.dedupe.candidates import (
 )
 from loopwise.apps.dedupe.compare import Similarities
 from loopwise.apps.dedupe.entities import EntityModel
-from loopwise.apps.dedupe.labels import Labels
+from loopwise.apps.dedupe.labels import Labels, clearly_more
 from loopwise.apps.dedupe.pair_model import PairModel
 from loopwise.apps.dedupe.report import Report
 from loopwise.apps.dedupe.table import Table
@@ -41,7 +41,6 @@ THRESHOLDS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 MOST_PAIRS = 60_000  # that train the pair model
 FOLDS = 5  # of labelled pairs
 FEW = 30  # labelled pairs that pull the threshold half of the way from that without labels to 0
-CHANCE = 1.645  # standard errors by which labelled pairs must favour the model that they train
 PRICE = 1.0  # labelled pairs that a threshold must set right to be one logit farther from the usual one
 UNLABELLED = 3.0  # threshold where there are no labels; the more there are, the nearer it comes to 0
 LINKED = -2.0  # threshold of one-to-one links: that no better partner is left speaks for a pair already
@@ -72,6 +71,12 @@ class Way(NamedTuple):
     threshold: float
     start: Method = Method.AVERAGE
 
+    @property
+    def zero(self) -> float:
+        """The logit above which a pair speaks for one cluster in a walk: that of the means of average linkage; the
+        threshold of connected components is about best pairs, and says nothing of others."""
+        return self.threshold if self.start is Method.AVERAGE else 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class Trained:
@@ -100,7 +105,7 @@ def clusters_by(way: Way, entities: EntityModel, table: Table, graph: Graph, par
         found = connected_clusters(graph, way.threshold)
     else:
         found = average_clusters(parts, way.threshold, way.threshold)
-    return entities.improved(parts, found, table.agreement) if way.method in WALKS else found
+    return entities.improved(parts.above(way.zero), found, table.agreement) if way.method in WALKS else found
 
 
 # --------------------------------------------------------------------------------------------------- no labels
@@ -144,15 +149,9 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, on
         model = base.pairs.fitted(table.comparer, found, match, np.ones(len(match)), strength)
         nearer = usual if one_to_one else UNLABELLED * FEW / (FEW + len(match))
         cut = _threshold(table, model, method, pairs, match > 0, nearer)
-        if _clearly(cut.right, kept.right):
+        if clearly_more(cut.right, kept.right):
             return Trained(model, Way(method, cut.threshold), base.entities, {"pull": strength})
     return Trained(base.pairs, Way(method, kept.threshold), base.entities)
-
-
-def _clearly(ours: Mask, theirs: Mask) -> bool:
-    """Whether more labelled pairs are right by one way than by another, beyond chance (a sign test, one in twenty)."""
-    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    return won - lost > CHANCE * sqrt(won + lost)
 
 
 class _Cut(NamedTuple):
@@ -229,7 +228,8 @@ def train_on_entities(
     B-cubed F1 and pairwise F1 is taken, average linkage if it is as good: so the model of entities is used only where
     it is better than the pairwise model with its best threshold. Its walk begins at the best linkage, average or
     connected. Thresholds of linkages are then chosen on all records together, each pair scored by a model that has not
-    seen it, for a larger table needs a higher one. ``only``: a way that is to be taken, whatever is best.
+    seen it, for a larger table needs a higher one. ``only``: a way that is to be taken, whatever is best; with the
+    model of entities the linkage stands where the walk that begins there is no better.
     """
     levels = table.levels(seed)
     if table.linking:
@@ -242,7 +242,7 @@ def train_on_entities(
         reached |= _walks(table, halves, truth, reached, seed)
     known = truth >= 0
     model = _pairs_of_entities(table, base, truth, known, seed)
-    allowed = {way: values for way, values in reached.items() if only in (None, way.method)}
+    allowed = {way: values for way, values in reached.items() if _allowed(way.method, only)}
     way = _choice(allowed or {Way(only or Method.AVERAGE, 0.0): [0.0]}, one_to_one)
     if len(halves) == 2:
         linkage = way.start if way.method in WALKS else way.method
@@ -250,11 +250,16 @@ def train_on_entities(
         way = way._replace(threshold=_choice(whole, one_to_one).threshold)
     entities = _untrained(table, seed)
     if way.method is Method.ENTITIES:
-        entities = _trained_entities(table, model, truth, known, seed)
+        entities = _trained_entities(table, model, truth, known, way.zero, seed)
     best: dict[str, float] = {}
     for each, values in reached.items():
         best[each.method.value] = max(best.get(each.method.value, 0.0), float(np.mean(values)))
     return Trained(model, way, entities, best)
+
+
+def _allowed(method: Method, only: Method | None) -> bool:
+    """Whether a way may be chosen; the model of entities also may stay at the linkage where its walk begins."""
+    return method is not Method.WALK if only is Method.ENTITIES else only in (None, method)
 
 
 def _halves(table: Table, base: PairModel, truth: Integers, half: Integers, seed: int) -> Iterator[_Half]:
@@ -294,15 +299,13 @@ def _walks(table: Table, halves: Sequence[_Half], truth: Integers, reached: Reac
             starts.append(_choice(of_method, False))
     found: Reached = {}
     for each in halves:
-        models = {
-            Method.WALK: _untrained(table, seed),
-            Method.ENTITIES: _trained_entities(table, each.model, truth, each.learnt, seed),
-        }
-        for start in starts:
-            for method, model in models.items():
-                way = Way(method, start.threshold, start.method)
-                clusters = clusters_by(way, model, table, each.graph, each.parts)
-                found.setdefault(way, []).append(_score(table, clusters, truth, each.held))
+        taught: dict[float, EntityModel] = {}
+        for way in (Way(method, start.threshold, start.method) for start in starts for method in WALKS):
+            if way.zero not in taught:
+                taught[way.zero] = _trained_entities(table, each.model, truth, each.learnt, way.zero, seed)
+            model = taught[way.zero] if way.method is Method.ENTITIES else _untrained(table, seed)
+            clusters = clusters_by(way, model, table, each.graph, each.parts)
+            found.setdefault(way, []).append(_score(table, clusters, truth, each.held))
     return found
 
 
@@ -353,6 +356,8 @@ def _pairs_of_entities(table: Table, base: PairModel, truth: Integers, known: Ma
     return base.fitted(table.comparer, table.comparer.compute(one, other), match, np.ones(len(match)), 1.0)
 
 
-def _trained_entities(table: Table, model: PairModel, truth: Integers, known: Mask, seed: int) -> EntityModel:
-    parts = table.parts(model, table.graph(model, known))
+def _trained_entities(
+    table: Table, model: PairModel, truth: Integers, known: Mask, zero: float, seed: int
+) -> EntityModel:
+    parts = table.parts(model, table.graph(model, known)).above(zero)
     return _untrained(table, seed).trained(parts, truth, table.agreement)

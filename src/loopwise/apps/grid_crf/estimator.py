@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from loopwise.apps.class_weights import class_weights, weighted
 from loopwise.apps.estimator import SampleWeights, not_fitted, taken
-from loopwise.apps.grid_crf.features import Block, as_images, as_labels, by_size, parts
+from loopwise.apps.grid_crf.features import ImageBatch, as_images, as_labels, by_size, parts
 from loopwise.apps.grid_crf.model import (
     AffineUnary,
     ContrastPair,
@@ -234,7 +234,7 @@ class GridCRF(SavedEstimator):
         goal = check_goal(UnivariateLikelihood() if loss is None else loss)
         return published_chain(goal) if self.optimizer is None and not self._continues else (goal,)
 
-    def _weighted(self, goal: Goal, blocks: Sequence[Block]) -> Goal:
+    def _weighted(self, goal: Goal, blocks: Sequence[ImageBatch]) -> Goal:
         """The loss with class weights; a likelihood of whole images has no place for them."""
         if isinstance(goal, Objective):
             raise ValueError(
@@ -299,7 +299,7 @@ class GridCRF(SavedEstimator):
                 found[place] = own
         return np.stack(found) if isinstance(images, np.ndarray | Tensor) else found
 
-    def _beliefs(self, part: Block) -> Beliefs:
+    def _beliefs(self, part: ImageBatch) -> Beliefs:
         graph = self.potentials_.lattice(*part.size).graph
         known = None if part.labels is None else part.labels.numpy()
         return self.inference_(graph, self.potentials_(part.images), known)

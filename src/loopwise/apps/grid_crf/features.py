@@ -1,7 +1,8 @@
 """Images and their labels as users have them, checked, and as the model takes them: blocks of one size.
 
-In: arrays or lists of arrays. Out: :class:`Block` after :class:`Block`, the images of one size each. Stage: use. Images
-of different sizes are never padded: each size is a batch of its own, so an image's answer does not depend on others.
+In: arrays or lists of arrays. Out: :class:`ImageBatch` after :class:`ImageBatch`, the images of one size each. Stage:
+use. Images of different sizes are never padded: each size is a batch of its own, so an image's answer does not depend
+on others.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ UNLABELLED = FREE  # the label of a pixel that does not count
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ImageBatch:
     """Images of one size, and where they stood in what was given."""
 
     places: Integers  # [images]
@@ -39,7 +40,7 @@ class Block:
     def __len__(self) -> int:
         return len(self.places)
 
-    def take(self, rows: slice | Integers) -> Block:
+    def take(self, rows: slice | Integers) -> ImageBatch:
         """Some of the images."""
         chosen = np.arange(len(self))[rows]
         index = torch.from_numpy(chosen)
@@ -89,7 +90,7 @@ def as_labels(given: Any, images: Sequence[Floats], states: int, masks: Any = No
 
 def by_size(
     images: Sequence[Floats], labels: Sequence[Integers] | None = None, weights: Floats | None = None
-) -> list[Block]:
+) -> list[ImageBatch]:
     """Images put together by their sizes, in the order in which sizes first occur; ``weights``: one for each image."""
     members: dict[tuple[int, ...], list[int]] = {}
     for place, image in enumerate(images):
@@ -101,11 +102,11 @@ def by_size(
         if labels is not None:
             answers = torch.from_numpy(np.stack([labels[place].reshape(-1) for place in places]))
         own = None if weights is None else torch.from_numpy(weights[places])
-        blocks.append(Block(np.array(places, dtype=np.int64), stacked, answers, own))
+        blocks.append(ImageBatch(np.array(places, dtype=np.int64), stacked, answers, own))
     return blocks
 
 
-def parts(blocks: Sequence[Block], batch: int | None) -> Iterator[Block]:
+def parts(blocks: Sequence[ImageBatch], batch: int | None) -> Iterator[ImageBatch]:
     """The blocks cut into at most ``batch`` images each; None: as many as suit the compiled kernels."""
     for block in blocks:
         size = images_at_once(*block.size) if batch is None else batch
@@ -113,7 +114,7 @@ def parts(blocks: Sequence[Block], batch: int | None) -> Iterator[Block]:
             yield block.take(slice(start, start + size))
 
 
-def take(blocks: Sequence[Block], count: int) -> list[Block]:
+def take(blocks: Sequence[ImageBatch], count: int) -> list[ImageBatch]:
     """The first ``count`` images."""
     first = []
     for block in blocks:

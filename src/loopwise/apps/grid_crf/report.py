@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.grid_crf.features import UNLABELLED, Block
+from loopwise.apps.grid_crf.features import UNLABELLED, ImageBatch
 from loopwise.apps.grid_crf.model import GridPotentials
 from loopwise.graph.evidence import Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph
@@ -29,7 +29,7 @@ from loopwise.loss.targets import Targets
 class LabelledImages:
     """Some images of one size with their answers."""
 
-    block: Block
+    block: ImageBatch
     graph: FactorGraph
 
     @property

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.grid_crf.features import Block, images_at_once, parts, take
+from loopwise.apps.grid_crf.features import ImageBatch, images_at_once, parts, take
 from loopwise.apps.grid_crf.model import GridPotentials, weights_of
 from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics, weights_of_images
 from loopwise.formats.files import PathLike
@@ -123,7 +123,7 @@ class GridObjective(Objective):
         potentials: GridPotentials,
         inference: Inference,
         goals: Sequence[Goal],
-        blocks: Sequence[Block],
+        blocks: Sequence[ImageBatch],
         options: GridTraining,
     ) -> None:
         self.potentials, self.inference, self.goals = potentials, inference, goals
@@ -298,11 +298,11 @@ class GridObjective(Objective):
                 stacklevel=callers_level(),
             )
 
-    def _piece(self, block: Block) -> LabelledImages:
+    def _piece(self, block: ImageBatch) -> LabelledImages:
         return LabelledImages(block, self.potentials.lattice(*block.size).graph)
 
 
-def _weight(block: Block) -> float:
+def _weight(block: ImageBatch) -> float:
     return float(len(block)) if block.weights is None else float(block.weights.sum())
 
 

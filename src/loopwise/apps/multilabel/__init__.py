@@ -7,7 +7,7 @@ from loopwise.apps.multilabel.model import (
     ERM,
     PCD,
     Hybrid,
-    Learner,
+    LabelLearner,
     Likelihood,
     Pegasos,
     Perceptron,
@@ -15,8 +15,9 @@ from loopwise.apps.multilabel.model import (
     SampleRankSVM,
     SampleRankSVM1,
 )
-from loopwise.apps.multilabel.report import Report
-from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
+from loopwise.apps.multilabel.report import MultiLabelReport
+from loopwise.lazy import old_names
+from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Enumeration, LabelDecoder
 from loopwise.learn.label_sets.maximise import Exactly, LinearProgram
 
 __all__ = [
@@ -26,20 +27,22 @@ __all__ = [
     "Annealed",
     "Automatic",
     "ByBeliefs",
-    "Decoder",
     "Enumeration",
     "Exactly",
     "Hybrid",
+    "LabelDecoder",
+    "LabelLearner",
     "LabelledData",
-    "Learner",
     "Likelihood",
     "LinearProgram",
     "MultiLabel",
+    "MultiLabelReport",
     "Pegasos",
     "Perceptron",
-    "Report",
     "SampleRank",
     "SampleRankSVM",
     "SampleRankSVM1",
     "read_labelled",
 ]
+
+__getattr__ = old_names(__name__, {"Decoder": "LabelDecoder", "Learner": "LabelLearner", "Report": "MultiLabelReport"})

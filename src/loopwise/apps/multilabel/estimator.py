@@ -17,8 +17,8 @@ from loopwise.apps.estimator import SampleWeights, classifier_tags, column_names
 from loopwise.apps.incremental import Incremental
 from loopwise.apps.inputs import Scaling, as_inputs
 from loopwise.apps.multilabel.features import Classes
-from loopwise.apps.multilabel.model import ERM, Learner, Likelihood, SampleRankSVM, Stream, completed
-from loopwise.apps.multilabel.report import Report, compare
+from loopwise.apps.multilabel.model import ERM, LabelLearner, Likelihood, SampleRank, Stream, completed
+from loopwise.apps.multilabel.report import MultiLabelReport, compare
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
@@ -29,7 +29,7 @@ from loopwise.learn.files.describe import Builder, Describer
 from loopwise.learn.files.fields import LARGEST, FieldError, Record, check_counts, check_options, shown
 from loopwise.learn.files.ledger import SPARING, Ledger
 from loopwise.learn.history import History
-from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Decoder, Enumeration
+from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, Enumeration, LabelDecoder
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import Floats, Integers, LabelWeights, pair_count
 from loopwise.learn.objective import Callback
@@ -53,7 +53,7 @@ class MultiLabel(Incremental, SavedEstimator):
     Parameters
     ----------
     learner:
-        How to train: :class:`SampleRankSVM` (the default), :class:`SampleRank`, :class:`SampleRankSVM1`,
+        How to train: :class:`SampleRank` (the default), :class:`SampleRankSVM`, :class:`SampleRankSVM1`,
         :class:`Hybrid`, :class:`CD`, :class:`PCD`, :class:`Perceptron`, :class:`Pegasos`, :class:`Likelihood`,
         :class:`ERM`, all of :mod:`loopwise.apps.multilabel`, or your own.
     decoder:
@@ -86,12 +86,12 @@ class MultiLabel(Incremental, SavedEstimator):
     label_names_: tuple[str, ...]
     _classes: Classes
     _stream: Stream | None = None  # of partial_fit
-    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": SampleRankSVM, "decoder": Automatic}
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": SampleRank, "decoder": Automatic}
 
     def __init__(
         self,
-        learner: Learner | None = None,
-        decoder: Decoder | None = None,
+        learner: LabelLearner | None = None,
+        decoder: LabelDecoder | None = None,
         standardize: bool = True,
         warm_start: bool = False,
         seed: int = 0,
@@ -184,7 +184,7 @@ class MultiLabel(Incremental, SavedEstimator):
         if self._stream is None:
             raise ValueError(
                 f"{type(self._learner).__name__} needs all examples at once; partial_fit goes with learners that walk, "
-                "such as SampleRankSVM() (the default), and with Likelihood()"
+                "such as SampleRank() (the default), and with Likelihood()"
             )
         self.weights_ = problem.start().like(self._stream(problem))
         self._note_batch(len(gold), "examples", type(self._learner).__name__)
@@ -221,11 +221,11 @@ class MultiLabel(Incremental, SavedEstimator):
         return self.scaling_(inputs, self.standardize)
 
     @property
-    def _learner(self) -> Learner:
-        return SampleRankSVM() if self.learner is None else self.learner
+    def _learner(self) -> LabelLearner:
+        return SampleRank() if self.learner is None else self.learner
 
     @property
-    def decoder_(self) -> Decoder:
+    def decoder_(self) -> LabelDecoder:
         """The decoder that answers."""
         return self._learner.decoder if self.decoder is None else self.decoder
 
@@ -277,7 +277,7 @@ class MultiLabel(Incremental, SavedEstimator):
         """The share of labels that are right: 1 minus the Hamming error."""
         return 1.0 - self.evaluate(X, y).hamming
 
-    def evaluate(self, X: Any, y: Any) -> Report:
+    def evaluate(self, X: Any, y: Any) -> MultiLabelReport:
         """Hamming and subset error, F1 by example, micro, macro and by label."""
         said = self._decided(X)
         gold = self._classes.encode(y)
@@ -376,7 +376,7 @@ def _read_classes(told: Record, name: str) -> NDArray[Any]:
     return made
 
 
-def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
+def _describe(decoder: LabelDecoder, describer: Describer) -> dict[str, Any]:
     name = type(decoder).__name__
     if type(decoder) is not _DECODERS.get(name):
         raise ValueError(
@@ -396,7 +396,7 @@ def _describe(decoder: Decoder, describer: Describer) -> dict[str, Any]:
     return {"class": name, "options": options}
 
 
-def _read_decoder(told: Record, builder: Builder) -> Decoder:
+def _read_decoder(told: Record, builder: Builder) -> LabelDecoder:
     kind, given = _DECODERS[told.choice("class", _DECODERS)], told.record("options")
     options = dict(given.values)
     if "beliefs" in options:
@@ -404,5 +404,5 @@ def _read_decoder(told: Record, builder: Builder) -> Decoder:
     if "inference" in options:
         options["inference"] = builder.build(options["inference"], given.name("inference"))
     check_options(kind, options, given.path)
-    made: Decoder = kind(**options)
+    made: LabelDecoder = kind(**options)
     return made

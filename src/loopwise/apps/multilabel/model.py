@@ -23,9 +23,9 @@ from loopwise.graph.evidence import Role
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.data.examples import Examples
-from loopwise.learn.descent import Descent, Smooth, check_descent
+from loopwise.learn.descent import Descent, DescentOptions, EpochOptions, Smooth
 from loopwise.learn.evaluate import Goal
-from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, Decoder
+from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, LabelDecoder
 from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
 from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
 from loopwise.learn.label_sets.problem import LabelProblem
@@ -52,7 +52,7 @@ FLAT, STILL = 1e-6, 1e-12  # gradients, and changes of the objective, at which i
 Stream = Callable[[LabelProblem], Floats]  # goes on with a batch; the weights after it
 
 
-class Learner(Protocol):
+class LabelLearner(Protocol):
     """A strategy for choosing weights: a frozen dataclass of options. One that can go on batch by batch also has
     ``stream(problem, start, seed)``, which gives a :data:`Stream`."""
 
@@ -62,7 +62,7 @@ class Learner(Protocol):
         ...
 
     @property
-    def decoder(self) -> Decoder:
+    def decoder(self) -> LabelDecoder:
         """How a model that it trained decides, unless the user says."""
         ...
 
@@ -121,7 +121,7 @@ def completed(problem: LabelProblem) -> LabelProblem:
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(DescentOptions):
     r"""Maximum likelihood with an L2 penalty, :math:`\sum\log p(y\mid x)-\frac{\lambda}{2}|\theta|^2`, by L-BFGS.
 
     Under ``inference``: the surrogate likelihood of BP by default; ``lw.Exact()`` for the likelihood itself.
@@ -131,15 +131,8 @@ class Likelihood:
     iterations: int = 100
     inference: Inference = field(default_factory=lambda: BP(iterations=20))
 
-    def __post_init__(self) -> None:
-        check_descent(self.l2, self.iterations)
-
     @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.iterations)
-
-    @property
-    def decoder(self) -> Decoder:
+    def decoder(self) -> LabelDecoder:
         return ByBeliefs(self.inference)
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Descent:
@@ -167,7 +160,7 @@ class Likelihood:
 
 
 @dataclass(frozen=True)
-class ERM:
+class ERM(DescentOptions):
     r"""Minimises the loss of the decisions made from the beliefs of ``inference``, however few its sweeps
     (Stoyanov, Ropson & Eisner 2011).
 
@@ -183,16 +176,8 @@ class ERM:
     rule: Rule = field(default_factory=Identity)
     begin: Likelihood | None = field(default_factory=Likelihood)
 
-    def __post_init__(self) -> None:
-        check_descent(self.l2, self.iterations)
-
     @property
-    def limits(self) -> Limits:
-        first = () if self.begin is None else (self.begin.iterations,)
-        return Limits.rounds(*first, self.iterations)
-
-    @property
-    def decoder(self) -> Decoder:
+    def decoder(self) -> LabelDecoder:
         return ByBeliefs(self.inference)
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Descent:
@@ -216,17 +201,11 @@ def _smooth(how: Likelihood | ERM, problem: LabelProblem, start: LabelWeights, g
 # --- Example by example ----------------------------------------------------------------------------------------------
 
 
-class _ByEpochs:
+class _ByEpochs(EpochOptions):
     """What learners of so many epochs share, when their weights say nothing of how to decide."""
 
-    epochs: int
-
     @property
-    def limits(self) -> Limits:
-        return Limits.rounds(self.epochs)
-
-    @property
-    def decoder(self) -> Decoder:
+    def decoder(self) -> LabelDecoder:
         return Automatic()
 
 
@@ -238,9 +217,6 @@ class Perceptron(_ByEpochs):
     """
 
     epochs: int = 10
-
-    def __post_init__(self) -> None:
-        check_positive(epochs=self.epochs)
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPerceptron:
         return LabelPerceptron(problem, start, seed)
@@ -261,9 +237,7 @@ class Pegasos(_ByEpochs):
     batch: int = 1
     maximiser: Maximiser = field(default_factory=LinearProgram)
     average: bool = True
-
-    def __post_init__(self) -> None:
-        check_positive(strength=self.strength, epochs=self.epochs, batch=self.batch)
+    _positive: ClassVar[tuple[str, ...]] = ("strength", "batch")
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPegasos:
         return LabelPegasos(
@@ -290,9 +264,7 @@ class WalkLearner(_ByEpochs):
     start: walk.Start = walk.Start.TRUTH
     temperature: float = 1.0
     averaging: walk.Averaging = field(default_factory=walk.Averaging)
-
-    def __post_init__(self) -> None:
-        check_positive(epochs=self.epochs, sweeps=self.sweeps, temperature=self.temperature)
+    _positive: ClassVar[tuple[str, ...]] = ("sweeps", "temperature")
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> WalkObjective:
         learner = self.make(label_model(problem), seed)
@@ -319,7 +291,7 @@ class WalkLearner(_ByEpochs):
         raise NotImplementedError
 
     def _shared(self, step: walk.Step, seed: int) -> dict[str, Any]:
-        engine: walk.Engine = walk.Fastest() if isinstance(step, walk.AdaGrad) else LabelSets()
+        engine: walk.WalkEngine = walk.Fastest() if isinstance(step, walk.AdaGrad) else LabelSets()
         return {
             "metric": self.metric,
             "step": step,
@@ -405,10 +377,3 @@ class PCD(WalkLearner):
 
     def make(self, model: walk.Model, seed: int) -> walk.Learner:
         return walk.PCD(model, self.proposal, start=self.start, **self._shared(self.step, seed))
-
-
-def check_positive(**numbers: float) -> None:
-    """Refuses options that must be above 0."""
-    for name, value in numbers.items():
-        if not 0 < value < float("inf"):
-            raise ValueError(f"{name} must be positive, not {value}")

@@ -1,6 +1,6 @@
 """How good label sets are.
 
-In: right and decided labels. Out: :class:`Report`. Stage: use.
+In: right and decided labels. Out: :class:`MultiLabelReport`. Stage: use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from loopwise.learn.label_sets.weights import Floats, Integers
 
 
 @dataclass(frozen=True)
-class Report:
+class MultiLabelReport:
     """Errors and F1 on a set of examples; F of a label that neither is nor is said is 1.
 
     ``hamming``: the share of labels that are wrong. ``subset``: the share of examples with any wrong. ``examples_f1``:
@@ -39,7 +39,7 @@ class Report:
         }
 
 
-def compare(gold: Integers, said: Integers, names: tuple[str, ...]) -> Report:
+def compare(gold: Integers, said: Integers, names: tuple[str, ...]) -> MultiLabelReport:
     """The report on ``said`` beside ``gold``, both 0 or 1, ``[examples, labels]``."""
     wrong = gold != said
     both, sizes = gold * said, gold + said
@@ -48,7 +48,7 @@ def compare(gold: Integers, said: Integers, names: tuple[str, ...]) -> Report:
         name: {"error": float(wrong[:, place].mean()), "f1": float(by_label[place]), "gold": int(gold[:, place].sum())}
         for place, name in enumerate(names)
     }
-    return Report(
+    return MultiLabelReport(
         len(gold),
         float(wrong.mean()),
         float(wrong.any(axis=1).mean()),

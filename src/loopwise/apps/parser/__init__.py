@@ -8,50 +8,52 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from loopwise.lazy import old_names
+
 if TYPE_CHECKING:
-    from loopwise.apps.parser.evaluation import Scores as Scores
-    from loopwise.apps.parser.evaluation import by_length as by_length
-    from loopwise.apps.parser.evaluation import score as score
-    from loopwise.apps.parser.evaluation import sentence_counts as sentence_counts
+    from loopwise.apps.parser.estimator import Parser as Parser
+    from loopwise.apps.parser.estimator import ParseTree as ParseTree
     from loopwise.apps.parser.objectives import CLL as CLL
     from loopwise.apps.parser.objectives import L2 as L2
     from loopwise.apps.parser.objectives import AnnealedRisk as AnnealedRisk
     from loopwise.apps.parser.options import Pruning as Pruning
     from loopwise.apps.parser.options import Templates as Templates
-    from loopwise.apps.parser.parser import Parser as Parser
-    from loopwise.apps.parser.parser import Tree as Tree
-    from loopwise.apps.parser.preparing import Prepared as Prepared
-    from loopwise.apps.parser.significance import Comparison as Comparison
+    from loopwise.apps.parser.preparing import PreparedSentences as PreparedSentences
+    from loopwise.apps.parser.report import AttachmentScores as AttachmentScores
+    from loopwise.apps.parser.report import by_length as by_length
+    from loopwise.apps.parser.report import score as score
+    from loopwise.apps.parser.report import sentence_counts as sentence_counts
+    from loopwise.apps.parser.significance import ParserComparison as ParserComparison
     from loopwise.apps.parser.significance import paired_bootstrap as paired_bootstrap
 
 _HOME = {
     "AnnealedRisk": "objectives",
     "CLL": "objectives",
-    "Comparison": "significance",
+    "ParserComparison": "significance",
     "L2": "objectives",
-    "Parser": "parser",
-    "Prepared": "preparing",
+    "Parser": "estimator",
+    "PreparedSentences": "preparing",
     "Pruning": "options",
-    "Scores": "evaluation",
+    "AttachmentScores": "report",
     "Templates": "options",
-    "Tree": "parser",
-    "by_length": "evaluation",
+    "ParseTree": "estimator",
+    "by_length": "report",
     "paired_bootstrap": "significance",
-    "score": "evaluation",
-    "sentence_counts": "evaluation",
+    "score": "report",
+    "sentence_counts": "report",
 }
 
 __all__ = [
     "CLL",
     "L2",
     "AnnealedRisk",
-    "Comparison",
+    "AttachmentScores",
+    "ParseTree",
     "Parser",
-    "Prepared",
+    "ParserComparison",
+    "PreparedSentences",
     "Pruning",
-    "Scores",
     "Templates",
-    "Tree",
     "by_length",
     "paired_bootstrap",
     "score",
@@ -59,9 +61,21 @@ __all__ = [
 ]
 
 
+_old_name = old_names(
+    __name__,
+    {
+        "Comparison": "ParserComparison",
+        "Prepared": "PreparedSentences",
+        "Scores": "AttachmentScores",
+        "Tree": "ParseTree",
+    },
+    depth=4,
+)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'loopwise.apps.parser' has no attribute {name!r}")
+        return _old_name(name)
     value = globals()[name] = getattr(importlib.import_module(f"loopwise.apps.parser.{_HOME[name]}"), name)
     return value
 

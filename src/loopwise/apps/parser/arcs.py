@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.parser.options import Pruning, Structure, Templates
-from loopwise.apps.parser.vocabulary import RESERVED, Corpus, Integers, Vocabulary
+from loopwise.apps.parser.options import ParserStructure, Pruning, Templates
+from loopwise.apps.parser.vocabulary import RESERVED, Integers, ParserVocabulary, SentenceArrays
 from loopwise.compiled.threads import in_threads
+from loopwise.graph.offsets import starts_of
 from loopwise.learn.hashed import split_by_cost
 from loopwise.learn.optim.hashed import Floats, Small
 
@@ -33,7 +34,7 @@ class Arcs:
     heads: Small
     mods: Small
 
-    def with_heads(self, corpus: Corpus, heads: Small) -> Arcs:
+    def with_heads(self, corpus: SentenceArrays, heads: Small) -> Arcs:
         """The same and those of a tree a sentence, ``heads[columns]``."""
         columns = corpus.word_columns
         widest = int(corpus.lengths.max(initial=0)) + 1
@@ -47,14 +48,14 @@ class Arcs:
         mods = modifier - corpus.start[sentence] - 1
         return Arcs(start.astype(np.int64), head.astype(np.int32), mods.astype(np.int32))
 
-    def holds(self, corpus: Corpus, heads: Small) -> NDArray[np.bool_]:
+    def holds(self, corpus: SentenceArrays, heads: Small) -> NDArray[np.bool_]:
         """Whether the arc to each column from its head in ``heads[columns]`` is among these, ``[columns]``."""
         found = np.zeros(len(heads), dtype=bool)
         columns = self._columns(corpus)
         found[columns[heads[columns] == self.heads]] = True
         return found
 
-    def _columns(self, corpus: Corpus) -> Integers:
+    def _columns(self, corpus: SentenceArrays) -> Integers:
         columns: Integers = np.repeat(corpus.start[:-1] + 1, np.diff(self.start)) + self.mods
         return columns
 
@@ -67,7 +68,7 @@ class Pruner:
     options: Pruning | None
     weights: Floats | None = None  # [size]
 
-    def candidates(self, corpus: Corpus, given: Small | None = None) -> Arcs:
+    def candidates(self, corpus: SentenceArrays, given: Small | None = None) -> Arcs:
         """Arcs within the longest lengths; ``given`` heads ``[columns]`` are -1 where none is."""
         from loopwise.apps.parser.features.candidates import list_candidates
 
@@ -75,7 +76,12 @@ class Pruner:
         return Arcs(*list_candidates(corpus.tokens, corpus.start, np.arange(len(corpus)), self.longest, heads))
 
     def arcs(
-        self, corpus: Corpus, structure: Structure, tags: int, given: Small | None = None, threads: int = 1
+        self,
+        corpus: SentenceArrays,
+        structure: ParserStructure,
+        tags: int,
+        given: Small | None = None,
+        threads: int = 1,
     ) -> Arcs:
         """Arcs that are left of each sentence; none of a sentence whose given heads allow no tree."""
         if self.weights is None or self.options is None:
@@ -88,7 +94,7 @@ class Pruner:
         return joined([piece for pieces in in_chunks(corpus, threads, prune) for piece in pieces])
 
     def _prune(
-        self, corpus: Corpus, chosen: Integers, given: Small, structure: Structure, tags: int
+        self, corpus: SentenceArrays, chosen: Integers, given: Small, structure: ParserStructure, tags: int
     ) -> tuple[Integers, Small, Small]:
         """What the first-order model leaves of some sentences: arcs, each of them in some tree; none where there is no
         tree."""
@@ -110,7 +116,7 @@ class Pruner:
         return kept_arcs(rest.log_beliefs > -np.inf, start, heads, mods)
 
 
-def learn_pruner(corpus: Corpus, vocabulary: Vocabulary, options: Pruning | None) -> Pruner:
+def learn_pruner(corpus: SentenceArrays, vocabulary: ParserVocabulary, options: Pruning | None) -> Pruner:
     """The longest lengths of the training trees, the first-order model still to come."""
     size = RESERVED + len(vocabulary.coarse)
     longest = np.full((size, size, 2), UNBOUNDED, np.int32)
@@ -124,7 +130,7 @@ def learn_pruner(corpus: Corpus, vocabulary: Vocabulary, options: Pruning | None
     return Pruner(longest, options)
 
 
-def nearest_heads(corpus: Corpus, structure: Structure) -> Small:
+def nearest_heads(corpus: SentenceArrays, structure: ParserStructure) -> Small:
     """Gold heads ``[columns]`` made trees of the kind that the parser can produce, with as many gold arcs as can be.
 
     A gold tree of the right kind is its own nearest; words without a head get some. O(n^3) for each other.
@@ -140,7 +146,7 @@ def nearest_heads(corpus: Corpus, structure: Structure) -> Small:
     return nearest
 
 
-def oracle(corpus: Corpus, arcs: Arcs, structure: Structure) -> dict[str, float]:
+def oracle(corpus: SentenceArrays, arcs: Arcs, structure: ParserStructure) -> dict[str, float]:
     """What pruning costs: the share of words whose gold arc is left, that of the best tree of what is left, the arcs.
 
     ``recall``, ``oracle`` (the accuracy of a parser that makes no mistakes of its own), ``arcs_per_word``.
@@ -157,7 +163,7 @@ def oracle(corpus: Corpus, arcs: Arcs, structure: Structure) -> dict[str, float]
     }
 
 
-def in_chunks(corpus: Corpus, threads: int, function: Callable[[Integers], Any]) -> list[Any]:
+def in_chunks(corpus: SentenceArrays, threads: int, function: Callable[[Integers], Any]) -> list[Any]:
     """``function`` of sentences in a row, a thread each; long sentences weigh more."""
     everything = np.arange(len(corpus))
     if threads == 1 or len(corpus) < 2:
@@ -166,7 +172,7 @@ def in_chunks(corpus: Corpus, threads: int, function: Callable[[Integers], Any])
     return in_threads(len(chunks), lambda place: function(chunks[place]))
 
 
-def pieces_of(corpus: Corpus, chosen: Integers) -> list[Integers]:
+def pieces_of(corpus: SentenceArrays, chosen: Integers) -> list[Integers]:
     """``chosen`` in runs of sentences that fit a cache, in order."""
     if len(chosen) < 2:
         return [chosen] if len(chosen) else []
@@ -188,7 +194,7 @@ def interleaved(folds: list[Arcs]) -> Arcs:
     sizes = np.zeros(count, np.int64)
     for place, fold in enumerate(folds):
         sizes[place :: len(folds)] = np.diff(fold.start)
-    start = np.concatenate([[0], np.cumsum(sizes)])
+    start = starts_of(sizes)
     heads, mods = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
     for place, fold in enumerate(folds):
         mine = np.arange(place, count, len(folds))
@@ -202,5 +208,5 @@ def joined(pieces: list[tuple[Integers, Small, Small]]) -> Arcs:
     if len(pieces) < 2:
         return Arcs(*(pieces[0] if pieces else NO_ARCS))
     counts = np.concatenate([np.diff(start) for start, _, _ in pieces])
-    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    start = starts_of(counts)
     return Arcs(start, np.concatenate([h for _, h, _ in pieces]), np.concatenate([m for _, _, m in pieces]))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.parser.options import Structure
+from loopwise.apps.parser.options import ParserStructure
 from loopwise.graph.structured.base import from_log_odds
 from loopwise.graph.structured.edges import EdgeFactor
 from loopwise.graph.structured.k_best import NONE
@@ -32,7 +32,7 @@ class TreeDistribution:
     odds: Tensor  # [arcs]
 
     @staticmethod
-    def of(structure: Structure, n: int, heads: Small, mods: Small, scores: Floats) -> TreeDistribution:
+    def of(structure: ParserStructure, n: int, heads: Small, mods: Small, scores: Floats) -> TreeDistribution:
         """Of arcs from ``heads`` to ``mods``."""
         kind: type[EdgeFactor] = ProjectiveTree if structure.projective else AnyTree
         edges = np.stack([heads, mods], axis=1).astype(np.int64)

@@ -13,8 +13,8 @@ from loopwise.apps.parser.arcs import Arcs, Pruner, nearest_heads
 from loopwise.apps.parser.labels import Labeller, has_relations
 from loopwise.apps.parser.model import TreeModel
 from loopwise.apps.parser.objectives import Objective
-from loopwise.apps.parser.options import Pruning, Run, Structure, Templates
-from loopwise.apps.parser.preparing import Counted, Data, Prepared, epochs_of, prepare_data, run_phase
+from loopwise.apps.parser.options import ParserStructure, Pruning, Templates, TreeInference
+from loopwise.apps.parser.preparing import Counted, Data, PreparedSentences, epochs_of, prepare_data, run_phase
 from loopwise.apps.parser.tasks import TreeTask
 from loopwise.learn.files.checkpoint import checksum, identify
 from loopwise.learn.files.ledger import Ledger
@@ -37,19 +37,19 @@ class Pieces:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TrainingOptions:
     """All that decides how a parser is trained. ``prepared``: the same data, pruned before. ``start``: weights."""
 
     data: Data
-    structure: Structure
-    run: Run
+    structure: ParserStructure
+    run: TreeInference
     templates: Templates
     pruning: Pruning | None
     objectives: tuple[Objective, ...]
     settings: OnlineSettings
     probe: bool = False
     labels: bool = True
-    prepared: Prepared | None = None
+    prepared: PreparedSentences | None = None
     start: Floats | None = None
 
     @property
@@ -75,7 +75,7 @@ class Plan:
         }
 
 
-def fit_pieces(plan: Plan, ledger: Ledger, tell: Tell) -> Pieces:
+def fit_pieces(plan: TrainingOptions, ledger: Ledger, tell: Tell) -> Pieces:
     """Runs all phases, or those that the ledger does not have yet."""
     counted = Counted(tell)
     ready = plan.prepared
@@ -86,7 +86,9 @@ def fit_pieces(plan: Plan, ledger: Ledger, tell: Tell) -> Pieces:
     return Pieces(ready.pruner, TreeModel(weights, plan.templates, plan.structure, plan.run), labeller, history)
 
 
-def _fit_trees(plan: Plan, ledger: Ledger, counted: Counted, ready: Prepared) -> tuple[Floats, History]:
+def _fit_trees(
+    plan: TrainingOptions, ledger: Ledger, counted: Counted, ready: PreparedSentences
+) -> tuple[Floats, History]:
     history, weights = History(), plan.start
     for stage, objective in enumerate(plan.objectives):
         weights, found = run_phase(
@@ -103,7 +105,7 @@ def _fit_trees(plan: Plan, ledger: Ledger, counted: Counted, ready: Prepared) ->
     return weights, history
 
 
-def _tree_task(plan: Plan, objective: Objective, arcs: Arcs) -> TreeTask:
+def _tree_task(plan: TrainingOptions, objective: Objective, arcs: Arcs) -> TreeTask:
     train = plan.data.train
     targets = train.heads
     if objective.possible_gold:
@@ -113,7 +115,7 @@ def _tree_task(plan: Plan, objective: Objective, arcs: Arcs) -> TreeTask:
     return TreeTask(train, arcs, targets, tags, plan.templates, plan.structure, plan.run, objective)
 
 
-def _measure(plan: Plan, arcs: Arcs | None, counted: Counted) -> Callable[[Floats], float] | None:
+def _measure(plan: TrainingOptions, arcs: Arcs | None, counted: Counted) -> Callable[[Floats], float] | None:
     """Unlabelled attachment score of the development data."""
     dev = plan.data.dev
     if dev is None or arcs is None:
@@ -130,7 +132,7 @@ def _measure(plan: Plan, arcs: Arcs | None, counted: Counted) -> Callable[[Float
     return uas
 
 
-def _fit_labels(plan: Plan, ledger: Ledger, counted: Counted) -> Labeller | None:
+def _fit_labels(plan: TrainingOptions, ledger: Ledger, counted: Counted) -> Labeller | None:
     train, vocabulary = plan.data.train, plan.data.vocabulary
     if not plan.labels or not has_relations(train, vocabulary):
         return None

@@ -13,7 +13,8 @@ import numpy as np
 from loopwise.apps.parser.arcs import in_chunks
 from loopwise.apps.parser.options import Templates
 from loopwise.apps.parser.tasks import LabelTask
-from loopwise.apps.parser.vocabulary import ROOT, Corpus, Integers, Vocabulary
+from loopwise.apps.parser.vocabulary import ROOT, Integers, ParserVocabulary, SentenceArrays
+from loopwise.graph.offsets import starts_of
 from loopwise.learn.optim.hashed import Floats, Small
 
 LABEL_WEIGHTS = 8_000_000
@@ -32,7 +33,7 @@ class Labeller:
     weights: Floats | None = None  # [size]
 
     @staticmethod
-    def learn(corpus: Corpus, vocabulary: Vocabulary, templates: Templates) -> Labeller:
+    def learn(corpus: SentenceArrays, vocabulary: ParserVocabulary, templates: Templates) -> Labeller:
         """The relations that each pair of tags has; the weights are still to come."""
         size = vocabulary.coarse_tags
         words = corpus.word_columns[corpus.heads[corpus.word_columns] >= 0]
@@ -50,14 +51,14 @@ class Labeller:
             if not len(known):
                 known = of_root if pair // size == ROOT else of_others
             lists.append(known if len(known) else np.unique(relations[relations >= 0]))
-        start = np.concatenate([[0], np.cumsum([len(known) for known in lists])]).astype(np.int64)
+        start = starts_of([len(known) for known in lists])
         return Labeller(replace(templates, size=LABEL_WEIGHTS), start, np.concatenate(lists).astype(np.int32))
 
-    def task(self, corpus: Corpus, vocabulary: Vocabulary) -> LabelTask:
+    def task(self, corpus: SentenceArrays, vocabulary: ParserVocabulary) -> LabelTask:
         """What trains the weights."""
         return LabelTask(corpus, vocabulary.tags, self.templates, self.allowed_start, self.allowed)
 
-    def relations(self, corpus: Corpus, heads: Any, vocabulary: Vocabulary, threads: int = 1) -> Small:
+    def relations(self, corpus: SentenceArrays, heads: Any, vocabulary: ParserVocabulary, threads: int = 1) -> Small:
         """The relation ``[columns]`` of each word to its head in ``heads[columns]``; -1 where there is none."""
         from loopwise.apps.parser.features.relations import best_labels
 
@@ -73,6 +74,6 @@ class Labeller:
         return labels
 
 
-def has_relations(corpus: Corpus, vocabulary: Vocabulary) -> bool:
+def has_relations(corpus: SentenceArrays, vocabulary: ParserVocabulary) -> bool:
     """Whether there is anything to learn: another relation than the empty one."""
     return any(name != "_" for name in vocabulary.relations) and bool((corpus.relations >= 0).any())

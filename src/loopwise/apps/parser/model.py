@@ -16,9 +16,10 @@ from torch import Tensor
 
 from loopwise.apps.parser.arcs import Arcs, in_chunks, pieces_of
 from loopwise.apps.parser.distribution import TreeDistribution
-from loopwise.apps.parser.options import Run, Structure, Templates
-from loopwise.apps.parser.vocabulary import Corpus, Integers
+from loopwise.apps.parser.options import ParserStructure, Templates, TreeInference
+from loopwise.apps.parser.vocabulary import Integers, SentenceArrays
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.families.tree_models import Propagated, TreeRun
 from loopwise.inference.messages.message_passing import BP
 from loopwise.inference.messages.schedules import Groups
@@ -41,7 +42,7 @@ class Parses:
     failed: NDArray[np.bool_]  # sentences whose arcs hold no tree
     scores: NDArray[np.float64] | None = None  # [arcs], what trees heard last; None: inference tells nothing of trees
 
-    def confidence(self, corpus: Corpus) -> NDArray[np.float64]:
+    def confidence(self, corpus: SentenceArrays) -> NDArray[np.float64]:
         """The belief of the arc to each column from its decoded head, ``[columns]``."""
         chosen = np.zeros(len(self.heads))
         columns = self.arcs._columns(corpus)
@@ -49,7 +50,7 @@ class Parses:
         chosen[columns[taken]] = self.beliefs[taken]
         return chosen
 
-    def trees(self, corpus: Corpus, structure: Structure) -> list[TreeDistribution | None]:
+    def trees(self, corpus: SentenceArrays, structure: ParserStructure) -> list[TreeDistribution | None]:
         """The distribution of each sentence's trees; None for one without words."""
         if self.scores is None:
             raise ValueError(
@@ -63,7 +64,7 @@ class Parses:
             found.append(TreeDistribution.of(structure, n, *arcs) if n else None)
         return found
 
-    def marginals(self, corpus: Corpus, sentence: int) -> NDArray[np.float64]:
+    def marginals(self, corpus: SentenceArrays, sentence: int) -> NDArray[np.float64]:
         """The beliefs of one sentence as a matrix ``[n + 1, n + 1]`` of heads and modifiers, 0 where arcs were
         pruned.
         """
@@ -80,10 +81,10 @@ class TreeModel:
 
     weights: Floats  # [size]
     templates: Templates
-    structure: Structure
-    run: Run
+    structure: ParserStructure
+    run: TreeInference
 
-    def parse(self, corpus: Corpus, arcs: Arcs, tags: int, threads: int = 1, by_odds: bool = False) -> Parses:
+    def parse(self, corpus: SentenceArrays, arcs: Arcs, tags: int, threads: int = 1, by_odds: bool = False) -> Parses:
         """Trees of all sentences, from the arcs that are left. ``by_odds``: decode by log-odds, for comparison."""
         beliefs, heads = np.zeros(len(arcs.heads)), np.full(len(corpus.heads), -1, np.int64)
         failed = np.zeros(len(corpus), np.bool_)
@@ -103,7 +104,7 @@ class TreeModel:
         return Parses(arcs, beliefs, heads, failed, trees)
 
     def _parse(
-        self, corpus: Corpus, arcs: Arcs, chosen: Integers, tags: int, by_odds: bool
+        self, corpus: SentenceArrays, arcs: Arcs, chosen: Integers, tags: int, by_odds: bool
     ) -> tuple[TreeRun, Integers, NDArray[np.bool_]]:
         """Beliefs of some sentences, the heads of their words, and which of them have a tree."""
         from loopwise.apps.parser.features.parts import score_chunk
@@ -122,7 +123,7 @@ class TreeModel:
 class Example:
     """One sentence as arrays, with the arcs that are left of it."""
 
-    corpus: Corpus
+    corpus: SentenceArrays
     arcs: Arcs
 
 
@@ -132,7 +133,7 @@ class SentenceTemplate(Template):
     Scores are sums of hashed weights, float32; beliefs are those that :class:`~loopwise.apps.Parser` has.
     """
 
-    def __init__(self, structure: Structure, templates: Templates, tags: int) -> None:
+    def __init__(self, structure: ParserStructure, templates: Templates, tags: int) -> None:
         super().__init__()
         self.structure, self.templates, self.tags = structure, templates, tags
         groups = {
@@ -168,7 +169,7 @@ class SentenceTemplate(Template):
         return found
 
     def _features(self, batch: TemplateBatch, name: str) -> Features:
-        start = np.concatenate([[0], np.cumsum(batch[name].numpy())]).astype(np.int64)
+        start = starts_of(batch[name].numpy())
         return Features(start, batch[f"{name} features"].numpy())
 
     def _parts(self, example: Example) -> tuple[Any, ...]:

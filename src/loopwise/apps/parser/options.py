@@ -91,7 +91,7 @@ class Pruning:
 
 
 @dataclass(frozen=True)
-class Structure:
+class ParserStructure:
     """Which pairs of arcs are scored, and which trees there are."""
 
     factors: tuple[str, ...] = FACTORS
@@ -99,7 +99,7 @@ class Structure:
     single_root: bool = True
 
     @staticmethod
-    def of(factors: Sequence[str], projective: bool, single_root: bool) -> Structure:
+    def of(factors: Sequence[str], projective: bool, single_root: bool) -> ParserStructure:
         """Checked and in one order."""
         if isinstance(factors, str):
             factors = (factors,)
@@ -108,7 +108,7 @@ class Structure:
             raise ValueError(
                 f"there is no factor {quoted(wrong)}; a parser has {' and '.join(FACTORS)}, or none of them"
             )
-        return Structure(tuple(name for name in FACTORS if name in factors), projective, single_root)
+        return ParserStructure(tuple(name for name in FACTORS if name in factors), projective, single_root)
 
     @property
     def bits(self) -> int:
@@ -131,7 +131,7 @@ class Structure:
 
 
 @dataclass(frozen=True)
-class Run:
+class TreeInference:
     """Inference as the models of sentences are told: exact, or so many sweeps, fewer once no belief moves by more than
     the tolerance. ``perturbed``: gradients by perturbation instead of back through the sweeps."""
 
@@ -141,14 +141,14 @@ class Run:
     perturbed: bool = False
 
     @staticmethod
-    def of(inference: Inference, structure: Structure) -> Run:
+    def of(inference: Inference, structure: ParserStructure) -> TreeInference:
         """``BP(iterations, tolerance)``, its gradient unrolled or by perturbation; or ``Exact()``."""
         if isinstance(inference, Exact):
             if "sibling" in structure.factors:
                 raise ValueError("exact inference knows grandparents only; leave out the siblings, or use BP")
             if structure.factors and not structure.projective:
                 raise ValueError("exact inference with grandparents needs projective trees; use BP for others")
-            return Run(1, exact=bool(structure.factors))
+            return TreeInference(1, exact=bool(structure.factors))
         if not isinstance(inference, BP):
             raise ValueError(f"a parser runs BP or Exact, not {type(inference).__name__}")
         if inference.damping != 0 or inference.temperature != 1:
@@ -158,7 +158,7 @@ class Run:
         if not isinstance(inference.gradient, Unroll | Perturbation):
             raise ValueError(f"the parser unrolls BP or perturbs it; it has no {type(inference.gradient).__name__}")
         iterations = inference.iterations if structure.factors else 1
-        return Run(iterations, inference.tolerance, perturbed=isinstance(inference.gradient, Perturbation))
+        return TreeInference(iterations, inference.tolerance, perturbed=isinstance(inference.gradient, Perturbation))
 
     def __call__(
         self, models: TreeModels, unary: Floats, scores: Floats, taped: bool = False

@@ -1,7 +1,7 @@
 """Before trees are trained: sentences as arrays, the pruning model, the arcs it leaves.
 
-In: training and development sentences. Out: :class:`Prepared`, which parsers that differ in factors, inference or loss
-share. Stage: use.
+In: training and development sentences. Out: :class:`PreparedSentences`, which parsers that differ in factors, inference
+or loss share. Stage: use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from loopwise.apps.parser.arcs import BASIC, Arcs, Pruner, interleaved, learn_pruner, nearest_heads
 from loopwise.apps.parser.objectives import CLL
-from loopwise.apps.parser.options import Pruning, Run, Structure
+from loopwise.apps.parser.options import ParserStructure, Pruning, TreeInference
 from loopwise.apps.parser.tasks import TreeTask
-from loopwise.apps.parser.vocabulary import Corpus, Vocabulary, encode
+from loopwise.apps.parser.vocabulary import ParserVocabulary, SentenceArrays, encode
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree
 from loopwise.formats.errors import FormatError
 from loopwise.inference.messages.message_passing import BP
@@ -35,9 +35,9 @@ from loopwise.notices import DataWarning
 class Data:
     """Sentences as arrays, under the vocabulary of those for training."""
 
-    train: Corpus
-    dev: Corpus | None
-    vocabulary: Vocabulary
+    train: SentenceArrays
+    dev: SentenceArrays | None
+    vocabulary: ParserVocabulary
     cutoff: int  # of that vocabulary
 
     def identity(self) -> dict[str, str]:
@@ -46,11 +46,11 @@ class Data:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedSentences:
     """Data with the arcs that are left of them: those of training sentences by models that have not seen them."""
 
     data: Data
-    structure: Structure  # of the trees; it has no factors
+    structure: ParserStructure  # of the trees; it has no factors
     pruning: Pruning | None
     pruner: Pruner
     arcs: Arcs
@@ -61,7 +61,7 @@ class Prepared:
         arrays = (self.arcs.start, self.arcs.heads, self.arcs.mods)
         return f"{len(self.arcs.heads)} arcs (checksum {checksum(*arrays)})"
 
-    def check(self, structure: Structure, pruning: Pruning | None, cutoff: int) -> None:
+    def check(self, structure: ParserStructure, pruning: Pruning | None, cutoff: int) -> None:
         """A ValueError if a parser of these options would have prepared the data in another way."""
         for name, mine, theirs in [
             ("trees", self.structure, replace(structure, factors=())),
@@ -88,7 +88,7 @@ def encode_data(
     sentences = with_trees(train, single_root, skip_bad, partial)
     if not sentences:
         raise ValueError("there is no sentence with words to train on; give at least one")
-    vocabulary = Vocabulary.learn(sentences, cutoff)
+    vocabulary = ParserVocabulary.learn(sentences, cutoff)
     if dev is None:
         return Data(encode(sentences, vocabulary), None, vocabulary, cutoff)
     held_out = with_trees(dev, single_root, skip_bad, partial)
@@ -119,12 +119,12 @@ def with_trees(
 
 def prepare_data(
     data: Data,
-    structure: Structure,
+    structure: ParserStructure,
     pruning: Pruning | None,
     settings: OnlineSettings,
     ledger: Ledger,
     counted: Counted,
-) -> Prepared:
+) -> PreparedSentences:
     """Trains the pruning models, those that the ledger does not have yet, and prunes."""
     work = _Work(data, replace(structure, factors=()), pruning, settings, ledger, counted)
     pruner = learn_pruner(data.train, data.vocabulary, pruning)
@@ -132,7 +132,7 @@ def prepare_data(
         pruner = replace(pruner, weights=work.weights(pruner, data.train, "pruning"))
     arcs = work.training_arcs(pruner)
     dev_arcs = None if data.dev is None else work.prune(pruner, data.dev)
-    return Prepared(data, work.structure, pruning, pruner, arcs, dev_arcs)
+    return PreparedSentences(data, work.structure, pruning, pruner, arcs, dev_arcs)
 
 
 def epochs_of(pruning: Pruning | None) -> int:
@@ -179,13 +179,13 @@ def run_phase(
 @dataclass(frozen=True, eq=False)
 class _Work:
     data: Data
-    structure: Structure
+    structure: ParserStructure
     pruning: Pruning | None
     settings: OnlineSettings
     ledger: Ledger
     counted: Counted
 
-    def prune(self, pruner: Pruner, corpus: Corpus) -> Arcs:
+    def prune(self, pruner: Pruner, corpus: SentenceArrays) -> Arcs:
         return pruner.arcs(corpus, self.structure, self.data.vocabulary.tags, threads=self.settings.threads)
 
     def training_arcs(self, pruner: Pruner) -> Arcs:
@@ -201,11 +201,11 @@ class _Work:
             pieces.append(self.prune(replace(pruner, weights=weights), train.select(numbers[numbers % folds == fold])))
         return interleaved(pieces)
 
-    def weights(self, pruner: Pruner, corpus: Corpus, name: str) -> Floats:
+    def weights(self, pruner: Pruner, corpus: SentenceArrays, name: str) -> Floats:
         """A first-order model of words and tags, trained by likelihood."""
         assert self.pruning is not None
         templates = replace(BASIC, size=self.pruning.size)
-        run = Run.of(BP(iterations=1), self.structure)
+        run = TreeInference.of(BP(iterations=1), self.structure)
 
         def make() -> TreeTask:
             nearest = nearest_heads(corpus, self.structure)
@@ -217,7 +217,7 @@ class _Work:
         return run_phase(name, make, self.pruning.size, settings, self.ledger, self.counted)[0]
 
 
-def _describe(corpus: Corpus | None) -> str:
+def _describe(corpus: SentenceArrays | None) -> str:
     if corpus is None:
         return "none"
     return f"{len(corpus)} sentences (checksum {checksum(corpus.tokens, np.asarray(corpus.heads), corpus.relations)})"

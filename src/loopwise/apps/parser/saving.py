@@ -16,8 +16,8 @@ from loopwise.apps.parser.arcs import Pruner
 from loopwise.apps.parser.fitting import Pieces
 from loopwise.apps.parser.labels import Labeller
 from loopwise.apps.parser.model import TreeModel
-from loopwise.apps.parser.options import LARGEST_TABLE, Pruning, Structure, Templates
-from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, Vocabulary
+from loopwise.apps.parser.options import LARGEST_TABLE, ParserStructure, Pruning, Templates
+from loopwise.apps.parser.vocabulary import RESERVED, TAG_LIMIT, WORD_LIMIT, ParserVocabulary
 from loopwise.inference.base import Inference
 from loopwise.inference.exact.method import Exact
 from loopwise.inference.messages.message_passing import BP
@@ -34,7 +34,7 @@ from loopwise.learn.history import History
 from loopwise.learn.optim.hashed import Floats, pack, unpack
 
 if TYPE_CHECKING:
-    from loopwise.apps.parser.parser import Parser
+    from loopwise.apps.parser.estimator import Parser
 
 P = TypeVar("P", bound="Parser")
 T = TypeVar("T", Pruning, Templates)
@@ -70,7 +70,7 @@ def rebuilt(kind: type[P], told: Record) -> P:
     if "template_version" not in told or told.raw("template_version") != Templates().version:
         raise OtherVersionError("this parser has features of another version of loopwise; train it again")
     given = told.record("structure")
-    structure = Structure.of(given.texts("factors"), given.flag("projective"), given.flag("single_root"))
+    structure = ParserStructure.of(given.texts("factors"), given.flag("projective"), given.flag("single_root"))
     pruning = told.maybe("pruning", lambda record, name: _options(Pruning, record.record(name)))
     templates = _options(Templates, told.record("templates"))
     parser = kind(
@@ -98,15 +98,15 @@ def _options(kind: type[T], told: Record) -> T:
     return kind(size=size, **others)
 
 
-def _vocabulary(told: Record) -> Vocabulary:
+def _vocabulary(told: Record) -> ParserVocabulary:
     for kind, limit in (("words", WORD_LIMIT), ("prefixes", WORD_LIMIT), ("fine", TAG_LIMIT), ("coarse", TAG_LIMIT)):
         if len(told.texts(kind, distinct=True)) > limit - RESERVED:
             raise FieldError(told.name(kind), f"lists more than the {limit - RESERVED} names that features tell apart")
     told.texts("relations", distinct=True)
-    return Vocabulary.from_json(told.values)
+    return ParserVocabulary.from_json(told.values)
 
 
-def _labeller(told: Record, vocabulary: Vocabulary) -> Labeller:
+def _labeller(told: Record, vocabulary: ParserVocabulary) -> Labeller:
     """With the relations that kernels look up by pairs of tags."""
     options, size = _options(Templates, told), vocabulary.coarse_tags
     allowed = told.integers("allowed", (None,), 0, len(vocabulary.relations) - 1, np.int32)

@@ -1,6 +1,6 @@
 """Whether one parser is better than another: the paired bootstrap over sentences.
 
-In: right heads of each sentence by two parsers (:func:`~loopwise.apps.parser.evaluation.sentence_counts`). Out: the
+In: right heads of each sentence by two parsers (:func:`~loopwise.apps.parser.report.sentence_counts`). Out: the
 difference of their scores with its standard error and p-value. Stage: use.
 """
 
@@ -16,7 +16,7 @@ AT_ONCE = 200  # draws held in memory
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ParserComparison:
     """``gap``: our share of right heads less theirs; ``error``: its standard error; ``p``: of no difference."""
 
     gap: float
@@ -27,17 +27,17 @@ class Comparison:
 
 def paired_bootstrap(
     ours: ArrayLike, theirs: ArrayLike, scored: ArrayLike, *, draws: int = DRAWS, seed: int = 0
-) -> Comparison:
+) -> ParserComparison:
     """Compares two parsers on the same sentences: right heads of each by either, and the words that count.
 
     Sentences are drawn anew with replacement; p is two-sided, the share of draws whose gap is as far from the gap of
     the sentences themselves as that is from 0 (Efron & Tibshirani 1993, section 16). O(draws * sentences).
 
     >>> paired_bootstrap([3, 4, 2], [3, 4, 2], [4, 5, 3])
-    Comparison(gap=0.0, error=0.0, p=1.0, sentences=3)
+    ParserComparison(gap=0.0, error=0.0, p=1.0, sentences=3)
     """
     gap, gaps = _gap(ours, theirs, scored), resampled_gaps(ours, theirs, scored, draws=draws, seed=seed)
-    return Comparison(gap, float(gaps.std(ddof=1)), bootstrap_p(gap, gaps), len(np.asarray(scored)))
+    return ParserComparison(gap, float(gaps.std(ddof=1)), bootstrap_p(gap, gaps), len(np.asarray(scored)))
 
 
 def bootstrap_p(gap: float, gaps: NDArray[np.float64]) -> float:

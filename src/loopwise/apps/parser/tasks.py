@@ -14,8 +14,8 @@ import numpy as np
 
 from loopwise.apps.parser.arcs import Arcs
 from loopwise.apps.parser.objectives import CLL, Gold, Objective
-from loopwise.apps.parser.options import Run, Structure, Templates
-from loopwise.apps.parser.vocabulary import Corpus, Integers
+from loopwise.apps.parser.options import ParserStructure, Templates, TreeInference
+from loopwise.apps.parser.vocabulary import Integers, SentenceArrays
 from loopwise.inference.families.tree_models import Perturbed, TreeModels
 from loopwise.learn.hashed import Doubles, HashedModel, part_scores
 from loopwise.learn.optim.hashed import Small
@@ -29,7 +29,7 @@ UNSETTLED = 1e-4  # perturbation needs a fixed point: beliefs that still move by
 class SentenceTask(HashedModel):
     """Something linear in hashed features with a loss a sentence."""
 
-    corpus: Corpus
+    corpus: SentenceArrays
 
     def costs(self) -> Doubles:
         return self.corpus.lengths.astype(np.float64) ** 2
@@ -43,8 +43,8 @@ class TreeTask(SentenceTask):
     targets: Small
     tags: int
     templates: Templates
-    structure: Structure
-    run: Run
+    structure: ParserStructure
+    run: TreeInference
     objective: Objective
 
     def build(self, chosen: Integers, size: int) -> tuple[Any, ...]:

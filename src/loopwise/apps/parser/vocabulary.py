@@ -1,7 +1,7 @@
 """Words, prefixes, tags and relations as small integers.
 
-In: sentences. Out: :class:`Vocabulary`, learnt once from training data, and :class:`Corpus`, the sentences as flat
-arrays that kernels read. Stage: use.
+In: sentences. Out: :class:`ParserVocabulary`, learnt once from training data, and :class:`SentenceArrays`, the
+sentences as flat arrays that kernels read. Stage: use.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.formats.conllu import NO_HEAD, Sentence
+from loopwise.graph.offsets import starts_of
 
 Integers = NDArray[np.int64]
 
@@ -36,7 +37,7 @@ def normalise(form: str) -> str:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class ParserVocabulary:
     """What the parser knows by name. Number k + 3 stands for entry k; 0 is a border, 1 the root, 2 anything unknown."""
 
     words: tuple[str, ...]
@@ -46,7 +47,7 @@ class Vocabulary:
     relations: tuple[str, ...]  # numbered from 0
 
     @staticmethod
-    def learn(sentences: Iterable[Sentence], cutoff: int = 3) -> Vocabulary:
+    def learn(sentences: Iterable[Sentence], cutoff: int = 3) -> ParserVocabulary:
         """From training sentences; words and prefixes seen fewer than ``cutoff`` times are unknown. O(words)."""
         words: Counter[str] = Counter()
         prefixes: Counter[str] = Counter()
@@ -60,7 +61,7 @@ class Vocabulary:
             fine.update(sentence.fine_tags)
             coarse.update(sentence.coarse_tags)
             relations.update(sentence.relations)
-        return Vocabulary(
+        return ParserVocabulary(
             _common(words, cutoff, WORD_LIMIT),
             _common(prefixes, cutoff, WORD_LIMIT),
             _common(fine, 1, TAG_LIMIT),
@@ -93,17 +94,17 @@ class Vocabulary:
         return {kind: list(getattr(self, kind)) for kind in ("words", "prefixes", "fine", "coarse", "relations")}
 
     @staticmethod
-    def from_json(json: Mapping[str, Any]) -> Vocabulary:
+    def from_json(json: Mapping[str, Any]) -> ParserVocabulary:
         """What :meth:`to_json` wrote."""
         kinds = ("words", "prefixes", "fine", "coarse", "relations")
         for kind in kinds:
             if not (isinstance(json[kind], list) and all(isinstance(name, str) for name in json[kind])):
                 raise ValueError(f"the {kind} of the vocabulary are no list of names")
-        return Vocabulary(*(tuple(json[kind]) for kind in kinds))
+        return ParserVocabulary(*(tuple(json[kind]) for kind in kinds))
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class SentenceArrays:
     """Sentences as flat arrays. Sentence s has the columns ``start[s]`` to ``start[s + 1]``: border, root, words,
     border.
 
@@ -141,7 +142,7 @@ class Corpus:
     @cached_property
     def known_words(self) -> Integers:
         """Words of each sentence that have a head."""
-        before = np.concatenate([[0], np.cumsum(self.heads >= 0)]).astype(np.int64)
+        before = starts_of(self.heads >= 0)
         known: Integers = before[self.start[1:]] - before[self.start[:-1]]
         return known
 
@@ -158,13 +159,13 @@ class Corpus:
         columns: Integers = np.arange(int(lengths.sum())) + np.repeat(self.start[chosen] + 2 - before, lengths)
         return columns
 
-    def select(self, chosen: Integers) -> Corpus:
+    def select(self, chosen: Integers) -> SentenceArrays:
         """Some of the sentences, as a corpus of their own."""
         counts = np.diff(self.start)[chosen]
-        start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        start = starts_of(counts)
         columns = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], counts)
         tokens = np.take(self.tokens, columns, axis=1)  # row after row, as kernels are compiled for
-        return Corpus(tokens, start, self.heads[columns], self.relations[columns])
+        return SentenceArrays(tokens, start, self.heads[columns], self.relations[columns])
 
     def split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of columns ``[columns]`` as one array a sentence, its words alone."""
@@ -172,7 +173,7 @@ class Corpus:
         return [flat[first + 2 : end - 1] for first, end in itertools.pairwise(start)]
 
 
-def encode(sentences: Sequence[Sentence], vocabulary: Vocabulary) -> Corpus:
+def encode(sentences: Sequence[Sentence], vocabulary: ParserVocabulary) -> SentenceArrays:
     """Sentences as arrays; what the vocabulary does not have becomes unknown. O(words)."""
     numbers = vocabulary.numbers
     words, prefixes, fine, coarse = (numbers[kind] for kind in ("words", "prefixes", "fine", "coarse"))
@@ -196,7 +197,7 @@ def encode(sentences: Sequence[Sentence], vocabulary: Vocabulary) -> Corpus:
         heads += (NO_HEAD, NO_HEAD, *sentence.heads, NO_HEAD)
         labels += (-1, -1, *(relations.get(name, -1) for name in sentence.relations), -1)
         start.append(len(heads))
-    return Corpus(
+    return SentenceArrays(
         np.array(columns, dtype=np.uint64).reshape(5, -1),
         np.array(start, dtype=np.int64),
         np.array(heads, dtype=np.int32),

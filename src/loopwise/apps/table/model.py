@@ -148,17 +148,18 @@ def cells_of(pairs: Integers, cardinalities: Sequence[int], rows: int) -> int:
     return int((sizes[pairs[:, 0]] * sizes[pairs[:, 1]]).sum()) * rows if len(pairs) else 0
 
 
-def mutual_information(values: Integers, cardinalities: Sequence[int]) -> Floats:
+def mutual_information(values: Integers, cardinalities: Sequence[int], counts: Floats | None = None) -> Floats:
     r""":math:`\sum_{xy}\hat p(x,y)\log\frac{\hat p(x,y)}{\hat p(x)\hat p(y)}` of each pair, ``[variables, variables]``.
 
-    Over the rows in which both values of a pair are known; 0 where there are none.
+    Over the rows in which both values of a pair are known (each ``counts`` times); 0 where there are none.
     """
     start = np.concatenate([[0], np.cumsum(cardinalities)])[:-1]
     owner = np.repeat(np.arange(len(cardinalities)), cardinalities)
     present = np.zeros((len(values), len(owner)))
     row, variable = np.nonzero(values != FREE)
     present[row, start[variable] + values[row, variable]] = 1.0
-    both = present.T @ present  # [states, states]: rows that have both values
+    weighted = present if counts is None else counts[:, None] * present
+    both = present.T @ weighted  # [states, states]: rows that have both values
     alone = np.add.reduceat(both, start, axis=1)  # [states, variables]: those that have this one and know the other
     rows = np.add.reduceat(alone, start, axis=0)  # [variables, variables]: those that know both
     by_chance = alone[:, owner] * alone[:, owner].T

@@ -28,6 +28,7 @@ MIXED = 0.5  # share of numbers from which on a column of text is probably one o
 
 def table_of(given: Any) -> NDArray[Any]:
     """Cells ``[rows, columns]`` of an array, lists, or a data frame of any library that narwhals reads."""
+    _check_names(column_names(given) or ())
     if not is_frame(given) or column_names(given) is None:
         return as_table(given)
     columns = frame_columns(given)
@@ -40,9 +41,7 @@ def table_of(given: Any) -> NDArray[Any]:
 
 def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: bool) -> None:
     """Refuses names that are there twice and columns without any value; warns of numbers mixed with text."""
-    twice = first_repeat(names)
-    if twice is not None:
-        raise ValueError(f"two columns are called {quoted(twice)}; give each a name of its own")
+    _check_names(names)
     empty: list[int]
     if table.dtype != object:
         empty = np.flatnonzero(np.isnan(table).all(axis=0)).tolist() if table.dtype.kind == "f" else []
@@ -55,6 +54,12 @@ def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: boo
     if table.dtype == object:
         for place, name in enumerate(names):
             _warn_of_mixture(name, table[:, place].tolist())
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = first_repeat(names)
+    if twice is not None:
+        raise ValueError(f"two columns are called {quoted(twice)}; give each a name of its own")
 
 
 def _warn_of_mixture(name: str, cells: Sequence[Any]) -> None:

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from loopwise.apps.estimator import classifier_tags, column_names, not_fitted
-from loopwise.apps.saved import SavedEstimator, written
-from loopwise.apps.table.completion import drawn, most_probable
-from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
-from loopwise.apps.table.features import Answers, TableColumns, distinct, share_right
+from loopwise.apps.estimator import SampleWeights, classifier_tags, column_names, taken
+from loopwise.apps.incremental import Incremental
+from loopwise.apps.saved import written
+from loopwise.apps.table.answering import AnsweringTable
+from loopwise.apps.table.features import Answers, TableColumns, distinct
 from loopwise.apps.table.missingness import Missingness, missingness_of
 from loopwise.apps.table.model import Structure
 from loopwise.apps.table.reading import (
-    NamedCells,
-    cells_for,
-    cells_like,
     check_columns,
     read_answers,
     read_columns,
@@ -34,23 +34,24 @@ from loopwise.apps.table.reading import (
     saved_columns,
     table_of,
 )
+from loopwise.apps.table.rows import CountedRows
 from loopwise.apps.table.selection import Fitted, PriorTrial, select
 from loopwise.apps.table.start import Scope
-from loopwise.apps.table.training import Task
+from loopwise.apps.table.training import PATH, Task
 from loopwise.decode.pointwise import Max
-from loopwise.formats.coding import LABELS, as_text, is_missing
-from loopwise.formats.frames import is_frame, make_frame
-from loopwise.formats.quoting import listed, quoted
+from loopwise.formats.coding import LABELS, Numbers, as_text
+from loopwise.formats.quoting import quoted
 from loopwise.formats.table import Vocabulary
 from loopwise.formats.vocabulary import known_names
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers
-from loopwise.inference.evidence_rows import RowAnswers
+from loopwise.inference.evidence_rows import EvidenceRows, RowAnswers
 from loopwise.inference.messages.message_passing import BP
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.learn.files.saving import build_system, describe_system
 from loopwise.learn.history import History
+from loopwise.learn.optim.stream import StreamAdaGrad, parts
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
 from loopwise.notices import DataWarning, callers_level
@@ -60,7 +61,7 @@ Floats = NDArray[np.float64]
 TRIED = 500  # rows drawn to see which columns a rule of missing cells ever takes away
 
 
-class Table(SavedEstimator):
+class Table(Incremental, AnsweringTable):
     r"""A Markov random field over the columns of a table, trained for the cells that will be missing.
 
     Training begins with a Bayesian network in closed form (naive Bayes, TAN, or a tree, as the data bear), and then
@@ -92,7 +93,8 @@ class Table(SavedEstimator):
         For folds and missing cells.
 
     After fitting: ``system_``, ``classes_`` (with ``y``), ``kinds_`` (what each column was read as), ``l2_``,
-    ``trials_`` (what was tried, with its development loss), ``steps_`` (of grafting), ``history_``.
+    ``trials_`` (what was tried, with its development loss), ``steps_`` (of grafting, from
+    ``ungrafted_loss_`` on), ``history_``.
 
     Example
     -------
@@ -109,6 +111,8 @@ class Table(SavedEstimator):
     system_: System
     classes_: Any
     history_: History
+    ungrafted_loss_: float
+    _stream: tuple[StreamAdaGrad, Floats, np.random.Generator] | None = None  # of partial_fit
 
     def __init__(
         self,
@@ -126,37 +130,105 @@ class Table(SavedEstimator):
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, progress: bool = True) -> Table:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, progress: bool = True) -> Table:
         """Trains on the rows of ``X`` ``[rows, columns]``, and of ``y`` ``[rows]`` or ``[rows, outputs]`` if given.
+
+        Parameters
+        ----------
+        X, y:
+            Rows in any order, which does not change what is learnt.
+        sample_weight:
+            What each row counts, as if it were there so many times; of whole numbers just that.
+        progress:
+            Whether a bar shows what is tried.
 
         Returns
         -------
         Table
             Itself.
         """
+        self._stream = None
+        counts = SampleWeights.of(sample_weight, len(table_of(X)))
+        if counts is None:
+            return self._fit(X, y, None, None, progress)
+        rows = counts.repeated("Table") if counts.whole else counts.rows
+        return self._fit(taken(X, rows), taken(y, rows), None if counts.whole else counts.counts, None, progress)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Table:
+        """Goes on with a batch of rows: the first is fitted, later ones are steps of AdaGrad for the same loss.
+
+        Columns, their intervals, structure and prior are those that the first batch led to; labels are those of
+        ``classes`` (an array, or a list of arrays for several outputs), else those of the first batch. The prior of
+        later batches is around the weights that the first led to, with the strength that cross-validation chose.
+        """
+        if not self._is_fitted:
+            self._fit(X, y, None, classes, False)
+            self._stream, count = None, len(table_of(X))
+        else:
+            count = self._go_on(X, y)
+        self._note_batch(count, "rows", "log-loss of what is asked")
+        return self
+
+    def _fit(self, X: Any, y: Any, counts: Floats | None, classes: Any, progress: bool) -> Table:
         table = table_of(X)
         names = column_names(X) or tuple(f"x{place}" for place in range(table.shape[1]))
         check_columns(names, table, allow_empty=y is not None)
         if y is None:
             self._outputs_of = self._named_outputs(names)
             inside = [place for place, _ in enumerate(names) if place in self._outputs_of]
-            answers, codes = Answers.of(table[:, inside]) if inside else (None, None)
+            answers = Answers.of(table[:, inside])[0] if inside else None
             if answers is not None:
                 answers = Answers(tuple(names[place] for place in inside), answers.classes, len(inside) == 1)
         else:
             if self.outputs is not None:
                 raise ValueError("outputs names columns of X, but y was given as well; give one of them")
             self._outputs_of = ()
-            answers, codes = Answers.of(y)
-            if len(codes) != len(table):
-                raise ValueError(
-                    f"Found input variables with inconsistent numbers of samples: {len(table)} rows of X, "
-                    f"{len(codes)} of y; give as many"
-                )
+            answers = Answers.of(y)[0]
+        if classes is not None and answers is not None:
+            every = [classes] if answers.flat else list(classes)
+            answers = replace(answers, classes=tuple(np.unique(np.asarray(known)) for known in every))
         self._begin(X, table, names, answers)
-        values = self._rows(table) if codes is None else np.concatenate([self._rows(table), codes], axis=1)
-        self._learn(values, progress)
+        values = self._coded(table, y)
+        self._learn(CountedRows.of(values, counts).in_order(), progress)
         return self
+
+    def _coded(self, table: NDArray[Any], y: Any) -> Integers:
+        """Inputs and outputs of rows as integers."""
+        inputs = self._rows(table)
+        if self._answers is None:
+            return inputs
+        codes = self._answers.encode(table[:, sorted(self._outputs_of)] if y is None else y)
+        if len(codes) != len(table):
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: {len(table)} rows of X, "
+                f"{len(codes)} of y; give as many"
+            )
+        return np.concatenate([inputs, codes], axis=1)
+
+    def _go_on(self, X: Any, y: Any) -> int:
+        """Steps for a batch; how many rows it had."""
+        table = table_of(X)
+        self._check_features(X, table.shape[1])
+        if (y is None) != (self._answers is None or bool(self._outputs_of)):
+            raise ValueError("y must be given in every batch, or in none of them")
+        values = self._learnable(CountedRows.of(self._coded(table, y))).values
+        parameters = list(self.system_.parameters())
+        weights = parameters_to_vector(parameters).detach().numpy().copy()
+        if self._stream is None:
+            strength = self.l2_ if np.isfinite(self.l2_) else PATH[0]
+            self._stream = StreamAdaGrad(len(weights), strength), weights, np.random.default_rng(self.seed)
+        stream, centre, generator = self._stream
+        task = self._task()
+        rows, share = EvidenceRows(self.system_.graph, self.sweeps, self.threads), task.shares(self.joint_)
+        moved = weights - centre
+        for part in parts(len(values)):
+            own = values[part]
+            shown = np.where(task.hidden(own, generator), FREE, own)
+            batch = partial(_batch_loss, rows, centre, shown, own, share)
+            _, moved = stream.step(batch, moved, len(own))
+        vector_to_parameters(torch.from_numpy(centre + moved), parameters)
+        self._model = _answering(self.system_)
+        return len(table)
 
     def _named_outputs(self, names: Sequence[str]) -> tuple[int, ...]:
         if self.outputs is None:
@@ -203,44 +275,52 @@ class Table(SavedEstimator):
                     stacklevel=callers_level(),
                 )
 
-    def _learn(self, values: Integers, progress: bool) -> None:
-        vocabulary = self._vocabulary()
+    def _learn(self, rows: CountedRows, progress: bool) -> None:
+        task, vocabulary = self._task(), self._vocabulary()
         count = len(self._columns.names)
-        outputs = tuple(range(count, len(vocabulary.names)))
-        rule = missingness_of(self.missing)
-        known = values[:, list(outputs)] if outputs else values
-        rows = values[(known != FREE).any(axis=1)]
-        if len(rows) < 2:
+        learnable = self._learnable(rows)
+        if len(learnable) < 2:
             raise ValueError(
-                f"only {len(rows)} rows have something to learn from; n_samples=1 is too few, give at least 2"
+                f"only {len(learnable)} rows have something to learn from; n_samples=1 is too few, give at least 2"
             )
-        task = Task(vocabulary.cardinalities, outputs, rule, self.sweeps, self.threads)
-        self._tell_missed(values[:, :count], rule)
+        self._tell_missed(rows.values[:, :count], task.missing)
         with progress_bar(progress, 1) as tell:
             found = select(
                 task,
-                rows,
+                learnable,
                 seed=self.seed,
                 price=self.price,
-                given=self._given_structure(task, rows),
+                given=self._given_structure(task, learnable),
                 say=lambda text: tell(0.0, text),
             )
-        self._keep(found, vocabulary, outputs)
-        said = f"{len(values)} rows, {count} columns" + (f", {len(outputs)} asked for" if outputs else "")
+        self._keep(found, vocabulary, task.outputs)
+        said = f"{len(rows)} rows, {count} columns" + (f", {len(task.outputs)} asked for" if task.outputs else "")
         loss = min((trial.loss for trial in self.trials_), default=None)
         figures = {} if loss is None else {"cross-validated loss": loss}
         self.card_ = training_card(said, "log-loss of what is asked", self.history_, figures=figures)
+
+    def _learnable(self, rows: CountedRows) -> CountedRows:
+        """Those that know something that is asked."""
+        outputs = range(len(self._columns.names), rows.values.shape[1])
+        known = rows.values[:, list(outputs)] if outputs else rows.values
+        return rows[(known != FREE).any(axis=1)]
+
+    def _task(self) -> Task:
+        sizes, count = self._vocabulary().cardinalities, len(self._columns.names)
+        ordered = [isinstance(column, Numbers) for column in self._columns.columns] + [False] * (len(sizes) - count)
+        outputs = tuple(range(count, len(sizes)))
+        return Task(sizes, outputs, missingness_of(self.missing), self.sweeps, self.threads, tuple(ordered))
 
     @property
     def _budget(self) -> str:
         return written(self.system_.inference)
 
-    def _given_structure(self, task: Task, rows: Integers) -> list[Scope] | None:
+    def _given_structure(self, task: Task, rows: CountedRows) -> list[Scope] | None:
         """The pairs of a structure that was given."""
         if self.structure is None:
             return None
         roles = np.where(np.isin(np.arange(len(task.sizes)), task.outputs), Role.OUTPUT, Role.INPUT).astype(np.int64)
-        return [(int(one), int(other)) for one, other in self.structure.pairs(rows, task.sizes, roles)]
+        return [(int(one), int(other)) for one, other in self.structure.pairs(rows.values, task.sizes, roles)]
 
     def _tell_missed(self, inputs: Integers, rule: Missingness) -> None:
         """Which input columns were ever missing in training."""
@@ -270,266 +350,8 @@ class Table(SavedEstimator):
             roles=roles,
         )
         self.l2_, self.joint_, self.trials_, self.steps_ = found.l2, found.joint, found.trials, found.steps
-        self.history_ = found.history
+        self.history_, self.ungrafted_loss_ = found.history, found.loss
         self._model = _answering(self.system_)
-
-    # --- Use ---------------------------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, column: str | None = None) -> NDArray[Any]:
-        """The most probable label of each row.
-
-        Parameters
-        ----------
-        X:
-            Rows as in training; a column that is predicted is not looked at.
-        column:
-            The column to predict, by name; None: the outputs of training.
-
-        Returns
-        -------
-        ndarray
-            ``[rows]``, or ``[rows, outputs]`` as in training. Of a column of numbers that was cut into intervals the
-            middle number of the most probable interval.
-        """
-        answers = self._answers_or_error()
-        if column is not None or answers is None:
-            place, asked = self._asked_column(X, column)
-            return self._cells(place, asked.argmax(axis=1))
-        beliefs = self._beliefs(X)[len(self._columns.names) :]
-        return answers.decode(np.stack([each.argmax(axis=1) for each in beliefs], axis=1))
-
-    def predict_proba(self, X: Any, column: str | None = None) -> Any:
-        """The probability of each class, ``[rows, classes]``; a list of these, one an output, if there are several.
-
-        ``column``: any column, by name; its values are in the order of ``system_.vocabulary``.
-        """
-        if column is not None or self._answers_or_error() is None:
-            return self._asked_column(X, column)[1]
-        found = self._beliefs(X)[len(self._columns.names) :]
-        assert self._answers is not None
-        return found[0] if self._answers.flat else found
-
-    def score(self, X: Any, y: Any) -> float:
-        """The share of known labels that are predicted rightly; NaN if none is known."""
-        return share_right(self.predict(X), y)
-
-    def impute(self, X: Any, *, probabilities: bool = False, samples: int | None = None, seed: int = 0) -> Any:
-        """Fills the empty cells. A model trained without outputs, for any column, does this best.
-
-        Parameters
-        ----------
-        X:
-            Rows as in training, a data frame or an array.
-        probabilities:
-            Also how sure each cell is, ``[rows, columns]``; 1 where it was not empty.
-        samples:
-            So many joint draws instead of the most probable values, for multiple imputation; a list.
-        seed:
-            For draws.
-
-        Returns
-        -------
-        Like ``X`` (a data frame of the same library, or an array of objects), a pair with probabilities, or a list.
-        A number that was missing becomes the middle training number of its interval.
-        """
-        table, values = self._known(X)
-        if samples is not None:
-            if samples < 1:
-                raise ValueError(f"samples must be at least 1, not {samples}")
-            generator = np.random.default_rng(seed)
-            return [self._filled(X, table, values, drawn(self._model, values, generator)) for _ in range(samples)]
-        filled, sure = most_probable(self._model, values)
-        found = self._filled(X, table, values, filled)
-        if not probabilities:
-            return found
-        places = [self._variable_of(place) for place in range(table.shape[1])]
-        return found, sure[:, places]
-
-    def sample(self, count: int = 1, *, seed: int = 0) -> NDArray[Any]:
-        """Rows drawn from the model, ``[count, columns]`` as in ``X``, then the outputs of ``y`` if there were any.
-
-        Columns are drawn one after another, each given those before, by BP.
-        """
-        self._answers_or_error()
-        if count < 1:
-            raise ValueError(f"count must be at least 1, not {count}")
-        empty = np.full((count, self.system_.graph.variables), FREE)
-        values = drawn(self._model, empty, np.random.default_rng(seed))
-        width = self.n_features_in_
-        order = [self._variable_of(place) for place in range(width)]
-        rest = [place for place in range(values.shape[1]) if place not in order]
-        return np.stack([self._cells(place, values[:, place]).astype(object) for place in [*order, *rest]], axis=1)
-
-    def explain(self, row: Any, column: str | None = None, *, answer: Any = None) -> Explanation:
-        """Which cells of a row moved the belief about a column, and by how much.
-
-        Parameters
-        ----------
-        row:
-            One row, as in training.
-        column:
-            By name; None: the first output.
-        answer:
-            The label asked about; None: the most probable one.
-
-        Returns
-        -------
-        Explanation
-            Cells with their influence in nats, by clamping and by gradient, strongest first.
-        """
-        self._answers_or_error()
-        given = row if is_frame(row) else np.asarray([row], dtype=object) if np.ndim(row) == 1 else row
-        _, values = self._known(given)
-        names = self._vocabulary_.names
-        if column is None and self._answers is None:
-            raise ValueError(f"any column can be asked for; name one of {listed(names)}")
-        place = len(self._columns.names) if column is None else self._vocabulary_.variable(column)
-        labels = self._vocabulary_.labels[place]
-        own = values[0].copy()
-        own[place] = FREE
-        beliefs = self._model.beliefs(own[None])[place][0]
-        chosen = int(beliefs.argmax()) if answer is None else self._vocabulary_.value(place, answer)
-        before = self._model.beliefs(np.full((1, len(own)), FREE))[place][0, chosen]
-        clamping, gradient = (way(self._model, own, place, chosen) for way in (by_clamping, by_gradient))
-        cells = [
-            Influence(names[other], self._vocabulary_.labels[other][own[other]], clamping[other], gradient[other])
-            for other in sorted(np.flatnonzero(own != FREE).tolist(), key=lambda one: -abs(clamping[one]))
-        ]
-        return Explanation(names[place], labels[chosen], float(beliefs[chosen]), float(before), tuple(cells))
-
-    @property
-    def columns_(self) -> tuple[str, ...]:
-        """The names of the columns of ``X``, in order."""
-        self._answers_or_error()
-        names = self._vocabulary_.names
-        return tuple(names[self._variable_of(place)] for place in range(self.n_features_in_))
-
-    @property
-    def outputs_(self) -> tuple[str, ...]:
-        """The names of the columns that are predicted; none where any may be."""
-        self._answers_or_error()
-        return self._vocabulary_.names[len(self._columns.names) :]
-
-    def read_cells(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> NamedCells:
-        """The rows of a file, texts in named columns, as this model takes them; columns it does not know are left out.
-
-        Columns that are not in the file are empty.
-        """
-        inside = [name for name in self.columns_ if name not in self._columns.names]
-        found = cells_for(self._columns, header, rows, inside)
-        cells = np.empty((len(rows), self.n_features_in_), dtype=object)
-        for place, name in enumerate(self.columns_):
-            cells[:, place] = found[name]
-        return NamedCells(self.columns_, cells)
-
-    @property
-    def kinds_(self) -> dict[str, str]:
-        """What each column was read as, by name."""
-        self._answers_or_error()
-        found = {
-            name: f"{column.kind}, {len(column.labels)} {'intervals' if column.cut else 'values'}"
-            for name, column in zip(self._columns.names, self._columns.columns, strict=True)
-        }
-        extra = () if self._answers is None else zip(self._answers.names, self._answers.classes, strict=True)
-        return {**found, **{name: f"output, {len(known)} values" for name, known in extra}}
-
-    @property
-    def _vocabulary_(self) -> Vocabulary:
-        assert self.system_.vocabulary is not None
-        return self.system_.vocabulary
-
-    def _answers_or_error(self) -> Answers | None:
-        if not hasattr(self, "system_"):
-            raise not_fitted("this Table is not fitted yet: call fit(X) or fit(X, y) first")
-        return self._answers
-
-    def _rows(self, table: NDArray[Any]) -> Integers:
-        """Input columns of a table as integers."""
-        return self._columns.codes(table[:, list(self._inputs_of)] if self._outputs_of else table)
-
-    def _known(self, X: Any, *, warn: bool = False) -> tuple[NDArray[Any], Integers]:
-        """The table, and the values of all variables as far as it holds them."""
-        self._answers_or_error()
-        table = table_of(X)
-        self._check_features(X, table.shape[1])
-        values = np.full((len(table), self.system_.graph.variables), FREE, dtype=np.int64)
-        values[:, : len(self._columns.names)] = self._rows(table)
-        self._warn_of_unseen(table, values)
-        if warn and (self._outputs_of or self._answers is not None):
-            self._warn_of_missing(values[:, : len(self._columns.names)])
-        if self._outputs_of and not warn:
-            assert self._answers is not None
-            values[:, len(self._columns.names) :] = self._answers.encode(table[:, list(self._outputs_of)])
-        return table, values
-
-    def _warn_of_unseen(self, table: NDArray[Any], values: Integers) -> None:
-        """Labels that training did not see."""
-        if table.dtype != object:
-            return
-        count = len(self._columns.names)
-        unseen = [
-            (row, place)
-            for row, place in np.argwhere(values[:, :count] == FREE).tolist()
-            if not is_missing(table[row, self._inputs_of[place]])
-        ]
-        if unseen:
-            row, place = unseen[0]
-            cell = quoted(as_text(table[row, self._inputs_of[place]]))
-            warnings.warn(
-                f"{len(unseen)} cells hold labels that training did not see, the first in row {row} ({cell} in column "
-                f"{quoted(self._columns.names[place])}); they count as missing",
-                DataWarning,
-                stacklevel=callers_level(),
-            )
-
-    def _warn_of_missing(self, inputs: Integers) -> None:
-        new = np.flatnonzero((inputs == FREE).any(axis=0) & ~self._missed)
-        if len(new):
-            names = [self._columns.names[place] for place in new.tolist()]
-            warnings.warn(
-                f"rows miss {listed(names)}, which training never missed, so that answers may be poor; train with "
-                "missing=None, or a rate for these columns",
-                DataWarning,
-                stacklevel=callers_level(),
-            )
-
-    def _beliefs(self, X: Any) -> list[Floats]:
-        return self._model.beliefs(self._known(X, warn=True)[1])
-
-    def _asked_column(self, X: Any, column: str | None) -> tuple[int, Floats]:
-        if column is None:
-            raise ValueError(f"any column can be asked for: name it, column=..., one of {listed(self._columns.names)}")
-        values = self._known(X)[1]
-        place = self._vocabulary_.variable(column)
-        values[:, place] = FREE
-        return place, self._model.beliefs(values)[place]
-
-    def _variable_of(self, place: int) -> int:
-        """The variable of a column of ``X``."""
-        if place in self._outputs_of:
-            return len(self._columns.names) + sorted(self._outputs_of).index(place)
-        return self._inputs_of.index(place)
-
-    def _cells(self, place: int, codes: Integers) -> NDArray[Any]:
-        """Values of a variable as cells of a table."""
-        count = len(self._columns.names)
-        if place >= count:
-            assert self._answers is not None
-            return self._answers.classes[place - count][codes]
-        return cells_like(self._columns.columns[place], self._centres[place])[codes]
-
-    def _filled(self, X: Any, table: NDArray[Any], values: Integers, codes: Integers) -> Any:
-        columns = []
-        for place in range(table.shape[1]):
-            variable = self._variable_of(place)
-            cells = table[:, place].astype(object)
-            empty = values[:, variable] == FREE
-            cells[empty] = self._cells(variable, codes[empty, variable])
-            columns.append(cells)
-        if is_frame(X):
-            names = column_names(X) or tuple(map(str, X.columns))
-            return make_frame({name: cells.tolist() for name, cells in zip(names, columns, strict=True)}, like=X)
-        return np.stack(columns, axis=1)
 
     # --- Files and scikit-learn --------------------------------------------------------------------------------------
 
@@ -582,6 +404,7 @@ class Table(SavedEstimator):
         model.l2_ = told.maybe("l2", Record.number) or np.inf
         model.joint_ = told.number("joint")
         model.trials_, model.steps_, model.history_ = _read_trials(told), (), History()
+        model.ungrafted_loss_ = float("nan")  # steps are not kept
         if model._answers is not None:
             model.classes_ = model._answers.classes[0] if model._answers.flat else list(model._answers.classes)
         model.n_features_in_ = width
@@ -591,6 +414,13 @@ class Table(SavedEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return classifier_tags(required=False, string=True)
+
+
+def _batch_loss(
+    rows: EvidenceRows, centre: Floats, shown: Integers, right: Integers, share: Floats, moved: Floats
+) -> tuple[float, Floats]:
+    """The loss of a batch as a function of how far weights have moved."""
+    return rows.loss(centre + moved, shown, right, share)
 
 
 def _answering(system: System) -> RowAnswers:

@@ -5,6 +5,8 @@ variable had when it was eliminated, and the junction tree of the maximal clique
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.arrays import copied, copy_into, counted, fill, filled
@@ -12,6 +14,43 @@ from loopwise.compiled.decorators import callee, kernel
 
 # What the next variable to eliminate should have least of.
 FILL, CLIQUE = 0, 1
+# What is counted meanwhile.
+FREE, MARKED, TOUCHED, LOOKED = 0, 1, 2, 3
+
+
+class Costs(NamedTuple):
+    """Of each variable, were it eliminated next, and what these are made of."""
+
+    fill: Any  # [variables]: weight of the edges that would be added
+    bulk: Any  # [variables]: log of the cells of its clique
+    weight: Any  # [variables]: an edge weighs the product of those of its ends
+    log_size: Any  # [variables]: log cardinality
+
+
+class Lists(NamedTuple):
+    """Where the neighbours of each variable stand in one long array, which is handed on beside: it may have to grow."""
+
+    first: Any  # [variables]
+    size: Any  # [variables]
+    room: Any  # [variables]
+
+
+class Marks(NamedTuple):
+    """Memory of one elimination."""
+
+    stamp: Any  # [variables]: the number of the mark that was set last
+    touched: Any  # [variables]: those whose costs changed
+    touch: Any  # [variables]: the elimination that touched it last
+    counts: Any  # [4]: room taken in the long array, marks set, variables touched, entries looked at
+
+
+class Heap(NamedTuple):
+    """Variables by their keys, equal ones by ``tie``, the least first."""
+
+    heap: Any  # [variables]
+    where: Any  # [variables + 1]: place of each in the heap; last the heap's length
+    key: Any  # [variables]
+    tie: Any  # [variables]
 
 
 @kernel
@@ -86,8 +125,9 @@ def initial_fill(start, neighbours, weight):
 
 
 @callee
-def _sift_down(heap, where, key, tie, place):
+def _sift_down(queue, place):
     """Moves the variable at ``place`` down the heap to where it belongs."""
+    heap, where, key, tie = queue
     count = where[len(where) - 1]
     vertex = heap[place]
     while True:
@@ -111,8 +151,9 @@ def _sift_down(heap, where, key, tie, place):
 
 
 @callee
-def _sift(heap, where, key, tie, place):
+def _sift(queue, place):
     """Restores the heap order around ``place`` after its key changed."""
+    heap, where, key, tie = queue
     vertex = heap[place]
     while place > 0:
         above = (place - 1) // 2
@@ -125,14 +166,15 @@ def _sift(heap, where, key, tie, place):
             break
     heap[place] = vertex
     where[vertex] = place
-    _sift_down(heap, where, key, tie, place)
+    _sift_down(queue, place)
 
 
 @callee
-def _append(lists, first, size, room, free, vertex, value):
-    """Adds ``value`` to the list of ``vertex``, moving the list to fresh room when it is full."""
+def _append(lists, placed, counts, vertex, value):
+    """Adds ``value`` to the list of ``vertex``, moving the list to fresh room when it is full; the long array."""
+    first, size, room = placed
     if size[vertex] == room[vertex]:
-        wider = 2 * room[vertex] + 4
+        free, wider = counts[FREE], 2 * room[vertex] + 4
         if free + wider > len(lists):
             longer = np.empty(2 * len(lists) + wider, dtype=lists.dtype)
             copy_into(longer, lists)
@@ -141,64 +183,70 @@ def _append(lists, first, size, room, free, vertex, value):
             lists[free + place] = lists[first[vertex] + place]
         first[vertex] = free
         room[vertex] = wider
-        free += wider
+        counts[FREE] += wider
     lists[first[vertex] + size[vertex]] = value
     size[vertex] += 1
-    return lists, free
+    return lists
 
 
 @callee
-def _score(rule, noise, generator, fill, bulk, v):
-    primary = fill[v] if rule == FILL else bulk[v]
+def _score(rule, noise, generator, costs, queue, v):
+    """Sets the key of a variable from its costs."""
+    primary, secondary = (costs.fill[v], costs.bulk[v]) if rule == FILL else (costs.bulk[v], costs.fill[v])
     if noise > 0:
         primary *= 1 + noise * generator.random()
-    return primary
+    queue.key[v] = primary
+    queue.tie[v] = secondary + 1e-6 * generator.random()
 
 
 @callee
-def _take_out(v, bucket, position, lists, first, size, fill, bulk, weight, log_size, stamp, marked, touched, touch):
+def _take_out(v, bucket, position, lists, placed, costs, marks):
     """Removes ``v`` from its neighbours' lists: pairs (v, x) that a neighbour was missing are missing no
     longer.
     """
-    marked += 1
-    count = looked = 0
+    first, size, _ = placed
+    counts = marks.counts
+    counts[MARKED] += 1
+    counts[TOUCHED] = counts[LOOKED] = 0
     for a in bucket:
-        stamp[a] = marked
+        marks.stamp[a] = counts[MARKED]
     for a in bucket:
         missing, found = 0.0, -1
         for place in range(first[a], first[a] + size[a]):
             x = lists[place]
             if x == v:
                 found = place
-            elif stamp[x] != marked:
-                missing += weight[x]
-        looked += size[a]
+            elif marks.stamp[x] != counts[MARKED]:
+                missing += costs.weight[x]
+        counts[LOOKED] += size[a]
         size[a] -= 1
         lists[found] = lists[first[a] + size[a]]
-        fill[a] -= weight[v] * missing
-        bulk[a] -= log_size[v]
-        touched[count] = a
-        touch[a] = position
-        count += 1
-    return count, marked, looked
+        costs.fill[a] -= costs.weight[v] * missing
+        costs.bulk[a] -= costs.log_size[v]
+        marks.touched[counts[TOUCHED]] = a
+        marks.touch[a] = position
+        counts[TOUCHED] += 1
 
 
 @callee
-def _join(bucket, position, lists, free, first, size, room, fill, bulk, weight, log_size, stamp, marked,
-          touched, touch, count, looked):  # fmt: skip
-    """Joins the variables of ``bucket`` pairwise.
+def _join(bucket, position, lists, placed, costs, marks):
+    """Joins the variables of ``bucket`` pairwise; the long array of lists.
 
     A new edge (a, b) is missing no longer among their common neighbours; a now misses the edges from b to
     those of its neighbours that are not b's, and the other way round."""
+    fill, bulk, weight, log_size = costs
+    first, size, _ = placed
+    stamp, touched, touch, counts = marks
     for i in range(len(bucket)):
         a = bucket[i]
-        marked += 1
+        counts[MARKED] += 1
+        marked = counts[MARKED]
         sum_a = 0.0
         for place in range(first[a], first[a] + size[a]):
             x = lists[place]
             stamp[x] = marked
             sum_a += weight[x]
-        looked += size[a]
+        counts[LOOKED] += size[a]
         for b in bucket[i + 1 :]:
             if stamp[b] == marked:
                 continue
@@ -212,76 +260,75 @@ def _join(bucket, position, lists, free, first, size, room, fill, bulk, weight, 
                     fill[x] -= product
                     if touch[x] != position:
                         touch[x] = position
-                        touched[count] = x
-                        count += 1
-            looked += size[b]
+                        touched[counts[TOUCHED]] = x
+                        counts[TOUCHED] += 1
+            counts[LOOKED] += size[b]
             fill[a] += weight[b] * (sum_a - common)
             fill[b] += weight[a] * (sum_b - common)
-            lists, free = _append(lists, first, size, room, free, a, b)
-            lists, free = _append(lists, first, size, room, free, b, a)
+            lists = _append(lists, placed, counts, a, b)
+            lists = _append(lists, placed, counts, b, a)
             bulk[a] += log_size[b]
             bulk[b] += log_size[a]
             stamp[b] = marked
             sum_a += weight[b]
-    return lists, free, count, marked, looked
+    return lists
 
 
 @kernel
-def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator, prefix, clique_limit, total_limit):
+def eliminate(start, neighbours, weighed, rule, noise, generator, prefix, limits):
     """Greedy elimination (Kjaerulff 1990): repeatedly removes the variable of least score and joins its
     neighbours.
 
     ``rule`` FILL scores by the weight of the edges to be added (ties: smallest clique), CLIQUE by the log of
     the clique's cells (ties: fewest edges); equal variables are taken in random order, and ``noise`` scales
-    scores by up to 1 + noise. The variables of ``prefix`` go first, in that order. Gives up once a clique has
-    more than ``exp(clique_limit)`` cells or all have more than ``total_limit``.
+    scores by up to 1 + noise. ``weighed``: the fill of each variable, weights and log cardinalities. The
+    variables of ``prefix`` go first, in that order. Gives up once a clique has more than ``exp(limits[0])`` cells
+    or all have more than ``limits[1]``.
 
     Returns done, order, bucket start, buckets (the neighbours of each at its elimination), cells, steps of
     work. One step is one adjacency entry looked at: O(sum of squared clique sizes) and more where little fill
     is shared."""
-    variables = len(start) - 1
-    first, size = copied(start, variables), np.empty(variables, dtype=np.int64)
+    variables, (fill, weight, log_size) = len(start) - 1, weighed
+    size = np.empty(variables, dtype=np.int64)
     for v in range(variables):
         size[v] = start[v + 1] - start[v]
-    room, free = copied(size, variables), start[variables]
-    lists = np.empty(2 * free + 16, dtype=np.int64)
+    placed = Lists(copied(start, variables), size, copied(size, variables))
+    lists = np.empty(2 * start[variables] + 16, dtype=np.int64)
     copy_into(lists, neighbours)
-    fill = copied(fill, variables)
-    bulk = copied(log_size, variables)
+    costs = Costs(copied(fill, variables), copied(log_size, variables), weight, log_size)
     for v in range(variables):
         for place in range(start[v], start[v + 1]):
-            bulk[v] += log_size[neighbours[place]]
-    key, tie = np.empty(variables), np.empty(variables)
-    heap, where = counted(variables), counted(variables + 1)  # where[-1] is the heap's length
+            costs.bulk[v] += log_size[neighbours[place]]
+    queue = Heap(counted(variables), counted(variables + 1), np.empty(variables), np.empty(variables))
+    heap, where = queue.heap, queue.where
     for v in range(variables):
-        key[v] = _score(rule, noise, generator, fill, bulk, v)
-        tie[v] = (bulk[v] if rule == FILL else fill[v]) + 1e-6 * generator.random()
+        _score(rule, noise, generator, costs, queue, v)
     for place in range(variables // 2 - 1, -1, -1):
-        _sift_down(heap, where, key, tie, place)
+        _sift_down(queue, place)
+    marks = Marks(filled(variables, -1), np.empty(variables, dtype=np.int64), filled(variables, -1), filled(4, 0))
+    marks.counts[FREE] = start[variables]
     order = np.empty(variables, dtype=np.int64)
     bucket_start = np.zeros(variables + 1, dtype=np.int64)
     buckets = np.empty(len(neighbours) + 16, dtype=np.int64)
-    stamp, marked = filled(variables, -1), 0
-    touched, touch = np.empty(variables, dtype=np.int64), filled(variables, -1)
     total, work = 0.0, 0
     for position in range(variables):
         if position < len(prefix):
-            key[prefix[position]] = -np.inf
-            _sift(heap, where, key, tie, where[prefix[position]])
+            queue.key[prefix[position]] = -np.inf
+            _sift(queue, where[prefix[position]])
         v = heap[0]
         where[variables] -= 1
         last = heap[where[variables]]
         if last != v:
             heap[0] = last
             where[last] = 0
-            _sift(heap, where, key, tie, 0)
+            _sift(queue, 0)
         order[position] = v
         degree = size[v]
-        if bulk[v] > clique_limit:
+        if costs.bulk[v] > limits[0]:
             return False, order, bucket_start, buckets, total, work
         if log_size[v] > 0:
-            total += np.exp(bulk[v])
-            if total > total_limit:
+            total += np.exp(costs.bulk[v])
+            if total > limits[1]:
                 return False, order, bucket_start, buckets, total, work
         begin = bucket_start[position]
         if begin + degree > len(buckets):
@@ -290,34 +337,15 @@ def eliminate(start, neighbours, fill, weight, log_size, rule, noise, generator,
             buckets = longer
         bucket_start[position + 1] = begin + degree
         for place in range(degree):
-            buckets[begin + place] = lists[first[v] + place]
+            buckets[begin + place] = lists[placed.first[v] + place]
         bucket = buckets[begin : begin + degree]
-        count, marked, looked = _take_out(
-            v,
-            bucket,
-            position,
-            lists,
-            first,
-            size,
-            fill,
-            bulk,
-            weight,
-            log_size,
-            stamp,
-            marked,
-            touched,
-            touch,
-        )
-        lists, free, count, marked, looked = _join(
-            bucket, position, lists, free, first, size, room, fill, bulk, weight, log_size, stamp, marked,
-            touched, touch, count, looked,
-        )  # fmt: skip
-        work += looked
-        for place in range(count):
-            x = touched[place]
-            key[x] = _score(rule, noise, generator, fill, bulk, x)
-            tie[x] = (bulk[x] if rule == FILL else fill[x]) + 1e-6 * generator.random()
-            _sift(heap, where, key, tie, where[x])
+        _take_out(v, bucket, position, lists, placed, costs, marks)
+        lists = _join(bucket, position, lists, placed, costs, marks)
+        work += marks.counts[LOOKED]
+        for place in range(marks.counts[TOUCHED]):
+            x = marks.touched[place]
+            _score(rule, noise, generator, costs, queue, x)
+            _sift(queue, where[x])
     return True, order, bucket_start, copied(buckets, bucket_start[variables]), total, work
 
 

@@ -34,9 +34,11 @@ class Ports(NamedTuple):
 
 
 @kernel
-def connect(members, clique_start, eliminated, parent, clique_of, position, cardinalities, state_start,
-            factor_start, factor_variables, factor_offset):  # fmt: skip
-    """Assigns each factor to the clique that eliminates its first variable and lists all :class:`Ports`."""
+def connect(members, clique_start, eliminated, parent, clique_of, position, cardinalities, state_start, placed):
+    """Assigns each factor to the clique that eliminates its first variable and lists all :class:`Ports`.
+
+    ``placed``: where the variables of each factor begin, those variables, and its first cell."""
+    factor_start, factor_variables, factor_offset = placed
     cliques, factors = len(parent), len(factor_start) - 1
     home = np.empty(factors, dtype=np.int64)
     count = np.zeros((cliques, 2), dtype=np.int64)  # factors, children

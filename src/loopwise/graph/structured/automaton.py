@@ -18,14 +18,14 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.automaton_messages import AutomatonMessages
-from loopwise.graph.structured.base import StructuredFactor
+from loopwise.graph.structured.base import BinaryFactor
 from loopwise.graph.structured.one_of import log_sum
 
 FORBIDDEN = -1  # where a transition leads that no assignment may take
 
 
 @dataclass(frozen=True, eq=False)
-class Automaton(StructuredFactor):
+class Automaton(BinaryFactor):
     r"""A factor over ``variables`` binary variables that a finite automaton reads in order.
 
     With :math:`f_t(s)` the weight of all ways to be in state s before variable t, and :math:`b_t(s)` that of all ways
@@ -39,16 +39,6 @@ class Automaton(StructuredFactor):
     """
 
     compiled = AutomatonMessages
-
-    variables: int
-
-    def __post_init__(self) -> None:
-        if self.variables < 1:
-            raise ValueError(f"{type(self).__name__} needs at least one variable, not {self.variables}")
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        return (2,) * self.variables
 
     @property
     @abstractmethod

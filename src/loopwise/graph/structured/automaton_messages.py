@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, Flags, Floats
 
 
@@ -32,7 +33,7 @@ class AutomatonMessages(CompiledMessages):
                 tables.append(factor.transitions)
             move_start.append(starts[factor])
         states = np.array([factor.transitions.shape[1] for factor in factors], dtype=np.int64)
-        final_start = np.concatenate([[0], np.cumsum(states)[:-1]]).astype(np.int64)
+        final_start = starts_of(states)[:-1]
         self.automata = Automata(
             slot_start,
             np.array([factor.arity for factor in factors], dtype=np.int64),

@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
-from loopwise.notices import ImpossibleError
+from loopwise.graph.offsets import starts_of
+from loopwise.notices import ImpossibleError, in_example
 
 if TYPE_CHECKING:
     from loopwise.graph.structured.compiled import CompiledMessages
@@ -143,7 +144,7 @@ class StructuredFactor(ABC):
     @cached_property
     def slot_start(self) -> Integers:
         """First slot of each variable, ``[variables + 1]``."""
-        return np.concatenate([[0], np.cumsum(self.cardinalities, dtype=np.int64)]).astype(np.int64)
+        return starts_of(self.cardinalities)
 
     @property
     def slots(self) -> int:
@@ -193,8 +194,7 @@ class StructuredFactor(ABC):
     def refuse(self, impossible: Tensor) -> None:
         """Raises for the first example of ``impossible``, bool ``[*batch]``, if there is any."""
         if bool(impossible.any()):
-            example = impossible.nonzero()[0].tolist()
-            where = f" (example {example[0] if len(example) == 1 else tuple(example)})" if example else ""
+            where = in_example(impossible.nonzero()[0].tolist())
             raise ImpossibleError(f"no assignment is possible under {self.describe()}{where}")
 
     def describe(self) -> str:
@@ -209,6 +209,21 @@ class StructuredFactor(ABC):
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.cardinalities))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BinaryFactor(StructuredFactor):
+    """A factor over ``variables`` binary variables."""
+
+    variables: int
+
+    def __post_init__(self) -> None:
+        if self.variables < 1:
+            raise ValueError(f"{type(self).__name__} needs at least one variable, not {self.variables}")
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        return (2,) * self.variables
 
 
 def _same(mine: Any, theirs: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, Flags, Floats
 
 
@@ -28,12 +29,12 @@ class EdgeMessages(CompiledMessages):
                 continue
             mine = [factors[place] for place in places]
             lengths = np.array([factor.tokens for factor in mine], dtype=np.int64)
-            begin = np.concatenate([[0], np.cumsum((lengths + 1) ** 2)])
+            begin = starts_of((lengths + 1) ** 2)
             slots = [
                 start + 2 * np.arange(factor.arity) for start, factor in zip(slot_start[places], mine, strict=True)
             ]
             cells = [start + factor.cells for start, factor in zip(begin[:-1], mine, strict=True)]
-            edge_start = np.concatenate([[0], np.cumsum([factor.arity for factor in mine])])
+            edge_start = starts_of([factor.arity for factor in mine])
             trees = Trees(edge_start, np.concatenate(slots), np.concatenate(cells), int(begin[-1]))
             self.batches.append((places, trees, lengths))
 

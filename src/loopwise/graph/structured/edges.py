@@ -19,6 +19,7 @@ from torch import Tensor
 
 from loopwise.compiled.threads import available_threads, in_threads
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
 from loopwise.notices import GradientError
 
@@ -148,12 +149,12 @@ class EdgeFactor(StructuredFactor):
     def _run(self, odds: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log Z ``[*batch]``, p and log-odds messages ``[*batch, variables]``."""
         flat = odds.reshape(-1, odds.shape[-1])
-        found: tuple[Tensor, Tensor, Tensor] = _InsideOutside.apply(self, flat)  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, Tensor, Tensor] = _EdgeMarginals.apply(self, flat)  # type: ignore[no-untyped-call]
         total, marginals, messages = found
         return total.reshape(odds.shape[:-1]), marginals.reshape(odds.shape), messages.reshape(odds.shape)
 
 
-class _InsideOutside(torch.autograd.Function):
+class _EdgeMarginals(torch.autograd.Function):
     """log Z, p and messages of log-odds ``[examples, variables]``. Backward: one Hessian-vector product, C v.
 
     log Z can be differentiated twice (its derivative is p, which is differentiated here); p and messages once."""
@@ -178,7 +179,7 @@ class _InsideOutside(torch.autograd.Function):
         pulled: Tensor | None = None
         if total_adjoint is not None:
             if torch.is_grad_enabled():
-                marginals = _InsideOutside.apply(ctx.factor, odds)[1]  # type: ignore[no-untyped-call]
+                marginals = _EdgeMarginals.apply(ctx.factor, odds)[1]  # type: ignore[no-untyped-call]
             pulled = total_adjoint[:, None] * marginals
         if marginal_adjoint is not None or message_adjoint is not None:
             with torch.no_grad():
@@ -240,7 +241,7 @@ def _checked_edges(edges: ArrayLike, tokens: int) -> Integers:
 
 def matrix_starts(lengths: Integers) -> Integers:
     """Where the matrices of sentences begin, one after another."""
-    return np.concatenate([[0], np.cumsum((lengths + 1) ** 2)]).astype(np.int64)
+    return starts_of((lengths + 1) ** 2)
 
 
 def in_chunks(run: Callable[[int, int], object], examples: int) -> None:

@@ -7,7 +7,7 @@ values that its hyperedges *fire*; variables that none fires take their default 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.hypergraph_messages import HypergraphMessages
 from loopwise.graph.structured.kernels.limits import HARD, MOSTLY
@@ -234,10 +235,10 @@ class Hypergraph(StructuredFactor):
         into = np.bincount(head, minlength=self._nodes)
         return HypergraphArrays(
             head,
-            _starts([len(edge[1]) for edge in edges]),
+            starts_of([len(edge[1]) for edge in edges]),
             np.array([tail for edge in edges for tail in edge[1]], dtype=np.int64),
             into == 0,
-            _starts(into),
+            starts_of(into),
             np.argsort(head, kind="stable"),
             self.root,
         )
@@ -273,7 +274,7 @@ class Hypergraph(StructuredFactor):
         _heights(edges, self._nodes)
 
 
-class _InsideOutside(torch.autograd.Function):
+class _HypergraphMarginals(torch.autograd.Function):
     """log Z ``[examples]`` and log dZ/dw of log weights ``[examples, hyperedges]`` in bottom-up order."""
 
     @staticmethod
@@ -290,11 +291,11 @@ class _InsideOutside(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, total_adjoint: Tensor, gradient_adjoint: Tensor) -> tuple[None, Tensor]:
         (weights,) = ctx.saved_tensors
-        pulled: Tensor = _PullBack.apply(ctx.factor, weights, total_adjoint, gradient_adjoint)  # type: ignore[no-untyped-call]
+        pulled: Tensor = _HypergraphBack.apply(ctx.factor, weights, total_adjoint, gradient_adjoint)  # type: ignore[no-untyped-call]
         return None, pulled
 
 
-class _PullBack(torch.autograd.Function):
+class _HypergraphBack(torch.autograd.Function):
     """The backward, which is not differentiated again."""
 
     @staticmethod
@@ -315,7 +316,7 @@ class _PullBack(torch.autograd.Function):
 
 def _inside_outside(factor: Hypergraph, weights: Tensor) -> tuple[Tensor, Tensor]:
     """log Z ``[*batch]`` and log dZ/dw ``[*batch, hyperedges]``, in the user's order."""
-    total, gradient = _InsideOutside.apply(factor, factor._ordered(weights))  # type: ignore[no-untyped-call]
+    total, gradient = _HypergraphMarginals.apply(factor, factor._ordered(weights))  # type: ignore[no-untyped-call]
     back = np.argsort(factor.order)
     gradient = gradient[:, torch.tensor(back, device=weights.device)]
     return total.reshape(weights.shape[:-1]), gradient.reshape(weights.shape)
@@ -334,7 +335,3 @@ def _heights(edges: Sequence[Hyperedge], nodes: int) -> Integers:
         if not changed:
             return heights
     raise ValueError(f"the hyperedges form a cycle: node {risen} would derive itself; remove one of its hyperedges")
-
-
-def _starts(sizes: Iterable[int]) -> Integers:
-    return np.concatenate([[0], np.cumsum(np.fromiter(sizes, dtype=np.int64))]).astype(np.int64)

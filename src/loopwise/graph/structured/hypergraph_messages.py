@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, Flags, Floats
 
 
@@ -23,7 +24,7 @@ class HypergraphMessages(CompiledMessages):
         defaults = [factor.default_slots for factor in factors]
 
         def starts(pieces: list[Any]) -> Integers:
-            return np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
+            return starts_of([len(piece) for piece in pieces])
 
         def joined(pieces: list[Any]) -> Integers:
             return np.concatenate([np.zeros(0, np.int64), *pieces]).astype(np.int64)

@@ -15,24 +15,14 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.automaton_messages import OneOfMessages
-from loopwise.graph.structured.base import StructuredFactor, from_log_odds, log_odds
+from loopwise.graph.structured.base import BinaryFactor, from_log_odds, log_odds
 
 
 @dataclass(frozen=True, eq=False)
-class OneOf(StructuredFactor):
+class OneOf(BinaryFactor):
     """A factor over ``variables`` binary variables of which one may be ON; subclasses say whether none may."""
 
     compiled = OneOfMessages
-
-    variables: int
-
-    def __post_init__(self) -> None:
-        if self.variables < 1:
-            raise ValueError(f"{type(self).__name__} needs at least one variable, not {self.variables}")
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        return (2,) * self.variables
 
     @property
     @abstractmethod

@@ -71,6 +71,18 @@ class ParityChecks:
         """The parities of rows of bits, ``[shots, checks]``."""
         return np.asarray((self.matrix @ errors.T.astype(np.int32)).T % 2, dtype=np.uint8)
 
+    def ordered(self, order: Integers) -> tuple[ParityChecks, Integers]:
+        """The same checks one after another in another order, and where each of their edges was.
+
+        >>> checks = ParityChecks(4, np.array([0, 3, 5]), np.array([0, 1, 2, 2, 3]))
+        >>> other, edges = checks.ordered(np.array([1, 0]))
+        >>> other.start.tolist(), other.variable.tolist(), edges.tolist()
+        ([0, 2, 5], [2, 3, 0, 1, 2], [3, 4, 0, 1, 2])
+        """
+        edges = np.concatenate([np.arange(self.start[check], self.start[check + 1]) for check in order])
+        start = np.concatenate([[0], np.cumsum(self.degrees[order])])
+        return ParityChecks(self.variables, start, self.variable[edges]), edges
+
     @cached_property
     def views(self) -> Any:
         """The same for kernels."""
@@ -102,9 +114,9 @@ class Passing(NamedTuple):
         return self._replace(weights=self.weights[:1], offsets=self.offsets[:1], memory=self.memory[:1])
 
     def rules(self, dtype: torch.dtype) -> Any:
-        from loopwise.inference.families.kernels.parity_lanes import Rules
+        from loopwise.inference.families.kernels.parity_lanes import LaneRules
 
-        return Rules(*(_array(values.detach(), dtype) for values in self[:3]))
+        return LaneRules(*(_array(values.detach(), dtype) for values in self[:3]))
 
     @property
     def tag(self) -> tuple[int, ...]:
@@ -149,7 +161,7 @@ def decode(
     >>> found.hard.tolist(), found.sweeps.tolist(), found.explained.tolist()
     ([[1, 0, 0]], [1], [True])
     """
-    from loopwise.inference.families.kernels.parity_decode import Found, Shots, decode_shots
+    from loopwise.inference.families.kernels.parity_decode import Found, ShotArrays, decode_shots
 
     passing.check_sweeps(sweeps)
     dtype, count = prior.dtype, len(syndromes)
@@ -168,7 +180,7 @@ def decode(
 
     def one(part: int) -> None:
         mine = slice(cuts[part], cuts[part + 1])
-        shots = Shots(own if len(own) == 1 else own[mine], begun[mine] if len(begun) else begun, bits[mine])
+        shots = ShotArrays(own if len(own) == 1 else own[mine], begun[mine] if len(begun) else begun, bits[mine])
         out = Found(
             found.hard[mine], found.soft[mine] if soft else found.soft, found.sweeps[mine], found.explained[mine]
         )
@@ -221,12 +233,14 @@ def trace(
     passing.check_sweeps(int(kept[-1]))
     own = prior if prior.ndim == 2 else prior[None]
     begun = own.new_zeros(0, checks.variables) if start is None else start
-    call = _Call(checks, passing, np.ascontiguousarray(syndromes, dtype=np.uint8), np.asarray(kept, dtype=np.int64))
+    call = _ParityCall(
+        checks, passing, np.ascontiguousarray(syndromes, dtype=np.uint8), np.asarray(kept, dtype=np.int64)
+    )
     found: Tensor = _Trace.apply(call, *passing[:3], own, begun)  # type: ignore[no-untyped-call]
     return found
 
 
-class _Call(NamedTuple):
+class _ParityCall(NamedTuple):
     checks: ParityChecks
     passing: Passing
     syndromes: Bits
@@ -235,7 +249,7 @@ class _Call(NamedTuple):
 
 class _Trace(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, call: _ParityCall, *tensors: Tensor) -> Tensor:
         from loopwise.inference.families.kernels.parity_adjoint import trace_shots
 
         ctx.call = call
@@ -250,24 +264,24 @@ class _Trace(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, of_trace: Tensor) -> Any:
-        from loopwise.inference.families.kernels.parity_adjoint import Adjoints, pull_back
+        from loopwise.inference.families.kernels.parity_adjoint import ParityAdjoints, pull_back
 
         call, tensors = ctx.call, ctx.saved_tensors
         found = [np.zeros(tuple(tensor.shape)) for tensor in tensors]
         if len(call.syndromes):
             adjoints = _array(of_trace, tensors[3].dtype)
             given = _given(call, tensors)
-            pull_back(call.checks.views, *given, call.kept, adjoints, Adjoints(*found), *_variant(call.passing))
+            pull_back(call.checks.views, *given, call.kept, adjoints, ParityAdjoints(*found), *_variant(call.passing))
         return None, *(torch.from_numpy(one).to(tensor) for one, tensor in zip(found, tensors, strict=True))
 
 
-def _given(call: _Call, tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
-    from loopwise.inference.families.kernels.parity_decode import Shots
+def _given(call: _ParityCall, tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
+    from loopwise.inference.families.kernels.parity_decode import ShotArrays
 
     dtype = tensors[3].dtype
     passing = call.passing._replace(weights=tensors[0], offsets=tensors[1], memory=tensors[2])
     own, begun = (_array(tensor.detach(), dtype) for tensor in tensors[3:])
-    return passing.rules(dtype), Shots(own, begun, call.syndromes)
+    return passing.rules(dtype), ShotArrays(own, begun, call.syndromes)
 
 
 def _variant(passing: Passing) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.families.parity import CERTAIN, Bits, Decoded, Floats, ParityChecks, Passing, decode
 
 MOST_EXHAUSTIVE = 20
@@ -125,11 +126,11 @@ Second = OSD | Decimation
 @lru_cache(maxsize=8)
 def columns_of(checks: ParityChecks) -> Any:
     """The checks of each bit, and the rank, for kernels."""
-    from loopwise.inference.families.kernels.osd import Columns
+    from loopwise.inference.families.kernels.osd import CheckColumns
 
     by_bit = np.argsort(checks.variable, kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(checks.variable, minlength=checks.variables))])
-    return Columns(start.astype(np.int64), checks.edge_check[by_bit], checks.count, rank_of(checks))
+    start = starts_of(np.bincount(checks.variable, minlength=checks.variables))
+    return CheckColumns(start.astype(np.int64), checks.edge_check[by_bit], checks.count, rank_of(checks))
 
 
 def rank_of(checks: ParityChecks) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.edges import EdgeFactor
 from loopwise.graph.structured.projective_tree import ProjectiveTree
 from loopwise.graph.structured.tree import Tree
@@ -168,9 +169,9 @@ class Propagated:
     def __init__(
         self, models: TreeModels, unary: Floats, scores: Floats, iterations: int, tolerance: float, taped: bool
     ) -> None:
-        from loopwise.inference.families.kernels.tree_models import TreeTape, run_trees
+        from loopwise.inference.families.kernels.tree_models import AnyScores, Projective, TreeTape, run_trees
 
-        arrays = models.arrays
+        self.arrays = arrays = models.arrays
         self.models, self.unary, self.scores, self.taped = models, unary, scores, taped
         edges, pairs, sentences = len(unary), len(scores), len(models)
         rows = iterations if taped else min(iterations, 2)
@@ -189,6 +190,9 @@ class Propagated:
             np.empty(sentences),
         )
         run_trees(arrays, unary, scores, iterations, tolerance, self.tape)
+        if isinstance(arrays.kind, Projective) and self.tape.in_log.any():  # beyond the range of float64
+            self.arrays = arrays._replace(kind=AnyScores())
+            run_trees(self.arrays, unary, scores, iterations, tolerance, self.tape)
 
     @property
     def used(self) -> Integers:
@@ -242,7 +246,7 @@ class Propagated:
 
         assert self.taped
         of_unary, of_scores = np.zeros(len(self.unary)), np.zeros(len(self.scores))
-        pull_back_trees(self.models.arrays, self.scores, self.tape, adjoint, of_unary, of_scores)
+        pull_back_trees(self.arrays, self.scores, self.tape, adjoint, of_unary, of_scores)
         return of_unary, of_scores
 
     def _last(self, values: Floats, back: int) -> Floats:
@@ -327,4 +331,4 @@ def _chart_start(lengths: Integers, iterations: int) -> Integers:
 
     sizes = MATRICES * (lengths + 1) ** 2
     sizes = np.where(sizes * iterations <= KEPT, sizes * iterations, sizes)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return starts_of(sizes)

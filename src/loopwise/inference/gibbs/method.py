@@ -21,6 +21,7 @@ from torch import Tensor
 from loopwise.compiled.threads import available_threads, in_threads
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.base import COLDEST, Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.notices import ConvergenceWarning, callers_level
@@ -230,7 +231,7 @@ def _run_chains(
     counts: Integers,
 ) -> tuple[NDArray[np.bool_], Integers]:
     """Which chains reached the support ``[examples, chains]``, and the samples (empty unless ``keep``)."""
-    from loopwise.inference.gibbs.kernels.gibbs import Schedule, run_binary_chains, run_chains
+    from loopwise.inference.gibbs.kernels.gibbs import SampleSchedule, run_binary_chains, run_chains
 
     graph, examples, chains = problem.graph, problem.batch.numel(), options.chains
     possible = np.zeros((examples, chains), dtype=np.bool_)
@@ -241,7 +242,7 @@ def _run_chains(
     run, arrays = (
         (run_chains, factor_arrays(problem, options.temperature)) if binary is None else (run_binary_chains, binary)
     )
-    given, found = (arrays, options.seed, Schedule(*schedule)), (possible, samples, totals, counts)
+    given, found = (arrays, options.seed, SampleSchedule(*schedule)), (possible, samples, totals, counts)
     in_threads(chunks, lambda chunk: run(*given, chunk, chunks, *found))
     return possible, samples
 
@@ -324,7 +325,7 @@ def factor_arrays(problem: Problem, temperature: float) -> FactorArrays:
         tables=np.concatenate([np.zeros(0), *pieces]),
         table_start=_integers(starts),
         table_step=_integers(steps),
-        factor_edge_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        factor_edge_start=starts_of(sizes),
         edge_variable=layout.edge_variable,
         edge_factor=layout.edge_factor,
         edge_stride=_integers(strides),

@@ -24,7 +24,7 @@ SMALL = 1e-100  # products of messages below this are scaled up
 NATS = 650.0  # what the potentials of a variable may span
 
 
-class RowGraph(NamedTuple):
+class RowArrays(NamedTuple):
     """Integers of a graph: factor ``f`` has the variables ``scope[f]`` (-1: none), and the cell ``x`` of its table at
     ``first[f] + x @ stride[f]``."""
 
@@ -35,7 +35,7 @@ class RowGraph(NamedTuple):
     first: np.ndarray  # [factors]
 
 
-class Scratch(NamedTuple):
+class RowScratch(NamedTuple):
     """What a row needs, for one row at a time."""
 
     log_unary: np.ndarray  # [states]
@@ -45,6 +45,8 @@ class Scratch(NamedTuple):
     variable: np.ndarray  # [factors, AXES]: its free variables, -1 where there are fewer
     step: np.ndarray  # [factors, AXES]: their strides
     slot: np.ndarray  # [factors, AXES]: where their messages begin
+    first: np.ndarray  # [edges + 1]: where the messages of each edge begin, a free variable of an active factor
+    state: np.ndarray  # [edges]: first state of its variable
     to_factor: np.ndarray  # [sweeps, slots]
     to_variable: np.ndarray  # [sweeps, slots], before they are scaled
     message: np.ndarray  # [slots]
@@ -62,9 +64,10 @@ def scratch_for(graph, sweeps):
         for axis in range(AXES):
             if graph.scope[factor, axis] >= 0:
                 slots += graph.cardinality[graph.scope[factor, axis]]
-    return Scratch(
+    return RowScratch(
         np.empty(states), np.empty(states), np.empty(states), np.empty(factors, np.int64),
         np.empty((factors, AXES), np.int64), np.empty((factors, AXES), np.int64), np.empty((factors, AXES), np.int64),
+        np.empty(AXES * factors + 1, np.int64), np.empty(AXES * factors, np.int64),
         np.empty((sweeps, slots)), np.empty((sweeps, slots)), np.empty(slots), np.empty(slots), np.empty(slots),
         np.empty(states),
     )  # fmt: skip
@@ -72,10 +75,10 @@ def scratch_for(graph, sweeps):
 
 @callee
 def _slice(graph, values, tables, work):
-    """Folds factors with one free variable, lists those with more: their number."""
+    """Folds factors with one free variable, lists those with more: their number, and that of their edges."""
     for state in range(graph.start[-1]):
         work.log_unary[state] = 0.0
-    active, slots = 0, 0
+    active, edges, slots = 0, 0, 0
     for factor in range(len(graph.first)):
         cell, free = graph.first[factor], 0
         for axis in range(AXES):
@@ -95,16 +98,20 @@ def _slice(graph, values, tables, work):
         elif free > 1:
             work.cell[active] = cell
             for axis in range(free):
-                work.slot[active, axis] = slots
-                slots += graph.cardinality[work.variable[active, axis]]
+                variable = work.variable[active, axis]
+                work.slot[active, axis] = work.first[edges] = slots
+                work.state[edges] = graph.start[variable]
+                slots += graph.cardinality[variable]
+                edges += 1
             for axis in range(free, AXES):
                 work.variable[active, axis] = -1
                 work.step[active, axis] = 0
                 work.slot[active, axis] = -1
             active += 1
+    work.first[edges] = slots
     for slot in range(slots):
         work.message[slot] = 1.0
-    return active, slots
+    return active, edges
 
 
 @callee
@@ -120,38 +127,32 @@ def _exponentiate(graph, values, work):
 
 
 @callee
-def _multiply(graph, work, active):
+def _multiply(graph, work, edges):
     """Products of all messages to each variable with its own potential, each up to a factor."""
     for state in range(graph.start[-1]):
         work.belief[state] = work.unary[state]
-    for place in range(active):
-        for axis in range(AXES):
-            variable = work.variable[place, axis]
-            if variable >= 0:
-                state, slot = graph.start[variable], work.slot[place, axis]
-                highest = 0.0
-                for value in range(graph.cardinality[variable]):
-                    work.belief[state + value] *= work.message[slot + value]
-                    highest = max(highest, work.belief[state + value])
-                if highest < SMALL:
-                    for value in range(graph.cardinality[variable]):
-                        work.belief[state + value] /= highest
+    for edge in range(edges):
+        first, end, shift = work.first[edge], work.first[edge + 1], work.state[edge] - work.first[edge]
+        highest = 0.0
+        for slot in range(first, end):
+            work.belief[shift + slot] *= work.message[slot]
+            highest = max(highest, work.belief[shift + slot])
+        if highest < SMALL:
+            for slot in range(first, end):
+                work.belief[shift + slot] /= highest
 
 
 @callee
-def _send_to_factors(graph, work, active, out):
+def _send_to_factors(work, edges, out):
     """Each variable's product without the factor's own message, with a sum of 1."""
-    for place in range(active):
-        for axis in range(AXES):
-            variable = work.variable[place, axis]
-            if variable >= 0:
-                state, slot = graph.start[variable], work.slot[place, axis]
-                total = 0.0
-                for value in range(graph.cardinality[variable]):
-                    out[slot + value] = work.belief[state + value] / work.message[slot + value]
-                    total += out[slot + value]
-                for value in range(graph.cardinality[variable]):
-                    out[slot + value] /= total
+    for edge in range(edges):
+        first, end, shift = work.first[edge], work.first[edge + 1], work.state[edge] - work.first[edge]
+        total = 0.0
+        for slot in range(first, end):
+            out[slot] = work.belief[shift + slot] / work.message[slot]
+            total += out[slot]
+        for slot in range(first, end):
+            out[slot] /= total
 
 
 @callee
@@ -162,9 +163,9 @@ def _sizes(graph, work, place):
 
 
 @callee
-def _send_to_variables(graph, work, active, slots, potentials, given, out):
+def _send_to_variables(graph, work, active, edges, potentials, given, out):
     """Sums over the cells of each factor, for all its variables in one pass."""
-    for slot in range(slots):
+    for slot in range(work.first[edges]):
         out[slot] = 0.0
     for place in range(active):
         rows, columns, layers = _sizes(graph, work, place)
@@ -187,18 +188,15 @@ def _send_to_variables(graph, work, active, slots, potentials, given, out):
 
 
 @callee
-def _scale(graph, work, active, given):
+def _scale(work, edges, given):
     """Messages with a maximum of 1."""
-    for place in range(active):
-        for axis in range(AXES):
-            variable = work.variable[place, axis]
-            if variable >= 0:
-                slot, size = work.slot[place, axis], graph.cardinality[variable]
-                highest = 0.0
-                for value in range(size):
-                    highest = max(highest, given[slot + value])
-                for value in range(size):
-                    work.message[slot + value] = given[slot + value] / highest
+    for edge in range(edges):
+        first, end = work.first[edge], work.first[edge + 1]
+        highest = 0.0
+        for slot in range(first, end):
+            highest = max(highest, given[slot])
+        for slot in range(first, end):
+            work.message[slot] = given[slot] / highest
 
 
 @callee
@@ -220,18 +218,18 @@ def _normalise(graph, values, work):
 
 @callee
 def _forward(graph, values, tables, potentials, sweeps, work):
-    """Flooding sweeps of one row, whose messages are all kept; the numbers of active factors and of slots."""
-    active, slots = _slice(graph, values, tables, work)
+    """Flooding sweeps of one row, whose messages are all kept; the numbers of active factors and of their edges."""
+    active, edges = _slice(graph, values, tables, work)
     _exponentiate(graph, values, work)
     if active > 0:
         for sweep in range(sweeps):
-            _multiply(graph, work, active)
-            _send_to_factors(graph, work, active, work.to_factor[sweep])
-            _send_to_variables(graph, work, active, slots, potentials, work.to_factor[sweep], work.to_variable[sweep])
-            _scale(graph, work, active, work.to_variable[sweep])
-    _multiply(graph, work, active)
+            _multiply(graph, work, edges)
+            _send_to_factors(work, edges, work.to_factor[sweep])
+            _send_to_variables(graph, work, active, edges, potentials, work.to_factor[sweep], work.to_variable[sweep])
+            _scale(work, edges, work.to_variable[sweep])
+    _multiply(graph, work, edges)
     _normalise(graph, values, work)
-    return active, slots
+    return active, edges
 
 
 @callee
@@ -283,54 +281,50 @@ def _undo_to_variables(graph, work, active, potentials, sent, received, gradient
 
 
 @callee
-def _undo_to_factors(graph, work, active, sent, log_unary_adjoint):
-    """Adjoints of messages to factors become those of potentials, and of the messages that these are made of."""
-    for state in range(graph.start[-1]):
-        work.state_adjoint[state] = 0.0
-    for place in range(active):
-        for axis in range(AXES):
-            variable = work.variable[place, axis]
-            if variable >= 0:
-                state, slot = graph.start[variable], work.slot[place, axis]
-                total = 0.0
-                for value in range(graph.cardinality[variable]):
-                    total += work.next_adjoint[slot + value]
-                for value in range(graph.cardinality[variable]):
-                    work.next_adjoint[slot + value] -= sent[slot + value] * total
-                    work.state_adjoint[state + value] += work.next_adjoint[slot + value]
-    for state in range(graph.start[-1]):
-        log_unary_adjoint[state] += work.state_adjoint[state]
-    for place in range(active):
-        for axis in range(AXES):
-            variable = work.variable[place, axis]
-            if variable >= 0:
-                state, slot = graph.start[variable], work.slot[place, axis]
-                for value in range(graph.cardinality[variable]):
-                    work.adjoint[slot + value] = work.state_adjoint[state + value] - work.next_adjoint[slot + value]
+def _adjoints_of_edges(work, edges):
+    """Gives each message the adjoint of its variable's states."""
+    for edge in range(edges):
+        shift = work.state[edge] - work.first[edge]
+        for slot in range(work.first[edge], work.first[edge + 1]):
+            work.adjoint[slot] = work.state_adjoint[shift + slot]
 
 
 @callee
-def _backward(graph, values, potentials, sweeps, work, active, slots, gradient):
+def _undo_to_factors(graph, work, edges, sent, log_unary_adjoint):
+    """Adjoints of messages to factors become those of potentials, and of the messages that these are made of."""
+    for state in range(graph.start[-1]):
+        work.state_adjoint[state] = 0.0
+    for edge in range(edges):
+        first, end, shift = work.first[edge], work.first[edge + 1], work.state[edge] - work.first[edge]
+        total = 0.0
+        for slot in range(first, end):
+            total += work.next_adjoint[slot]
+        for slot in range(first, end):
+            work.next_adjoint[slot] -= sent[slot] * total
+            work.state_adjoint[shift + slot] += work.next_adjoint[slot]
+    for state in range(graph.start[-1]):
+        log_unary_adjoint[state] += work.state_adjoint[state]
+    _adjoints_of_edges(work, edges)
+    for slot in range(work.first[edges]):
+        work.adjoint[slot] -= work.next_adjoint[slot]
+
+
+@callee
+def _backward(graph, values, potentials, sweeps, work, active, edges, gradient):
     """Adds the gradient with respect to log tables, from the adjoint of a row's beliefs in ``state_adjoint``."""
     total = work.unary  # no longer needed: here the adjoint of potentials of single variables
     for state in range(graph.start[-1]):
         total[state] = work.state_adjoint[state]
     if active > 0:
-        for place in range(active):
-            for axis in range(AXES):
-                variable = work.variable[place, axis]
-                if variable >= 0:
-                    state, slot = graph.start[variable], work.slot[place, axis]
-                    for value in range(graph.cardinality[variable]):
-                        work.adjoint[slot + value] = work.state_adjoint[state + value]
+        _adjoints_of_edges(work, edges)
         for back in range(sweeps):
             sweep = sweeps - 1 - back
-            for slot in range(slots):
+            for slot in range(work.first[edges]):
                 work.next_adjoint[slot] = 0.0
             _undo_to_variables(
                 graph, work, active, potentials, work.to_factor[sweep], work.to_variable[sweep], gradient
             )
-            _undo_to_factors(graph, work, active, work.to_factor[sweep], total)
+            _undo_to_factors(graph, work, edges, work.to_factor[sweep], total)
     for factor in range(len(graph.first)):
         cell, free, variable, step = graph.first[factor], 0, 0, 0
         for axis in range(AXES):
@@ -364,24 +358,7 @@ def loss_of_rows(graph, rows, targets, weights, tables, potentials, sweeps, grad
     work = scratch_for(graph, sweeps)
     loss = 0.0
     for row in range(len(rows)):
-        active, slots = _forward(graph, rows[row], tables, potentials, sweeps, work)
+        active, edges = _forward(graph, rows[row], tables, potentials, sweeps, work)
         loss += _loss_of_row(graph, rows[row], targets[row], weights[row], work)
-        _backward(graph, rows[row], potentials, sweeps, work, active, slots, gradient)
+        _backward(graph, rows[row], potentials, sweeps, work, active, edges, gradient)
     return loss
-
-
-@kernel
-def pull_back_rows(graph, rows, adjoints, tables, potentials, sweeps, gradient):
-    """Adds the gradient of any function of the beliefs, given its derivative by each belief, ``[rows, states]``."""
-    work = scratch_for(graph, sweeps)
-    for row in range(len(rows)):
-        active, slots = _forward(graph, rows[row], tables, potentials, sweeps, work)
-        for variable in range(len(graph.cardinality)):
-            first, end = graph.start[variable], graph.start[variable + 1]
-            mean = 0.0
-            for state in range(first, end):
-                mean += work.belief[state] * adjoints[row, state]
-            for state in range(first, end):
-                free = rows[row, variable] < 0
-                work.state_adjoint[state] = work.belief[state] * (adjoints[row, state] - mean) if free else 0.0
-        _backward(graph, rows[row], potentials, sweeps, work, active, slots, gradient)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.base import Problem
 from loopwise.inference.gibbs.method import chunk_count, factor_arrays
 from loopwise.notices import ImpossibleError
@@ -333,7 +334,7 @@ def sharing(problem: Problem) -> Sharing:
         np.ascontiguousarray(order.variables),
         np.where(order.pull_backward, share, 0.0),
         np.where(order.pull_forward, share, 0.0),
-        np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if len(sizes) else np.zeros(0, dtype=np.int64),
+        starts_of(sizes)[:-1],
     )
 
 

@@ -38,7 +38,7 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class MeanFieldRun:
     """What a backward must know of a run besides the log-potentials. Numbers of examples, flat batch."""
 
     graph: FactorGraph
@@ -57,7 +57,7 @@ class Run:
         return Problem(self.graph, dict(zip(names, tables, strict=True)), self.batch, self.like, folded=unary)
 
 
-def differentiable_beliefs(run: Run, beliefs: Numbers, problem: Problem, report: Report) -> Tensor:
+def differentiable_beliefs(run: MeanFieldRun, beliefs: Numbers, problem: Problem, report: Report) -> Tensor:
     """``beliefs`` ``[examples, states]`` of ``run`` as float64 ``[*batch, states]`` that depend on ``problem``."""
     tables = [problem.tables[member.group.name] for member in run.graph.layout.message_groups]
     states: Tensor = _Beliefs.apply(run, report, beliefs, problem.unary(), *tables)  # type: ignore[no-untyped-call]
@@ -68,7 +68,9 @@ class _Beliefs(torch.autograd.Function):
     """Potentials to beliefs: the run was made before, this ties it to what it depends on."""
 
     @staticmethod
-    def forward(ctx: Any, run: Run, report: Report, beliefs: Numbers, unary: Tensor, *tables: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, run: MeanFieldRun, report: Report, beliefs: Numbers, unary: Tensor, *tables: Tensor
+    ) -> Tensor:
         states = torch.from_numpy(beliefs).to(unary.device).reshape(*run.batch, beliefs.shape[-1])
         ctx.run, ctx.report = run, report
         ctx.save_for_backward(states, unary, *tables)
@@ -86,7 +88,7 @@ class _Adjoint(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, run: Run, report: Report, adjoint: Tensor, states: Tensor, unary: Tensor, *tables: Tensor
+        ctx: Any, run: MeanFieldRun, report: Report, adjoint: Tensor, states: Tensor, unary: Tensor, *tables: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.run = run
         ctx.save_for_backward(adjoint, unary, *tables)
@@ -120,7 +122,7 @@ class _Adjoint(torch.autograd.Function):
         return (None, None, second[0], None, *second[1:])
 
 
-def _replayed(run: Run, unary: Tensor, tables: Sequence[Tensor]) -> Tensor:
+def _replayed(run: MeanFieldRun, unary: Tensor, tables: Sequence[Tensor]) -> Tensor:
     """The run once more, in torch."""
     problem = run.problem(unary.to(torch.float64), [table.to(torch.float64) for table in tables])
     start = torch.from_numpy(run.starts).to(unary.device).reshape(*run.batch, run.starts.shape[-1])
@@ -129,7 +131,7 @@ def _replayed(run: Run, unary: Tensor, tables: Sequence[Tensor]) -> Tensor:
 
 
 def pull_back(
-    run: Run, report: Report, adjoint: Tensor, states: Tensor, unary: Tensor, tables: Sequence[Tensor]
+    run: MeanFieldRun, report: Report, adjoint: Tensor, states: Tensor, unary: Tensor, tables: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Adjoints of ``unary`` and ``tables``, in their shapes and dtypes, for those of beliefs ``[*batch, states]``."""
     check_finite(adjoint)
@@ -153,7 +155,7 @@ def pull_back(
 
 
 def _undo(
-    run: Run,
+    run: MeanFieldRun,
     report: Report,
     arrays: FactorArrays,
     adjoints: AdjointArrays,
@@ -172,7 +174,7 @@ def _undo(
 
 
 def _solve(
-    run: Run,
+    run: MeanFieldRun,
     report: Report,
     arrays: FactorArrays,
     adjoints: AdjointArrays,
@@ -205,7 +207,7 @@ def _stride(tape: Tape, sweeps: int, needed: float) -> int:
 
 
 def _adjoint_arrays(
-    run: Run, arrays: FactorArrays, unary: Tensor, tables: Sequence[Tensor], chunks: int
+    run: MeanFieldRun, arrays: FactorArrays, unary: Tensor, tables: Sequence[Tensor], chunks: int
 ) -> tuple[AdjointArrays, list[int]]:
     """Room for all adjoints, and where in ``tables`` that of each group begins and ends."""
     from loopwise.inference.mean_field.kernels.mean_field_adjoint import AdjointArrays
@@ -235,7 +237,7 @@ def _flat(tensor: Tensor, examples: int, states: int) -> Numbers:
     return array
 
 
-def _fitted(adjoint: Numbers, tensor: Tensor, run: Run, rank: int) -> Tensor:
+def _fitted(adjoint: Numbers, tensor: Tensor, run: MeanFieldRun, rank: int) -> Tensor:
     """Adjoints added up in the shape of ``tensor``, whose own axes are the last ``rank``."""
     tail = tensor.shape[tensor.ndim - rank :]
     found = torch.from_numpy(adjoint) / run.temperature

@@ -28,7 +28,7 @@ from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.bethe import entropy_terms, expectation
 from loopwise.inference.bracket import bracket
 from loopwise.inference.gibbs.method import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
-from loopwise.inference.mean_field.gradient import Numbers, Run, differentiable_beliefs
+from loopwise.inference.mean_field.gradient import MeanFieldRun, Numbers, differentiable_beliefs
 from loopwise.inference.messages.implicit import implicit_beliefs
 from loopwise.notices import ConvergenceWarning, callers_level
 
@@ -145,7 +145,7 @@ class MeanField(Inference):
     def _differentiable_beliefs(self, problem: Problem) -> Beliefs:
         found = self._ascend(problem)
         status = self._status(problem, found)
-        run = Run(
+        run = MeanFieldRun(
             graph=problem.graph,
             batch=problem.batch,
             like=problem.like,

@@ -81,7 +81,7 @@ class Backward:
 
     def pull_back(self, adjoint: Results) -> Adjoints:
         """Adjoints of potentials, initial messages and inference parameters from those of the results."""
-        buffers, seeds = AdjointBuffers(self.run, self.dtype, self.parameters), self.seeds(adjoint)
+        buffers, seeds = self.buffers(self.parameters), self.seeds(adjoint)
         blocks, parts = self.run.blocks, buffers.parts
 
         def undo(part: int) -> None:
@@ -97,6 +97,10 @@ class Backward:
 
         in_threads(parts, undo)
         return buffers.adjoints()
+
+    def buffers(self, parameters: bool) -> AdjointBuffers:
+        """What the adjoints of this run are added up in."""
+        return AdjointBuffers(self.run, self.dtype, parameters)
 
     def seeds(self, adjoint: Results) -> Seeds:
         """What the loss says, packed."""

@@ -11,8 +11,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.gradient.base import Report
@@ -24,6 +26,7 @@ from loopwise.inference.messages.compiled_gradient import Session
 from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.inference.messages.kernel_run import Options
 from loopwise.inference.messages.message_passing import MessagePassing, Solution
+from loopwise.inference.messages.schedules import Residual
 from loopwise.inference.messages.sub_batches import RANGES, GradientSpec, Scaled, SubBatch
 from loopwise.inference.normalise import divided, factor_softmax, normalised_messages, variable_softmax
 
@@ -61,6 +64,8 @@ class Compiled:
             return Stepwise().solve(problem, method, numbers)
         given = scaled(problem, method, numbers)
         options = options_of(method, problem.graph, problem.like.dtype)
+        if method.by_parts(problem.graph) and not isinstance(method.schedule, Residual):
+            options = options._replace(enough=None, enough_parts=method.enough_parts(problem.graph, numbers.factor))
         trained = given.exponents.requires_grad or (isinstance(method.damping, Tensor) and method.damping.requires_grad)
         wanted = torch.is_grad_enabled() and (trained or given.wants_gradient)
         if given.examples == 0 and (wanted or method.trace):
@@ -98,8 +103,10 @@ class CompiledSolution:
         in_log = [part.run.in_log_domain for part in parts]
         self.domain = "probability" if not any(in_log) else "log" if all(in_log) else "probability and log"
         self.sent = sum([part.result.sent for part in parts])
-        self.sweeps = self._joined(lambda part: torch.from_numpy(part.result.sweeps))
-        self.residual = self._joined(lambda part: torch.from_numpy(part.result.residual))
+        union = self.session.options.enough_parts
+        stopping = () if union is None else (len(union),)  # the shape of what stops by itself in an example
+        self.sweeps = self._joined(lambda part: _each(part, part.result.sweeps), *stopping)
+        self.residual = self._joined(lambda part: _each(part, part.result.residual), *stopping)
         if self.known is not None:
             self.states = self.known
         elif self.results is None:
@@ -117,12 +124,12 @@ class CompiledSolution:
         if not self.session.asked.trace:
             return None
         found = self.session.trace() if self.results is None else self.results.trace
-        last = self.sweeps.reshape(-1)
         assert found is not None
         beliefs = variable_softmax(self.problem.graph.layout, found)
-        running = torch.arange(len(beliefs))[:, None] <= last
+        last = self.session.joined([part.by_state(torch.from_numpy(part.result.sweeps)) for part in self.session.parts])
+        running = torch.arange(len(beliefs))[:, None, None] <= last
         final = self.states.reshape(1, len(last), -1)
-        return torch.where(running[..., None], beliefs, final).reshape(len(beliefs), *self.states.shape)
+        return torch.where(running, beliefs, final).reshape(len(beliefs), *self.states.shape)
 
     def _joined(self, piece: Callable[[SubBatch], Tensor], *shape: int) -> Tensor:
         """The examples' pieces, each of ``shape``, in the order of the batch."""
@@ -154,6 +161,11 @@ class CompiledSolution:
 
     def assignment(self) -> Tensor:
         return decode(self.problem, self.states, self.factor)
+
+
+def _each(part: SubBatch, values: NDArray[Any]) -> Tensor:
+    """A number for each example of ``part``, or each of their parts, a row an example."""
+    return torch.from_numpy(values).reshape(len(part.index), -1)
 
 
 def options_of(method: MessagePassing, graph: FactorGraph, dtype: torch.dtype) -> Options:

@@ -1,6 +1,6 @@
 """Adjoint sweeps at the fixed point of one kernel run: back belief propagation.
 
-In: a :class:`KernelRun`, the :class:`RunResult` that converged, adjoints of its results. Out: :class:`Adjoints`. Stage:
+In: the :class:`Backward` of a run that converged, adjoints of its results. Out: :class:`Adjoints`. Stage:
 inference. The same kernels undo real steps; here every step finds the final messages.
 """
 
@@ -11,9 +11,7 @@ import numpy as np
 from loopwise.compiled.threads import in_threads
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, report_adjoint, solve_adjoint
-from loopwise.gradient.unroll import Store
 from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
-from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult
 from loopwise.inference.messages.kernels.plan import Adjoint, Seeds, Steps, TapeSegment
 from loopwise.inference.messages.schedules import Residual, Sequential
 
@@ -21,27 +19,20 @@ TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anyth
 
 
 def fixed_point_adjoint(
-    run: KernelRun,
-    options: Options,
-    result: RunResult,
-    adjoint: Results,
-    gradient: FixedPoint | OneStep,
-    report: Report,
-    parameters: bool,
+    backward: Backward, adjoint: Results, gradient: FixedPoint | OneStep, report: Report, parameters: bool
 ) -> Adjoints:
-    """Adjoints of what the run was given; those of its initial messages and its damping are zero. ``parameters``:
-    counting numbers want theirs."""
-    if isinstance(options.schedule, Residual):  # its fixed points are those of any order
-        options = options._replace(schedule=Sequential())
-    return _FixedPointAdjoint(run, options, result, gradient, report).pull_back(adjoint, parameters)
+    """Adjoints of what the run of ``backward`` was given; those of its initial messages and its damping are zero.
+    ``parameters``: counting numbers want theirs."""
+    if isinstance(backward.options.schedule, Residual):  # its fixed points are those of any order
+        backward.options = backward.options._replace(schedule=Sequential())
+    return _FixedPointAdjoint(backward, gradient, report).pull_back(adjoint, parameters)
 
 
 class _FixedPointAdjoint:
-    def __init__(
-        self, run: KernelRun, options: Options, result: RunResult, gradient: FixedPoint | OneStep, report: Report
-    ) -> None:
-        self.run, self.options, self.gradient, self.report = run, options, gradient, report
-        self.result = result
+    def __init__(self, backward: Backward, gradient: FixedPoint | OneStep, report: Report) -> None:
+        self.backward, self.gradient, self.report = backward, gradient, report
+        self.run, self.options, self.result = backward.run, backward.options, backward.result
+        run, result = self.run, self.result
         unused = -run.examples % run.storage.in_block
         if unused:  # a run that stops examples one by one never writes the lanes that no example fills
             for messages in (result.m, result.n):
@@ -56,8 +47,7 @@ class _FixedPointAdjoint:
         )
 
     def pull_back(self, adjoint: Results, parameters: bool) -> Adjoints:
-        buffers = AdjointBuffers(self.run, self.result.m.dtype, parameters)
-        backward = Backward(self.run, self.options, self.result, self.result.m, Store(), parameters=False)
+        buffers, backward = self.backward.buffers(parameters), self.backward
         seeds = backward.seeds(adjoint)
         blocks, parts = self.run.blocks, buffers.parts
 
@@ -124,7 +114,7 @@ class _FixedPointAdjoint:
         gradient: FixedPoint,
     ) -> tuple[int, float]:
         """Anderson's iterates first, apart from the sums; then one sweep with the solution."""
-        trial_buffers = AdjointBuffers(self.run, self.result.m.dtype, parameters=False)
+        trial_buffers = backward.buffers(parameters=False)
         trial = trial_buffers.adjoint(0)
 
         def transpose(y: np.ndarray) -> np.ndarray:

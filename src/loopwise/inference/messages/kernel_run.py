@@ -15,6 +15,7 @@ import numpy as np
 
 from loopwise.compiled import arithmetic
 from loopwise.compiled.threads import available_threads, in_threads
+from loopwise.graph.factor_graph import Integers
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH, StopRule
 from loopwise.inference.messages.kernels.plan import (
     SHARED,
@@ -24,6 +25,7 @@ from loopwise.inference.messages.kernels.plan import (
     Flood,
     Messages,
     Order,
+    PairFlood,
     PairOrder,
     Plan,
     Potentials,
@@ -37,7 +39,6 @@ from loopwise.inference.messages.schedules import Residual, Schedule, Sequential
 from loopwise.inference.messages.storage import Arrangement, Storage
 
 if TYPE_CHECKING:
-    from loopwise.inference.messages.kernels.message_vectors import PairTables
     from loopwise.inference.messages.kernels.residual import EdgeOrder
 
 # Below this many messages in all sweeps, starting a second thread (a tenth of a millisecond, and Python's lock is
@@ -60,6 +61,7 @@ class Options(NamedTuple):
     threshold: float  # what counts as converged: the tolerance, or rounding where there is none
     enough: int | None = None  # sweeps after which no message can change any more
     judge_messages: bool = True
+    enough_parts: Integers | None = None  # the same of each part of a union that stops by itself, 0 for no such number
 
     @property
     def steps(self) -> int:
@@ -279,9 +281,9 @@ class KernelRun:
         lent = stored and workspace is None
         n = self.blank_messages(blocks * (steps + 1) if stored else blocks, m.dtype, workspace, lent)
         in_lanes = storage.arrangement is Arrangement.EXAMPLES
-        messages = Messages(m, n, np.zeros(blocks * storage.layout.states * storage.in_block, dtype=m.dtype))
+        messages = Messages(m, n, np.zeros(blocks * self.block_states, dtype=m.dtype))
         apart = in_lanes and options.tolerance > 0  # an example that stopped is copied out of its block
-        padded = self.blocks * storage.in_block
+        padded = self.stopping
         updates = steps * storage.layout.edges if spec.steps and residual else 0
         width = int(storage.layout.graph.cardinalities.max(initial=1))
         result = RunResult(
@@ -333,6 +335,16 @@ class KernelRun:
             for first, last in self.storage.padded_runs:
                 rows[:, first:last] = self.neutral
         return n
+
+    @property
+    def stopping(self) -> int:
+        """How many examples, those that fill up a block among them, stop each by itself."""
+        return self.blocks * self.storage.in_block
+
+    @property
+    def block_states(self) -> int:
+        """Numbers of the beliefs of a block."""
+        return self.storage.layout.states * self.storage.in_block
 
     def parts(self, work: int) -> int:
         """Threads worth starting for this many messages a sweep."""
@@ -401,7 +413,7 @@ class KernelRun:
             self.semiring,
         )
 
-    def schedule(self, options: Options) -> Flood | Order:
+    def schedule(self, options: Options) -> Flood | Order | PairFlood:
         """The order of messages as kernels read it."""
         if options.steps == 1:
             return Flood()
@@ -414,6 +426,33 @@ class KernelRun:
             order = layout.sequential.variables
             known = self.storage.kept["order"] = Order(np.stack([order, order[::-1]]), pull)
         return known
+
+    def _pair_order(self, order: Order) -> PairOrder:
+        """The same with what each visit pulls, and room for the tables of an example."""
+        from loopwise.inference.messages.kernels.message_vectors import ROOM
+
+        known: PairOrder | None = self.storage.kept.get("pair order")
+        if known is None:
+            known = self.storage.kept["pair order"] = self._with_pulls(order)
+        size = len(known.edges) * len(self.literal) ** 2 + ROOM
+        return known._replace(tables=np.empty(size, dtype=self.potentials.theta.dtype))
+
+    def _with_pulls(self, order: Order) -> PairOrder:
+        layout, plan, variables = self.storage.layout, self.plan, order.way.shape[1]
+        owner = layout.edge_variable[layout.variable_edges]
+        edges, starts, first = [], np.zeros((3, variables + 1), dtype=np.uint64), 0
+        for turn in range(2):
+            rank = np.empty(variables, dtype=np.int64)
+            rank[order.way[turn]] = np.arange(variables)
+            visits = np.argsort(rank[owner], kind="stable")
+            edges.append(visits[order.pull[turn][visits]])
+            counts = np.bincount(rank[owner[edges[-1]]], minlength=variables)
+            starts[turn] = first + np.concatenate([[0], np.cumsum(counts)])
+            first += len(edges[-1])
+        pulled, size = np.concatenate(edges), np.uint64(len(self.literal))
+        place = plan.edge_base[pulled]
+        source = np.where(plan.edge_position[pulled] == 0, place + size, place - size)
+        return PairOrder(order.way, order.pull, starts, pulled, source, place[:0])
 
     def run(self, options: Options, result: RunResult) -> Run:
         """The arrays of a kernel's call."""
@@ -431,14 +470,6 @@ class KernelRun:
         since rescaling of long ones is left to the kernels for all cases."""
         short = self._quick(options) and self.power == arithmetic.PLAIN and self.uniform == self.literal
         return short and bool((self.storage.layout.degrees <= SHORT_PRODUCT).all())
-
-    @cached_property
-    def pair_tables(self) -> PairTables:
-        """All tables, which are pairs of literal size, and their transposes."""
-        from loopwise.inference.messages.kernels.message_vectors import PairTables, with_transposed
-
-        theta = self.potentials.theta
-        return PairTables(with_transposed(theta, len(self.literal)), np.uint64(len(theta)))
 
     def rule(self, options: Options) -> StopRule:
         """When kernels stop. A nat of a log message moves a belief by a quarter at most (both values at 1/2), by less
@@ -488,9 +519,9 @@ class KernelRun:
     ) -> None:
         from loopwise.inference.messages.kernels.schedules import run_blocks
 
-        schedule: Flood | Order | PairOrder = self.schedule(options)
+        schedule: Flood | Order | PairFlood | PairOrder = self.schedule(options)
         if isinstance(schedule, Order) and self._as_vectors(options):
-            schedule = PairOrder(*schedule, self.pair_tables)
+            schedule = self._pair_order(schedule)
         ends = Ends(
             Messages(result.m, result.n, result.beliefs),
             result.m is not result.messages.m or result.n is not result.messages.n,
@@ -512,12 +543,12 @@ class KernelRun:
         parts = min(self.parts(self.examples * layout.edges), max(self.examples, 1))
         updates = Updates(made, result.residual, result.lowest, result.updates, result.replaced)
         fresh = result.m[:0] if quick else np.empty_like(result.m)
-        tables, static = self.pair_tables if quick else None, self.static()
+        beside, static = self.edges_beside if quick else None, self.static()
 
         def work(part: int) -> None:
             mine = Span(self.examples * part // parts, self.examples * (part + 1) // parts)
             if quick:
-                residual_pairs(run, tables, edges, mine, most, updates, static)
+                residual_pairs(run, beside, edges, mine, most, updates, static)
             else:
                 residual_examples(run, fresh, edges, mine, most, updates, static)
 
@@ -539,3 +570,16 @@ class KernelRun:
         )[layout.variable_edges]
         first = layout.variable_edges - self.plan.edge_position.astype(np.int64)
         return EdgeOrder(place, layout.edge_variable, first, arity)
+
+    @property
+    def edges_beside(self) -> tuple[np.ndarray, np.ndarray]:
+        """The other edges of each edge's variable, one after another, and where each edge's begin."""
+        known: tuple[np.ndarray, np.ndarray] | None = self.storage.kept.get("edges beside")
+        if known is None:
+            layout, count = self.storage.layout, self.storage.layout.degrees[self.storage.layout.edge_variable]
+            first = np.repeat(layout.variable_edge_start[layout.edge_variable], count)
+            edge, start = np.repeat(np.arange(layout.edges), count), np.concatenate([[0], np.cumsum(count - 1)])
+            all_edges = layout.variable_edges[first + np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count)]
+            known = start.astype(np.int64), all_edges[all_edges != edge].astype(np.int32)
+            self.storage.kept["edges beside"] = known
+        return known

@@ -381,6 +381,15 @@ class MessagePassing(Inference):
             return None
         return int(self.enough_sweeps(np.array(max(graph.layout.depth, 1))))
 
+    def enough_parts(self, graph: FactorGraph, factor: NDArray[np.float64]) -> Integers:
+        """The same for each part of the union ``graph``, ``[parts]``; 0 where there is no such number. ``factor``:
+        counting numbers of factors."""
+        parts = Parts.of(graph)
+        known = self.exact_parts(parts, factor)
+        if not known.any():
+            return np.zeros(parts.count, dtype=np.int64)
+        return np.where(known, self.enough_sweeps(np.maximum(parts.depth, 1)), 0)
+
     def enough_sweeps(self, depth: Integers) -> Integers:
         """The same for forests of so many factors on their longest path."""
         if isinstance(self.schedule, Groups):  # the first sweep of the first group may have been for nothing
@@ -418,9 +427,7 @@ class MessagePassing(Inference):
             solution.states.dtype,
         )
         if self.by_parts(problem.graph) and not isinstance(self.schedule, Residual):
-            from loopwise.inference.messages.parts import enough_of
-
-            needed = torch.from_numpy(enough_of(self, problem.graph, numbers.factor)).to(sweeps.device)
+            needed = torch.from_numpy(self.enough_parts(problem.graph, numbers.factor)).to(sweeps.device)
             verdict = verdict._replace(exact=bool(((needed > 0) & (sweeps >= needed)).all()))
         zeros = () if verdict.exact else _hard_zero_notes(problem)
         stopped = self._stopped(solution)

@@ -1,7 +1,10 @@
 """Message passing on a union whose parts, the examples of a batch, stop one by one.
 
 In: a problem on a union, a method with a rule to stop by. Out: a solution whose sweeps, residuals and rules are those
-of each part run alone. Stage: inference. One pass finds out how many sweeps each part makes: it runs the union, judges
+of each part run alone. Stage: inference. The reference engine judges parts itself, and so do the kernels where all
+factors are tables that send by flooding or one after another (``part_run``).
+
+Else sweeps are taken step by step: one pass finds out how many sweeps each part makes: it runs the union, judges
 each part by itself after each sweep, and goes on with the living ones alone as soon as they are at most half of what
 runs and that is worth it. Where a gradient by unrolling is wanted, parts that make equally many sweeps then run
 together, with exactly these sweeps: so values and gradients are those of each part alone, and a sweep that a part does
@@ -13,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -23,30 +26,23 @@ from torch import Tensor, nn
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.unroll import Unroll
-from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.factor_graph import Integers
 from loopwise.graph.parts import Parts, PartSelection
 from loopwise.inference.base import Problem
 from loopwise.inference.decode import decode
 from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH, NEAR
-from loopwise.inference.messages.kernels.part_changes import PartGraph, PartRule, PartState
 from loopwise.inference.messages.message_weights import MessageWeights, SweepWeights
-from loopwise.inference.messages.schedules import Flooding, Residual, Sequential
+from loopwise.inference.messages.schedules import Residual, Sequential
 from loopwise.inference.messages.stop import Stop, Watch, Watches
 from loopwise.inference.normalise import normalised_messages
 
 if TYPE_CHECKING:
     from loopwise.inference.messages.message_passing import Engine, MessagePassing, Solution
 
-CHUNK = 8  # sweeps that kernels make before parts are judged, where these have ...
-CACHED = 60_000  # ... at most so many numbers of messages: there a call costs more than a sweep
 COMPACT = 0.5  # living parts run by themselves when they are at most this share of the slots that run, ...
 WORTH_IT = 1_000_000  # ... and the others would cost so many numbers of messages, in as many sweeps as were made
 Floats = NDArray[np.float64]
-
-
-class UnderflowError(Exception):
-    """A run in the probability domain underflowed."""
 
 
 def solve_parts(
@@ -56,22 +52,22 @@ def solve_parts(
     numbers: CountingNumbers,
 ) -> Solution:
     """Runs ``method`` on the union ``problem``; ``engine``: what runs a problem by a method."""
+    from loopwise.inference.messages.compiled import Compiled
     from loopwise.inference.messages.reference import Reference
 
+    mine, by_residual = engine(problem, method), isinstance(method.schedule, Residual)
+    if isinstance(mine, Compiled) and not by_residual:
+        return mine.solve(problem, method, numbers)
     if problem.batch.numel() != 1:
         return _RowByRow(engine, problem, method, numbers)
-    mine = engine(problem, method)
     if isinstance(mine, Reference):
         return mine.solve(problem, method, numbers)
     weights = method.sweep_weights(problem)
-    if isinstance(method.schedule, Residual):
+    if by_residual:
         return cast("Solution", _each_alone(engine, problem, method, numbers))
     with torch.no_grad():
         apart = replace(problem)  # which keeps what it works out, here without a gradient, to itself
-        try:
-            found = _Course(apart, method, numbers, weights).to_the_end()
-        except UnderflowError:
-            found = _Course(apart, method, numbers, weights, in_logs=True).to_the_end()
+        found = _Course(apart, method, numbers, weights).to_the_end()
     wanted = method.differentiable(problem, numbers)
     if method.trace or (wanted and isinstance(method.gradient, Unroll)):
         return cast("Solution", _again(engine, problem, method, numbers, weights, found))
@@ -87,16 +83,6 @@ def solve_parts(
         return engine(problem, one).solve(replace(problem, initial=m), one, numbers).messages()
 
     return watched(settled(start, method.gradient, sweep), method)
-
-
-def enough_of(method: MessagePassing, graph: Any, factor: Floats) -> Integers:
-    """Sweeps after which no message of each part can change any more, ``[parts]``; 0 where there is no such number.
-    ``factor``: counting numbers of factors."""
-    parts = Parts.of(graph)
-    known = method.exact_parts(parts, factor)
-    if not known.any():
-        return np.zeros(parts.count, dtype=np.int64)
-    return np.where(known, method.enough_sweeps(np.maximum(parts.depth, 1)), 0)
 
 
 def part_problem(problem: Problem, chosen: PartSelection) -> Problem:
@@ -174,117 +160,8 @@ def part_method(method: MessagePassing, weights: SweepWeights | None, chosen: Pa
 # --- How many sweeps each part makes ----------------------------------------------------------------------------------
 
 
-class Runner(Protocol):
+class _Runner:
     """Some parts of a union at work, sweep by sweep."""
-
-    slot_part: Integers  # the part, among those that run, of each number of :attr:`messages`; -1 for none
-    place: Integers  # where each slot stands among them
-    log: bool  # whether messages are logarithms
-    domain: str
-
-    @property
-    def beliefs(self) -> Floats:
-        """Of all states, after the last sweep."""
-
-    @property
-    def messages(self) -> Floats:
-        """As they stand, in any order; written over by the next sweep."""
-
-    @property
-    def bias(self) -> Floats | None:
-        """What variables have in place of their own potentials, where they remember."""
-
-    def advance(self, sweep: int) -> None:
-        """Makes sweep number ``sweep``."""
-
-
-class _KernelRunner:
-    """Tables in the kernels of flooding and sequential sweeps."""
-
-    bias = None
-
-    def __init__(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers, bias: Floats | None) -> None:
-        from loopwise.inference.messages.compiled import Compiled, CompiledSolution
-        from loopwise.inference.messages.kernel_run import Workspace
-
-        engine = method.engine if isinstance(method.engine, Compiled) else Compiled()
-        none = replace(method, iterations=0, tolerance=0.0, stop=None, trace=False)
-        start = engine.solve(problem, none, numbers)
-        assert isinstance(start, CompiledSolution)
-        self.part = start.session.parts[0]
-        self.one = start.session.options._replace(iterations=1, enough=None)
-        self.workspace = Workspace()
-        self.log = self.part.run.in_log_domain
-        self.domain = "log" if self.log else "probability"
-        parts, layout = Parts.of(problem.graph), problem.graph.layout
-        slots = torch.arange(layout.slots, dtype=torch.float64)[None]
-        slot = self.part.run.storage.pack_messages(slots, -1.0).astype(np.int64)  # that stands at each place
-        self.slot_part = np.where(slot < 0, -1, parts.slot_part[slot]) if layout.slots else slot
-        self.place = np.empty(layout.slots, dtype=np.int64)
-        filled = np.flatnonzero(slot >= 0)
-        self.place[slot[filled]] = filled
-        given = self.part.given
-        exponents = np.zeros(0) if given.plain else given.exponents.numpy().astype(np.float64)
-        unary = given.unary.reshape(-1).numpy().astype(np.float64)
-        self.graph = part_graph(problem.graph, self.place, exponents, unary, self.log)
-
-    def chunk(self, count: int) -> Floats:
-        """Makes ``count`` sweeps; messages before them and after each, ``[count + 1, numbers]``."""
-        from loopwise.inference.messages.kernel_run import TapeSpec
-
-        options = self.one._replace(iterations=count)
-        run, before = self.part.run, self.part.result.messages.m
-        self.part.result = run.start(options, before, TapeSpec(every=options.steps))
-        self._check()
-        return cast("Floats", self.part.result.tape.m.reshape(count + 1, run.block_size))
-
-    @property
-    def beliefs(self) -> Floats:
-        return cast("Floats", self.part.result.messages.beliefs)
-
-    @property
-    def messages(self) -> Floats:
-        return cast("Floats", self.part.result.messages.m)
-
-    def advance(self, sweep: int) -> None:
-        self.part.run.resume(self.one, self.part.result, np.zeros(1, dtype=np.int64), self.workspace)
-        self._check()
-
-    def _check(self) -> None:
-        from loopwise.inference.messages.sub_batches import RANGES
-
-        result = self.part.result
-        floor = -np.inf if self.log else RANGES[self.part.given.unary.dtype].floor
-        if not result.lowest[0] > floor or bool(np.isnan(self.beliefs).any()):
-            raise UnderflowError
-
-
-def part_graph(graph: FactorGraph, place: Integers, exponents: Floats, unary: Floats, log: bool) -> PartGraph:
-    """A union as kernels judge it. ``place``: where each slot stands among the messages; ``exponents`` of messages,
-    none if all are 1; ``unary``: log-potentials ``[states]``; ``log``: whether messages are logarithms."""
-    layout = graph.layout
-    assert graph.part_start is not None
-    edges = layout.variable_edges
-    sizes = graph.cardinalities[layout.edge_variable]
-    slot, begin = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([[0], np.cumsum(sizes[edges])])
-    in_order = np.repeat(slot[edges] - begin[:-1], sizes[edges]) + np.arange(begin[-1])
-    if not log and len(unary):
-        unary = np.exp(unary - np.maximum.reduceat(unary, layout.state_start[:-1])[layout.state_variable])
-    return PartGraph(
-        graph.part_start,
-        layout.state_start,
-        begin[layout.variable_edge_start].astype(np.int64),
-        place[in_order.astype(np.int64)],
-        layout.variable_edge_start,
-        exponents[edges] if len(exponents) else exponents,
-        unary,
-    )
-
-
-class _StepRunner:
-    """Any factors and weights, step by step; messages are logs."""
-
-    log, domain = True, "log"
 
     def __init__(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers, bias: Floats | None) -> None:
         from loopwise.inference.messages.stepwise import run_of
@@ -293,7 +170,6 @@ class _StepRunner:
         if bias is not None:
             self.run.bias = bias.copy()
         self.run.add_up()
-        self.slot_part, self.place = Parts.of(problem.graph).slot_part, np.arange(problem.graph.layout.slots)
         self.rows, self._change = np.zeros(1, dtype=np.int64), np.zeros(1)
         self._states = np.zeros((1, problem.graph.layout.states))
         self.run.beliefs(self.rows, self._states, self._change)
@@ -301,19 +177,23 @@ class _StepRunner:
 
     @property
     def beliefs(self) -> Floats:
+        """Of all states, after the last sweep."""
         return cast("Floats", self._states[0])
 
     @property
     def messages(self) -> Floats:
+        """Log messages, as they stand."""
         if self._messages is None:
             self._messages = self.run.messages()[0]
         return self._messages
 
     @property
     def bias(self) -> Floats | None:
+        """What variables have in place of their own potentials, where they remember."""
         return self.run.bias if self.run.remembers else None
 
     def advance(self, sweep: int) -> None:
+        """Makes sweep number ``sweep``."""
         self.run.sweep(self.rows, sweep, None)
         self.run.beliefs(self.rows, self._states, self._change)
         self._messages = None
@@ -331,7 +211,6 @@ class _Found:
     residual: Floats
     stopped: Tensor
     sent: int
-    domain: str
 
     def solution(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Any:
         """The same as a solution; messages have no gradient, what they are read with may."""
@@ -348,7 +227,6 @@ class _Found:
             self.of_parts(torch.from_numpy(self.sweeps), batch),
             self.of_parts(torch.from_numpy(self.residual).to(like), batch),
             self.sent,
-            domain=self.domain,
             stopped=self.of_parts(self.stopped, batch),
         )
 
@@ -360,18 +238,14 @@ class _Course:
     """One run of a union to the end of each of its parts."""
 
     def __init__(
-        self,
-        problem: Problem,
-        method: MessagePassing,
-        numbers: CountingNumbers,
-        weights: SweepWeights | None,
-        in_logs: bool = False,
+        self, problem: Problem, method: MessagePassing, numbers: CountingNumbers, weights: SweepWeights | None
     ) -> None:
         self.problem, self.method, self.numbers, self.weights = problem, method, numbers, weights
         self.parts, layout = Parts.of(problem.graph), problem.graph.layout
         count, like = self.parts.count, problem.like
         self.threshold, self.limit = method.threshold(like.dtype), method.iterations
-        self.enough = enough_of(method, problem.graph, numbers.factor) if method.tolerance > 0 else np.zeros(count, int)
+        enough = method.enough_parts(problem.graph, numbers.factor)
+        self.enough = enough if method.tolerance > 0 else np.zeros_like(enough)
         self.reach = self._reach()
         self.m = np.zeros(layout.slots)
         self.states = np.zeros(layout.states)
@@ -380,8 +254,6 @@ class _Course:
         self.sweeps, self.residual = np.zeros(count, dtype=np.int64), np.full(count, np.inf)
         self.previous, self.expected = np.full(count, np.inf), np.full(count, np.inf)
         self.watches = Watches(method.stop, problem, self.limit, count)
-        tables = not (in_logs or problem.graph.structured or method.weights is not None)
-        self.kernels = tables and isinstance(method.schedule, (Flooding, Sequential))
 
     def _reach(self) -> Floats:
         """How far a belief of each part can move when a log message moves by one nat, as engines count."""
@@ -396,7 +268,6 @@ class _Course:
     def to_the_end(self) -> _Found:
         everything = np.arange(self.parts.count)
         self._select(everything, None)
-        domain = self.runner.domain
         self.states[:] = self.runner.beliefs
         self.watches.begin(torch.from_numpy(self.states[None]).to(self.problem.like.dtype))
         self.living = everything
@@ -404,14 +275,10 @@ class _Course:
             self._keep(everything)
         sweep = 0
         while sweep < self.limit and len(self.living):
-            small = self.parts.slots[self.running].sum() <= CACHED
-            if small and isinstance(self.runner, _KernelRunner) and not self.watches:
-                sweep += self._chunk(sweep, min(CHUNK, self.limit - sweep))
-            else:
-                sweep += 1
-                done = self._sweep(sweep)
-                self._keep(self.living[done | (sweep == self.limit)])
-                self.living = self.living[~done]
+            sweep += 1
+            done = self._sweep(sweep)
+            self._keep(self.living[done | (sweep == self.limit)])
+            self.living = self.living[~done]
             left, all_that_run = self.parts.slots[self.living].sum(), self.parts.slots[self.running].sum()
             saved = (all_that_run - left) * min(sweep, self.limit - sweep)
             if len(self.living) and left <= COMPACT * all_that_run and saved > WORTH_IT:
@@ -427,67 +294,31 @@ class _Course:
             np.where((self.enough > 0) & (self.sweeps >= self.enough), 0.0, self.residual),
             self.watches.stopped,
             int((self.sweeps * each).sum()),
-            domain,
         )
 
-    def _select(self, chosen: Integers, before: Runner | None) -> None:
+    def _select(self, chosen: Integers, before: _Runner | None) -> None:
         """Goes on with the parts ``chosen`` alone."""
         selection = self.parts.select(chosen)
         problem = part_problem(self.problem, selection)
         bias = None
         if before is not None:
             places = np.searchsorted(self.selection.slots, selection.slots)
-            initial = torch.from_numpy(_logs(before, places)).to(problem.like)
+            initial = torch.from_numpy(before.messages[places]).to(problem.like)
             problem = replace(problem, initial=initial.expand(*problem.batch, -1))
             if before.bias is not None:
                 bias = np.asarray(before.bias)[:, np.searchsorted(self.selection.states, selection.states)]
         numbers = part_numbers(self.numbers, selection)
         method = part_method(self.method, self.weights, selection)
-        kind = _KernelRunner if self.kernels else _StepRunner
-        self.runner: Runner = kind(problem, method, numbers, bias)
+        self.runner = _Runner(problem, method, numbers, bias)
         self.running, self.selection = chosen, selection
         place = np.zeros(self.parts.count, dtype=np.int64)
         place[chosen] = np.arange(len(chosen))
         self.place = place  # of each part among those that run
         self.inner = Parts.of(problem.graph)
 
-    def _chunk(self, made: int, count: int) -> int:
-        """``count`` more sweeps of the kernels, and a look at each; the living parts that are done are kept."""
-        from loopwise.inference.messages.kernels.part_changes import judge_parts
-
-        runner, running = self.runner, self.running
-        assert isinstance(runner, _KernelRunner)
-        kept = runner.chunk(count)
-        living = np.zeros(len(running), dtype=np.bool_)
-        living[self.place[self.living]] = True
-        state = PartState(
-            self.states[self.selection.states],
-            living,
-            self.expected[running],
-            self.previous[running],
-            self.residual[running],
-            self.sweeps[running],
-            np.full(len(running), -1),
-        )
-        reach = self.reach[running] if self.method.judge_messages else np.zeros(0)
-        rule = PartRule(self.method.tolerance, self.threshold, reach, self.enough[running])
-        judge_parts(runner.graph, kept, runner.log, made, state, rule)
-        self.states[self.selection.states] = state.beliefs
-        self.expected[running], self.previous[running] = state.expected, state.previous
-        self.residual[running], self.sweeps[running] = state.residual, state.sweeps
-        if made + count == self.limit:
-            state.stop[living & (state.stop < 0)] = count
-        row = state.stop[self.inner.slot_part]
-        mine = np.flatnonzero(row >= 0)
-        found = kept[row[mine], runner.place[mine]].astype(np.float64)
-        with np.errstate(divide="ignore"):
-            self.m[self.selection.slots[mine]] = found if runner.log else np.log(found)
-        self.living = running[living & (state.stop < 0)]
-        return count
-
     def _sweep(self, sweep: int) -> NDArray[np.bool_]:
         """One more sweep of what runs; which of the living parts are then done."""
-        from loopwise.inference.messages.kernels.part_changes import part_changes
+        from loopwise.inference.messages.kernels.sweeps import part_changes
 
         living, method, threshold, runner = self.living, self.method, self.threshold, self.runner
         near = self.expected[living] <= NEAR * threshold
@@ -499,7 +330,7 @@ class _Course:
         if before is not None:
             flags = np.zeros(len(self.running), dtype=np.bool_)
             flags[self.place[living]] = near
-            part_changes(runner.slot_part, flags, runner.messages, before, runner.log, moved)
+            part_changes(self.inner.slot_part, flags, runner.messages, before, moved)
         moved = moved[self.place[living]] * self.reach[living]
         previous, expected = self.previous[living], self.expected[living]
         left = np.where(change > threshold, change, previous)
@@ -543,19 +374,12 @@ class _Course:
         chosen = np.zeros(len(self.running), dtype=np.bool_)
         chosen[self.place[done]] = True
         mine = np.flatnonzero(chosen[self.inner.slot_part])
-        self.m[self.selection.slots[mine]] = _logs(self.runner, mine)
+        self.m[self.selection.slots[mine]] = self.runner.messages[mine]
         if self.runner.bias is not None:
             if self.bias is None:
                 self.bias = np.zeros(len(self.states))
             states = np.flatnonzero(chosen[self.inner.state_part])
             self.bias[self.selection.states[states]] = self.runner.bias[0, states]
-
-
-def _logs(runner: Runner, slots: Integers) -> Floats:
-    """Log messages of some slots."""
-    found: Floats = np.asarray(runner.messages[runner.place[slots]], dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return found if runner.log else np.log(found)
 
 
 class EachPart(Watch):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from loopwise.graph.layout import Layout
 from loopwise.inference.messages.kernels.convergence import MOST_NATS
-from loopwise.inference.messages.kernels.queue import BUCKETS
+from loopwise.inference.messages.kernels.rounds import EASY, MOST_KEY, NARROW, WIDE
 
 
 class Growing(NamedTuple):
@@ -25,40 +25,46 @@ class Growing(NamedTuple):
 
 
 class PendingMessages:
-    """By how much the message of each edge may have grown since it was sent, and which is to be sent next: the oldest
-    in the highest bucket, of which there are two for each power of two (``queue``)."""
+    """By how much the message of each edge may have grown since it was sent, and which is to be sent next, round by
+    round (:mod:`loopwise.inference.messages.kernels.rounds`)."""
 
     def __init__(self, layout: Layout, rule: Growing, powers: Sequence[float]) -> None:
         """``powers``: with which the message of each edge enters its variable."""
         self.layout, self.reach, self.damping, self.powers = layout, rule.reach, rule.damping, powers
         self.scale = 1 / max(math.expm1(min(rule.tolerance / rule.reach, MOST_NATS)), 8.8 * rule.eps)
-        self.keys, self.home = [0.0] * layout.edges, [-1] * layout.edges
-        self.buckets: list[dict[int, None]] = [{} for _ in range(BUCKETS)]  # in the order in which edges came
+        self.keys = [0.0] * layout.edges  # times the scale, at most MOST_KEY
+        self.floor, self.rounds, self.round, self.sent = 1.0, 0, iter(range(0)), 0
         self.members: dict[int, list[int]] = {}
         for edge, factor in enumerate(layout.edge_factor.tolist()):
             self.members.setdefault(factor, []).append(edge)
 
-    def set_key(self, edge: int, key: float) -> None:
-        """Gives an edge another key, times ``scale``; in another bucket it goes last."""
-        self.keys[edge] = key
-        mantissa, exponent = math.frexp(min(key, 1e300))
-        place = min(2 * (exponent - 1) + (mantissa >= 0.75), BUCKETS - 1) if key > 1 else -1
-        if place != self.home[edge]:
-            if self.home[edge] >= 0:
-                del self.buckets[self.home[edge]][edge]
-            self.home[edge] = place
-            if place >= 0:
-                self.buckets[place][edge] = None
+    def begin(self, edge: int, grown: float) -> None:
+        """Before anything was sent: by how much the message of ``edge`` would grow."""
+        self.keys[edge] = self._compounded(0.0, grown, 1.0) if grown > 0 else 0.0
 
-    def first(self) -> int:
-        """The edge that is next; -1 if none is worth sending."""
-        return next((next(iter(bucket)) for bucket in reversed(self.buckets) if bucket), -1)
+    def next_edge(self) -> int:
+        """The edge that is next, whose key is 0 from now on; -1 if none is worth sending."""
+        while True:
+            for edge in self.round:
+                if self.keys[edge] > self.floor:
+                    self.keys[edge] = 0.0
+                    self.sent += 1
+                    return edge
+            largest = max(self.keys, default=0.0)
+            if largest <= 1:
+                return -1
+            edges = range(len(self.keys))
+            share = WIDE if self.sent < EASY * len(edges) else NARROW
+            self.floor = max(min(largest, MOST_KEY) * share, 1.0)
+            self.round = iter(edges if self.rounds % 2 == 0 else edges[::-1])
+            self.rounds += 1
 
     def after_sending(self, edge: int, grown: float) -> None:
         """Once the message of ``edge`` was sent and has ``grown`` by so much."""
-        self.set_key(edge, self._compounded(0.0, grown, self.damping) if self.damping > 0 else 0.0)
-        if grown == 0:
+        if not grown > 0:  # an impossible message has not grown, either
             return
+        if self.damping > 0:  # the rest of its way is pending again
+            self.keys[edge] = self._compounded(0.0, grown, self.damping)
         layout = self.layout
         variable = layout.edge_variable[edge]
         for place in range(layout.variable_edge_start[variable], layout.variable_edge_start[variable + 1]):
@@ -66,11 +72,12 @@ class PendingMessages:
             enters = (1 - self.damping) * abs(self.powers[edge] - (at == edge))
             for other in self.members[int(layout.edge_factor[at])] if enters > 0 else ():
                 if other != at:
-                    self.set_key(other, self._compounded(self.keys[other], grown, enters))
+                    self.keys[other] = self._compounded(self.keys[other], grown, enters)
 
     def _compounded(self, key: float, grown: float, power: float) -> float:
+        grown = min(grown, MOST_KEY)  # keys stay finite: infinity times nothing is no number
         more = grown if power == 1 else math.expm1(power * math.log1p(grown))
-        return key + more * self.scale + key * more
+        return min(key + more * self.scale + key * more, MOST_KEY)
 
     def change(self) -> float:
         """How far the largest pending change can move a belief in the end."""

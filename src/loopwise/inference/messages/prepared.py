@@ -210,7 +210,7 @@ class Packing:
         return Tables(tables, arrays, tables[0].dtype, torch.Size(batch), wanted)
 
     def folded(self, flat: np.ndarray) -> np.ndarray:
-        """Unary log-potentials of all states."""
+        """Unary log-potentials of all states; where they are in order, they are a part of ``flat``."""
         if self.in_order:
             return flat[self.unary[0].start : self.unary[0].end]
         total = np.zeros(self.layout.states, dtype=flat.dtype)
@@ -221,18 +221,15 @@ class Packing:
                 np.add.at(total, place.states, flat[place.start : place.end])
         return total
 
-    def scaled(self, unary: np.ndarray) -> np.ndarray:
-        """Exponentials of log-potentials, with a maximum of 1 for each variable."""
+    def shift(self, unary: np.ndarray) -> None:
+        """Brings the largest log-potential of each variable to 0, in place."""
         size = self.layout.graph.uniform_cardinality
-        shifted: np.ndarray
         if size is None:
             first, owner = self.layout.state_start[:-1], self.layout.state_variable
-            shifted = unary - np.maximum.reduceat(unary, first)[owner]
+            unary -= np.maximum.reduceat(unary, first)[owner]
         else:
             rows = unary.reshape(-1, size)
-            shifted = (rows - rows.max(axis=1, keepdims=True)).reshape(-1)
-        torch.from_numpy(shifted).exp_()  # NumPy's exponential rounds otherwise than that of the general way
-        return shifted
+            rows -= np.maximum.reduce(rows, axis=1, keepdims=True)
 
     def seeds(self, states: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
         """Adjoints of log beliefs, of any scale, from those of the beliefs ``states``."""
@@ -318,13 +315,15 @@ class Prepared:
                 low = flat[possible].min()
             if not (high <= safe and low >= -5 * safe):
                 return None
-        weights = torch.from_numpy(flat).exp().numpy()
-        theta = weights.take(packing.theta)
-        in_order = gentle and packing.in_order
-        unary = flat[packing.unary[0].start : packing.unary[0].end] if in_order else packing.folded(flat)
-        if not in_order and np.ptp(unary) > self.nats:
+        # NumPy's exponential rounds otherwise than that of the general way. Nothing of the tables themselves is kept.
+        unary = packing.folded(flat)
+        if not (gentle and packing.in_order) and np.ptp(unary) > self.nats:
             return None
-        return Potentials(theta, packing.scaled(unary)), forbidden
+        packing.shift(unary)
+        torch.from_numpy(flat).exp_()
+        if not packing.in_order:
+            torch.from_numpy(unary).exp_()
+        return Potentials(flat.take(packing.theta), unary), forbidden
 
     def run(self, given: Tables) -> Run | None:
         """Runs; None if numbers need the log domain."""

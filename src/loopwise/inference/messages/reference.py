@@ -547,9 +547,7 @@ def _enough(update: MessageUpdate, parts: Parts | None, sweeps: Tensor) -> Tenso
     graph, device = update.problem.graph, update.problem.like.device
     if parts is None:
         return torch.full_like(sweeps, update.method.enough(graph) or 0)
-    from loopwise.inference.messages.parts import enough_of
-
-    return torch.from_numpy(enough_of(update.method, graph, update.numbers.factor)).to(device)
+    return torch.from_numpy(update.method.enough_parts(graph, update.numbers.factor)).to(device)
 
 
 def settled(
@@ -582,8 +580,8 @@ def _solve_by_residual(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
         current, updates, pending = flat[example], 0, PendingMessages(update.layout, rule, exponents)
         fresh = single.damped(single.to_variables(single.to_factors(current)), current)
         for edge, grown in enumerate(single.growth(fresh, current)):
-            pending.set_key(edge, grown * pending.scale)
-        while updates < method.iterations * edges and (edge := pending.first()) >= 0:
+            pending.begin(edge, grown)
+        while updates < method.iterations * edges and (edge := pending.next_edge()) >= 0:
             fresh = single.damped(single.to_variables(single.to_factors(current)), current)
             grown = single.growth(fresh, current)[edge]
             current = torch.where(single.slot_edge == edge, fresh, current)

@@ -3,7 +3,7 @@
 In: a layout, a schedule, numbers. Out: messages; adjoints. Stage: inference. A :class:`SerialRun` is to the engine that
 goes step by step what :class:`~loopwise.inference.messages.steps.Run` is, and is driven in the same way. Each schedule
 is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws an order
-for each sweep, that by residuals asks a queue for the next edge. All messages at once, with maxima in place of sums,
+for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place of sums,
 are here too, where some factors are structured.
 """
 
@@ -261,10 +261,10 @@ class SerialRun:
         fresh, self.m[row] = self.m[row].copy(), start
         for edge in range(layout.edges):
             slots = slice(wiring.slot[edge], wiring.slot[edge + 1])
-            pending.set_key(edge, growth(fresh[slots], start[slots], rule.eps) * pending.scale)
+            pending.begin(edge, growth(fresh[slots], start[slots], rule.eps))
         updates: list[int] = []
         replaced: list[Floats] = []
-        while len(updates) < limit and (edge := pending.first()) >= 0:
+        while len(updates) < limit and (edge := pending.next_edge()) >= 0:
             slots = slice(wiring.slot[edge], wiring.slot[edge + 1])
             before = self.m[row, slots].copy()
             self.send(row, 1, np.array([edge]), False)

@@ -7,7 +7,7 @@ examples; and the adjoints of what was given. Stage: inference.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,12 +16,14 @@ from torch import Tensor
 from loopwise.compiled.arithmetic import FEW_LANES, LANES
 from loopwise.gradient.base import Gradient, Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep
-from loopwise.gradient.unroll import Tape, Unroll
+from loopwise.gradient.unroll import Store, Tape, Unroll
 from loopwise.graph.layout import Layout
+from loopwise.graph.parts import Parts, PartSelection
 from loopwise.inference.messages.backward import Adjoints, Backward, Results, tape_for
 from loopwise.inference.messages.fixed_point_adjoint import fixed_point_adjoint
 from loopwise.inference.messages.hvp import Direction, push_and_pull
 from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult, TapeSpec
+from loopwise.inference.messages.part_run import PartBackward, PartRun, PartStorage
 from loopwise.inference.messages.schedules import Flooding, Residual, Sequential
 from loopwise.inference.messages.storage import Arrangement, Storage
 from loopwise.inference.normalise import factor_softmax, rescaled
@@ -103,8 +105,15 @@ class SubBatch:
         lowest, beliefs = self.result.lowest, self.result.beliefs
         if lowest.min(initial=np.inf) > floor and not np.isnan(beliefs).any():  # lanes that no example fills included
             return None
-        found = torch.from_numpy(~(lowest > floor)) | torch.isnan(self.states).any(-1)
+        small = torch.from_numpy(~(lowest > floor)).reshape(len(self.index), -1).any(-1)  # of an example or its parts
+        found = small | torch.isnan(self.states).any(-1)
         return found if bool(found.any()) else None
+
+    def by_state(self, values: Tensor) -> Tensor:
+        """Numbers of all that stop by themselves, for each of their states: ``[examples, states]``, or 1 for all."""
+        if isinstance(self.run, PartRun):
+            return values.reshape(len(self.index), -1)[:, torch.from_numpy(self.run.union.state_part)]
+        return values[:, None]
 
     def messages(self) -> Tensor:
         """Log messages to variables ``[examples, slots]``."""
@@ -124,6 +133,9 @@ class SubBatch:
 
         run, storage = self.run, self.run.storage
         group = storage.layout.message_groups[number].group
+        if isinstance(run, PartRun):
+            member = storage.layout.message_groups[number]
+            return factor_softmax(member, self.given.tables[number], self.to_factors())
         members = int(storage.groups[number][1])
         out = np.empty(run.blocks * members * group.cells * storage.lanes, dtype=self.result.n.dtype)
         theta, static = run.potentials.theta, run.static()
@@ -146,21 +158,20 @@ class SubBatch:
         slot_state = torch.tensor(layout.slot_state)
         cardinalities = torch.tensor(layout.graph.cardinalities[layout.edge_variable])
         exponents = torch.repeat_interleave(self.given.exponents.to(self.given.unary.dtype), cardinalities)
-        found = []
+        sweeps_made, found = torch.from_numpy(self.result.sweeps), []
         for sweep in range(sweeps + 1):
             row = min(sweep * self.options.steps // every, kept.shape[1] - 1)
             weighted = self._logarithms(np.ascontiguousarray(kept[:, row]).reshape(-1)) * exponents
             weighted = torch.where(torch.isnan(weighted), -torch.inf, weighted)
             total = weighted.new_zeros(examples, layout.states).index_add(-1, slot_state, weighted)
-            running = torch.from_numpy(self.result.sweeps >= sweep)[:, None]
-            found.append(torch.where(running, total + self.given.unary, 0.0))
+            found.append(torch.where(self.by_state(sweeps_made) >= sweep, total + self.given.unary, 0.0))
         return torch.stack(found)
 
     def pull_back(self, adjoint: Results, report: Report) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         if isinstance(self.asked.gradient, (FixedPoint, OneStep)):
-            gradient, parameters = self.asked.gradient, self.asked.parameters
-            return fixed_point_adjoint(self.run, self.options, self.result, adjoint, gradient, report, parameters)
+            backward = self._way_back(self.result.m, Store(), parameters=False)
+            return fixed_point_adjoint(backward, adjoint, self.asked.gradient, report, self.asked.parameters)
         return self._backward().pull_back(adjoint)
 
     def push_and_pull(self, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
@@ -170,12 +181,18 @@ class SubBatch:
                 "the compiled engine has no second derivatives of the residual schedule; use Flooding or Sequential, "
                 "or engine=Reference()"
             )
+        if isinstance(self.run, PartRun):
+            return push_and_pull_parts(self, adjoint, direction)
         return push_and_pull(self._backward(), adjoint, direction)
 
     def _backward(self) -> Backward:
         assert self.tape is not None
         start = initial_messages(self.given, self.run.storage, self.run.in_log_domain)
-        return Backward(self.run, self.options, self.result, start, self.tape, self.asked.parameters)
+        return self._way_back(start, self.tape, self.asked.parameters)
+
+    def _way_back(self, start: np.ndarray, tape: Tape, parameters: bool) -> Backward:
+        kind = PartBackward if isinstance(self.run, PartRun) else Backward
+        return kind(self.run, self.options, self.result, start, tape, parameters)
 
 
 def solve(
@@ -207,8 +224,9 @@ def solve(
         part = run(in_log.sort().values, log=True)  # in the order of the examples, as what is given is
         dead = np.flatnonzero(part.result.lowest == -np.inf)
         if dead.size:
+            which = int(part.index[dead[0]]) if options.enough_parts is None else dead[0] % len(options.enough_parts)
             raise ImpossibleError(
-                f"no configuration is possible in example {int(part.index[dead[0]])}: "
+                f"no configuration is possible in example {which}: "
                 "the evidence or the zeros of the potentials contradict each other; "
                 "relax a zero, or take back evidence"
             )
@@ -245,6 +263,8 @@ def _too_wide(given: Scaled, nats: float) -> Tensor | None:
 
 def _storage(given: Scaled, options: Options, layout: Layout) -> Storage:
     """What stands side by side."""
+    if options.enough_parts is not None:
+        return PartStorage.of_union(layout)
     if isinstance(options.schedule, Flooding):
         return flooding_storage(layout, given.examples, all(table.ndim == 2 for table in given.tables))
     if isinstance(options.schedule, Sequential):
@@ -307,7 +327,8 @@ def _run(
     unary, unary_block = _packed_unary(given, storage, log)
     m = initial_messages(given, storage, log)
     exponents = given.exponents.numpy().astype(m.dtype, copy=False)
-    run = KernelRun(
+    kind = PartRun if isinstance(storage, PartStorage) else KernelRun
+    run = kind(
         storage,
         storage.plan(groups, exponents, unary_block, given.plain),
         Potentials(theta.astype(m.dtype, copy=False), unary),
@@ -343,3 +364,60 @@ def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     if given.initial is not None:
         return storage.pack_messages(given.initial if log else torch.exp(given.initial), 0.0 if log else 1.0)
     return storage.uniform_messages(given.examples, log, given.unary.numpy().dtype)
+
+
+def push_and_pull_parts(whole: SubBatch, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+    """:meth:`SubBatch.push_and_pull` of a union: parts of equally many sweeps run once more, together, with a fixed
+    number of them."""
+    given, union = whole.given, Parts.of(whole.run.storage.layout.graph)
+    moved = Results(*(None if each is None else torch.zeros_like(each) for each in adjoint))  # type: ignore[arg-type]
+    start = given.unary.new_zeros(given.examples, whole.run.storage.layout.slots)
+    tables = [torch.zeros_like(table) for table in given.tables]
+    dotted = Adjoints(
+        tables, torch.zeros_like(given.unary), start, torch.zeros_like(given.exponents), given.unary.new_zeros(())
+    )
+    sweeps = whole.result.sweeps.reshape(given.examples, -1)
+    for row in range(given.examples):
+        for count in np.unique(sweeps[row]):
+            chosen = union.select(np.flatnonzero(sweeps[row] == count))
+            states, slots = torch.from_numpy(chosen.states), torch.from_numpy(chosen.slots)
+            options = whole.options._replace(iterations=int(count), tolerance=0.0, enough=None, enough_parts=None)
+            piece = _of_parts(given, row, chosen)
+            piece = replace(piece, exponents=given.exponents[torch.from_numpy(chosen.edges)], examples=1, extents=None)
+            layout, threads = chosen.graph.layout, whole.run.at_most
+            (part,) = solve(piece, options, layout, threads, maximise=False, asked=whole.asked)
+            trace = None if adjoint.trace is None else adjoint.trace[: count + 1, row : row + 1, states]
+            seeds = adjoint.states[row, None, states], adjoint.n[row, None, slots], adjoint.m[row, None, slots]
+            results, adjoints = part.push_and_pull(Results(*seeds, trace), _of_parts(direction, row, chosen))
+            moved.states[row, states] = results.states[0]
+            moved.n[row, slots], moved.m[row, slots] = results.n[0], results.m[0]
+            if moved.trace is not None and results.trace is not None:
+                moved.trace[: count + 1, row, states] = results.trace[:, 0]
+            dotted.initial[row, slots] = adjoints.initial[0]
+            _row(dotted.unary, row, 1)[states] += adjoints.unary.reshape(-1)
+            for member, into, found in zip(layout.message_groups, dotted.tables, adjoints.tables, strict=True):
+                factors = torch.from_numpy(chosen.rows[member.group.name])
+                _row(into, row, 2)[factors] += found.reshape(-1, member.group.cells)
+    return moved, dotted
+
+
+def _row(values: Tensor, row: int, shared: int) -> Tensor:
+    """What example ``row`` has of values that have ``shared`` dimensions if all examples share them."""
+    return values if values.ndim == shared else values[row]
+
+
+GivenT = TypeVar("GivenT", bound=Direction)
+
+
+def _of_parts(given: GivenT, row: int, chosen: PartSelection) -> GivenT:
+    """What some parts of example ``row`` have of ``given``."""
+    names = [member.group.name for member in chosen.graph.layout.message_groups]
+    return replace(
+        given,
+        tables=[
+            _row(table, row, 2)[torch.from_numpy(chosen.rows[name])]
+            for name, table in zip(names, given.tables, strict=True)
+        ],
+        unary=_row(given.unary, row, 1)[torch.from_numpy(chosen.states)],
+        initial=None if given.initial is None else given.initial[row, None, torch.from_numpy(chosen.slots)],
+    )

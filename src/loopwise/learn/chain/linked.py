@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.base import Inference
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.families.chains import ChainMarginals, Chains
@@ -155,7 +156,7 @@ class LinkedChains:
         links = Links(
             number[self.links.place[inside]], self.links.kind[inside], self.links.kinds, self.links.document[chosen]
         )
-        chains = Chains(_starts(lengths[chosen]), self.chains.threads)
+        chains = Chains(starts_of(lengths[chosen]), self.chains.threads)
         return LinkedChains(chains, links, self.states, self.inference), np.flatnonzero(own)
 
     # --- Which sentences have links ----------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ class LinkedChains:
     @cached_property
     def loose(self) -> Chains:
         """The other sentences."""
-        return Chains(_starts(np.diff(self.chains.start)[~self._linked[0]]), self.chains.threads)
+        return Chains(starts_of(np.diff(self.chains.start)[~self._linked[0]]), self.chains.threads)
 
     @cached_property
     def graph(self) -> FactorGraph:
@@ -205,10 +206,6 @@ class LinkedChains:
             **{_group(kind): number[links.place[links.kind == kind]] for kind in self.kinds},
         }
         return FactorGraph(np.full(len(self.tokens), self.states), scopes)
-
-
-def _starts(lengths: Integers) -> Integers:
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
 
 
 def _group(kind: int) -> str:

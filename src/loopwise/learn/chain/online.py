@@ -56,7 +56,7 @@ class OnlineChain(VectorObjective):
         self._rules = _penalties(problem)
 
     def round(self, tell: Tell) -> float:
-        from loopwise.learn.kernels.chain_online import online_epoch
+        from loopwise.learn.kernels.chain_online import GoldChains, online_epoch
 
         if self._epochs == self.skip:
             self._sums.vector[:] = 0.0
@@ -64,18 +64,18 @@ class OnlineChain(VectorObjective):
         problem = self.problem
         wrong, hinge = online_epoch(
             self._generator.permutation(problem.sentences),
-            problem.chains.start,
-            problem.gold,
-            (self._unary.start, self._unary.index),
-            (self._steps.start, self._steps.index),
-            self._table.unary,
-            self._table.pair,
-            self._sums.unary,
-            self._sums.pair,
+            GoldChains(
+                problem.chains.start,
+                problem.gold,
+                self._allowed,
+                (self._unary.start, self._unary.index),
+                (self._steps.start, self._steps.index),
+            ),
+            (self._table.unary, self._table.pair),
+            (self._sums.unary, self._sums.pair),
             self._state,
             self.cost,
             self.strength,
-            self._allowed,
             self._rules,
         )
         self._epochs += 1

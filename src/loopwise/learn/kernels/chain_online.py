@@ -10,6 +10,8 @@ of scales since the average began, steps since then)``; ``sums`` are such that t
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.decorators import callee, kernel
@@ -18,9 +20,20 @@ from loopwise.graph.structured.kernels.chain_paths import best_path
 STEPS, SCALE, SUMMED, AVERAGED = 0, 1, 2, 3
 
 
+class GoldChains(NamedTuple):
+    """Chains with their features in compressed rows, and what is known of their states."""
+
+    start: Any  # [chains + 1]
+    gold: Any  # [tokens], -1 where not known
+    allowed: Any  # [tokens, K], or empty: the states that tokens of unknown gold may have
+    unary: Any  # (start, feature) of the tokens
+    pair: Any  # the same for steps
+
+
 @callee
-def token_scores(table, feature_start, feature, begin, end, scale, out):
+def token_scores(table, rows, begin, end, scale, out):
     """``out[i] = scale * (the sum of the rows of table that token begin + i has)``."""
+    feature_start, feature = rows
     width = table.shape[1]
     for token in range(begin, end):
         row = token - begin
@@ -34,8 +47,9 @@ def token_scores(table, feature_start, feature, begin, end, scale, out):
 
 
 @callee
-def _move(table, sums, feature_start, feature, token, right, wrong, change, behind):
+def _move(table, sums, rows, token, right, wrong, change, behind):
     """Raises the weights of column ``right`` and lowers those of ``wrong`` for all features of a token."""
+    feature_start, feature = rows
     for place in range(feature_start[token], feature_start[token + 1]):
         row = feature[place]
         table[row, right] += change
@@ -67,20 +81,18 @@ def _truth(gold, begin, end, path):
 
 
 @kernel
-def online_epoch(
-    order, start, gold, unary_rows, pair_rows, unary_table, pair_table, unary_sums, pair_sums, state, cost, strength,
-    allowed, rules,
-):  # fmt: skip
+def online_epoch(order, chains, tables, sums, state, cost, strength, rules):
     """One pass over the chains in ``order``; returns wrong tokens and the sum of hinge losses.
 
-    ``unary_rows``, ``pair_rows``: ``(start, feature)`` of the tokens; ``unary_table`` ``[features, K]``, ``pair_table``
+    ``chains``: :class:`GoldChains`; ``tables`` and ``sums``: of features ``[features, K]``, and of steps
     ``[pair features, K * K]``. A step: find the best path with ``cost`` added for each wrong token, move the weights
     from its features to the right ones. ``strength`` 0: steps of 1 (perceptron); otherwise those of Pegasos for the
     objective ``strength / 2 |w|^2 + mean hinge`` (Shalev-Shwartz et al. 2011): weights shrink by 1 - 1/t, then a
-    step of ``1 / (strength t)``. ``allowed`` ``[tokens, K]``, or empty: the tags that tokens of unknown gold
-    (-1) may have; the best path of these is then right. ``rules``: penalties of first states, steps and last
-    states, or empty.
+    step of ``1 / (strength t)``. Where gold is not known, the best path of what is allowed is right. ``rules``:
+    penalties of first states, steps and last states, or empty.
     """
+    start, gold, allowed, unary_rows, pair_rows = chains
+    (unary_table, pair_table), (unary_sums, pair_sums) = tables, sums
     states, longest = unary_table.shape[1], 1
     for chain in order:
         longest = max(longest, start[chain + 1] - start[chain])
@@ -96,11 +108,11 @@ def online_epoch(
         if strength > 0.0 and state[STEPS] > 1.0:
             state[SCALE] *= 1.0 - 1.0 / state[STEPS]
         if length > 0:
-            token_scores(unary_table, unary_rows[0], unary_rows[1], begin, end, state[SCALE], unary)
-            token_scores(pair_table, pair_rows[0], pair_rows[1], begin, end, state[SCALE], pair)
+            token_scores(unary_table, unary_rows, begin, end, state[SCALE], unary)
+            token_scores(pair_table, pair_rows, begin, end, state[SCALE], pair)
             if len(rules[0]) > 0:
                 _obey(unary, pair, length, rules)
-            tables = pair.reshape((longest, states, states))
+            steps = pair.reshape((longest, states, states))
             target = 0.0
             if _truth(gold, begin, end, right_path):
                 for place in range(length):
@@ -112,14 +124,14 @@ def online_epoch(
                 for place in range(length):
                     for label in range(states):
                         held[place, label] = unary[place, label] if allowed[begin + place, label] else -np.inf
-                target = best_path(held, tables, 0, length, room, pointer, right_path)
+                target = best_path(held, steps, 0, length, room, pointer, right_path)
             for place in range(length):
                 for label in range(states):
                     if gold[begin + place] >= 0:
                         unary[place, label] += cost if label != gold[begin + place] else 0.0
                     elif not allowed[begin + place, label]:
                         unary[place, label] += cost
-            best = best_path(unary, tables, 0, length, room, pointer, path)
+            best = best_path(unary, steps, 0, length, room, pointer, path)
             hinge += best - target
             change = 1.0 if strength == 0.0 else 1.0 / (strength * state[STEPS] * state[SCALE])
             behind = change * state[SUMMED]
@@ -127,12 +139,12 @@ def online_epoch(
                 token, truth, said = begin + place, right_path[place], path[place]
                 if said != truth:
                     wrong += 1
-                    _move(unary_table, unary_sums, unary_rows[0], unary_rows[1], token, truth, said, change, behind)
+                    _move(unary_table, unary_sums, unary_rows, token, truth, said, change, behind)
                 if place > 0:
                     right = right_path[place - 1] * states + truth
                     other = path[place - 1] * states + said
                     if right != other:
-                        _move(pair_table, pair_sums, pair_rows[0], pair_rows[1], token, right, other, change, behind)
+                        _move(pair_table, pair_sums, pair_rows, token, right, other, change, behind)
         state[SUMMED] += state[SCALE]
         state[AVERAGED] += 1.0
     return wrong, hinge

@@ -20,7 +20,7 @@ _CELLS = 1 << 23  # numbers in memory at once where all sets are weighed
 _EXAMPLES = 512  # through inference at once
 
 
-class Decoder(Protocol):
+class LabelDecoder(Protocol):
     """How a fitted model answers; a frozen dataclass of options."""
 
     def decide(self, weights: LabelWeights, inputs: Any) -> Integers:
@@ -148,5 +148,5 @@ class Automatic:
     def marginals(self, weights: LabelWeights, inputs: Any) -> Floats:
         return self._chosen(weights).marginals(weights, inputs)
 
-    def _chosen(self, weights: LabelWeights) -> Decoder:
+    def _chosen(self, weights: LabelWeights) -> LabelDecoder:
         return Enumeration(self.limit) if weights.labels <= self.limit else Annealed()

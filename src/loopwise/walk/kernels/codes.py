@@ -15,6 +15,8 @@ HAMMING, COUNTS, ENTITY = 0, 1, 2
 PAIR_ACCURACY, PAIR_F, B_CUBED = 0, 1, 2
 # Step rules.
 UNIT, DECAYING, ADAGRAD, MIRA = 0, 1, 2, 3
+# A margin that is met but for so small a share of it is met: a step that should meet it exactly leaves rounding.
+MET = 1e-12
 # Updates towards the truth.
 NO_TRUTH, TRUTH_MARGIN, TRUTH_ALWAYS = 0, 1, 2
 # Places in a tally: steps, proposals that change something, accepted ones, pairs that the signal orders, those whose

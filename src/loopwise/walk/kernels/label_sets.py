@@ -23,6 +23,7 @@ from loopwise.walk.kernels.codes import (
     DECAYING,
     FORCED,
     KEEP,
+    MET,
     MOVED,
     NO_TRUTH,
     RANDOM,
@@ -154,7 +155,7 @@ def _rank(rows, memory, rule, learning, state, label, old, new, gain, score, tal
     tally[RANKED] += 1
     sign = 1.0 if gain > 0.0 else -1.0
     margin = rule.margin_scale * abs(gain) + rule.margin_constant
-    if not sign * score < margin:
+    if not margin - sign * score > MET * margin:
         return score
     tally[VIOLATED] += 1
     others = len(state) - 1
@@ -173,7 +174,7 @@ def _rank(rows, memory, rule, learning, state, label, old, new, gain, score, tal
     return score + change * size
 
 
-@leaf
+@inlined
 def _towards_truth(rows, memory, weights, state, gold):
     """Of the features of the truth less those of the state: score, squared length, number that are not 0; and how
     many labels are wrong."""
@@ -192,7 +193,7 @@ def _towards_truth(rows, memory, weights, state, gold):
     return score, size, 2 * (wrong * np.int64(memory.input[1]) + pairs), wrong
 
 
-@leaf
+@inlined
 def _learn_from_truth(rows, memory, rule, learning, document, tally):
     """An update towards the truth, where its margin is not met or always."""
     state, gold = memory.states[document], rows.gold[document]
@@ -203,8 +204,9 @@ def _learn_from_truth(rows, memory, rule, learning, document, tally):
         if gap <= rule.tolerance:
             return
         tally[RANKED] += 1
-        shortfall = rule.margin_scale * gap + rule.margin_constant - score
-        if not shortfall > 0.0:
+        margin = rule.margin_scale * gap + rule.margin_constant
+        shortfall = margin - score
+        if not shortfall > MET * margin:
             return
         tally[VIOLATED] += 1
     if size == 0.0:

@@ -16,6 +16,7 @@ from loopwise.walk.kernels.codes import (
     ACTIVE,
     ADAGRAD,
     DECAYING,
+    MET,
     RANKED,
     TRUTH_MARGIN,
     UNIT,
@@ -94,7 +95,7 @@ def rank_pair(rule, learning, delta, gain, tally):
     tally[RANKED] += 1
     sign = 1.0 if gain > 0.0 else -1.0
     margin = rule.margin_scale * abs(gain) + rule.margin_constant
-    if not sign * score < margin:
+    if not margin - sign * score > MET * margin:
         return score, score
     tally[VIOLATED] += 1
     norm = squared_norm(delta)
@@ -117,7 +118,7 @@ def learn_from_truth(rule, learning, truth, gap, tally):
         tally[RANKED] += 1
         margin = rule.margin_scale * gap + rule.margin_constant
         shortfall = margin - dot(truth, learning.weights)
-        if not shortfall > 0.0:
+        if not shortfall > MET * margin:
             return
         tally[VIOLATED] += 1
     if norm > 0.0:

@@ -23,19 +23,19 @@ from loopwise.learn.trainer import Limits, train
 from loopwise.loss.answers import Metric
 from loopwise.walk.checkpoint import States, described_run, pack_states, pack_weights, unpack_states, unpack_weights
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.engines import Engine, Fastest
+from loopwise.walk.engines import Fastest, WalkEngine
 from loopwise.walk.learning.averaging import Averaging
 from loopwise.walk.learning.objective import WalkObjective
-from loopwise.walk.learning.rules import Rule, Towards
-from loopwise.walk.learning.updates import Floats, PlainLearning, Tally, Weights
+from loopwise.walk.learning.rules import LearningRule, Towards
+from loopwise.walk.learning.updates import Floats, PlainLearning, Tally, WalkWeights
 from loopwise.walk.marginals import Marginals, estimate
 from loopwise.walk.mixing import learn_parts
 from loopwise.walk.models.model import Model
 from loopwise.walk.pairs import Pair
-from loopwise.walk.plan import Plan, Steps, Sweeps, check_start, steps_of
+from loopwise.walk.plan import Steps, Sweeps, WalkPlan, check_start, steps_of
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.randomness import Stream, stream_number
-from loopwise.walk.sessions import Found, Searching, Session, Visiting
+from loopwise.walk.sessions import Searching, SearchResult, Visiting, WalkSession
 from loopwise.walk.world import Start, World
 
 _DECODING = 1 << 29  # the epoch of streams that decode: no training has so many
@@ -46,7 +46,7 @@ Decoder = Callable[[Model, Any, Floats], Sequence[int]]  # model, document, weig
 
 
 @dataclass(frozen=True)
-class Epoch:
+class WalkEpoch:
     """What is told of an epoch when it ends."""
 
     number: int
@@ -59,7 +59,7 @@ class Common(TypedDict, total=False):
 
     averaging: Averaging | None
     start: Start
-    engine: Engine | None
+    engine: WalkEngine | None
     seed: int
 
 
@@ -76,9 +76,9 @@ class Learner:
         proposal: Proposal,
         *,
         metric: Any,
-        rule: Rule,
+        rule: LearningRule,
         averaging: Averaging | None = None,
-        engine: Engine | None = None,
+        engine: WalkEngine | None = None,
         seed: int = 0,
         start: Start = Start.TRUTH,
     ) -> None:
@@ -90,7 +90,7 @@ class Learner:
             raise ValueError(f"seed must not be negative, but is {seed}")
         self.model, self.proposal, self.metric, self.rule = model, proposal, metric, rule
         self.averaging, self.engine, self.seed, self.start = averaging or Averaging(), engine or Fastest(), seed, start
-        self.state = Weights.zeros(model.size, rule)
+        self.state = WalkWeights.zeros(model.size, rule)
         self.state.since = self.averaging.burn_in
         self.epochs = 0
         self.tally = Tally()
@@ -115,7 +115,7 @@ class Learner:
             raise ValueError(
                 f"weights of shape {values.shape} do not fit a model of {self.model.size}; give one for each feature"
             )
-        self.state = Weights.zeros(self.model.size, self.rule)
+        self.state = WalkWeights.zeros(self.model.size, self.rule)
         self.state.values, self.state.since = values, self.averaging.burn_in
         self.epochs, self.tally, self.ends = 0, Tally(), []
 
@@ -147,7 +147,7 @@ class Learner:
         shards: int = 1,
         jobs: int = 1,
         progress: bool = False,
-        after_epoch: Callable[[Epoch], None] | None = None,
+        after_epoch: Callable[[WalkEpoch], None] | None = None,
         checkpoint: PathLike | None = None,
     ) -> Learner:
         """Walks ``steps`` steps over every document, ``epochs`` times; a second call goes on.
@@ -165,7 +165,7 @@ class Learner:
 
         def told(epoch: learning.Epoch) -> None:
             if after_epoch is not None:
-                after_epoch(Epoch(self.epochs, objective.tally, self))
+                after_epoch(WalkEpoch(self.epochs, objective.tally, self))
 
         run = {} if checkpoint is None else described_run(self, objective.plan, shards)
         limits = Limits((Rounds(),), epochs, reopens=True)
@@ -190,7 +190,7 @@ class Learner:
         if shards < 1 or jobs < 1:
             raise ValueError(f"shards and jobs must be at least 1, not {shards} and {jobs}")
         self._check(known)
-        plan = Plan(self.model, known, steps, start or self.start, self.seed, shuffle)
+        plan = WalkPlan(self.model, known, steps, start or self.start, self.seed, shuffle)
         sessions = [
             self.engine.open(self.model, known[shard::shards], self.proposal, self.metric)
             for shard in range(min(shards, len(known)))
@@ -199,7 +199,7 @@ class Learner:
         team.check_same({} if team.alone else described_run(self, plan, shards))
         return WalkObjective(self, plan, sessions, jobs, team)
 
-    def epoch(self, plan: Plan, sessions: Sequence[Session], jobs: int = 1, team: Team = ALONE) -> Tally:
+    def epoch(self, plan: WalkPlan, sessions: Sequence[WalkSession], jobs: int = 1, team: Team = ALONE) -> Tally:
         """One walk over every document of the plan; what happened."""
         if self.averaging.last_epoch:
             self.state.sums, self.state.since = np.zeros(self.model.size), self.state.time
@@ -284,7 +284,7 @@ class Learner:
         cooling: Cooling | None = None,
         restarts: int = 1,
         seed: int | None = None,
-    ) -> list[Found]:
+    ) -> list[SearchResult]:
         """As :meth:`decode_all`, with scores: the best state of each document and what it scores."""
         if restarts < 1:
             raise ValueError(f"restarts must be at least 1, not {restarts}")
@@ -292,7 +292,7 @@ class Learner:
         check_start(self.model, begin)
         session = self.engine.open(self.model, documents, self.proposal, None)
         how, chosen = Searching(cooling or Cooling(), RESCORE), self.weights if weights is None else weights
-        best: list[Found] = []
+        best: list[SearchResult] = []
         for restart in range(restarts):
             visits = [
                 Visiting(

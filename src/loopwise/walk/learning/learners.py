@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopwise.walk.learning.learner import Common, Learner
 from loopwise.walk.learning.margins import Margin, OmegaMargin
-from loopwise.walk.learning.rules import Accept, Rule, Towards
+from loopwise.walk.learning.rules import Accept, LearningRule, Towards
 from loopwise.walk.learning.steps import Decaying, Step, Unit
 from loopwise.walk.models.model import Model
 from loopwise.walk.proposal import Proposal
@@ -63,7 +63,7 @@ class SampleRank(Learner):
         temperature: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        rule = Rule(
+        rule = LearningRule(
             step=step or Unit(), margin=margin or OmegaMargin(), accept_with=accept_with, temperature=temperature
         )
         super().__init__(features, proposal, metric=metric, rule=rule, **common)
@@ -73,7 +73,7 @@ class _AgainstTruth(Learner):
     """A learner that compares the state with the truth."""
 
     def __init__(
-        self, features: Model, proposal: Proposal, *, metric: Any, rule: Rule, **common: Unpack[Common]
+        self, features: Model, proposal: Proposal, *, metric: Any, rule: LearningRule, **common: Unpack[Common]
     ) -> None:
         start = common.get("start", Start.TRUTH)
         if rule.reset and start is not Start.TRUTH:
@@ -103,7 +103,7 @@ class SampleRankSVM(_AgainstTruth):
         temperature: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        rule = Rule(
+        rule = LearningRule(
             step=step or Unit(),
             margin=margin or OmegaMargin(),
             temperature=temperature,
@@ -137,7 +137,7 @@ class CD(_AgainstTruth):
         temperature: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        rule = Rule(
+        rule = LearningRule(
             step=step or Decaying(),
             temperature=temperature,
             atomic=False,
@@ -164,7 +164,7 @@ class PCD(_AgainstTruth):
         temperature: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        rule = Rule(step=step or Decaying(), temperature=temperature, atomic=False, towards=Towards.ALWAYS)
+        rule = LearningRule(step=step or Decaying(), temperature=temperature, atomic=False, towards=Towards.ALWAYS)
         super().__init__(features, proposal, metric=metric, rule=rule, **common)
 
 
@@ -187,7 +187,7 @@ class Hybrid(_AgainstTruth):
         temperature: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        rule = Rule(
+        rule = LearningRule(
             step=step or Unit(),
             margin=margin or OmegaMargin(),
             accept_with=accept_with,

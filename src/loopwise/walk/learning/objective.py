@@ -13,8 +13,8 @@ from loopwise.learn.distributed import ALONE, Team
 from loopwise.learn.progress import Tell
 from loopwise.learn.vector import VectorObjective
 from loopwise.walk.learning.updates import Floats, Tally
-from loopwise.walk.plan import Plan
-from loopwise.walk.sessions import Session
+from loopwise.walk.plan import WalkPlan
+from loopwise.walk.sessions import WalkSession
 from loopwise.walk.world import Start
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class WalkObjective(VectorObjective):
     """
 
     def __init__(
-        self, learner: Learner, plan: Plan, sessions: Sequence[Session], jobs: int = 1, team: Team = ALONE
+        self, learner: Learner, plan: WalkPlan, sessions: Sequence[WalkSession], jobs: int = 1, team: Team = ALONE
     ) -> None:
         self.learner, self.plan, self.sessions, self.jobs, self.team = learner, plan, sessions, jobs, team
         self.tally = Tally()

@@ -22,12 +22,12 @@ from loopwise.learn.trainer import Limits, train
 from loopwise.learn.vector import VectorObjective
 from loopwise.walk.checkpoint import described_all, pack_weights, unpack_weights
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.engines import Engine, Fastest
+from loopwise.walk.engines import Fastest, WalkEngine
 from loopwise.walk.learning.averaging import Averaging
 from loopwise.walk.learning.learner import RESCORE, Decoder
-from loopwise.walk.learning.rules import Rule
+from loopwise.walk.learning.rules import LearningRule
 from loopwise.walk.learning.steps import Step, Unit
-from loopwise.walk.learning.updates import Floats, PlainLearning, Weights
+from loopwise.walk.learning.updates import Floats, PlainLearning, WalkWeights
 from loopwise.walk.models.graph_model import GraphModel
 from loopwise.walk.models.model import Model
 from loopwise.walk.plan import Steps, Sweeps, steps_of
@@ -69,7 +69,7 @@ class AnnealedDecoder:
     proposal: Proposal
     steps: Steps = field(default_factory=lambda: Sweeps(20))
     cooling: Cooling = field(default_factory=Cooling)
-    engine: Engine = field(default_factory=Fastest)
+    engine: WalkEngine = field(default_factory=Fastest)
     seed: int = 0
 
     def __call__(self, model: Model, document: Any, weights: Floats) -> Sequence[int]:
@@ -94,9 +94,9 @@ class AveragedPerceptron:
         seed: int = 0,
     ) -> None:
         self.model, self.decoder, self.seed = features, decoder, seed
-        self.rule = Rule(step=step or Unit())
+        self.rule = LearningRule(step=step or Unit())
         self.averaging = averaging or Averaging()
-        self.state = Weights.zeros(features.size, self.rule)
+        self.state = WalkWeights.zeros(features.size, self.rule)
         self.state.since = self.averaging.burn_in
         self.epochs = 0
         self.mistakes: list[int] = []  # documents decoded wrongly, epoch by epoch

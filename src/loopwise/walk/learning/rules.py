@@ -1,6 +1,6 @@
 """What a learner does at each step of a walk, as one description that both engines follow.
 
-In: options of a learner. Out: a :class:`Rule`. Stage: walking.
+In: options of a learner. Out: a :class:`LearningRule`. Stage: walking.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Towards(Enum):
 
 
 @dataclass(frozen=True)
-class Rule:
+class LearningRule:
     """One learner. ``atomic``: rank the current state against the proposed one.
 
     ``towards``: updates along the features of the truth less those of the state, every ``every`` steps, with

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.walk.learning.rules import Rule, Towards
+from loopwise.walk.kernels.codes import MET
+from loopwise.walk.learning.rules import LearningRule, Towards
 from loopwise.walk.learning.steps import MIRA, AdaGrad, Decaying
 from loopwise.walk.models.model import Sparse, dot, squared_norm
 
@@ -51,7 +52,7 @@ class Tally:
 
 
 @dataclass
-class Weights:
+class WalkWeights:
     """Weights and what goes with them, as arrays; both engines start from one and give one back."""
 
     values: Floats
@@ -61,13 +62,13 @@ class Weights:
     since: int = 0  # steps that the average leaves out
 
     @staticmethod
-    def zeros(size: int, rule: Rule) -> Weights:
+    def zeros(size: int, rule: LearningRule) -> WalkWeights:
         """Where learning begins."""
         squares = np.zeros(size if isinstance(rule.step, AdaGrad) else 0)
-        return Weights(np.zeros(size), np.zeros(size), squares)
+        return WalkWeights(np.zeros(size), np.zeros(size), squares)
 
-    def copy(self) -> Weights:
-        return Weights(self.values.copy(), self.sums.copy(), self.squares.copy(), self.time, self.since)
+    def copy(self) -> WalkWeights:
+        return WalkWeights(self.values.copy(), self.sums.copy(), self.squares.copy(), self.time, self.since)
 
     def average(self) -> Floats:
         """The mean of the weights after each step since averaging began; the weights themselves before that."""
@@ -79,7 +80,7 @@ class Weights:
 class PlainLearning:
     """The weights as lists, which Python indexes fastest, and the updates."""
 
-    rule: Rule
+    rule: LearningRule
     weights: list[float]
     sums: list[float]
     squares: list[float]
@@ -88,7 +89,7 @@ class PlainLearning:
     tally: list[int] = field(default_factory=lambda: [0] * 7)
 
     @staticmethod
-    def of(rule: Rule, weights: Weights) -> PlainLearning:
+    def of(rule: LearningRule, weights: WalkWeights) -> PlainLearning:
         """Goes on from ``weights``."""
         return PlainLearning(
             rule,
@@ -99,9 +100,9 @@ class PlainLearning:
             weights.since,
         )
 
-    def result(self) -> Weights:
+    def result(self) -> WalkWeights:
         """The weights as arrays."""
-        return Weights(np.array(self.weights), np.array(self.sums), np.array(self.squares), self.time, self.since)
+        return WalkWeights(np.array(self.weights), np.array(self.sums), np.array(self.squares), self.time, self.since)
 
     def rank(self, delta: Sparse, gain: float) -> tuple[float, float]:
         """The atomic update; the score of ``delta`` before it and after it."""
@@ -111,7 +112,7 @@ class PlainLearning:
         self.tally[3] += 1
         sign = 1.0 if gain > 0.0 else -1.0
         margin = rule.margin(abs(gain))
-        if not sign * score < margin:
+        if not margin - sign * score > MET * margin:
             return score, score
         self.tally[4] += 1
         norm = squared_norm(delta)
@@ -129,8 +130,9 @@ class PlainLearning:
             if gap <= rule.tolerance:
                 return
             self.tally[3] += 1
-            shortfall = rule.margin(gap) - dot(truth, self.weights)
-            if not shortfall > 0.0:
+            margin = rule.margin(gap)
+            shortfall = margin - dot(truth, self.weights)
+            if not shortfall > MET * margin:
                 return
             self.tally[4] += 1
         if norm > 0.0:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.graph.offsets import starts_of
 from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
 from loopwise.potentials.features import Features
-from loopwise.walk.corpus import Corpus, joined, packed, starts_of
+from loopwise.walk.corpus import Corpus, joined, packed
 from loopwise.walk.kernels import codes as codes
 from loopwise.walk.models.cluster_model import ClusterModel, MentionDocument
 from loopwise.walk.mover import MentionMover, Mixture, SplitMerge

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.graph.offsets import starts_of
 from loopwise.potentials.features import Features
 from loopwise.walk.clustering import Clustering
-from loopwise.walk.corpus import starts_of
 from loopwise.walk.kernels import codes as codes
 from loopwise.walk.models.model import Factor, Model
 from loopwise.walk.randomness import Stream

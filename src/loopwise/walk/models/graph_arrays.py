@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.graph.factor_graph import FactorGraph, Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.by_variable import label_list
 from loopwise.loss.entity import EntityF1
 from loopwise.loss.labels import Correct, ValueF1, VariableF1
 from loopwise.loss.metric import Accuracy, FBeta, HammingError
 from loopwise.potentials.features import Features
-from loopwise.walk.corpus import Corpus, joined, packed, starts_of
+from loopwise.walk.corpus import Corpus, joined, packed
 from loopwise.walk.kernels import codes as codes
 from loopwise.walk.models.graph_model import GraphDocument, GraphModel, GroupWeights
 from loopwise.walk.proposal import Proposal
@@ -42,7 +43,7 @@ def graph_corpus(
 
     structures = _Structures(model)
     numbers = [structures.number(document.graph) for document in documents]
-    rows = _Rows(model, len(documents))
+    rows = _FeatureRows(model, len(documents))
     for place, document in enumerate(documents):
         rows.add(place, document)
     free = [document.free_variables for document in documents]
@@ -149,7 +150,7 @@ def _incidence_arrays(model: GraphModel, graph: FactorGraph) -> dict[str, Any]:
 
 
 @dataclass
-class _Rows:
+class _FeatureRows:
     """Rows of features of all documents, and where those of each group of each document begin."""
 
     model: GraphModel
@@ -209,7 +210,7 @@ def _group_arrays(groups: Sequence[GroupWeights]) -> dict[str, Any]:
     }
 
 
-def _alone(model: GraphModel, structures: _Structures, rows: _Rows) -> NDArray[np.bool_]:
+def _alone(model: GraphModel, structures: _Structures, rows: _FeatureRows) -> NDArray[np.bool_]:
     """Groups no weight of which can come twice in the difference of one variable's change.
 
     So where a variable has at most one factor of the group, cells have columns of their own, no other group shares the

@@ -14,27 +14,26 @@ from typing import Any
 import numpy as np
 
 from loopwise.graph.factor_graph import FactorGraph
+from loopwise.graph.offsets import starts_of
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import Floats, Integers, pair_count, pair_numbers
 from loopwise.loss.labels import Correct
 from loopwise.loss.metric import Accuracy, HammingError
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
-from loopwise.walk.compiled_session import kernel_rule
-from loopwise.walk.corpus import joined, starts_of
-from loopwise.walk.engines import Engine, Fastest
+from loopwise.walk.compiled_session import LearningRecord, kernel_rule, start_code
+from loopwise.walk.corpus import joined
+from loopwise.walk.engines import Fastest, WalkEngine
 from loopwise.walk.kernels import codes as codes
-from loopwise.walk.learning.rules import Rule
+from loopwise.walk.learning.rules import LearningRule
 from loopwise.walk.learning.steps import AdaGrad
-from loopwise.walk.learning.updates import Tally, Weights
+from loopwise.walk.learning.updates import Tally, WalkWeights
 from loopwise.walk.models.graph_model import GraphDocument, GraphModel
 from loopwise.walk.models.model import Model
 from loopwise.walk.proposal import Proposal
-from loopwise.walk.sessions import Found, Searching, Session, Visiting
-from loopwise.walk.world import Start
+from loopwise.walk.sessions import Searching, SearchResult, Visiting, WalkSession
 
 PAIR = "pair"
-_STARTS = {Start.TRUTH: codes.TRUTH, Start.RANDOM: codes.RANDOM}
 
 
 def label_model(problem: LabelProblem) -> GraphModel:
@@ -82,14 +81,14 @@ def _name(label: int) -> str:
 
 
 @dataclass(frozen=True)
-class LabelSets(Engine):
+class LabelSets(WalkEngine):
     """Compiled walks over label sets, for signals that count right labels; other metrics go to :class:`Fastest`.
 
     Steps with a rate of their own for each weight (:class:`~loopwise.walk.AdaGrad`) do not go along the input, which is
     what makes this engine fast: give them :class:`Fastest`.
     """
 
-    def open(self, model: Model, documents: Sequence[Any], proposal: Proposal, metric: Any) -> Session:
+    def open(self, model: Model, documents: Sequence[Any], proposal: Proposal, metric: Any) -> WalkSession:
         code = proposal.compiled_code()
         known = metric is None or isinstance(metric, Accuracy | HammingError | Correct)
         if not known or not isinstance(code, tuple):
@@ -97,7 +96,7 @@ class LabelSets(Engine):
         return _LabelSession(model, documents, proposal, metric, code)
 
 
-class _LabelSession(Session):
+class _LabelSession(WalkSession):
     """Walks over label sets."""
 
     def __init__(
@@ -134,38 +133,31 @@ class _LabelSession(Session):
         )
         self._known = np.zeros(len(gold), dtype=np.bool_)
 
-    def learn(self, rule: Rule, weights: Weights, visits: Sequence[Visiting], seed: int) -> tuple[Weights, Tally]:
+    def learn(
+        self, rule: LearningRule, weights: WalkWeights, visits: Sequence[Visiting], seed: int
+    ) -> tuple[WalkWeights, Tally]:
         from loopwise.walk.kernels.label_sets import walk_label_sets
-        from loopwise.walk.kernels.rules import Learning
 
         if isinstance(rule.step, AdaGrad):
             raise ValueError("the engine LabelSets has no AdaGrad; use engine=lw.walk.Fastest()")
-        learned = weights.copy()
-        clock = np.array([weights.time, weights.since], dtype=np.int64)
-        tally = np.zeros((len(visits), codes.TALLY), dtype=np.int64)
-        length = sum(visit.steps for visit in visits) if self.trace is not None else 0
-        trace = np.full((length, 4), -1, dtype=np.int64)
+        record = LearningRecord(weights, visits, self.trace)
         walk_label_sets(
             self._rows,
             self._memory,
             kernel_rule(rule),
-            Learning(learned.values, learned.sums, learned.squares, clock),
+            record.learning,
             _column([visit.document for visit in visits]),
             _column([visit.steps for visit in visits]),
-            _column([self._start(visit) for visit in visits]),
+            _column([start_code(visit, self._known) for visit in visits]),
             _column([visit.stream for visit in visits]),
             seed,
-            tally,
-            trace,
+            record.tally,
+            record.steps,
         )
         self._known[[visit.document for visit in visits]] = True
-        if self.trace is not None:
-            for item, old, new, made in trace.tolist():
-                self.trace.append((item, old, new, bool(made)) if item >= 0 else (-1, -1, -1, False))
-        learned.time = int(clock[0])
-        return learned, Tally(*tally.sum(axis=0).tolist())
+        return record.result()
 
-    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[Found]:
+    def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[SearchResult]:
         session = Fastest().open(self._model, self._documents, self._proposal, None)
         session.set_states(self.states())
         found = session.search(weights, visits, how, seed)
@@ -181,11 +173,6 @@ class _LabelSession(Session):
             self._known[place] = labels is not None
             if labels is not None:
                 self._memory.states[place] = labels
-
-    def _start(self, visit: Visiting) -> int:
-        if visit.start is None:
-            return codes.KEEP if self._known[visit.document] else codes.TRUTH
-        return _STARTS[visit.start]
 
 
 def _column(numbers: Sequence[int]) -> Integers:

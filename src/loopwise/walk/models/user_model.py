@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.walk.corpus import Corpus, starts_of
+from loopwise.graph.offsets import starts_of
+from loopwise.walk.corpus import Corpus
 from loopwise.walk.kernels import codes as codes
 from loopwise.walk.models.model import Factor, Model, Sparse
 from loopwise.walk.proposal import Proposal, Proposed, Walker

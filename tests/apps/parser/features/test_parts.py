@@ -7,12 +7,12 @@ import numpy as np
 from loopwise.apps.parser.features.parts import scratch
 from loopwise.apps.parser.features.templates import arc_features
 from loopwise.apps.parser.options import Templates
-from loopwise.apps.parser.vocabulary import Vocabulary, encode
+from loopwise.apps.parser.vocabulary import ParserVocabulary, encode
 from oracles.toy_language import SENTENCES
 
 
 def test_places_are_within_the_table_and_spread_over_it() -> None:
-    vocabulary = Vocabulary.learn(SENTENCES, cutoff=1)
+    vocabulary = ParserVocabulary.learn(SENTENCES, cutoff=1)
     corpus = encode(SENTENCES, vocabulary)
     seen, packed, names, out = scratch(vocabulary.tags)
     places = []

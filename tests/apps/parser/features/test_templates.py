@@ -9,7 +9,7 @@ import pytest
 from loopwise.apps.parser.features.parts import scratch
 from loopwise.apps.parser.features.templates import PAIR_FEATURES, RICH_PAIR_FEATURES, arc_features, pair_features
 from loopwise.apps.parser.options import Templates
-from loopwise.apps.parser.vocabulary import Vocabulary, encode
+from loopwise.apps.parser.vocabulary import ParserVocabulary, encode
 from loopwise.formats.conllu import Sentence
 from oracles.toy_language import SENTENCES
 
@@ -86,7 +86,7 @@ def reference_arc(named: Named, h: int, m: int, templates: Templates) -> list[tu
 
 
 def test_arc_features_are_the_templates() -> None:
-    vocabulary = Vocabulary.learn(SENTENCES, cutoff=1)
+    vocabulary = ParserVocabulary.learn(SENTENCES, cutoff=1)
     corpus = encode(SENTENCES, vocabulary)
     seen, packed, names, out = scratch(vocabulary.tags)
     for templates in (Templates(), Templates(coarse=False), Templates(rich=False), Templates(full=False, coarse=False)):
@@ -133,7 +133,7 @@ def reference_pair(named: Named, grandparent: bool, a: int, b: int, c: int, rich
 
 @pytest.mark.parametrize("rich", [False, True])
 def test_pair_features_are_the_templates(rich: bool) -> None:
-    vocabulary = Vocabulary.learn(SENTENCES, cutoff=1)
+    vocabulary = ParserVocabulary.learn(SENTENCES, cutoff=1)
     corpus = encode(SENTENCES, vocabulary)
     _, packed, names, out = scratch(vocabulary.tags)
     features: dict[tuple, int] = {}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import loopwise as lw
 from studies.command import app
 from studies.domke.images import run as domke_table1
-from studies.domke.images.claims import OWN, table1_claims
+from studies.domke.images.claims import OWN, _by_image, table1_claims
 from studies.domke.images.data import (
     BERKELEY,
     BIMODAL,
@@ -29,6 +29,7 @@ from studies.domke.images.data import (
     natural,
     synthetic,
 )
+from studies.domke.images.drawn import drawn_images
 from studies.domke.images.names import (
     CLASSIFICATION,
     CLIQUE,
@@ -255,7 +256,22 @@ def test_claims_follow_the_numbers(tmp_path: Path, as_published: bool) -> None:
         published[FEW_SWEEPS] = {**published[UNIVARIATE], CLASSIFICATION: 0.3}
     claims = table1_claims(made(tmp_path, published))
     assert {claim.holds for claim in claims} == {as_published}
-    assert len(claims) == 7 and all(claim.evidence for claim in claims)
+    assert len(claims) == 7 and all(claim.evidence and claim.rule for claim in claims)
+
+
+def test_drawn_images_are_images_of_their_own(tmp_path: Path) -> None:
+    images = drawn_images(24)
+    assert images.shape == (24, 64, 64) and len({bytes(image) for image in images}) == 24
+    assert all(0.05 < image.mean() < 0.9 for image in images) and np.array_equal(images[:5], drawn_images(5))
+    with pytest.raises(ValueError, match="24 drawn"):
+        drawn_images(25)
+    amounts = replace(AMOUNTS, drawn=3, drawn_copies=2)
+    data = synthetic(GAUSSIAN_NAME, amounts, seed=0)
+    four = 4 * amounts.copies - amounts.train_copies
+    assert len(data.test[0]) == four + 6 and np.array_equal(data.test[1][four], images[0])
+    models = ImageModels(tmp_path, replace(TINY, amounts=amounts), 0)
+    parts = _by_image(models, GAUSSIAN_NAME, "test", np.arange(four + 6.0))
+    assert [len(part) for part in parts] == [amounts.copies - amounts.train_copies, *[amounts.copies] * 3, 2, 2, 2]
 
 
 def test_copies_of_one_image_are_one_image(tmp_path: Path) -> None:

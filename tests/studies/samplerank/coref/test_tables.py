@@ -40,13 +40,15 @@ from studies.samplerank.coref.training import (
     WHOLE,
     CorefJob,
     CorefProtocol,
-    chosen_factor,
+    StepSetting,
+    chosen_setting,
     jobs,
+    settings,
     varied,
 )
 
 TINY = CorefProtocol(
-    items=(CUT,), made=6, most=40, folds=2, rounds=1, steps=200, decode_steps=400, sweeps=10, factors=(1.0, 10.0)
+    items=(CUT,), made=6, most=40, folds=2, rounds=1, steps=200, decode_steps=400, sweeps=10, factors=(1.0,)
 )
 FEW = violations.ConstraintsProtocol(sizes=(5, 20, 80), repeats=2, fresh=300, documents=3, mentions=10, restart=10)
 
@@ -55,7 +57,7 @@ def test_the_published_protocol() -> None:
     full = PROTOCOLS[FULL]
     assert (full.rounds, full.steps, full.decode_steps, full.folds) == (4, 4000, 8000, 3)
     assert full.count is None and set(LEARNERS) == set(PRINTED)
-    assert len(jobs(full)) == 2 * 3 * 8 + 3 * 6 * 3  # and settings: three of six learners in each fold
+    assert len(jobs(full)) == 2 * 3 * 8 + 3 * 18 * 3  # and settings: 18 kinds of steps in each fold, of three sizes
 
 
 def test_parts_are_whole_sentences_and_lose_nothing() -> None:
@@ -93,26 +95,43 @@ def test_folds_are_a_partition_of_documents() -> None:
 
 
 def test_settings_are_chosen_on_training_documents_of_the_fold(tmp_path: Path) -> None:
-    factors = PROTOCOLS[FULL].factors
+    pcd = next(way for way in published_variants() if way.name == "PCD")
+    tried = settings(pcd, PROTOCOLS[FULL].factors)
+    assert len(tried) == 9 and {each.kind for each in tried} == {"constant", "decaying", "AdaGrad"}
     places = held_out(20, 4, seed=0, fold=1)
     assert len(places) == 5 and places == held_out(20, 4, 0, 1) != held_out(20, 4, 0, 2) and max(places) < 20
-    for fold, scores in enumerate(([0.5, 0.7, 0.6], [0.8, 0.7, 0.6])):
-        for factor, score in zip(factors, scores, strict=True):
-            CorefJob(INNER, fold, "PCD", factor).path(tmp_path).write_text(json.dumps({"mean": score}))
-    assert [chosen_factor(tmp_path, PROTOCOLS[FULL], fold, "PCD") for fold in (0, 1)] == [factors[1], factors[0]]
+    for fold, best in enumerate((4, 0)):
+        for place, each in enumerate(tried):
+            score = 0.8 if place == best else 0.7
+            CorefJob(INNER, fold, "PCD", each).path(tmp_path).write_text(json.dumps({"mean": score}))
+    assert [chosen_setting(tmp_path, PROTOCOLS[FULL], fold, pcd) for fold in (0, 1)] == [tried[4], tried[0]]
     order = jobs(PROTOCOLS[FULL])
     for place, job in enumerate(order):  # all settings are tried before they are needed
         if job.item != INNER and job.way in LEARNERS:
-            assert all(CorefJob(INNER, job.fold, job.way, factor) in order[:place] for factor in factors)
+            way = next(way for way in published_variants() if way.name == job.way)
+            wanted = settings(way, PROTOCOLS[FULL].factors)
+            assert all(CorefJob(INNER, job.fold, job.way, each) in order[:place] for each in wanted)
 
 
-def test_one_setting_of_each_way_varies() -> None:
+def test_kinds_of_steps_of_each_way() -> None:
+    kinds = {
+        way.name: list(dict.fromkeys(each.kind for each in settings(way, (1.0, 10.0)))) for way in published_variants()
+    }
+    rated = ["constant", "decaying", "AdaGrad"]
+    assert kinds == {
+        "SampleRank (MIRA)": ["MIRA"], "SampleRank": rated, "SampleRank-SVM-1": [*rated, "MIRA"], "CD-1": rated,
+        "SampleRank-SVM": [*rated, "MIRA"], "PCD": rated,
+    }  # fmt: skip
     for way in published_variants():
-        assert varied(way, 1.0) == way and varied(way, 10.0) != way
-        mine, other = (vars(one) for one in (way, varied(way, 10.0)))
-        assert [name for name in mine if mine[name] != other[name]] == [
-            "margin" if way.name == "SampleRank (MIRA)" else "step"
-        ]
+        own = {"Unit": "constant", "Decaying": "decaying", "MIRA": "MIRA"}[type(way.step).__name__]
+        assert varied(way, StepSetting(own)) == way  # as published, where a factor is 1
+        for each in settings(way, (10.0,)):
+            made = varied(way, each)
+            assert made != way and made.learner is way.learner and made.metric == way.metric
+            if each.kind == "MIRA":
+                assert made.margin is not None and made.margin.constant == 100.0
+            else:
+                assert made.margin == way.margin and made.step.numbers[0] == (1.0 if each.kind == "AdaGrad" else 10.0)
 
 
 def put(runs: Path, item: str, way: str, fold: int, scores: dict[str, float], **more: float) -> None:
@@ -140,6 +159,7 @@ def made_study(runs: Path, better: bool) -> CorefRuns:
 
 def test_claims_hold_or_not(tmp_path: Path) -> None:
     good = {claim.id: claim for claim in claims(made_study(tmp_path / "good", better=True))}
+    assert all(claim.rule for claim in good.values())
     assert all(claim.holds for claim in good.values()), [claim for claim in good.values() if not claim.holds]
     bad = {claim.id: claim for claim in claims(made_study(tmp_path / "bad", better=False))}
     assert not any(claim.holds for claim in bad.values()), [claim for claim in bad.values() if claim.holds]
@@ -193,16 +213,17 @@ def test_a_tiny_table_in_two_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     results = Results.open(tmp_path / "out", samplerank.STUDY.name, QUICK, 0)
     half = run_table1(results, replace(order, tell=lambda what, done: told.append(what)), Soon(None))
-    assert half == (3, 16 + 24 + 1)
-    kept = CorefJob(INNER, 0, LEARNERS[0], 1.0).path(runs)
+    assert half == (3, 16 + 36 + 1)
+    kept = CorefJob(INNER, 0, LEARNERS[0], StepSetting("MIRA")).path(runs)
     first = kept.read_text()
-    assert run_table1(results, order, Deadline(None)) == (41, 41)
+    assert run_table1(results, order, Deadline(None)) == (53, 53)
     assert kept.read_text() == first
     rows = {cell.row for cell in results.of_item(CUT)}
     assert rows == {*LEARNERS, HEADS, ALONE} and len(results.claims) == 10
     for cell in results.of_item(CUT):
         if cell.column == SECONDS:
-            assert cell.more["factors"] == [chosen_factor(runs, TINY, fold, cell.row) for fold in range(2)]
+            way = next(way for way in published_variants() if way.name == cell.row)
+            assert cell.more["settings"] == [str(chosen_setting(runs, TINY, fold, way)) for fold in range(2)]
     documents = {cell.n for cell in results.of_item(CUT) if cell.column == F1}
     assert len(documents) == 1  # every row was tested on the same documents
     results.note("a note")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loopwise import walk
 from loopwise.apps.chain.report import compare, sentence_counts
 from loopwise.formats.columns import read_tagged, write_tagged
 from oracles.tagger_text import names
@@ -32,6 +33,8 @@ from studies.samplerank.names.methods import (
     SR10,
     SSVM,
     NamesProtocol,
+    WalkSetting,
+    label_of,
     methods,
 )
 from studies.samplerank.names.tables import (
@@ -57,7 +60,10 @@ SMALL = NamesProtocol(
     iterations=5,
     penalties=(0.1, 10.0),
     costs=(1e-4, 0.1),
-    caps=(0.1, 1.0),
+    starts=("truth", "previous"),
+    scales=(1.0,),
+    caps=(0.1,),
+    sweeps=(2,),
 )
 
 
@@ -160,6 +166,29 @@ def test_settings_are_chosen_by_development_data(folder: Path, tmp_path: Path) -
     assert [job.seed for job in ladder.jobs(tmp_path)] == [0, 0, 1] and len(ladder.final(tmp_path)) == 1
 
 
+def test_walks_are_refined_from_the_best_start_and_margin(folder: Path, tmp_path: Path) -> None:
+    ladder = next(one for one in ladders(SMALL, folder / "ner") if one.method.row == SR10)
+    assert ladder.total == 5 and [label_of(job.size) for job in ladder.jobs(tmp_path)] == [
+        "truth, margin x 1, sweeps 1",
+        "previous, margin x 1, sweeps 1",
+    ]
+    for job, dev in zip(ladder.first(), (0.5, 0.7), strict=True):
+        job.path(tmp_path).write_text(json.dumps({"dev": dev, "test": 0.5}))
+    more = ladder.second(tmp_path)
+    assert ladder.chosen(tmp_path) is None and [label_of(job.size) for job in more] == [
+        "previous, margin x 1, sweeps 2",
+        "previous, margin x 1, sweeps 1, cap 0.1",
+    ]
+    for job, dev in zip(more, (0.6, 0.8), strict=True):
+        job.path(tmp_path).write_text(json.dumps({"dev": dev, "test": 0.5}))
+    assert ladder.chosen(tmp_path) == WalkSetting("previous", 1.0, 1, 0.1)
+    learner = ladder.method.make(WalkSetting("random", 20.0, 3, 0.1))  # type: ignore[misc]
+    assert learner.start is walk.Start.RANDOM and learner.margin(2.0) == 40.0 and learner.sweeps == 3  # type: ignore[attr-defined]
+    assert learner.step.cap == pytest.approx(2.0)  # type: ignore[attr-defined]
+    one = next(one for one in ladders(NamesProtocol(), folder / "ner") if one.method.row == SR1)
+    assert {job.size.start for job in one.first()} == {"truth", "random"}  # type: ignore[union-attr]
+
+
 def test_crfsuite_agrees_with_our_objective(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("pycrfsuite")
     from loopwise.learn.chain.likelihood import NegativeLogLikelihood
@@ -195,8 +224,9 @@ def made_study(runs: Path, folder: Path, good: bool) -> NamesRuns:
         slow = row == LIKELIHOOD if good else row.startswith("SampleRank")
         run: dict[str, Any] = {"dev": 0.5, "test": share, "seconds": 50.0 if slow else 1.0 + (row == SSVM) * good}
         run["counts"] = [right.tolist(), gold.tolist(), gold.tolist()]
-        for job in ladder.first():
-            job.path(runs).write_text(json.dumps(run))
+        for job in ladder.jobs(runs):
+            if job.seed == 0:
+                job.path(runs).write_text(json.dumps(run))
     return NamesRuns(runs, found)
 
 

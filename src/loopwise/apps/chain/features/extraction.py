@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.chain.features.attributes import PLACES, attribute, is_question
 from loopwise.apps.chain.features.index import FeatureIndex
-from loopwise.apps.chain.features.templates import BIAS, Part, Template
+from loopwise.apps.chain.features.templates import BIAS, FeatureTemplate, Part
 from loopwise.apps.chain.features.text import Text
 from loopwise.potentials.hashing import Keys, feature_keys, text_keys
 from loopwise.potentials.linear import Design, Floats, Integers, Matrix
@@ -45,7 +45,7 @@ class KeyRows:
         return np.repeat(rows, np.diff(self.start))
 
 
-def extract(templates: Sequence[Template], text: Text) -> KeyRows:
+def extract(templates: Sequence[FeatureTemplate], text: Text) -> KeyRows:
     """The keys of all tokens. O(distinct words x attributes) in Python, O(tokens x templates) in arrays.
 
     Keys are hashes of 64 bits of a template and its values (:mod:`loopwise.potentials.hashing`): the same in every run.
@@ -103,7 +103,7 @@ class _Viewer:
         self.end = np.repeat(text.start[1:], lengths)
         self._values: dict[str, tuple[Keys, Flags]] = {}
 
-    def of_words(self, templates: Sequence[Template], offset: int) -> tuple[Integers, Integers, Keys]:
+    def of_words(self, templates: Sequence[FeatureTemplate], offset: int) -> tuple[Integers, Integers, Keys]:
         """Rows, one a distinct word (and one for each edge): row of each token, lengths of rows, keys."""
         columns = [
             self._combined(template, [self._word_values(part.name) for part in template.parts])
@@ -113,7 +113,7 @@ class _Viewer:
         present = np.stack([flags for _, flags in columns], axis=1)
         return self._word_at(offset), present.sum(axis=1), keys[present]
 
-    def of_tokens(self, template: Template) -> tuple[Integers, Integers, Keys]:
+    def of_tokens(self, template: FeatureTemplate) -> tuple[Integers, Integers, Keys]:
         """Rows, one a distinct value: row of each token (-1: none), lengths of rows, keys."""
         key, present = self._combined(template, [self._token_values(part) for part in template.parts])
         distinct, first, place = np.unique(key[present], return_index=True, return_inverse=True)
@@ -124,7 +124,7 @@ class _Viewer:
         row[present] = rank[place.reshape(-1)]
         return row, np.ones(len(distinct), dtype=np.int64), distinct[order]
 
-    def _combined(self, template: Template, values: Sequence[tuple[Keys, Flags]]) -> tuple[Keys, Flags]:
+    def _combined(self, template: FeatureTemplate, values: Sequence[tuple[Keys, Flags]]) -> tuple[Keys, Flags]:
         name = text_keys([str(template)])
         present = np.logical_and.reduce([flags for _, flags in values])
         return np.broadcast_to(feature_keys(name, *(key for key, _ in values)), present.shape), present

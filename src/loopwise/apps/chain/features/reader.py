@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from loopwise.apps.chain.features.attributes import PLACES, attribute, is_question
 from loopwise.apps.chain.features.extraction import EDGES
 from loopwise.apps.chain.features.index import FeatureIndex, Indexed
-from loopwise.apps.chain.features.templates import Template
+from loopwise.apps.chain.features.templates import FeatureTemplate
 from loopwise.apps.chain.kernels import lookup
 from loopwise.potentials.hashing import Keys, feature_keys, text_key
 from loopwise.potentials.linear import Floats, Integers
@@ -32,7 +32,7 @@ _PLACES = {"first": lookup.FIRST, "last": lookup.LAST, "all_lower": lookup.ALL_L
 class _Programme:
     """Templates as integers: parts of all templates one after another, the key that each begins with."""
 
-    def __init__(self, templates: Sequence[Template], number: dict[str, int]) -> None:
+    def __init__(self, templates: Sequence[FeatureTemplate], number: dict[str, int]) -> None:
         parts = [part for template in templates for part in template.parts]
         self.start = np.array([0, *accumulate(len(template.parts) for template in templates)], dtype=np.int64)
         self.part = np.array([_PLACES.get(part.name, number.get(part.name, 0)) for part in parts], dtype=np.int64)
@@ -43,7 +43,7 @@ class _Programme:
 class Reader:
     """Scores of tags for a few sentences of a fitted model: ``weights`` ``[features, K]`` of an ``index``."""
 
-    def __init__(self, templates: Sequence[Template], index: FeatureIndex, weights: Floats) -> None:
+    def __init__(self, templates: Sequence[FeatureTemplate], index: FeatureIndex, weights: Floats) -> None:
         names = sorted({part.name for t in templates for part in t.parts if part.name not in PLACES})
         self._looks = [(name, attribute(name)) for name in names]
         number = {name: place for place, name in enumerate(names)}
@@ -81,7 +81,7 @@ class Reader:
         )  # fmt: skip
         return start, unary
 
-    def _learn(self, tokens: Sequence[str]) -> tuple[_Words, list[int]]:
+    def _learn(self, tokens: Sequence[str]) -> tuple[_WordCache, list[int]]:
         """Remembers new words; where there is no more room, the old ones are forgotten (and calls that still read
         them keep them)."""
         with self._lock:
@@ -95,14 +95,14 @@ class Reader:
             self._known = known
             return known, [known.number[word] for word in tokens]
 
-    def _forgotten(self) -> _Words:
+    def _forgotten(self) -> _WordCache:
         shape = len(self._offsets), int(self._weights.shape[1])
-        known = _Words(self._capacity, len(self._looks), shape)
+        known = _WordCache(self._capacity, len(self._looks), shape)
         for place, edge in enumerate(EDGES):
             self._enter(known, place, "", edge)
         return known
 
-    def _enter(self, known: _Words, place: int, word: str, edge: str | None) -> None:
+    def _enter(self, known: _WordCache, place: int, word: str, edge: str | None) -> None:
         value, present = known.value[place], known.present[place]
         for number, (name, look) in enumerate(self._looks):
             if look is None:  # the bias
@@ -121,7 +121,7 @@ class Reader:
         )  # fmt: skip
 
 
-class _Words:
+class _WordCache:
     """Words that are remembered: keys of their attributes, and what they add to scores at each offset."""
 
     def __init__(self, capacity: int, attributes: int, shape: tuple[int, int]) -> None:
@@ -131,7 +131,7 @@ class _Words:
         self.single = np.zeros((capacity, *shape))
 
 
-def _opening(template: Template) -> int:
+def _opening(template: FeatureTemplate) -> int:
     """The key of a template before its parts are mixed in: that of its name, among so many fields."""
     return int(feature_keys(np.uint64(text_key(str(template))), count=len(template.parts) + 1))
 

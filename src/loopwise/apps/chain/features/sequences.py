@@ -77,7 +77,7 @@ class Sequences:
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class SequenceLabels:
     """Labels of all elements, one after another; those that are not known, or known in part, are in ``partial``.
 
     ``values`` has some label there. ``partial``: by element the labels that it may have, None for any.
@@ -110,7 +110,7 @@ class Labels:
         return Known(gold, allowed)
 
 
-def as_labels(given: Any, sequences: Sequences) -> Labels:
+def as_labels(given: Any, sequences: Sequences) -> SequenceLabels:
     """The labels of all elements. None, NaN, and -1 beside labels from 0 on, are not known; a set allows several."""
     if given is None:
         raise ValueError("ChainCRF requires y to be passed, but the target y is None; give labels")
@@ -145,7 +145,7 @@ def as_labels(given: Any, sequences: Sequences) -> Labels:
             raise ValueError("Unknown label type: continuous; labels must be classes, such as 0, 1, 2")
     if labels.dtype.kind not in "biufUS":
         raise ValueError(f"Unknown label type: {labels.dtype}; labels must be numbers or text")
-    return Labels(labels, partial)
+    return SequenceLabels(labels, partial)
 
 
 def as_evidence(given: Any, sequences: Sequences, classes: NDArray[Any]) -> Known:

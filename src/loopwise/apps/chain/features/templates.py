@@ -1,8 +1,8 @@
 """Feature templates in a small text: which attributes of which words, alone or together, are features of a token.
 
-In: text such as ``w[0] w[-1]|w[0] lower[0] suffix3[0] is_title[0] first bias``. Out: :class:`Template` objects. Stage:
-use. A template is one or more parts joined by ``|``; a part is an attribute, or a column of the text, and, in brackets,
-how far its word is from the token (0 if left out). ``#`` begins a comment, white space separates templates.
+In: text such as ``w[0] w[-1]|w[0] lower[0] suffix3[0] is_title[0] first bias``. Out: :class:`FeatureTemplate` objects.
+Stage: use. A template is one or more parts joined by ``|``; a part is an attribute, or a column of the text, and, in
+brackets, how far its word is from the token (0 if left out). ``#`` begins a comment, white space separates templates.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Template:
+class FeatureTemplate:
     """Parts whose values together are one feature; it is absent where one of them is."""
 
     parts: tuple[Part, ...]
@@ -64,15 +64,15 @@ class Template:
         return offsets.pop() if len(offsets) == 1 else None
 
 
-def parse_templates(text: str, columns: Collection[str] = ()) -> tuple[Template, ...]:
+def parse_templates(text: str, columns: Collection[str] = ()) -> tuple[FeatureTemplate, ...]:
     """The templates of a text; a ValueError names the one that is none. ``columns``: names beside those of attributes.
 
     >>> [str(template) for template in parse_templates("w[0]  shape[-1]|shape[0] # the shapes of two words")]
     ['w[0]', 'shape[-1]|shape[0]']
     """
     words = _words(text)
-    templates = [Template(tuple(_part(piece, word, columns) for piece in word.split("|"))) for word in words]
-    seen: set[Template] = set()
+    templates = [FeatureTemplate(tuple(_part(piece, word, columns) for piece in word.split("|"))) for word in words]
+    seen: set[FeatureTemplate] = set()
     for template, word in zip(templates, words, strict=True):
         if template in seen:
             raise ValueError(f"template {quoted(word)} is listed twice; leave one out")

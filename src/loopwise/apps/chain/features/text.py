@@ -22,6 +22,7 @@ from loopwise.apps.partial import choices_of, is_unknown
 from loopwise.formats.columns import BrokenTagsWarning, TaggedText, read_words, split
 from loopwise.formats.iob import OUTSIDE, Coding, TagError, TagSet, broken_places, guess_coding
 from loopwise.formats.quoting import listed, quoted, shortened
+from loopwise.graph.offsets import starts_of
 from loopwise.notices import callers_level
 from loopwise.potentials.linear import Flags, Integers, equal_parts
 
@@ -321,9 +322,7 @@ def tag_lists(numbers: Integers, text: Text, labels: Sequence[str]) -> list[list
 
 
 def _starts(sentences: Sequence[Sequence[Any]]) -> Integers:
-    start = np.zeros(len(sentences) + 1, dtype=np.int64)
-    np.cumsum([len(sentence) for sentence in sentences], out=start[1:])
-    return start
+    return starts_of([len(sentence) for sentence in sentences])
 
 
 def _unknown_tag(tag: str, sentence: int, labels: Sequence[str]) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 from loopwise.compiled.decorators import callee, kernel
 
 WORD, PREFIX, FINE, COARSE, LONG = 0, 1, 2, 3, 4  # rows of `tokens`; LONG: the word is longer than its prefix
-FIELDS = 5
 WORD_BITS, TAG_BITS = 18, 14
 
 VERSION = 2  # of the templates: with others, weights and unfinished runs mean something else

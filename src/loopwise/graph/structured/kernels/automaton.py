@@ -28,7 +28,7 @@ class Automata(NamedTuple):
 
 
 @fused_callee
-def _shift(values, first, last):
+def shift(values, first, last):
     """Takes the largest off; returns it."""
     top = -np.inf
     for place in range(first, last):
@@ -57,7 +57,7 @@ def _read(automata, factor, final, incoming, before, after, shifts):
             if one >= 0:
                 value = log_add(value, on + after[here + states + one])
             after[here + state] = value
-        shifts[1, variable] = _shift(after, here, here + states)
+        shifts[1, variable] = shift(after, here, here + states)
     for variable in range(variables - 1):
         off, on, here = incoming[slots + 2 * variable], incoming[slots + 2 * variable + 1], variable * states
         for state in range(states):
@@ -68,7 +68,7 @@ def _read(automata, factor, final, incoming, before, after, shifts):
                 if to >= 0:
                     weight = before[here + state] + (on if value else off)
                     before[here + states + to] = log_add(before[here + states + to], weight)
-        shifts[0, variable + 1] = _shift(before, here + states, here + 2 * states)
+        shifts[0, variable + 1] = shift(before, here + states, here + 2 * states)
     return after[0] > -np.inf
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.compiled.elementary import normalise_log
+from loopwise.graph.structured.kernels.automaton import shift
 
 
 class ChainArrays(NamedTuple):
@@ -37,19 +38,6 @@ def _log_sum(terms, count):
 
 
 @fused_callee
-def _shift(values, first, last):
-    """Takes the largest off; returns it."""
-    top = -np.inf
-    for place in range(first, last):
-        top = max(top, values[place])
-    if top == -np.inf:
-        return 0.0
-    for place in range(first, last):
-        values[place] -= top
-    return top
-
-
-@fused_callee
 def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms):
     """Log messages along the chain from both ends; whether any path is possible."""
     for state in range(states):
@@ -60,7 +48,7 @@ def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms
             for state in range(states):
                 terms[state] = left[here + state] + incoming[slots + here + state] + steps[table + state * states + to]
             left[here + states + to] = _log_sum(terms, states)
-        shifts[0, at + 1] = _shift(left, here + states, here + 2 * states)
+        shifts[0, at + 1] = shift(left, here + states, here + 2 * states)
     for at in range(length - 2, -1, -1):
         here, table = at * states, s0 + at * states * states
         for state in range(states):
@@ -68,7 +56,7 @@ def _read(length, states, steps, s0, incoming, slots, left, right, shifts, terms
                 there = here + states + to
                 terms[to] = right[there] + incoming[slots + there] + steps[table + state * states + to]
             right[here + state] = _log_sum(terms, states)
-        shifts[1, at] = _shift(right, here, here + states)
+        shifts[1, at] = shift(right, here, here + states)
     for state in range(states):
         terms[state] = left[(length - 1) * states + state] + incoming[slots + (length - 1) * states + state]
     return _log_sum(terms, states) > -np.inf

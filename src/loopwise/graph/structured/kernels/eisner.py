@@ -59,6 +59,7 @@ GROWTH = 6.75  # there are about 6.75^n projective trees: a column of more weigh
 TRIALS = 2  # in the probability domain, the second with columns scaled by what Z came to
 RANGE = 1e140  # Z and dZ/dw within this and its inverse are trusted: products of two such numbers stay in float64
 LOST = 1e-292  # what underflows is below 1e-308, and must be below the rounding of what is trusted
+LEAST_TREE = -650.0  # nats: what weighs more is a normal number
 LEAST_WEIGHT = -660.0  # nats below the largest of its column: a smaller weight would not be a normal number
 
 
@@ -129,13 +130,23 @@ def _keep_forced(weights, width, column):
 
 @callee
 def _trusted(charts, scores, n, least):
-    """Whether what was lost on the way in the probability domain is nothing beside dZ/dw of any edge that may be."""
-    size = (n + 1) * (n + 1)
+    """Whether what was lost on the way in the probability domain is nothing beside dZ/dw of any edge that may be.
+
+    Of an edge that is in no tree dZ/dw is 0, and that is right if nothing can have underflowed: a tree is a product of
+    one weight a column."""
+    size, smallest = (n + 1) * (n + 1), 1.0
+    for column in range(1, n + 1):
+        for head in range(n + 1):
+            at = head * (n + 1) + column
+            if head != column and scores[at] > -np.inf:
+                smallest = min(smallest, charts[WEIGHT * size + at])
+    nothing_lost = n * np.log(smallest) > LEAST_TREE
     for column in range(1, n + 1):
         for head in range(n + 1):
             at = head * (n + 1) + column
             value = charts[GRADIENT * size + at]
-            if head != column and scores[at] > -np.inf and not least < value < RANGE:
+            fine = least < value < RANGE or (value == 0.0 and nothing_lost)
+            if head != column and scores[at] > -np.inf and not fine:
                 return False
     return True
 
@@ -168,52 +179,79 @@ def _in_probabilities(scores, n, single_root, charts):
 
 
 @kernel
-def inside_outside(scores, n, single_root, charts, log_gradient):
-    """log Z (-inf: no tree), whether the charts hold logs, and into ``log_gradient`` log dZ/dw of every edge up to one
-    constant a column (which :func:`read_columns` cancels). For a pruned edge of less than 1e-140 it may be -inf."""
+def inside_outside_in_range(scores, n, single_root, charts, log_gradient):
+    """:func:`inside_outside` in the probability domain alone: log Z, and whether numbers left the range of float64 (or
+    there is no tree). Then nothing else that it leaves means anything."""
     size = (n + 1) * (n + 1)
-    gradient = charts[GRADIENT * size : (GRADIENT + 1) * size]
     shift = load_weights(scores, n, charts)
     if shift == -np.inf:
         return -np.inf, False
     log_total = _in_probabilities(scores, n, single_root, charts)
-    if log_total > -np.inf:
-        copy_into(log_gradient, gradient)
-        log_all(log_gradient)
-        return shift + log_total, False
-    load_weights(scores, n, charts)
+    if log_total == -np.inf:
+        return -np.inf, True
+    copy_into(log_gradient, charts[GRADIENT * size : (GRADIENT + 1) * size])
+    log_all(log_gradient)
+    return shift + log_total, False
+
+
+@kernel
+def inside_outside(scores, n, single_root, charts, log_gradient):
+    """log Z (-inf: no tree), whether the charts hold logs, and into ``log_gradient`` log dZ/dw of every edge up to one
+    constant a column (which :func:`read_columns` cancels). For a pruned edge of less than 1e-140 it may be -inf."""
+    size = (n + 1) * (n + 1)
+    log_z, left = inside_outside_in_range(scores, n, single_root, charts, log_gradient)
+    if not left:
+        return log_z, False
+    shift = load_weights(scores, n, charts)
     log_total = inside_log(charts, n, single_root, LOG_SUM)
     if log_total == -np.inf:
         return -np.inf, True
     outside_log(charts, n, single_root)
-    copy_into(log_gradient, gradient)
+    copy_into(log_gradient, charts[GRADIENT * size : (GRADIENT + 1) * size])
     return shift + log_total, True
 
 
 @callee
-def gradient_tangent(charts, n, single_root, in_log, direction, tangents, moved):
-    """d log G along ``direction`` of the scores, for the charts of :func:`inside_outside`."""
+def _tangent_of_weights(charts, n, single_root, direction, tangents, moved):
+    """d log G along ``direction`` of the scores, for charts of weights."""
     size = (n + 1) * (n + 1)
     for at in range(size):
-        weight = WEIGHT * size + at
-        tangents[weight] = direction[at] if in_log else direction[at] * charts[weight]
-    if in_log:
-        inside_log_tangent(charts, tangents, n, single_root)
-        outside_log_tangent(charts, tangents, n, single_root)
-    else:
-        inside_tangent(charts, tangents, n, single_root)
-        outside_tangent(charts, tangents, n, single_root)
+        tangents[WEIGHT * size + at] = direction[at] * charts[WEIGHT * size + at]
+    inside_tangent(charts, tangents, n, single_root)
+    outside_tangent(charts, tangents, n, single_root)
     for at in range(size):
         value = charts[GRADIENT * size + at]
-        if in_log:
-            moved[at] = tangents[GRADIENT * size + at]
-        else:
-            moved[at] = tangents[GRADIENT * size + at] / value if value > 0.0 else 0.0
+        moved[at] = tangents[GRADIENT * size + at] / value if value > 0.0 else 0.0
+
+
+@callee
+def _tangent_of_logs(charts, n, single_root, direction, tangents, moved):
+    """The same for charts of logs."""
+    size = (n + 1) * (n + 1)
+    for at in range(size):
+        tangents[WEIGHT * size + at] = direction[at]
+    inside_log_tangent(charts, tangents, n, single_root)
+    outside_log_tangent(charts, tangents, n, single_root)
+    for at in range(size):
+        moved[at] = tangents[GRADIENT * size + at]
+
+
+@callee
+def gradient_tangent(charts, n, single_root, in_log, direction, tangents, moved):
+    """d log G along ``direction`` of the scores, for the charts of :func:`inside_outside`; ``in_log`` is None where
+    they never hold logs, and then nothing of these is compiled."""
+    if in_log is None:
+        _tangent_of_weights(charts, n, single_root, direction, tangents, moved)
+    elif in_log:
+        _tangent_of_logs(charts, n, single_root, direction, tangents, moved)
+    else:
+        _tangent_of_weights(charts, n, single_root, direction, tangents, moved)
 
 
 @kernel
 def pull_back(scores, n, single_root, charts, in_log, given, tangents, adjoint):
-    """Adjoints of the scores from those of the marginals p and of logit p: one Hessian-vector product.
+    """Adjoints of the scores from those of the marginals p and of logit p: one Hessian-vector product. ``in_log``: as
+    :func:`inside_outside` told, or None after :func:`inside_outside_in_range`.
 
     Near-certain edges and temperature 1e-4 are fine; adjoints of log-odds above 500 or below -600 are 0 (what they
     could move is below the smallest float64)."""

@@ -24,7 +24,7 @@ SHORT = 8  # runs of fewer cells are read cell by cell
 FAST = {"reassoc", "contract", "nsz"}  # sums may be reordered; infinities and NaN keep their meaning
 
 
-class Workspace(NamedTuple):
+class CliqueWorkspace(NamedTuple):
     """Scratch arrays of one thread, as large as the largest clique's blocks need."""
 
     cells: Any  # [block]
@@ -111,7 +111,7 @@ def workspace_sizes(ports):
 @callee
 def workspace(sizes):
     block, axes, ports, maps = sizes
-    return Workspace(
+    return CliqueWorkspace(
         np.empty(block), np.empty(block), np.empty(block), np.empty(block),
         np.empty(axes, dtype=np.int64), np.empty(axes, dtype=np.int64), np.zeros(axes, dtype=np.int64),
         np.empty(ports, dtype=np.int64), np.empty(block), np.empty(block), np.empty(ports, dtype=np.int64),

@@ -16,7 +16,7 @@ from loopwise.compiled.decorators import fused_callee, fused_kernel
 EXHAUSTIVE, COMBINATIONS = 0, 1
 
 
-class Columns(NamedTuple):
+class CheckColumns(NamedTuple):
     """The checks of each bit, and how many checks are independent."""
 
     start: Any  # [bits + 1]

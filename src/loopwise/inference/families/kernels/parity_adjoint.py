@@ -24,7 +24,7 @@ from loopwise.inference.families.kernels.parity_decode import enter, new_states,
 from loopwise.inference.families.kernels.parity_lanes import (
     INLINED_STEP,
     LARGEST,
-    Tape,
+    LaneTape,
     inlined,
     new_room,
     row_of,
@@ -35,7 +35,7 @@ from loopwise.inference.families.kernels.parity_lanes import (
 )
 
 
-class Adjoints(NamedTuple):
+class ParityAdjoints(NamedTuple):
     """Adjoints, float64, in the shapes of what they are of."""
 
     weights: Any
@@ -210,7 +210,7 @@ def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
     lanes, count = lanes_of(lane_tag), shots.syndrome.shape[0]
     work, states = new_room(checks, shots.prior, lane_tag), new_states(checks, rules, shots.prior, U(1), lane_tag)
     nothing = np.empty(0, shots.prior.dtype)
-    tape, state = Tape(nothing, nothing, nothing), state_at(states, U(0), checks, lanes)
+    tape, state = LaneTape(nothing, nothing, nothing), state_at(states, U(0), checks, lanes)
     for first in range(0, count, np.int64(lanes)):
         held, place = min(np.int64(lanes), count - first), 0
         enter(checks, rules, state, shots, U(first), U(held), lane_tag)
@@ -261,7 +261,7 @@ def pull_back(checks, rules, shots, kept, of_trace, of, layered, lane_tag, rule)
     lanes, count, like, sweeps = lanes_of(lane_tag), shots.syndrome.shape[0], shots.prior, U(kept[-1])
     work, states = new_room(checks, like, lane_tag), new_states(checks, rules, like, U(1), lane_tag)
     state, edges, variables = state_at(states, U(0), checks, lanes), U(checks.variable.shape[0]), checks.variables[0]
-    tape = Tape(
+    tape = LaneTape(
         np.empty(sweeps * edges * lanes, like.dtype), np.empty(sweeps * edges * lanes, like.dtype),
         np.empty(sweeps * variables * lanes, like.dtype),
     )  # fmt: skip

@@ -16,8 +16,8 @@ import numpy as np
 from loopwise.compiled.arithmetic import U, lanes_of
 from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.inference.families.kernels.parity_lanes import (
+    LaneTape,
     State,
-    Tape,
     hard_decisions,
     new_room,
     step,
@@ -26,7 +26,7 @@ from loopwise.inference.families.kernels.parity_lanes import (
 )
 
 
-class Shots(NamedTuple):
+class ShotArrays(NamedTuple):
     """What is to be decoded. Log-odds are of 0 against 1."""
 
     prior: Any  # [1 or shots, variables]
@@ -150,7 +150,7 @@ def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, 
         new_states(checks, rules, shots.prior, U(2 * depth), lane_tag),
     )
     nothing = np.empty(0, shots.prior.dtype)
-    tape, words = Tape(nothing, nothing, nothing), np.empty(checks.variables[0], np.uint32)
+    tape, words = LaneTape(nothing, nothing, nothing), np.empty(checks.variables[0], np.uint32)
     who, pairs = np.zeros((2 * depth, lanes), np.int64), np.zeros((2, lanes), np.uintp)
     count, front = np.zeros(depth, np.int64), np.zeros(depth, np.int64)  # the second block of a level is 1 - front
     begun, total, done = 0, shots.syndrome.shape[0], 0

@@ -61,7 +61,7 @@ class Checks(NamedTuple):
     variables: Any  # how many, as an array of one
 
 
-class Rules(NamedTuple):
+class LaneRules(NamedTuple):
     """Numbers of message passing, one row for all sweeps or a row for each."""
 
     weights: Any  # [rows, edges]
@@ -95,7 +95,7 @@ class ParityWorkspace(NamedTuple):
     gaps: Any
 
 
-class Tape(NamedTuple):
+class LaneTape(NamedTuple):
     """What the way back needs of the sweeps of one block; arrays of length 0 where there is none."""
 
     x: Any  # [sweeps * edges * lanes]

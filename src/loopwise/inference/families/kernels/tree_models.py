@@ -18,7 +18,7 @@ from numba.extending import overload
 
 from loopwise.compiled.arrays import copied, copy_into, fill, filled, floats, integers, zeros
 from loopwise.compiled.decorators import LINKED, fused_callee, fused_kernel
-from loopwise.graph.structured.kernels.eisner import charts_size, inside_outside, pull_back
+from loopwise.graph.structured.kernels.eisner import charts_size, inside_outside, inside_outside_in_range, pull_back
 from loopwise.graph.structured.kernels.eisner_decode import best_projective
 from loopwise.graph.structured.kernels.matrix_tree import spanning_outside, spanning_pull_back
 from loopwise.graph.structured.kernels.spanning_decode import best_spanning
@@ -40,12 +40,17 @@ class Sentences(NamedTuple):
     pair_start: Any  # [sentences + 1]
     first: Any  # [pairs] edges, numbered within their sentence
     second: Any
-    kind: Any  # Projective() or Crossing(): what is not asked for is not compiled
+    kind: Any  # Projective(), AnyScores() or Crossing(): what is not asked for is not compiled
     single_root: Any
 
 
 class Projective(NamedTuple):
-    """Trees without crossing edges (:mod:`loopwise.graph.structured.kernels.eisner`)."""
+    """Trees without crossing edges (:mod:`loopwise.graph.structured.kernels.eisner`), in the probability domain. A
+    sentence whose numbers leave it is given up, and has ``in_log`` set."""
+
+
+class AnyScores(NamedTuple):
+    """The sentences that were given up, with logs where they are needed: they are rare, and take long to compile."""
 
 
 class Crossing(NamedTuple):
@@ -79,12 +84,15 @@ def _dense(n, heads, mods, values, empty):
 
 
 def _outside(kind, scores, n, single_root, charts, gradient):
-    """log Z, whether charts hold logs; log dZ/dw of every edge into ``gradient``."""
+    """log Z, whether charts hold logs (or should); log dZ/dw of every edge into ``gradient``."""
 
 
 @overload(_outside, jit_options=LINKED)
 def _choose_outside(kind, scores, n, single_root, charts, gradient):
     def projective(kind, scores, n, single_root, charts, gradient):
+        return inside_outside_in_range(scores, n, single_root, charts, gradient)
+
+    def any_scores(kind, scores, n, single_root, charts, gradient):
         return inside_outside(scores, n, single_root, charts, gradient)
 
     def crossing(kind, scores, n, single_root, charts, gradient):
@@ -92,7 +100,7 @@ def _choose_outside(kind, scores, n, single_root, charts, gradient):
         log_partition, charts[size] = spanning_outside(scores, n, single_root, charts[:size], gradient)
         return log_partition, True
 
-    return projective if kind.instance_class is Projective else crossing
+    return {Projective: projective, AnyScores: any_scores, Crossing: crossing}[kind.instance_class]
 
 
 def _outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
@@ -102,13 +110,31 @@ def _outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
 @overload(_outside_back, jit_options=LINKED)
 def _choose_outside_back(kind, scores, n, single_root, charts, in_log, given, adjoint):
     def projective(kind, scores, n, single_root, charts, in_log, given, adjoint):
+        pull_back(scores, n, single_root, charts, None, given, floats(charts_size(n)), adjoint)
+
+    def any_scores(kind, scores, n, single_root, charts, in_log, given, adjoint):
         pull_back(scores, n, single_root, charts, in_log, given, floats(charts_size(n)), adjoint)
 
     def crossing(kind, scores, n, single_root, charts, in_log, given, adjoint):
         size = (n + 1) * (n + 1)
         spanning_pull_back(scores, n, charts[:size], charts[size], given, adjoint)
 
-    return projective if kind.instance_class is Projective else crossing
+    return {Projective: projective, AnyScores: any_scores, Crossing: crossing}[kind.instance_class]
+
+
+def _is_done(kind, in_log, sentence):
+    """Whether an earlier run has answered this sentence."""
+
+
+@overload(_is_done, jit_options=LINKED)
+def _choose_is_done(kind, in_log, sentence):
+    def given_up(kind, in_log, sentence):
+        left = 0
+        for row in range(in_log.shape[0]):
+            left += in_log[row, sentence]
+        return left == 0
+
+    return given_up if kind.instance_class is AnyScores else lambda kind, in_log, sentence: False
 
 
 def _best_tree(kind, scores, n, single_root, heads):
@@ -202,7 +228,8 @@ def _largest_move(on, before):
 
 @fused_kernel
 def run_trees(sentences, unary, scores, iterations, tolerance, tape):
-    """At most ``iterations`` sweeps of each sentence, fewer if no belief moves by more than ``tolerance``.
+    """At most ``iterations`` sweeps of each sentence, fewer if no belief moves by more than ``tolerance``. Of
+    :class:`AnyScores`, only the sentences that a run of :class:`Projective` gave up.
 
     O(sweeps (n^3 + pairs)) a sentence."""
     rows = tape.arrived.shape[0]
@@ -211,7 +238,11 @@ def run_trees(sentences, unary, scores, iterations, tolerance, tape):
         n, begin, end = sentences.lengths[s], sentences.edge_start[s], sentences.edge_start[s + 1]
         low, high = sentences.pair_start[s], sentences.pair_start[s + 1]
         heads, mods, mine = sentences.heads[begin:end], sentences.mods[begin:end], unary[begin:end]
+        if _is_done(sentences.kind, tape.in_log, s):
+            continue
         tape.used[s], tape.log_partition[s] = 0, 0.0
+        for row in range(rows):
+            tape.in_log[row, s] = False
         if n == 0:
             continue
         pairs = Pairs(_states(sentences.first[low:high]), _states(sentences.second[low:high]), LEAST)

@@ -53,7 +53,7 @@ class BinaryArrays(NamedTuple):
     neighbour_start: np.ndarray  # int64 [variables + 1]
 
 
-class Schedule(NamedTuple):
+class SampleSchedule(NamedTuple):
     """Sweeps thrown away, sweeps before the first kept sample, samples kept, sweeps between two of them."""
 
     burn_in: int

@@ -24,7 +24,7 @@ ROUNDING = 1e-9  # gains and losses of less are none
 PAIR_PASSES = 20  # over all pairs at most: each pass but the last improves the score
 
 
-class Workspace(NamedTuple):
+class MoveWorkspace(NamedTuple):
     """Memory of the moves: nothing in it outlives a move but the log of changes."""
 
     scores: np.ndarray  # [largest cardinality]
@@ -43,13 +43,13 @@ class Workspace(NamedTuple):
 
 @kernel
 def workspace(arrays):
-    """A :class:`Workspace` for one model."""
+    """A :class:`MoveWorkspace` for one model."""
     variables = arrays.state_start.shape[0] - 1
     largest = 1
     for variable in range(variables):
         largest = max(largest, arrays.state_start[variable + 1] - arrays.state_start[variable])
     log = LARGEST_KICK + (REPAIRS + 1) * variables
-    return Workspace(
+    return MoveWorkspace(
         np.empty(largest), np.empty(largest), np.empty(variables + 1, dtype=np.int64),
         np.zeros(variables, dtype=np.bool_), np.full(variables, -1, dtype=np.int64),
         np.empty(variables, dtype=np.int64), np.empty(variables, dtype=np.int64), np.empty(variables, dtype=np.int64),

@@ -34,7 +34,7 @@ class AdjointArrays(NamedTuple):
     chunk_step: np.ndarray  # [factors]: cells from one chunk's copy to the next one's, 0 where not shared
 
 
-class Scratch(NamedTuple):
+class AdjointScratch(NamedTuple):
     """What one thread writes to."""
 
     beliefs: np.ndarray  # [states]
@@ -48,7 +48,7 @@ class Scratch(NamedTuple):
 @callee
 def _new_scratch(arrays, states):
     arity = largest_arity(arrays)
-    return Scratch(
+    return AdjointScratch(
         np.empty(states),
         np.empty(states),
         np.empty(states),

@@ -5,46 +5,46 @@ and the messages of pair factors made of them. Where messages go one at a time t
 into lanes: here a message's own states are. Below the stages.
 
 A message to the second variable of a factor is a sum of rows of its table, each times one number; so is one to the
-first variable, of the table transposed. Both stand in ``tables``: the transposed ones begin at ``half``.
+first variable, of the table transposed. So every edge has a table of its own (:func:`tell_tables`), and these stand in
+the order in which they are needed.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from loopwise.compiled.arithmetic import U, inverse
-from loopwise.compiled.decorators import INLINED, fused_leaf, spliced
-from loopwise.compiled.decorators import fused_kernel as kernel
-from loopwise.compiled.lane_vectors import Lanes, called, filled_with, most, place_of, store, suffix_of, total
-from loopwise.inference.messages.kernels.views import Message, at
+from loopwise.compiled.arithmetic import U
+from loopwise.compiled.decorators import INLINED, fused_leaf
+from loopwise.compiled.decorators import fused_callee as callee
+from loopwise.compiled.lane_vectors import Lanes, called, filled_with, most, place_of, suffix_of
+from loopwise.inference.messages.kernels.plan import TABLE_BLOCK, TABLE_START
+from loopwise.inference.messages.kernels.views import at
 
 # What hardly takes longer than counting references to its arrays would.
 quick = partial(fused_leaf, forceinline=True)
 
-
-class PairTables(NamedTuple):
-    """Tables of pairs of literal size, as given and then transposed."""
-
-    data: Any
-    half: Any  # where the transposed ones begin
+ROOM = 8  # numbers after the last table
 
 
-@kernel
-def with_transposed(theta, size):
-    """All tables, then all of them transposed."""
-    tables = np.empty(2 * theta.shape[0], dtype=theta.dtype)
-    for first in range(0, theta.shape[0], size * size):
-        for row in range(size):
-            for column in range(size):
-                value = theta[first + row * size + column]
-                tables[first + row * size + column] = value
-                tables[theta.shape[0] + first + column * size + row] = value
-    return tables
+@callee
+def tell_tables(plan, theta, block, edges, tables, literal):
+    """Writes the table of each of ``edges`` (numbered in the plan's per-variable order) to ``tables``, which has
+    ``ROOM`` at its end: a row for each value of the factor's other variable."""
+    tables[edges.shape[0] * len(literal) * len(literal) :] = 0
+    size, groups = U(len(literal)), plan.groups
+    for number in range(U(edges.shape[0])):
+        at, told = edges[number], number * size * size
+        g = U(plan.edge_group[at])
+        start = groups[g, TABLE_START] + block * groups[g, TABLE_BLOCK] + U(plan.edge_member[at]) * size * size
+        row, column = (U(1), size) if plan.edge_position[at] == U(0) else (size, U(1))
+        for a in range(size):
+            for b in range(size):
+                tables[told + a * size + b] = theta[start + a * row + b * column]
 
 
 @intrinsic
@@ -55,6 +55,21 @@ def message_at(context: Any, array: Any, start: Any, literal: Any) -> Any:
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
         place = place_of(target, builder, array, values[0], values[1], states)
         return builder.load(place, align=array.dtype.bitwidth // 8)
+
+    return states(array, types.uintp, literal), generate
+
+
+@intrinsic
+def row_at(context: Any, array: Any, start: Any, literal: Any) -> Any:
+    """A row of a table, in one piece: as many numbers are read as a register has, up to ``ROOM`` beyond the row."""
+    states = Lanes(array.dtype, len(literal))
+    register = Lanes(array.dtype, 1 << (len(literal) - 1).bit_length())
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        place = place_of(target, builder, array, values[0], values[1], register)
+        whole = builder.load(place, align=array.dtype.bitwidth // 8)
+        kept = ir.Constant(ir.VectorType(ir.IntType(32), states.count), list(range(states.count)))
+        return builder.shuffle_vector(whole, whole, kept)
 
     return states(array, types.uintp, literal), generate
 
@@ -81,32 +96,20 @@ def _collected(a, b, semiring):
     return lambda a, b, semiring: most(a, b)
 
 
-@spliced
-def rows_of(tables, start, side):
-    """The table that begins at ``start`` as the first (``side`` 0) or second variable of its factor sees it, which is
-    told along the columns."""
-    return Message(tables.data, start + tables.half if side == U(0) else start)
-
-
 @quick
 def pair_message(rows, n, literal, semiring):
     """The unnormalised message of a factor to one of its variables, from the other's message ``n``."""
     size, data, row = U(len(literal)), rows.data, rows.start
-    message = message_at(data, row, literal) * repeated(at(n, U(0)), data, literal)
-    for state in range(U(1), size):
-        row += size
-        part = message_at(data, row, literal) * repeated(at(n, state), data, literal)
-        message = collected(message, part, semiring)
-    return message
-
-
-@quick
-def send_pair(rows, n, m, literal, semiring):
-    """The same, normalised, into ``m``; returns the normaliser."""
-    message = pair_message(rows, n, literal, semiring)
-    mass = total(message)
-    store(m.data, m.start, message * repeated(inverse(mass, semiring), m.data, literal))
-    return mass
+    # Two sums, of even and of odd rows: each number waits for half as many before it.
+    even = row_at(data, row, literal) * repeated(at(n, U(0)), data, literal)
+    odd = row_at(data, row + size, literal) * repeated(at(n, U(1)), data, literal)
+    for state in range(U(2), size, U(2)):
+        part = row_at(data, row + state * size, literal) * repeated(at(n, state), data, literal)
+        even = collected(even, part, semiring)
+    for state in range(U(3), size, U(2)):
+        part = row_at(data, row + state * size, literal) * repeated(at(n, state), data, literal)
+        odd = collected(odd, part, semiring)
+    return collected(even, odd, semiring)
 
 
 def _reducing(name: str) -> Any:

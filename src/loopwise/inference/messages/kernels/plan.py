@@ -127,6 +127,12 @@ class Flood(NamedTuple):
     """The flooding schedule."""
 
 
+class PairFlood(NamedTuple):
+    """The same where messages go as vectors (:mod:`loopwise.inference.messages.kernels.pair_floods`)."""
+
+    transposed: Any  # the tables of all factors in a row, transposed
+
+
 class Order(NamedTuple):
     """The sequential schedule, forth (0) and back (1): rows, not fields, so that one call serves both. Marks of the
     messages that a visit pulls are in the plan's per-variable order; the last row (2) has none, for a visit that only
@@ -137,11 +143,32 @@ class Order(NamedTuple):
 
 
 class PairOrder(NamedTuple):
-    """The same where messages go as vectors (:mod:`loopwise.inference.messages.kernels.pair_visits`)."""
+    """The same where messages go as vectors (:mod:`loopwise.inference.messages.kernels.pair_visits`), and what visits
+    pull stands in the order in which they do, forth and then back."""
 
     way: Any
     pull: Any
-    tables: Any  # PairTables
+    starts: Any  # [3, variables + 1] where the pulls of each visit begin; the last row has none
+    edges: Any  # [pulls] in the plan's per-variable order
+    source: Any  # and where the message to the factor stands that it is made of
+    tables: Any  # of the block at hand, as ``tell_tables`` writes them
+
+
+class Cuts(NamedTuple):
+    """Where each part begins. A plan that is cut into parts counts groups, states and messages from there;
+    ``state_start`` and ``edge_start`` have an entry more for each part."""
+
+    groups: Any  # how many each part has
+    variable: Any  # [parts + 1]
+    state: Any  # [parts + 1]
+    message: Any  # [parts + 1]
+
+
+class PartRules(NamedTuple):
+    """In what the rules differ by which parts stop."""
+
+    iterations: Any  # [parts] sweeps at most
+    reach: Any  # [parts]
 
 
 class Ends(NamedTuple):

@@ -1,4 +1,4 @@
-"""The residual schedule: a message that may change most goes first, without working out what others would become.
+"""The residual schedule: messages that may change most go first, without working out what others would become.
 
 In: potentials and initial messages, plain storage. Out: final messages, beliefs, the number of updates and the largest
 change that may still be pending. Examples run one after another.
@@ -7,8 +7,9 @@ By how much a message changed is measured as its *growth*: the largest over the 
 one, less 1. It tells by how much any message made of it may change: growths of several compound, (1 + a)(1 + b) - 1, a
 power w of a message grows by (1 + a)^w - 1, and neither sums nor maxima add to it. So the key of an edge is what its
 message may have grown by since it was sent, and bounds its true change; only the message that is sent is worked out
-(RBP0L of Sutton & McCallum 2007). At first keys are true growths. Keys within a factor of about 1.5 count as equal, and
-are served in the order in which they came (``queue``). The reference engine does the same.
+(RBP0L of Sutton & McCallum 2007). At first keys are true growths. Messages go in rounds: those whose keys are within a
+factor of eight of the largest one (of two, if the model is hard), in the order of edges or back (``rounds``), each made
+of the latest ones. The reference engine does the same.
 """
 
 from __future__ import annotations
@@ -28,16 +29,15 @@ from loopwise.compiled.prefetch import prefetch
 from loopwise.inference.messages.kernels.convergence import MOST_NATS, limits_of
 from loopwise.inference.messages.kernels.factors import pull_message
 from loopwise.inference.messages.kernels.message_vectors import (
+    ROOM,
     growth,
     message_at,
     pair_message,
+    quick,
     repeated,
-    rows_of,
+    tell_tables,
 )
 from loopwise.inference.messages.kernels.plan import (
-    MEMBERS,
-    TABLE_BLOCK,
-    TABLE_START,
     Block,
     Messages,
     Run,
@@ -45,11 +45,21 @@ from loopwise.inference.messages.kernels.plan import (
     new_scratch,
     told_by,
 )
-from loopwise.inference.messages.kernels.queue import first_item, new_queue, quick, set_key
+from loopwise.inference.messages.kernels.rounds import (
+    GROUP,
+    MOST_KEY,
+    NO_ROUND,
+    any_above,
+    largest_key,
+    new_keys,
+    next_floor,
+    turned,
+)
 from loopwise.inference.messages.kernels.variables import visit_variables
 from loopwise.inference.messages.kernels.views import Message
 
 MOST_GROWTH = 1e300
+AHEAD = 10  # turns before its own for which the table of an edge is asked
 
 
 class EdgeOrder(NamedTuple):
@@ -83,17 +93,15 @@ def worth_sending(m, rule):
 
 @scalar
 def compounded(key, grown, power, scale):
-    """The key, of a message that another one enters with ``power`` which has just grown."""
+    """The key, of a message that another one enters with ``power`` which has just grown; finite."""
     more = grown if power == 1 else math.expm1(power * math.log1p(grown))
-    return key + more * scale + key * more
+    return min(key + more * scale + key * more, MOST_KEY)
 
 
 @scalar
 def pending_change(keys, scale, rule):
     """How far the largest pending change can move a belief in the end."""
-    largest = 0.0
-    for edge in range(keys.shape[0]):
-        largest = max(largest, keys[edge])
+    largest = largest_key(keys)
     return math.log1p(largest / scale) * rule.reach if largest > 0 else 0.0
 
 
@@ -143,6 +151,19 @@ def renew(run, fresh, here, at, states, scratch, static):
     return growth_of(new, old, first, states, static.semiring)
 
 
+@scalar
+def raise_keys(plan, keys, edges, edge, grown, scale, damping):
+    """Once the message of ``edge`` has ``grown``: messages that it enters may grow, too."""
+    variable, place = edges.variable[edge], edges.place[edge]
+    for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
+        # What a variable tells a factor leaves out that factor's own message.
+        enters = (1 - damping) * abs(plan.exponents[place] - (1 if at == place else 0))
+        mine = edges.first[at] + np.int64(plan.edge_position[at])
+        for other in range(edges.first[at], edges.first[at] + edges.arity[at]):
+            if other != mine and enters > 0:
+                keys.values[other] = compounded(keys.values[other], grown, enters, scale)
+
+
 @callee
 def send_by_residual(run, fresh, edges, most, updates, example, static):
     """One example of :func:`residual_examples`."""
@@ -150,39 +171,38 @@ def send_by_residual(run, fresh, edges, most, updates, example, static):
     sent, replaced, new = updates.sent[example], updates.replaced[example], fresh.messages.m
     width = replaced.shape[0] // max(sent.shape[0], 1)
     here, count = single_block(plan, example), edges.variable.shape[0]
-    scratch, scale, queue = new_scratch(plan, m, ()), worth_sending(m, rule), new_queue(count)
+    scratch, scale, keys = new_scratch(plan, m, ()), worth_sending(m, rule), new_keys(count)
     visit_all(run, here, False, scratch, static)
     for edge in range(count):
         variable = edges.variable[edge]
         states = U(plan.state_start[variable + 1] - plan.state_start[variable])
-        set_key(queue, edge, renew(run, fresh, here, edges.place[edge], states, scratch, static) * scale)
-    made, edge = 0, first_item(queue)
-    while edge >= 0 and made < most:
-        variable, place = edges.variable[edge], edges.place[edge]
-        first, states = here.m + plan.edge_base[place], U(plan.state_start[variable + 1] - plan.state_start[variable])
-        grown = renew(run, fresh, here, place, states, scratch, static)
-        if made < sent.shape[0]:
-            sent[made] = edge
-        for state in range(states):
+        grown = renew(run, fresh, here, edges.place[edge], states, scratch, static)
+        keys.values[edge] = compounded(0.0, grown, 1, scale)
+    made, rounds, floor = 0, 0, next_floor(keys, 0, count)
+    while made < most and floor != NO_ROUND:
+        for turn in range(count):
+            edge = turned(turn, rounds, count)
+            if not keys.values[edge] > floor or made == most:
+                continue
+            variable, place = edges.variable[edge], edges.place[edge]
+            states = U(plan.state_start[variable + 1] - plan.state_start[variable])
+            first, grown = here.m + plan.edge_base[place], renew(run, fresh, here, place, states, scratch, static)
             if made < sent.shape[0]:
-                replaced[U(made * width) + state] = m[first + state]
-            m[first + state] = new[first + state]
-        made += 1
-        # A damped message has not arrived yet: what is left of its way is pending again.
-        set_key(queue, edge, compounded(0.0, grown, damping, scale) if damping > 0 else 0.0)
-        if grown > 0:
-            visit_variables(run, here, Span(U(variable), U(variable + 1)), None, None, False, scratch, static)
-            for at in range(plan.edge_start[variable], plan.edge_start[variable + 1]):
-                # What a variable tells a factor leaves out that factor's own message.
-                enters = (1 - damping) * abs(plan.exponents[place] - (1 if at == place else 0))
-                mine = edges.first[at] + np.int64(plan.edge_position[at])
-                for other in range(edges.first[at], edges.first[at] + edges.arity[at]):
-                    if other != mine and enters > 0:
-                        set_key(queue, other, compounded(queue.keys[other], grown, enters, scale))
-        edge = first_item(queue)
+                sent[made] = edge
+            for state in range(states):
+                if made < sent.shape[0]:
+                    replaced[U(made * width) + state] = m[first + state]
+                m[first + state] = new[first + state]
+            made += 1
+            # A damped message has not arrived yet: what is left of its way is pending again.
+            keys.values[edge] = compounded(0.0, grown, damping, scale) if damping > 0 else 0.0
+            if grown > 0:
+                visit_variables(run, here, Span(U(variable), U(variable + 1)), None, None, False, scratch, static)
+                raise_keys(plan, keys, edges, edge, grown, scale, damping)
+        rounds, floor = rounds + 1, next_floor(keys, made, count)
     visit_all(run, here, True, scratch, static)
     updates.made[example] = made
-    updates.residual[example] = pending_change(queue.keys, scale, rule)
+    updates.residual[example] = pending_change(keys, scale, rule)
     updates.lowest[example] = scratch.lowest[0]
 
 
@@ -199,13 +219,12 @@ def residual_examples(run, fresh_m, edges, examples, most, updates, static):
 
 class PairGraph(NamedTuple):
     """What sending one message after another of pair factors looks at. Edges 2 f and 2 f + 1 belong to factor f; the
-    message of edge e begins at e times the size."""
+    message of edge e begins at e times the size, its table at e times its square."""
 
     variable: Any  # [edges]
-    edge_start: Any
-    edge_base: Any
-    tables: Any  # PairTables
-    starts: Any  # [factors] where each table begins
+    start: Any  # [edges + 1] where each edge begins in
+    beside: Any  # the other edges of its variable
+    tables: Any
     unary: Any
     m: Any
     base: Any  # where the example's messages begin, and its unary potentials
@@ -216,101 +235,80 @@ class PairGraph(NamedTuple):
 def fresh_message(graph, edge, heard, literal, semiring):
     """The message that ``edge`` would send now, not normalised (its growth does not depend on that), from those to the
     factor's other variable."""
-    size, opposite, variable = U(len(literal)), U(edge ^ 1) * U(len(literal)), graph.variable[edge ^ 1]
-    message = message_at(graph.unary, graph.unary_base + U(variable) * size, literal)
-    for at in range(U(graph.edge_start[variable]), U(graph.edge_start[variable + 1])):
-        if graph.edge_base[at] != opposite:
-            message = message * message_at(graph.m, graph.base + graph.edge_base[at], literal)
+    size, opposite = U(len(literal)), edge ^ 1
+    message = message_at(graph.unary, graph.unary_base + U(graph.variable[opposite]) * size, literal)
+    for at in range(U(graph.start[opposite]), U(graph.start[opposite + 1])):
+        message = message * message_at(graph.m, graph.base + U(graph.beside[at]) * size, literal)
     store(heard, U(0), message)
-    rows = rows_of(graph.tables, graph.starts[edge // 2], U(edge & 1))
-    return pair_message(rows, Message(heard, U(0)), literal, semiring)
+    return pair_message(Message(graph.tables, U(edge) * size * size), Message(heard, U(0)), literal, semiring)
 
 
 @quick
-def ask_for(graph, queue, edge, literal):
-    """Has all the memory fetched that sending ``edge`` will need: to wait for it is what takes time."""
-    size = U(len(literal))
-    start = graph.starts[edge // 2] + (U(0) if edge & 1 else graph.tables.half)
-    for cell in range(U(0), size * size, U(8)):
-        prefetch(graph.tables.data, start + cell)
-    variable = graph.variable[edge ^ 1]
-    for at in range(U(graph.edge_start[variable]), U(graph.edge_start[variable + 1])):
-        prefetch(graph.m, graph.base + graph.edge_base[at])
-    variable = graph.variable[edge]
-    for at in range(U(graph.edge_start[variable]), U(graph.edge_start[variable + 1])):
-        other = np.int64(graph.edge_base[at] // size) ^ 1
-        prefetch(queue.keys, other)
-        prefetch(queue.after, other)
-    prefetch(graph.m, graph.base + U(edge) * size)
-
-
-@callee
-def table_starts(plan, block, edges, literal):
-    """Where the table of each pair factor begins."""
-    starts, factor, size = np.empty(edges // 2, dtype=np.uint64), 0, U(len(literal))
-    for g in range(plan.groups.shape[0]):
-        start = plan.groups[g, TABLE_START] + block * plan.groups[g, TABLE_BLOCK]
-        for member in range(plan.groups[g, MEMBERS]):
-            starts[factor] = start + member * size * size
-            factor += 1
-    return starts
+def ask_for(graph, edge, literal):
+    """Has the table fetched that the message of ``edge`` is made of: to wait for it is what takes time."""
+    cells = U(len(literal) * len(literal))
+    for cell in range(U(0), cells, U(8)):
+        prefetch(graph.tables, U(edge) * cells + cell)
 
 
 @fused_leaf
-def send_pairs(graph, queue, heard, scale, most, kept, static):
-    """Fills the queue with the growths of all messages, then sends at most so many; ``kept``: room for the edges that
-    were served and the messages they replaced. Returns how many, and the smallest normaliser."""
-    m, literal, semiring, keys, after = graph.m, static.literal, static.semiring, queue.keys, queue.after
-    sent, past, edge_start, edge_base = kept[0], kept[1], graph.edge_start, graph.edge_base
-    size, count, width = U(len(literal)), keys.shape[0], U(past.shape[0] // max(sent.shape[0], 1))
+def send_pairs(graph, keys, heard, scale, most, kept, static):
+    """Works out the growths of all messages, then sends at most so many; ``kept``: room for the edges that sent and the
+    messages they replaced. Returns how many, and the smallest normaliser."""
+    m, literal, semiring, values = graph.m, static.literal, static.semiring, keys.values
+    sent, past, start, beside, count = kept[0], kept[1], graph.start, graph.beside, graph.variable.shape[0]
+    size, width, groups = U(len(literal)), U(past.shape[0] // max(sent.shape[0], 1)), -(-count // GROUP)
     tiny, rounding = limits_of(m)
     least = m.dtype.type(np.inf)
     for edge in range(count):
         fresh = fresh_message(graph, edge, heard, literal, semiring)
         least = min(least, total(fresh))  # an impossible message has not grown, and would never be sent
         grown = growth(fresh, message_at(m, graph.base + U(edge) * size, literal), tiny, rounding)
-        set_key(queue, edge, min(grown, MOST_GROWTH) * scale)
-    made, edge = 0, first_item(queue)
-    while edge >= 0 and made < most:
-        place, variable = graph.base + U(edge) * size, graph.variable[edge]
-        ahead = after[after[edge]] if after[edge] < count else count  # likely to be the next one but one
-        if ahead < count:
-            ask_for(graph, queue, ahead, literal)
-        fresh = fresh_message(graph, edge, heard, literal, semiring)
-        old = message_at(m, place, literal)
-        if made < sent.shape[0]:
-            sent[made] = edge
-            store(past, U(made) * width, old)
-        mass = total(fresh)
-        least = min(least, mass)
-        store(m, place, fresh * repeated(inverse(mass, semiring), m, literal))
-        made += 1
-        set_key(queue, edge, 0.0)
-        grown = min(growth(fresh, old, tiny, rounding), MOST_GROWTH)
-        if grown > 0:
-            for at in range(U(edge_start[variable]), U(edge_start[variable + 1])):
-                if graph.base + edge_base[at] != place:
-                    other = np.int64(edge_base[at] // size) ^ 1
-                    set_key(queue, other, compounded(keys[other], grown, 1, scale))
-        edge = first_item(queue)
+        values[edge] = compounded(0.0, min(grown, MOST_GROWTH), 1, scale)
+    made, rounds, floor = 0, 0, next_floor(keys, 0, count)
+    while made < most and floor != NO_ROUND:
+        for number in range(groups):
+            first = turned(number, rounds, groups) * GROUP
+            if not any_above(keys, first, floor):
+                continue
+            for turn in range(GROUP):
+                edge = first + turned(turn, rounds, GROUP)
+                later = min(max(edge + (AHEAD if rounds % 2 == 0 else -AHEAD), 0), count - 1)
+                ask_for(graph, later if values[later] > floor else edge, literal)
+                if not values[edge] > floor or made == most:
+                    continue
+                place = graph.base + U(edge) * size
+                fresh, old = fresh_message(graph, edge, heard, literal, semiring), message_at(m, place, literal)
+                if made < sent.shape[0]:
+                    sent[made] = edge
+                    store(past, U(made) * width, old)
+                mass = total(fresh)
+                least = min(least, mass)
+                store(m, place, fresh * repeated(inverse(mass, semiring), m, literal))
+                made += 1
+                values[edge] = 0.0
+                grown = min(growth(fresh, old, tiny, rounding), MOST_GROWTH)
+                for at in range(U(start[edge]), U(start[edge + 1])):
+                    other = np.int64(beside[at]) ^ 1
+                    values[other] = compounded(values[other], grown, 1, scale)
+        rounds, floor = rounds + 1, next_floor(keys, made, count)
     return made, least
 
 
 @kernel
-def residual_pairs(run, tables, edges, examples, most, updates, static):
+def residual_pairs(run, beside, edges, examples, most, updates, static):
     """:func:`residual_examples` where all factors are pairs of literal size: probabilities, undamped, plain BP, with
-    messages as vectors."""
+    messages as vectors. ``beside``: ``start`` and ``beside`` of :class:`PairGraph`."""
     plan, m, literal, count = run.plan, run.messages.m, static.literal, edges.variable.shape[0]
     heard, scale = np.empty(len(literal), dtype=m.dtype), worth_sending(m, run.rule)
+    tables = np.empty(count * len(literal) * len(literal) + ROOM, dtype=m.dtype)
     for example in range(examples.first, examples.last):
-        here, scratch, queue = single_block(plan, example), new_scratch(plan, m, ()), new_queue(count)
-        graph = PairGraph(
-            edges.variable, plan.edge_start, plan.edge_base, tables, table_starts(plan, here.block, count, literal),
-            run.potentials.unary, m, here.m, here.unary,
-        )  # fmt: skip
+        here, scratch, keys = single_block(plan, example), new_scratch(plan, m, ()), new_keys(count)
+        tell_tables(plan, run.potentials.theta, here.block, edges.place, tables, literal)
+        graph = PairGraph(edges.variable, *beside, tables, run.potentials.unary, m, here.m, here.unary)
         kept = updates.sent[example], updates.replaced[example]
-        made, least = send_pairs(graph, queue, heard, scale, most, kept, static)
+        made, least = send_pairs(graph, keys, heard, scale, most, kept, static)
         visit_all(run, here, True, scratch, static)
         updates.made[example] = made
-        updates.residual[example] = pending_change(queue.keys, scale, run.rule)
+        updates.residual[example] = pending_change(keys, scale, run.rule)
         updates.lowest[example] = min(least, scratch.lowest[0])

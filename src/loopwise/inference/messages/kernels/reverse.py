@@ -14,7 +14,8 @@ from numba.extending import overload
 from loopwise.compiled.arithmetic import U, lanes_of
 from loopwise.compiled.decorators import INLINED, fused_callee, fused_kernel
 from loopwise.inference.messages.kernels.factor_adjoints import factors_back, message_back
-from loopwise.inference.messages.kernels.plan import Flood, Span, new_undo_scratch, of_share, told_by, wait
+from loopwise.inference.messages.kernels.pair_floods import answers_back, undo_pairs
+from loopwise.inference.messages.kernels.plan import Flood, PairFlood, Span, new_undo_scratch, of_share, told_by, wait
 from loopwise.inference.messages.kernels.variable_adjoints import (
     ADD,
     ADD_AND_CLEAR,
@@ -66,6 +67,36 @@ def undo_half_sweep(run, schedule, segment, step, block, adjoint, scratch, stati
                 message_back(run, told_by(plan, at, block), adjoint, scratch, static)
 
 
+def all_undone(run, schedule, share, n, adjoint, scratch, static):
+    """Undoes the messages of a thread's share of all factors, made of the messages ``n``."""
+
+
+@overload(all_undone, jit_options=INLINED)
+def _all_undone(run, schedule, share, n, adjoint, scratch, static):
+    def plain(run, schedule, share, n, adjoint, scratch, static):
+        factors_back(run, share, n, adjoint, scratch, static.sharing, static)
+
+    def vectors(run, schedule, share, n, adjoint, scratch, static):
+        undo_pairs(run, schedule, n, adjoint, scratch, static)
+
+    return vectors if schedule.instance_class is PairFlood else plain
+
+
+def visits_undone(run, schedule, span, block, adjoint, adding, scratch, static):
+    """Undoes the visits to the variables ``span``, in whatever order; ``adding``: to adjoints that are there."""
+
+
+@overload(visits_undone, jit_options=INLINED)
+def _visits_undone(run, schedule, span, block, adjoint, adding, scratch, static):
+    def plain(run, schedule, span, block, adjoint, adding, scratch, static):
+        variables_back(run, span, None, block, adjoint, ADD if adding else WRITE, scratch, static)
+
+    def vectors(run, schedule, span, block, adjoint, adding, scratch, static):
+        answers_back(run, adjoint, adding, static)
+
+    return vectors if schedule.instance_class is PairFlood else plain
+
+
 @fused_callee
 def unflood(run, schedule, segment, step, share, adjoint, scratch, static):
     """Undoes a flooding step but for its visits to variables."""
@@ -74,7 +105,7 @@ def unflood(run, schedule, segment, step, share, adjoint, scratch, static):
         before, after = tape_m(segment, step - 1), tape_m(segment, step)
         damping_back(before, after, span, adjoint, run.kept, static.semiring)
         wait(share)
-    factors_back(run, share, tape_n(segment, step - 1), adjoint, scratch, static.sharing, static)
+    all_undone(run, schedule, share, tape_n(segment, step - 1), adjoint, scratch, static)
     wait(share)
 
 
@@ -90,7 +121,7 @@ def undo_step(run, schedule, segment, step, share, adjoint, scratch, static):
 
 @overload(undo_step, jit_options=INLINED)
 def _undo_step(run, schedule, segment, step, share, adjoint, scratch, static):
-    return (unflood if schedule.instance_class is Flood else go_back).py_func
+    return (unflood if schedule.instance_class in (Flood, PairFlood) else go_back).py_func
 
 
 def is_flooding(schedule):
@@ -99,7 +130,7 @@ def is_flooding(schedule):
 
 @overload(is_flooding, jit_options=INLINED)
 def _is_flooding(schedule):
-    if schedule.instance_class is Flood:
+    if schedule.instance_class in (Flood, PairFlood):
         return lambda schedule: True
     return lambda schedule: False
 
@@ -119,7 +150,7 @@ def undo_with(run, schedule, segment, adjoint, share, scratch, static):
         if flooding or step == 0:  # the first visit of all, in whatever order
             if adjoint.exponents.shape[0] > 0:
                 exponents_back(run, span, tape_m(segment, step), adjoint, static)
-            variables_back(run, span, None, share.block, adjoint, ADD if adding else WRITE, scratch, static)
+            visits_undone(run, schedule, span, share.block, adjoint, adding, scratch, static)
             wait(share)
         if step == low:
             break

@@ -31,10 +31,13 @@ from loopwise.inference.messages.kernels.convergence import (
     sweep_residual,
 )
 from loopwise.inference.messages.kernels.factors import factor_step
+from loopwise.inference.messages.kernels.message_vectors import tell_tables
+from loopwise.inference.messages.kernels.pair_floods import send_pairs, visit_by_vectors
 from loopwise.inference.messages.kernels.pair_visits import visit_pairs
 from loopwise.inference.messages.kernels.plan import (
     Block,
     Flood,
+    PairFlood,
     PairOrder,
     Share,
     Span,
@@ -145,22 +148,50 @@ def retire(run, here, done, lane, static):
 
 
 @callee
-def next_step(run, here):
+def next_step(run, here, static):
     """The block at its next step, whose messages to factors begin as those of this one."""
     n, step = run.messages.n, run.tape.n_step
-    for place in range(step):
-        n[here.n + step + place] = n[here.n + place]
+    if step > U(0):
+        for place in range(whole_block(run, static).last):
+            n[here.n + step + place] = n[here.n + place]
     return at_step(here, here.n + step)
+
+
+def all_send(run, here, schedule, scratch, static):
+    """Messages of all factors."""
+
+
+@overload(all_send, jit_options=INLINED)
+def _all_send(run, here, schedule, scratch, static):
+    def plain(run, here, schedule, scratch, static):
+        factor_step(run, here, Share(here.block, U(0), U(1), None), scratch, static.sharing, static)
+
+    return send_pairs.py_func if schedule.instance_class is PairFlood else plain
+
+
+def all_answer(run, here, schedule, watch, scratch, static):
+    """Messages of all variables, and with ``watch`` their beliefs."""
+
+
+@overload(all_answer, jit_options=INLINED)
+def _all_answer(run, here, schedule, watch, scratch, static):
+    def plain(run, here, schedule, watch, scratch, static):
+        variables = U(run.plan.state_start.shape[0] - 1)
+        visit_variables(run, here, Span(U(0), variables), None, None, watch, scratch, static)
+
+    def vectors(run, here, schedule, watch, scratch, static):
+        visit_by_vectors(run, here, watch, scratch, static)
+
+    return vectors if schedule.instance_class is PairFlood else plain
 
 
 @callee
 def flood(run, here, schedule, place, sweep, watch, scratch, static):
     """A flooding sweep: all factors, then all variables."""
     if sweep > 0:
-        factor_step(run, here, Share(here.block, U(0), U(1), None), scratch, static.sharing, static)
+        all_send(run, here, schedule, scratch, static)
         here = at_step(here, here.n + run.tape.n_step)
-    variables = U(run.plan.state_start.shape[0] - 1)
-    visit_variables(run, here, Span(U(0), variables), None, None, watch, scratch, static)
+    all_answer(run, here, schedule, watch, scratch, static)
     keep_messages(run, here, place, U(sweep), whole_block(run, static))
     return here
 
@@ -170,27 +201,40 @@ def go_round(run, here, schedule, place, sweep, watch, scratch, static):
     """A sequential sweep: the variables in order and back; at first one visit that only sends."""
     for turn in range(0 if sweep > 0 else 1, 2):
         if sweep > 0:
-            here = next_step(run, here)
-        pull = schedule.pull[turn if sweep > 0 else 2]
-        visit_in_order(run, here, schedule, turn, pull, watch and turn == 1, scratch, static)
+            here = next_step(run, here, static)
+        pulls = turn if sweep > 0 else 2
+        visit_in_order(run, here, schedule, turn, pulls, watch and turn == 1, scratch, static)
         keep_messages(run, here, place, U(2 * sweep - 1 + turn), whole_block(run, static))
     return here
 
 
 @callee
-def visit_in_turn(run, here, schedule, turn, pull, watch, scratch, static):
-    """Visits all variables forth (``turn`` 0) or back (1)."""
-    variables = U(run.plan.state_start.shape[0] - 1)
-    visit_variables(run, here, Span(U(0), variables), schedule.way[turn], pull, watch, scratch, static)
+def visit_in_turn(run, here, schedule, turn, pulls, watch, scratch, static):
+    """Visits all variables forth (``turn`` 0) or back (1), pulling by a row of the schedule's marks."""
+    span, pull = Span(U(0), U(run.plan.state_start.shape[0] - 1)), schedule.pull[pulls]
+    visit_variables(run, here, span, schedule.way[turn], pull, watch, scratch, static)
 
 
-def visit_in_order(run, here, schedule, turn, pull, watch, scratch, static):
+def visit_in_order(run, here, schedule, turn, pulls, watch, scratch, static):
     """:func:`visit_in_turn`, as vectors where the schedule says so."""
 
 
 @overload(visit_in_order, jit_options=INLINED)
-def _visit_in_order(run, here, schedule, turn, pull, watch, scratch, static):
+def _visit_in_order(run, here, schedule, turn, pulls, watch, scratch, static):
     return (visit_pairs if schedule.instance_class is PairOrder else visit_in_turn).py_func
+
+
+def make_ready(run, schedule, block, static):
+    """Puts the tables of a block in the order of the visits, where these want that."""
+
+
+@overload(make_ready, jit_options=INLINED)
+def _make_ready(run, schedule, block, static):
+    if schedule.instance_class is not PairOrder:
+        return lambda run, schedule, block, static: None
+    return lambda run, schedule, block, static: tell_tables(
+        run.plan, run.potentials.theta, block, schedule.edges, schedule.tables, static.literal
+    )
 
 
 def make_sweep(run, here, schedule, place, sweep, watch, scratch, static):
@@ -199,7 +243,7 @@ def make_sweep(run, here, schedule, place, sweep, watch, scratch, static):
 
 @overload(make_sweep, jit_options=INLINED)
 def _make_sweep(run, here, schedule, place, sweep, watch, scratch, static):
-    return (flood if schedule.instance_class is Flood else go_round).py_func
+    return (flood if schedule.instance_class in (Flood, PairFlood) else go_round).py_func
 
 
 @callee
@@ -295,5 +339,6 @@ def run_blocks(run, schedule, blocks, origin, first_sweep, ends, static):
     stops by itself. The arrays of the run begin with block ``origin``. ``first_sweep``: 0, or 1 to go on from an
     earlier run, whose messages to factors and beliefs are there."""
     for block in range(U(blocks.first), U(blocks.last)):
+        make_ready(run, schedule, block, static)
         room = new_lanes(run.plan, run.messages.m, static.lanes)
         run_block(run, schedule, block, U(origin), first_sweep, ends, room, static)

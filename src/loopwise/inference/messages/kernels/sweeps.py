@@ -18,6 +18,7 @@ import numpy as np
 from loopwise.compiled.decorators import fused_callee as callee
 from loopwise.compiled.decorators import fused_kernel as kernel
 from loopwise.compiled.elementary import exp_all, log_all, normalise_log
+from loopwise.inference.messages.kernels.convergence import limits_of, log_change
 
 
 class Edges(NamedTuple):
@@ -392,3 +393,16 @@ def edges_normalise(rows, edges, ranges, given, m):
                 for slot in range(edges.slot[edge], edges.slot[edge + 1]):
                     m[row, slot] = given[row, slot]
                 normalise_log(m[row], edges.slot[edge], edges.slot[edge + 1])
+
+
+@kernel
+def part_changes(part, near, new, old, change):
+    """``change[p]``: by how many nats a normalised log message of part ``p`` moved at most, where ``near[p]``; 0 for
+    other parts."""
+    rounding = limits_of(new)[1]
+    for p in range(change.shape[0]):
+        change[p] = 0.0
+    for place in range(new.shape[0]):
+        p = part[place]
+        if near[p]:
+            change[p] = max(change[p], log_change(new[place], old[place], rounding))

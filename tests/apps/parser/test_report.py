@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwise.apps.parser.evaluation import by_length, is_punctuation, score, sentence_counts
+from loopwise.apps.parser.report import by_length, is_punctuation, score, sentence_counts
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import make_sentence
 from oracles.toy_language import GOLD, rows

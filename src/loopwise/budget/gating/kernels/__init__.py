@@ -1,0 +1,1 @@
+"""Compiled runs of messages that were chosen beforehand."""
