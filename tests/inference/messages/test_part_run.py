@@ -116,3 +116,17 @@ def test_factors_that_do_not_stand_part_by_part_are_refused() -> None:
     graph.part_start = np.array([0, 2, 4])
     with pytest.raises(ValueError, match=r"lw\.graph\.union"):
         PartStorage.of_union(graph.layout)
+
+
+@pytest.mark.parametrize("scopes", [{}, {"pair": np.zeros((0, 2), dtype=int)}], ids=["no group", "an empty group"])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential()])
+def test_a_union_in_which_no_message_is_sent(schedule: object, scopes: dict[str, np.ndarray]) -> None:
+    graphs = [lw.FactorGraph([2] * size, {"own": np.arange(size)[:, None], **scopes}) for size in (1, 3)]
+    own = torch.tensor(np.random.default_rng(0).normal(size=(4, 2)), requires_grad=True)
+    tables = {"own": own, **{name: torch.zeros(0, 2, 2, dtype=own.dtype) for name in scopes}}
+    beliefs = lw.BP(tolerance=1e-6, schedule=schedule)(lw.graph.union(graphs).graph, tables)  # type: ignore[arg-type]
+    shares = own.softmax(-1)
+    torch.testing.assert_close(beliefs.states, shares.reshape(-1), rtol=0, atol=1e-12)
+    (gradient,) = torch.autograd.grad(beliefs.states.square().sum() + beliefs.log_partition.sum(), own)
+    (wanted,) = torch.autograd.grad(shares.square().sum() + own.logsumexp(-1).sum(), own)
+    torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-12)

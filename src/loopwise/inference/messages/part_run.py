@@ -86,7 +86,7 @@ class PartStorage(Storage):
     def group_rows(self, sizes: Sequence[tuple[bool, int]], blocks: int) -> np.ndarray:
         """The rows of all parts, once for each example: their tables stand in different places."""
         rows = np.broadcast_to(self.groups, (blocks, *self.groups.shape)).copy()
-        of_parts = rows.reshape(blocks, -1, len(sizes), columns.COLUMNS)
+        of_parts = rows.reshape(blocks, len(self.cuts.variable) - 1, len(sizes), columns.COLUMNS)
         start = 0
         for number, (shared, size) in enumerate(sizes):
             mine = of_parts[:, :, number]
@@ -122,7 +122,8 @@ def _built(layout: Layout) -> PartStorage:
     owners = [parts.variable_part[member.group.scopes[:, 0]] for member in members]
     if not all((np.diff(owner) >= 0).all() for owner in owners):
         raise ValueError("the factors of a union must stand part by part in each group; make it with lw.graph.union")
-    counts = np.array([np.bincount(owner, minlength=parts.count) for owner in owners]).reshape(-1, parts.count)
+    counts = np.array([np.bincount(owner, minlength=parts.count) for owner in owners], dtype=np.int64)
+    counts = counts.reshape(-1, parts.count)  # also where no factor sends a message
     before = np.cumsum(counts, axis=1) - counts  # factors of earlier parts, [groups, parts]
     slots = counts * np.array([[member.width] for member in members], dtype=np.int64).reshape(-1, 1)
     slot_start = np.cumsum(slots, axis=0) - slots  # within a part
@@ -318,12 +319,14 @@ class PartBuffers(AdjointBuffers):
 
     def adjoints(self) -> Adjoints:
         run, layout, start, tables = self.run, self.run.storage.layout, 0, []
-        examples = run.plan.groups.reshape(run.examples, -1, columns.COLUMNS)[:, :, columns.TABLE_START]
+        rows = len(run.plan.groups) // run.examples
+        examples = run.plan.groups.reshape(run.examples, rows, columns.COLUMNS)[:, :, columns.TABLE_START]
         for number, member in enumerate(layout.message_groups):
             size = member.group.count * member.group.cells
             shared = examples[0, number] == examples[-1, number]
-            mine = self.theta[start : start + size * (1 if shared else run.examples)]
-            tables.append(torch.from_numpy(mine).reshape(-1, member.group.count, member.group.cells))
+            copies = 1 if shared else run.examples
+            mine = self.theta[start : start + size * copies]
+            tables.append(torch.from_numpy(mine).reshape(copies, member.group.count, member.group.cells))
             start += len(mine)
         exponents = np.zeros(layout.edges, dtype=self.dtype)
         if self.parameters:
