@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
+import loopwise as lw
 from loopwise.graph import grid
 from loopwise.inference.messages.message_passing import BP
 
@@ -39,3 +41,11 @@ def test_belief_is_the_derivative_of_log_z_at_convergence() -> None:
             ends.append(solver(graph, moved).log_partition)
         slope = (ends[0] - ends[1]) / (2 * step)
         torch.testing.assert_close(slope, beliefs.factor(name)[place], rtol=0, atol=1e-8)
+
+
+def test_the_score_of_an_assignment_where_a_group_is_empty() -> None:
+    graph = lw.FactorGraph([2, 2], {"own": [[0], [1]], "pair": np.zeros((0, 2), dtype=int)})
+    own = torch.tensor([[0.0, 1.0], [2.0, -1.0]], dtype=torch.float64)
+    beliefs = lw.BP(temperature=0)(graph, {"own": own, "pair": torch.zeros(0, 2, 2, dtype=torch.float64)})
+    assert beliefs.assignment.tolist() == [1, 0]
+    assert float(beliefs.log_partition) == 3.0

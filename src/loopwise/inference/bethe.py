@@ -88,7 +88,7 @@ def score(problem: Problem, assignment: Tensor) -> Tensor:
     for member in layout.message_groups:
         group = member.group
         table = problem.table(group.name)
-        flat = table.reshape(*table.shape[: table.ndim - group.arity], -1)
+        flat = table.reshape(*table.shape[: table.ndim - group.arity], group.cells)
         cell = torch.zeros((), dtype=torch.int64, device=assignment.device)
         for axis in range(group.arity):
             cell = cell * group.shape[axis] + assignment[..., torch.tensor(group.scopes[:, axis], device=cell.device)]

@@ -102,9 +102,11 @@ class TestAsAlone:
         assert_as_alone(lw.TRW(iterations=80, damping=0.2))
 
     @pytest.mark.usefixtures("_size")
-    def test_residual_and_random_orders(self) -> None:
-        assert_as_alone(lw.BP(schedule=lw.Residual(), iterations=60))
-        assert_as_alone(lw.BP(schedule=lw.inference.RandomSequential(seed=2), iterations=30))
+    @pytest.mark.parametrize("engine", [None, Reference()])
+    def test_residual_and_random_orders(self, engine: object) -> None:
+        assert_as_alone(lw.BP(schedule=lw.Residual(), iterations=60, engine=engine))  # type: ignore[arg-type]
+        assert_as_alone(lw.BP(schedule=lw.Residual(), iterations=3, tolerance=0, engine=engine))  # type: ignore[arg-type]
+        assert_as_alone(lw.BP(schedule=lw.inference.RandomSequential(seed=2), iterations=30, engine=engine))  # type: ignore[arg-type]
 
     @pytest.mark.usefixtures("_size")
     @pytest.mark.parametrize("engine", [None, Reference()])

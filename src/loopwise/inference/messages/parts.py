@@ -60,11 +60,11 @@ def solve_parts(
         return mine.solve(problem, method, numbers)
     if problem.batch.numel() != 1:
         return _RowByRow(engine, problem, method, numbers)
+    if by_residual:
+        return cast("Solution", _each_alone(engine, problem, method, numbers))
     if isinstance(mine, Reference):
         return mine.solve(problem, method, numbers)
     weights = method.sweep_weights(problem)
-    if by_residual:
-        return cast("Solution", _each_alone(engine, problem, method, numbers))
     with torch.no_grad():
         apart = replace(problem)  # which keeps what it works out, here without a gradient, to itself
         found = _Course(apart, method, numbers, weights).to_the_end()
