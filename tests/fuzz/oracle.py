@@ -500,6 +500,33 @@ def check_gradient(case: Case, rng: np.random.Generator, verdict: Verdict) -> No
     verdict.must(False, f"gradient of {label}", "is not that of central differences", method, f"{slope}, off by {gaps}")
 
 
+def check_union(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
+    """The examples of a batch as parts of one union, in which each stops by itself: as in the batch."""
+    schedule = str(rng.choice(list(SCHEDULES)))
+    kind, engine = engine_of(rng, case)
+    damping, tolerance = float(rng.choice([0.0, 0.0, 0.3])), float(rng.choice([0.0, 1e-6, 1e-3]))
+    method = lw.BP(int(rng.choice([1, 4, 60])), tolerance, damping, SCHEDULES[schedule], engine=engine)
+    label = f"union, {schedule}, {kind}"
+    union = lw.graph.union([case.graph] * case.batch)
+    joined = {name: table.reshape(-1, *table.shape[2:]) for name, table in case.tables.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LoopwiseWarning)
+        batch = method(case.graph, case.tables, case.given)
+        whole = method(union.graph, joined, None if case.given is None else case.evidence.reshape(-1))
+    states, wanted = (beliefs.states.reshape(case.batch, -1).double().numpy() for beliefs in (whole, batch))
+    away = np.abs(states - wanted).max(-1)
+    fine = (1e-10 if case.dtype == torch.float64 else 1e-5) * np.maximum(1, case.truth.scale / 10)
+    if schedule != "residual":  # there, rounding decides which of two messages goes first
+        verdict.must(away <= fine + tolerance, label, "a marginal is not that of the batch", method, f"by {away}")
+    verdict.must(
+        claims(whole.status, "exact") == claims(batch.status, "exact"), label, "is not as exact as the batch", method
+    )
+    if claims(whole.status, "exact"):
+        off = np.abs(states - case.truth.at()[1]).max(-1)
+        slack = 1e-4 if case.dtype == torch.float64 else 1e-3
+        verdict.must(off <= slack + 20 * case.rounding(), label, "called exact, and a marginal is wrong", method)
+
+
 def check_auto(case: Case, rng: np.random.Generator, verdict: Verdict) -> None:
     """The method that is chosen by itself."""
     method = lw.Auto()
@@ -550,6 +577,7 @@ CHECKS: dict[str, tuple[Check, float]] = {  # and the share of cases that each i
     "engines": (check_engines, 0.5),
     "gradient": (check_gradient, 0.5),
     "auto": (check_auto, 0.3),
+    "union": (check_union, 0.5),
 }
 
 
