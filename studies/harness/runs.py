@@ -32,7 +32,10 @@ def check_runs(folder: Path, identity: Mapping[str, Any], keep: bool) -> None:
     path, wanted = folder / PROTOCOL, json.dumps(identity, sort_keys=True)
     if path.exists() and path.read_text(encoding="utf-8") != wanted:
         if keep:
-            raise ValueError(f"{folder} holds runs of another protocol or seed; choose another folder, or delete it")
+            raise ValueError(
+                f"{folder} holds runs of another protocol or seed; choose another folder, or delete it (and the pack "
+                "of runs beside the results, if these came from there)"
+            )
         for old in (path for kind in KINDS for path in folder.glob(f"*.{kind}") if path.name != PROTOCOL):
             old.unlink()
     with atomic_write(path) as stream:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loopwise.compiled.threads import available_threads
+from studies.harness.packed import PACK, pack_runs, unpack_runs
 from studies.harness.page import Page, write_pages
 from studies.harness.queue import Tell, Workers
 from studies.harness.results import FULL, QUICK, Deadline, Results
@@ -40,6 +41,11 @@ class StudyOrder:
     @property
     def runs_folder(self) -> Path:
         return self.runs or self.folder / RUNS
+
+    @property
+    def pack(self) -> Path | None:
+        """The file that keeps small runs beside the results, where their folder is somewhere else and may go."""
+        return None if self.runs is None or self.runs.is_relative_to(self.folder) else self.folder / PACK
 
     @property
     def processes(self) -> Workers:
@@ -95,7 +101,11 @@ def reproduce(study: Study, order: StudyOrder) -> tuple[Results, bool]:
     """Runs what is left of what was asked for, at most for its minutes, and writes everything; whether complete."""
     order = study.chosen(order)
     results = Results.open(order.folder, study.name, order.mode, order.seed)
+    if order.pack is not None:
+        unpack_runs(order.pack, order.runs_folder)
     done, of = study.run(results, order, Deadline(order.minutes))
+    if order.pack is not None:
+        pack_runs(order.runs_folder, order.pack)
     write_pages(study.page(results), results)
     return results, done == of
 
