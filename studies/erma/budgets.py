@@ -3,7 +3,8 @@ r"""Fair conditions: every training run to its end, a prior for likelihood, and 
 In: a folder and a seed. Out: a run for each model, training and budget, in a file of its own. The tables of the paper
 train by SMD with gains that stop likelihood early; here each objective is finished (Adam whose rate falls to zero by a
 cosine), likelihood also has an L2 prior chosen on held-out training examples, and the true parameters are judged under
-the same budgets as those that were trained for them. The models are drawn anew, not those of the tables: what made us
+the same budgets as those that were trained for them. Likelihood and the loss are also trained under messages in random
+order, as libDAI sends them. The models are drawn anew, not those of the tables: what made us
 look here had been seen on those.
 """
 
@@ -26,6 +27,7 @@ from loopwise.demo.workers import one_thread
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.messages.compiled import Compiled
 from loopwise.inference.messages.message_passing import BP
+from loopwise.inference.messages.schedules import RandomSequential
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import evaluate, score_examples
 from loopwise.learn.fit import fit
@@ -49,6 +51,8 @@ TRUE, LIKELIHOOD, WITH_PRIOR, RISK = "truth", "LOGL", "LOGL + L2", "MSE"
 F_LATER, L1_LATER = "F after MSE", "L1 after MSE"
 WIDE, WIDE_STAGED = "MSE from N(0,1)", "MSE from N(0,1), staged"
 BUDGETED = (LIKELIHOOD, WITH_PRIOR, RISK)  # trained at every budget; the others at the largest
+SHUFFLED_TRUE, SHUFFLED_LIKELIHOOD, SHUFFLED_RISK = (f"{train}, random order" for train in (TRUE, LIKELIHOOD, RISK))
+SHUFFLED = (SHUFFLED_TRUE, SHUFFLED_LIKELIHOOD, SHUFFLED_RISK)
 LATER = {F_LATER: F_TEST, L1_LATER: L1_TEST}
 
 
@@ -59,6 +63,7 @@ class BudgetProtocol:
     sizes: tuple[Size, ...] = field(default_factory=published_sizes)
     sampling: SampleSizes = field(default_factory=SampleSizes)
     budgets: tuple[int, ...] = (100, 30, 20, 10, 5, 3, 2, 1)
+    shuffled: int = 10  # sweeps in random order
     likelihood_epochs: int = 40
     risk_epochs: int = 30
     warm_up: int = 3  # epochs of likelihood before the loss
@@ -108,7 +113,7 @@ class BudgetJob:
 
     def cost(self) -> float:
         """How long it takes compared with others."""
-        dear = {LIKELIHOOD: 2.0, WITH_PRIOR: 3.0}.get(self.train, 1.0)
+        dear = {LIKELIHOOD: 2.0, WITH_PRIOR: 3.0, SHUFFLED_LIKELIHOOD: 4.0, SHUFFLED_RISK: 2.0}.get(self.train, 1.0)
         return dear * (150 + self.size.edges) * (20 + min(self.sweeps, 40))
 
 
@@ -152,6 +157,7 @@ def _jobs(protocol: BudgetProtocol) -> Iterator[BudgetJob]:
         for train in BUDGETED:
             yield from (BudgetJob(size, train, sweeps) for sweeps in protocol.budgets)
         yield from (BudgetJob(size, train, protocol.largest) for train in (*LATER, WIDE, WIDE_STAGED))
+        yield from (BudgetJob(size, train, protocol.shuffled) for train in SHUFFLED)
 
 
 def run_job(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -> None:
@@ -159,9 +165,10 @@ def run_job(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -
     began = time.perf_counter()
     model = load_model(folder, job.size, seed + FRESH, protocol.sampling, threads=1)
     with one_thread(), ignored_convergence():
-        trained = FinishedTraining(model, protocol, job.sweeps, seed)
+        shuffled = job.train in SHUFFLED
+        trained = FinishedTraining(model, protocol, inference(job.sweeps, shuffled), seed)
         facts: dict[str, Any] = {}
-        if job.train == TRUE:
+        if job.train in (TRUE, SHUFFLED_TRUE):
             tables = model.tables.numpy()
         elif job.train in LATER:
             facts = trained.later(LATER[job.train], _finished_risk(job, protocol, folder, seed))
@@ -169,8 +176,10 @@ def run_job(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -
         else:
             ways: dict[str, Callable[[], dict[str, Any]]] = {
                 LIKELIHOOD: trained.likelihood,
+                SHUFFLED_LIKELIHOOD: trained.likelihood,
                 WITH_PRIOR: trained.with_prior,
                 RISK: trained.risk,
+                SHUFFLED_RISK: trained.risk,
                 WIDE: partial(trained.risk, start=1.0, staged=False),
                 WIDE_STAGED: partial(trained.risk, start=1.0),
             }
@@ -179,7 +188,7 @@ def run_job(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -
         used = protocol.budgets if job.sweeps == protocol.largest else (job.sweeps,)
         losses = {}
         for sweeps in (*used, *((CONVERGED,) if job.train == TRUE else ())):
-            losses.update(_losses(model, tables, sweeps))
+            losses.update(_losses(model, tables, sweeps, shuffled))
     BudgetRun(losses, tables, time.perf_counter() - began, **facts).save(job.path(folder))
 
 
@@ -191,28 +200,29 @@ def _finished_risk(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed:
     return BudgetRun.load(first.path(folder)).tables
 
 
-def inference(sweeps: int) -> BP:
+def inference(sweeps: int, shuffled: bool = False) -> BP:
     """BP with so many sweeps at most, in training and in testing."""
     if sweeps == CONVERGED:
         return truth_inference()
-    return BP(iterations=sweeps, tolerance=TOLERANCE, engine=Compiled(1))
+    schedule = RandomSequential() if shuffled else BP().schedule
+    return BP(iterations=sweeps, tolerance=TOLERANCE, engine=Compiled(1), schedule=schedule)
 
 
-def _losses(model: ErmaModel, tables: Floats, sweeps: int) -> dict[tuple[str, int], Floats]:
+def _losses(model: ErmaModel, tables: Floats, sweeps: int, shuffled: bool) -> dict[tuple[str, int], Floats]:
     potentials = TablePotentials(model.graph, as_tables(tables))
     found = {}
     for name, test in TESTS.items():
-        system = System(potentials, inference(sweeps), test.decoder())
+        system = System(potentials, inference(sweeps, shuffled), test.decoder())
         system.refresh(model.train)
         found[name, sweeps] = score_examples(system, model.test, test.goal()).numpy()
     return found
 
 
 class FinishedTraining:
-    """The ways to train one model for one number of sweeps."""
+    """The ways to train one model for one inference."""
 
-    def __init__(self, model: ErmaModel, protocol: BudgetProtocol, sweeps: int, seed: int) -> None:
-        self.model, self.protocol, self.sweeps, self.seed = model, protocol, sweeps, seed
+    def __init__(self, model: ErmaModel, protocol: BudgetProtocol, method: BP, seed: int) -> None:
+        self.model, self.protocol, self.method, self.seed = model, protocol, method, seed
         self.potentials = TablePotentials(model.graph)
 
     @property
@@ -221,7 +231,7 @@ class FinishedTraining:
         return values
 
     def system(self, test: Test) -> System:
-        return System(self.potentials, inference(self.sweeps), test.decoder())
+        return System(self.potentials, self.method, test.decoder())
 
     def likelihood(self) -> dict[str, Any]:
         """To the end of its own objective."""

@@ -25,7 +25,7 @@ from loopwise.learn.system import System
 from loopwise.loss.calibration import reliability
 from loopwise.potentials.priors import L2
 from loopwise.potentials.tables import TablePotentials
-from studies.erma.budgets import BudgetProtocol, FinishedTraining
+from studies.erma.budgets import BudgetProtocol, FinishedTraining, inference
 from studies.erma.models import ErmaModel, SampleSizes, Size, as_tables, load_model, published_sizes
 from studies.erma.protocol import LOGL_TEST, MSE_TEST
 from studies.erma.training import truth_inference
@@ -110,7 +110,8 @@ def run_job(job: PosteriorJob, protocol: PosteriorProtocol, folder: Path, seed: 
     began = time.perf_counter()
     model = load_model(folder, job.size, seed + FRESH, protocol.training.sampling, threads=1)
     with one_thread(), ignored_convergence():
-        likelihood, plain = (FinishedTraining(model, protocol.training, protocol.sweeps, seed) for _ in range(2))
+        method = inference(protocol.sweeps)
+        likelihood, plain = (FinishedTraining(model, protocol.training, method, seed) for _ in range(2))
         strength = likelihood.with_prior()["strength"]
         plain.risk()
         system = likelihood.system(LOGL_TEST)

@@ -7,22 +7,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies.erma.budget_tables import MATCHED, STARTS, USED, BudgetRuns, cells, claims
-from studies.erma.budgets import CONVERGED, LIKELIHOOD, RISK, TRUE, BudgetProtocol, BudgetRun, jobs_of
+from studies.erma.budget_tables import MATCHED, ORDER, STARTS, USED, BudgetRuns, cells, claims
+from studies.erma.budgets import (
+    CONVERGED,
+    LIKELIHOOD,
+    RISK,
+    SHUFFLED_LIKELIHOOD,
+    TRUE,
+    BudgetProtocol,
+    BudgetRun,
+    jobs_of,
+)
 from studies.erma.models import Size
 
 PROTOCOL = BudgetProtocol(sizes=tuple(Size(8, edges) for edges in range(10, 16)), budgets=(100, 10, 2))
 
 
 def loss(train: str, trained: int, used: int, place: int) -> float:
-    """The truth loses .1 at convergence; few sweeps cost the truth and likelihood, and what was trained for others."""
+    """The truth loses .1 at convergence; few sweeps cost the truth and likelihood, and what was trained for others;
+    random order costs likelihood as much again."""
     if used == CONVERGED:
         return 0.1
     cut = 0.02 / used
     if train == TRUE:
         return 0.1 + cut
-    if train == LIKELIHOOD:
-        return 0.15 + cut + 0.001 * place
+    if train in (LIKELIHOOD, SHUFFLED_LIKELIHOOD):
+        return (0.15 if train == LIKELIHOOD else 0.2) + cut + 0.001 * place
     return 0.101 + (0.5 * cut if used != trained else 0.0)
 
 
@@ -46,9 +56,11 @@ def test_numbers_and_verdicts(tmp_path: Path) -> None:
     assert found[MATCHED, f"MSE: {RISK}", "2"].ours == pytest.approx(0.001)
     assert found[USED, f"MSE: {RISK}", "2"].ours == pytest.approx(0.001 + 0.005)
     assert found[STARTS, RISK, "MSE, the paper's units"].ours == pytest.approx(0.0005)
+    assert found[ORDER, f"MSE: {SHUFFLED_LIKELIHOOD}", "10"].ours == pytest.approx(0.102 + 0.0025)
+    assert found[ORDER, f"MSE: {SHUFFLED_LIKELIHOOD}", "10"].published == 0.02461
     verdicts = {claim.id: claim.holds for claim in claims(runs)}
     assert verdicts["fair-erm-better"] and verdicts["fair-truth-at-two"] and verdicts["fair-matched"]
-    assert verdicts["fair-tenfold"] and verdicts["fair-published-reached"]
+    assert verdicts["fair-tenfold"] and verdicts["fair-published-reached"] and verdicts["fair-order"]
     assert not verdicts["fair-erm-beats-prior"]  # written as equal to it
     assert not verdicts["fair-logl-own-measure"] and not verdicts["fair-staged"] and not verdicts["fair-hybrid"]
 

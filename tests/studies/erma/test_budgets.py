@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from loopwise.inference.loss_of_beliefs import ignored_convergence
+from loopwise.learn.evaluate import evaluate
 from loopwise.learn.system import System
 from loopwise.potentials.tables import TablePotentials
 from studies.erma.budgets import (
@@ -17,6 +18,7 @@ from studies.erma.budgets import (
     F_LATER,
     LIKELIHOOD,
     RISK,
+    SHUFFLED_LIKELIHOOD,
     TRUE,
     WITH_PRIOR,
     BudgetJob,
@@ -78,6 +80,22 @@ def test_a_later_loss_begins_at_the_finished_model(tmp_path: Path) -> None:
     moved = np.abs(later.tables - first.tables).max()
     assert 0 < moved < 0.02  # two steps of Adam at 0.003
     assert set(first.losses) == {(test, sweeps) for test in ("MSE", "F", "L1", "LOGL") for sweeps in (10, 2)}
+
+
+def test_random_order_is_another_inference_in_training_and_in_test(tmp_path: Path) -> None:
+    """As many sweeps in another order: weights and losses differ, and the losses are those of that inference."""
+    tiny = replace(TINY, shuffled=2)
+    runs = []
+    for train in (LIKELIHOOD, SHUFFLED_LIKELIHOOD):
+        run_job(BudgetJob(SMALL, train, 2), tiny, tmp_path, seed=0)
+        runs.append(BudgetRun.load(BudgetJob(SMALL, train, 2).path(tmp_path)))
+    assert np.abs(runs[0].tables - runs[1].tables).max() > 1e-3
+    model = load_model(tmp_path, SMALL, 1000, TINY.sampling, threads=1)
+    system = System(
+        TablePotentials(model.graph, as_tables(runs[1].tables)), inference(2, shuffled=True), MSE_TEST.decoder()
+    )
+    with ignored_convergence():
+        assert evaluate(system, model.test, MSE_TEST.goal()) == pytest.approx(runs[1].loss("MSE", 2))
 
 
 def test_the_truth_is_judged_under_every_budget(tmp_path: Path) -> None:
