@@ -239,7 +239,9 @@ def _tenfold(runs: BudgetRuns) -> Claim:
 
 
 def _order(runs: BudgetRuns) -> Claim:
-    text = "The order of messages is a cause of the printed .02461: likelihood loses more in random order than all at once."
+    text = (
+        "The order of messages is a cause of the printed .02461: random order costs likelihood more than all at once."
+    )
     sweeps = runs.protocol.shuffled
     rule = (
         f"test MSE at {sweeps} sweeps, finished likelihood: {PAIRED} all at once against random order, "
