@@ -21,13 +21,14 @@ ALL_IDS = 1000  # pairs of the training half that a tool is given which cannot t
 
 @dataclass(frozen=True)
 class EntitiesProtocol:
-    """How much is run. ``minutes``: of processor time, after which a run is given up."""
+    """How much is run. ``minutes``, ``gigabytes``: of processor time and memory, beyond which a run is given up."""
 
     problems: tuple[str, ...]
     settings: tuple[str, ...]
     tools: tuple[str, ...]
     draws: int
     minutes: float
+    gigabytes: float = 8.0
 
 
 PROTOCOLS = {

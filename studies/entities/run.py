@@ -35,7 +35,7 @@ INTRODUCTION = (
     "500 pairs, the same for all tools (near neighbours by words and random pairs, spread evenly over the cosine of "
     "their words, labelled by the truth), the whole table resolved; or all ids of half of the entities, the other half "
     "resolved. Three draws of pairs and halves are meant, the first of every kind before the second of any; a run that "
-    "takes longer than three minutes of processor time is given up.",
+    "takes longer than three minutes of processor time or needs more than 8 GB of memory is given up.",
     "loopwise has its defaults. dedupe 3 (which stops with BTrees 6.5, that lacks what it calls, and runs with 5.2) "
     "has a variable for each column by its kind, as its own examples do, and its defaults, but no index predicates, "
     "with which most of these tables took longer than the time allowed; of ids it gets 1,000 pairs. splink 5 has "
@@ -60,17 +60,20 @@ UNITS = {
 
 def run_job(job: EntityJob, protocol: EntitiesProtocol, data: Path, folder: Path) -> None:
     """One run in a process of its own."""
-    arguments = [str(data.resolve()), job.problem, job.setting, job.tool, str(job.draw), str(protocol.minutes)]
+    arguments = [str(data.resolve()), job.problem, job.setting, job.tool, str(job.draw)]
+    arguments += [str(protocol.minutes), str(protocol.gigabytes)]
     command = [sys.executable, "-m", "studies.entities.single", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    write_run(job.path(folder), _read(done, protocol.minutes))
+    write_run(job.path(folder), _read(done, protocol))
 
 
-def _read(done: subprocess.CompletedProcess[str], minutes: float) -> dict[str, Any]:
+def _read(done: subprocess.CompletedProcess[str], protocol: EntitiesProtocol) -> dict[str, Any]:
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return {"failed": f"not finished in {minutes:g} minutes of processor time"}
+        return {"failed": f"not finished in {protocol.minutes:g} minutes of processor time"}
     if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["stopped"])[-1][:200]}
+        last = (done.stderr.strip().splitlines() or ["stopped"])[-1][:200]
+        starved = f"needs more than {protocol.gigabytes:g} GB of memory"
+        return {"failed": starved if "MemoryError" in last or "std::bad_alloc" in last else last}
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 

@@ -1,7 +1,7 @@
 """``python -m studies.entities.single``: one run in a process of its own, so that its peak of memory is its own.
 
-In: the folder of the data, a table, a setting, a tool, a draw, minutes of processor time that it may take. Out: one
-line of JSON.
+In: the folder of the data, a table, a setting, a tool, a draw, minutes of processor time and gigabytes of memory that
+it may take. Out: one line of JSON.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def measured(data: Path, job: EntityJob) -> dict[str, Any]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    data, problem, setting, tool, draw, minutes = sys.argv[1:]
-    limit = max(1, round(60 * float(minutes)))
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    data, problem, setting, tool, draw, minutes, gigabytes = sys.argv[1:]
+    for what, most in ((resource.RLIMIT_CPU, 60 * float(minutes)), (resource.RLIMIT_DATA, 2**30 * float(gigabytes))):
+        resource.setrlimit(what, (max(1, round(most)), max(1, round(most))))
     print(json.dumps(measured(Path(data), EntityJob(problem, setting, tool, int(draw)))))
 
 

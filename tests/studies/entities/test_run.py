@@ -84,11 +84,16 @@ def test_best_or_within_noise() -> None:
 
 @pytest.mark.parametrize(
     ("code", "errors", "words"),
-    [(-24, "", "processor time"), (-9, "", "processor time"), (1, "a\nno splink", "no splink")],
+    [
+        (-24, "", "3 minutes of processor time"),
+        (-9, "", "3 minutes of processor time"),
+        (1, "a\nno splink", "no splink"),
+        (1, "a\nMemoryError: no room", "more than 8 GB"),
+    ],
 )
 def test_a_tool_that_fails_has_its_reason(code: int, errors: str, words: str) -> None:
     done = subprocess.CompletedProcess[str]([], code, "", errors)
-    assert words in run._read(done, 3.0)["failed"]
+    assert words in run._read(done, PROTOCOLS[FULL])["failed"]
 
 
 def test_the_whole_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
