@@ -95,8 +95,8 @@ def _features(logit: Floats) -> Features:
 def doubtful(parts: Parts, labels: Integers, sure: float = 4.0) -> list[int]:
     """Parts in which something is to be decided: a cluster holds an unsure pair, or an unsure pair is kept apart."""
     own = np.repeat(np.arange(len(parts)), np.diff(parts.pair_starts))
-    base = parts.starts[own]
-    together = labels[parts.records[base + parts.one]] == labels[parts.records[base + parts.other]]
+    one, other = parts.pairs
+    together = labels[one] == labels[other]
     unsure = np.where(together, parts.logit < sure, parts.logit > -sure)
     found: list[int] = np.unique(own[unsure]).tolist()
     return found
@@ -155,9 +155,8 @@ class EntityModel:
     ) -> Floats:
         """The probability of each pair of the parts to be in one cluster: shares of the samples of a walk, in parts
         where something is open (``most`` of them); else what the pair model says, as the clusters have it."""
-        own = np.repeat(np.arange(len(parts)), np.diff(parts.pair_starts))
-        base = parts.starts[own]
-        same = labels[parts.records[base + parts.one]] == labels[parts.records[base + parts.other]]
+        one, other = parts.pairs
+        same = labels[one] == labels[other]
         sure = 1.0 / (1.0 + np.exp(-np.abs(parts.logit)))
         found = np.where(same, sure, 1.0 - sure)
         chosen = [part for part in doubtful(parts, labels) if _size(parts, part) <= SAMPLED][:most]
