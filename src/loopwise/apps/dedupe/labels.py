@@ -149,7 +149,7 @@ def _contradiction(chain: Sequence[int], names: Sequence[str] | None) -> str:
 
 def labels_of(labels: Any, records: Records, names: Sequence[str], side: Integers | None = None) -> Labels:
     """Labels given as such, as a file (.json, or CSV), or as ``{"match": [...], "distinct": [...]}`` of pairs of rows
-    or of records. ``names``: the ids of the rows, by which files name them. ``side``: the table of each row, where there
+    or of records. ``names``: the ids of the rows, by which files name them. ``side``: the table of each row where there
     are two: what both have is a row of the first where a pair names it first, else of the second.
     """
     if isinstance(labels, Labels):

@@ -164,7 +164,7 @@ class Resolution:
     def explain(self, one: int, other: int, most: int | None = 8, *, by_column: bool = False) -> list[Reason]:
         """What speaks for and against two records being the same, the weightiest first.
 
-        All of them (``most=None``) add up to the log-odds of the pair, up to their limits. ``by_column``: comparisons of
+        All of them (``most=None``) add up to the log-odds of the pair, up to limits. ``by_column``: comparisons of
         a column taken together, for some say the same and share its weight, even with opposite signs.
         """
         comparer, model = self.table.comparer, self.trained.pairs
