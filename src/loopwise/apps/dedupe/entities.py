@@ -143,9 +143,8 @@ class EntityModel:
             return labels
         made = documents(parts, chosen, labels, agreement)
         found = self._learner().search(made, self.weights, steps=SEARCH, start=Start.TRUTH, cooling=COOLING)
-        inner = np.zeros(len(parts.records), dtype=np.int64)
         own = np.repeat(np.arange(len(parts)), np.diff(parts.starts))
-        inner[:] = _local(labels[parts.records], own)
+        inner = _local(labels[parts.records], own)
         for part, best in zip(chosen, found, strict=True):
             inner[parts.starts[part] : parts.starts[part + 1]] = best.labels
         return whole(parts, inner)
@@ -178,9 +177,6 @@ def _local(labels: Integers, own: Integers) -> Integers:
     """Clusters of each part numbered from 0."""
     codes = own * (int(labels.max(initial=0)) + 1) + labels
     _, first, number = np.unique(codes, return_index=True, return_inverse=True)
-    begins = np.zeros(int(own.max(initial=-1)) + 1, dtype=np.int64)
-    order = np.arange(len(first))
-    parts, start = np.unique(own[first], return_index=True)
-    begins[parts] = order[start]
+    _, begins = np.unique(own[first], return_index=True)  # every part has records
     found: Integers = number.reshape(-1) - begins[own]
     return found
