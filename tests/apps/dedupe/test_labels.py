@@ -127,6 +127,8 @@ def test_long_chains_of_matches_are_not_listed_in_full() -> None:
 
 
 def test_what_is_said_twice_counts_once() -> None:
-    assert Labels.of([(0, 1), (1, 0)], [(2, 3), (3, 2)]).count == 2
+    found = Labels.of([(0, 1), (1, 0)], [(5, 4), (2, 3), (3, 2)])
+    assert found.count == 3 and found.distinct.tolist() == [[4, 5], [2, 3]]
+    assert Labels.of([], []).count == 0
     with pytest.raises(ValueError, match="record '2' is paired with itself"):
         Labels.of([], [(2, 2)])

@@ -84,7 +84,8 @@ class Labels:
         for row, name in group.items():
             members[name].append(row)
         follow = [_all_pairs(np.sort(each)[:MOST_CLOSED]) for each in members.values()]
-        return Labels(np.unique(np.concatenate([same, *follow]), axis=0), np.unique(apart, axis=0))
+        _, first = np.unique(apart, axis=0, return_index=True)
+        return Labels(np.unique(np.concatenate([same, *follow]), axis=0), apart[np.sort(first)])
 
     @property
     def count(self) -> int:
