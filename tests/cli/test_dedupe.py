@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from loopwise.apps.dedupe import made_records
 from loopwise.cli.main import app
@@ -76,6 +77,33 @@ def test_labels_are_asked_for_and_teach(folder: Path) -> None:
     assert "saved" in told.stdout
 
 
+def test_answers_are_kept_where_people_go_away(folder: Path) -> None:
+    common = [folder / "people.csv", "--id", "key", "--kind", "who=ignore", "--out", folder / "some.csv"]
+    label = ["dedupe", "label", *map(str, common)]
+    gone = CliRunner().invoke(app, label, input="y\nwhat\nn\n")  # and no more
+    assert gone.exit_code == 0 and "say y, n, u or stop" in gone.stderr
+    assert [row["label"] for row in csv.DictReader((folder / "some.csv").open())] == ["match", "distinct"]
+    (folder / "some.csv").unlink()
+    assert CliRunner().invoke(app, label, input="").exit_code != 0 and not (folder / "some.csv").exists()
+
+
+def test_two_tables_may_number_their_rows_alike(folder: Path) -> None:
+    tables = folder / "one.csv", folder / "two.csv"
+    records, _ = made_records(80, seed=5)
+    rows = enumerate(zip(*records.columns, strict=True))
+    text = "".join([csv_line(["key", *records.names]), *(csv_line([row, *cells]) for row, cells in rows)])
+    for path in tables:
+        path.write_text(text)
+    answers, pairs, links = folder / "yes.txt", folder / "yes.csv", folder / "links.csv"
+    answers.write_text("y\n" * 3)
+    common = (tables[0], "--other", tables[1], "--id", "key")
+    succeed("dedupe", "label", *common, "--out", pairs, "--answers", answers, "--count", 3)
+    succeed("dedupe", "train", *common, "--pairs", pairs, "--out", folder / "two.loopwise")
+    succeed("dedupe", "predict", folder / "two.loopwise", *common[:3], "--out", folder / "x.csv", "--links", links)
+    found = list(csv.DictReader(links.open()))
+    assert sum(row["id_1"] == row["id_2"] for row in found) == len(records)
+
+
 def test_bad_input_is_one_sentence_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
     people, model, out = folder / "people.csv", folder / "m.loopwise", tmp_path / "x"
 
@@ -104,4 +132,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(folder: Path, tmp_path: Pa
     refused("predict", model, people, "--out", people, words="--out")
     refused("predict", model, file("other.csv", b"a,b\n1,2\n3,4\n"), "--out", out, words="no column")
     refused("predict", model, people, "--other", people, "--out", out, words="trained on one table")
+    refused("train", people, "--other", file("b.csv", b"x,y\n1,2\n"), "--out", out, words="have no column in common")
+    refused("train", people, "--method", "entity", "--out", out, words="method must be one of average")
+    refused("label", people, "--model", model, "--id", "key", "--out", out, words="are those of the --model")
     refused("label", people, "--out", out, "--answers", file("say.txt", b"perhaps\n"), words="line 1: 'perhaps'")

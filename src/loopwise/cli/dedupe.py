@@ -161,18 +161,21 @@ def label(
     with one_line_each():
         from loopwise.apps.dedupe import Dedupe, Records
         from loopwise.apps.dedupe.labels import names_of
+        from loopwise.apps.dedupe.records import side_of
         from loopwise.formats.files import atomic_write
         from loopwise.formats.table import csv_line
 
         if count < 1:
             raise ValueError(f"--count must be at least 1, not {count}")
+        if model is not None and (kind or id_column or seed):
+            raise ValueError("--kind, --id and --seed are those of the --model; leave them out beside it")
         target = target_of(out, inputs=(data, other, model, answers))
         said = _answers(answers) if answers is not None else None
         first, second = Records.of(data), None if other is None else Records.of(other)
         asker = Dedupe(_kinds(kind or []), id_column=id_column, seed=seed) if model is None else Dedupe.load(model)
         pairs = asker.teaching_pairs(first, count, other=second)
         table = first if second is None else first.joined(second)
-        names = names_of(table, asker.id_column)
+        names = names_of(table, asker.id_column, side_of(first, second))
         rows = _asked(table, pairs.tolist(), said)
         with atomic_write(target) as stream:
             stream.write(csv_line(["id_1", "id_2", "label"]))
@@ -205,7 +208,10 @@ def _asked(table: Records, pairs: Sequence[Sequence[int]], said: list[str] | Non
     for number, (one, two) in enumerate(pairs):
         if said is None:
             _show(table, one, two, f"{number + 1} of {len(pairs)}")
-        word = (said[number] if number < len(said) else "stop") if said is not None else _ask()
+        if said is not None:
+            word = said[number] if number < len(said) else "stop"
+        else:
+            word = _ask(rows)
         if word.lower() == "stop":
             break
         answer = answer_of(word)
@@ -214,11 +220,18 @@ def _asked(table: Records, pairs: Sequence[Sequence[int]], said: list[str] | Non
     return rows
 
 
-def _ask() -> str:
+def _ask(rows: Sequence[object]) -> str:
+    """An answer; where people go away instead (ctrl-D, ctrl-C) "stop", so that answers before are not lost."""
     from loopwise.apps.dedupe.labels import answer_of
 
     while True:
-        word: str = typer.prompt("same? (y)es, (n)o, (u)nsure, stop", err=True).strip()
+        try:
+            word: str = typer.prompt("same? (y)es, (n)o, (u)nsure, stop", err=True).strip()
+        except typer.Abort:
+            if not rows:
+                raise
+            say("")
+            return "stop"
         if word.lower() == "stop" or (word and answer_of(word) is not None):
             return word
         say("say y, n, u or stop")

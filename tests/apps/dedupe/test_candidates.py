@@ -56,6 +56,8 @@ def test_large_components_are_cut_at_their_weakest_pairs(monkeypatch: pytest.Mon
     assert cut_components(chain).tolist() == [0, 0, 0, 0, 4, 4, 4, 4]
     alike = Graph(8, np.arange(7), np.arange(1, 8), np.full(7, 50.0))
     assert np.bincount(cut_components(alike)).max() == 4
+    assert cut_components(chain, 0.0).tolist() == cut_components(chain).tolist()
+    assert cut_components(chain, 10.0).tolist() == list(range(8))
 
 
 def test_closing_scores_what_is_missing_within_components() -> None:

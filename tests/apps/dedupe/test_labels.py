@@ -48,7 +48,7 @@ def test_pairs_as_the_dedupe_library_writes_them(tmp_path: Path) -> None:
     file = write(tmp_path / "training.json", json.dumps({"match": tuples, "distinct": [[ann, bob]]}))
     found = labels_of(file, TABLE, KEYS)
     assert found.matches.tolist() == [[0, 1]] and found.distinct.tolist() == [[0, 2]]
-    by_row = labels_of({"match": [(0, 1)], "distinct": [("a", "c")]}, TABLE, KEYS)
+    by_row = labels_of({"match": np.array([(0, 1)]), "distinct": [("a", "c")], "unsure": [(2, 3)]}, TABLE, KEYS)
     assert by_row.matches.tolist() == found.matches.tolist() and by_row.distinct.tolist() == found.distinct.tolist()
 
 
@@ -58,6 +58,8 @@ def test_pairs_as_the_dedupe_library_writes_them(tmp_path: Path) -> None:
         ({"match": [[{"name": "Zoe"}, {"name": "Ann"}]]}, "no record of the table reads 'zoe'"),
         ({"match": [[{"other": "Zoe"}, {"name": "Ann"}]]}, "has none of the columns"),
         ({"match": [["a"]]}, "must be a pair"),
+        ({"match": 5}, "match must be a list of pairs, not '5'"),
+        ({"match": [], "distnct": []}, "labels must be"),
         ({"match": [[0, 9]]}, "row 9 is not there"),
         ({"pairs": []}, "labels must be"),
         ([], "labels must be a file"),
@@ -95,3 +97,38 @@ def test_a_sign_test(won: int, lost: int, clear: bool) -> None:
     ours = np.array([True] * won + [False] * lost + [True, False])
     theirs = np.array([False] * won + [True] * lost + [True, False])
     assert clearly_more(ours, theirs) is clear
+
+
+def test_equal_records_are_two_rows(tmp_path: Path) -> None:
+    table = Records.of({"name": ["Ann Lee", "Bob Ray", "ann lee"]})
+    found = labels_of({"match": [({"name": "Ann Lee"}, {"name": "ANN LEE"})]}, table, names_of(table, None))
+    assert found.matches.tolist() == [[0, 2]]
+    with pytest.raises(ValueError, match="record '1' is paired with itself"):
+        labels_of({"match": [({"name": "Bob Ray"}, {"name": "Bob Ray"})]}, table, names_of(table, None))
+
+
+def test_ids_of_two_tables_may_be_the_same(tmp_path: Path) -> None:
+    both = Records.of({"key": ["1", "2", "1", "2"], "name": ["Ann", "Bob", "Bob", "Ann"]})
+    side = np.array([0, 0, 1, 1])
+    names = names_of(both, "key", side)
+    file = write(tmp_path / "pairs.csv", "a,b,label\n1,2,match\n1,1,distinct\n")
+    found = labels_of(file, both, names, side)
+    assert found.matches.tolist() == [[0, 3]] and found.distinct.tolist() == [[0, 2]]
+    by_content = labels_of({"match": [({"name": "Bob"}, {"name": "Bob"})]}, both, names, side)
+    assert by_content.matches.tolist() == [[1, 2]]
+    with pytest.raises(ValueError, match="'1' in column 'key' of the table is that of rows 0 and 2"):
+        names_of(both, "key")
+
+
+def test_long_chains_of_matches_are_not_listed_in_full() -> None:
+    chain = [(row, row + 1) for row in range(1200)]
+    found = Labels.of(chain, []).matches
+    assert len(found) == 1000 * 999 // 2 + 201 and [1199, 1200] in found.tolist()
+
+
+def test_what_is_said_twice_counts_once() -> None:
+    found = Labels.of([(0, 1), (1, 0)], [(5, 4), (2, 3), (3, 2)])
+    assert found.count == 3 and found.distinct.tolist() == [[4, 5], [2, 3]]
+    assert Labels.of([], []).count == 0
+    with pytest.raises(ValueError, match="record '2' is paired with itself"):
+        Labels.of([], [(2, 2)])

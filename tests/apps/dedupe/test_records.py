@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwise.apps.dedupe.labels import entities_of, names_of
-from loopwise.apps.dedupe.records import Records
+from loopwise.apps.dedupe.records import Records, side_of
 
 TABLE = Records.of({"key": ["a", "b", "c", "d"], "name": ["Ann", "Anne", "Bob", ""], "n": ["1", "2", "3", "4"]})
 
@@ -25,3 +25,9 @@ def test_ids_of_records_and_entities() -> None:
         entities_of([None] * 4, TABLE)
     with pytest.raises(ValueError, match="2 ids for 4 records"):
         entities_of(["p", "p"], TABLE)
+
+
+def test_rows_of_two_tables_have_sides() -> None:
+    side = side_of(TABLE, TABLE)
+    assert side is not None and side.tolist() == [0] * len(TABLE) + [1] * len(TABLE)
+    assert side_of(TABLE, None) is None

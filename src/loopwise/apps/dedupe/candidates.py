@@ -54,15 +54,21 @@ class Parts:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    @property
+    def pairs(self) -> tuple[Integers, Integers]:
+        """The two records of each pair, as rows of the table."""
+        base = np.repeat(self.starts[:-1], np.diff(self.pair_starts))
+        return self.records[base + self.one], self.records[base + self.other]
+
     def above(self, zero: float) -> Parts:
         """The same, logits counted from ``zero``."""
         return replace(self, logit=self.logit - zero)
 
 
-def cut_components(graph: Graph) -> Integers:
-    """The component of each record, none larger than ``LARGEST``: pairs join components best first, and one that would
-    make a component too large is passed over."""
-    held = np.flatnonzero(graph.logit >= DOUBT)
+def cut_components(graph: Graph, threshold: float = DOUBT) -> Integers:
+    """The component of each record by pairs at or above ``threshold``, none larger than ``LARGEST``: pairs join
+    components best first, and one that would make a component too large is passed over."""
+    held = np.flatnonzero(graph.logit >= threshold)
     order = held[np.argsort(-graph.logit[held], kind="stable")]
     label: Integers = linkage.capped_components(graph.size, graph.one, graph.other, order, LARGEST)
     return label
@@ -139,12 +145,6 @@ def whole(parts: Parts, labels: Integers) -> Integers:
     np.minimum.at(least, names, parts.records)
     out[parts.records] = least[names]
     return out
-
-
-def connected_clusters(graph: Graph, threshold: float) -> Integers:
-    """Connected components of the pairs at or above ``threshold``: what pairwise tools do."""
-    found: Integers = linkage.components(graph.size, graph.one, graph.other, graph.logit >= threshold)
-    return found
 
 
 def matched_clusters(graph: Graph, threshold: float) -> Integers:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.dedupe.kernels import strings
-from loopwise.apps.dedupe.kinds import Kind, day_of, elements_of, number_of, point_of
+from loopwise.apps.dedupe.kinds import Kind, days_of, elements_of, number_of, point_of
 from loopwise.apps.dedupe.records import Records
 from loopwise.apps.dedupe.texts import Packed, Vectors, normalised
 
@@ -213,7 +213,7 @@ def _of_numbers(values: Sequence[str]) -> list[tuple[str, Compare]]:
 
 
 def _of_dates(values: Sequence[str]) -> list[tuple[str, Compare]]:
-    read = [day_of(value) for value in values]
+    read = days_of(values)
     days = np.array([np.nan if day is None else float(day) for day in read])
     packed = Packed.of([_digits_of(value) for value in values])
 

@@ -95,8 +95,8 @@ def _features(logit: Floats) -> Features:
 def doubtful(parts: Parts, labels: Integers, sure: float = 4.0) -> list[int]:
     """Parts in which something is to be decided: a cluster holds an unsure pair, or an unsure pair is kept apart."""
     own = np.repeat(np.arange(len(parts)), np.diff(parts.pair_starts))
-    base = parts.starts[own]
-    together = labels[parts.records[base + parts.one]] == labels[parts.records[base + parts.other]]
+    one, other = parts.pairs
+    together = labels[one] == labels[other]
     unsure = np.where(together, parts.logit < sure, parts.logit > -sure)
     found: list[int] = np.unique(own[unsure]).tolist()
     return found
@@ -143,9 +143,8 @@ class EntityModel:
             return labels
         made = documents(parts, chosen, labels, agreement)
         found = self._learner().search(made, self.weights, steps=SEARCH, start=Start.TRUTH, cooling=COOLING)
-        inner = np.zeros(len(parts.records), dtype=np.int64)
         own = np.repeat(np.arange(len(parts)), np.diff(parts.starts))
-        inner[:] = _local(labels[parts.records], own)
+        inner = _local(labels[parts.records], own)
         for part, best in zip(chosen, found, strict=True):
             inner[parts.starts[part] : parts.starts[part + 1]] = best.labels
         return whole(parts, inner)
@@ -155,9 +154,8 @@ class EntityModel:
     ) -> Floats:
         """The probability of each pair of the parts to be in one cluster: shares of the samples of a walk, in parts
         where something is open (``most`` of them); else what the pair model says, as the clusters have it."""
-        own = np.repeat(np.arange(len(parts)), np.diff(parts.pair_starts))
-        base = parts.starts[own]
-        same = labels[parts.records[base + parts.one]] == labels[parts.records[base + parts.other]]
+        one, other = parts.pairs
+        same = labels[one] == labels[other]
         sure = 1.0 / (1.0 + np.exp(-np.abs(parts.logit)))
         found = np.where(same, sure, 1.0 - sure)
         chosen = [part for part in doubtful(parts, labels) if _size(parts, part) <= SAMPLED][:most]
@@ -179,9 +177,6 @@ def _local(labels: Integers, own: Integers) -> Integers:
     """Clusters of each part numbered from 0."""
     codes = own * (int(labels.max(initial=0)) + 1) + labels
     _, first, number = np.unique(codes, return_index=True, return_inverse=True)
-    begins = np.zeros(int(own.max(initial=-1)) + 1, dtype=np.int64)
-    order = np.arange(len(first))
-    parts, start = np.unique(own[first], return_index=True)
-    begins[parts] = order[start]
+    _, begins = np.unique(own[first], return_index=True)  # every part has records
     found: Integers = number.reshape(-1) - begins[own]
     return found

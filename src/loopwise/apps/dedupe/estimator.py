@@ -18,13 +18,14 @@ from torch import Tensor
 from loopwise.apps.dedupe.blocking import Coverage, Predicate
 from loopwise.apps.dedupe.kinds import Kind, kinds_of
 from loopwise.apps.dedupe.labels import Labels, entities_of, labels_of, names_of
-from loopwise.apps.dedupe.records import Records, RecordsLike
+from loopwise.apps.dedupe.records import Records, RecordsLike, side_of
 from loopwise.apps.dedupe.report import Report
 from loopwise.apps.dedupe.resolution import Resolution
 from loopwise.apps.dedupe.table import Table
 from loopwise.apps.dedupe.training import Method, Trained, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
+from loopwise.formats.quoting import listed
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
 
@@ -60,7 +61,8 @@ class Dedupe(SavedEstimator):
         What columns hold, by name (``"name"``, ``"text"``, ``"number"``, ``"date"``, ``"place"``, ``"point"``,
         ``"category"``, ``"phone"``, ``"set"``, ``"ignore"``); others are guessed.
     id_column:
-        The column by which labels and links name records; row numbers from 0 if there is none. It is not compared.
+        The column by which labels and links name records, each once in its table; row numbers from 0 if there is none,
+        which in a second table go on from those of the first. It is not compared.
     pairs_per_record:
         How many candidate pairs blocking may make for each record.
     one_to_one:
@@ -131,9 +133,9 @@ class Dedupe(SavedEstimator):
         started = time.perf_counter()
         self._check_options(ids, pairs)
         table, side = self._joined(records, other)
-        names = names_of(table, self.id_column)
+        names = names_of(table, self.id_column, side)
         truth = None if ids is None else entities_of(ids, table)
-        labels = None if pairs is None else labels_of(pairs, table, names)
+        labels = None if pairs is None else labels_of(pairs, table, names, side)
         kinds = kinds_of(table, self._told(ids))
         matches = _NONE if truth is None else _matches_of(truth, side, self.seed)
         matches = labels.matches if labels is not None else matches
@@ -160,8 +162,6 @@ class Dedupe(SavedEstimator):
             return train_on_entities(table, truth, one_to_one, self.seed, self._only(table, one_to_one))
         one_to_one = table.linking if labels is None else self._one_to_one(table, labels.matches)
         only = self._only(table, one_to_one)
-        if only is Method.ENTITIES:
-            raise ValueError("method 'entities' is trained on true entities; give ids, or another method")
         if labels is not None and labels.count:
             return train_on_pairs(table, labels, one_to_one, self.seed, only)
         return train_without(table, self.seed, only)
@@ -170,9 +170,6 @@ class Dedupe(SavedEstimator):
         """The method that was asked for."""
         if self.method is None:
             return None
-        names = [each.value for each in Method]
-        if self.method not in names:
-            raise ValueError(f"method must be one of {', '.join(names)}, not {self.method!r}")
         method = Method(self.method)
         if (method is Method.MATCHED) != one_to_one:
             raise ValueError(
@@ -198,6 +195,11 @@ class Dedupe(SavedEstimator):
             raise ValueError(f"pairs_per_record must be at least 1, not {self.pairs_per_record}")
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, but is {self.seed}")
+        names = [each.value for each in Method]
+        if self.method is not None and self.method not in names:
+            raise ValueError(f"method must be one of {', '.join(names)}, not {self.method!r}")
+        if self.method == Method.ENTITIES and ids is None:
+            raise ValueError("method 'entities' is trained on true entities; give ids, or another method")
 
     def _joined(self, records: RecordsLike, other: RecordsLike | None) -> tuple[Records, Integers | None]:
         first = Records.of(records)
@@ -209,7 +211,12 @@ class Dedupe(SavedEstimator):
             if len(first) < 2:
                 raise ValueError(f"{first.source} has one record only; duplicates need two")
             return first, None
-        return first.joined(second), np.repeat([0, 1], [len(first), len(second)])
+        if not set(first.names) & set(second.names):
+            raise ValueError(
+                f"{first.source} ({listed(first.names)}) and {second.source} ({listed(second.names)}) have no column "
+                "in common; give columns that mean the same the same name"
+            )
+        return first.joined(second), side_of(first, second)
 
     def _told(self, ids: Any) -> dict[str, Kind | str]:
         told = dict(self.kinds or {})
@@ -236,7 +243,7 @@ class Dedupe(SavedEstimator):
                 else "the model was trained on one table; give one, or train it on two"
             )
         table, side = self._joined(records, other)
-        names = names_of(table, self.id_column)
+        names = names_of(table, self.id_column, side)
         for name, kind in self.kinds_.items():
             if kind is not Kind.IGNORE:
                 table.column(name)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from enum import Enum
+from math import inf, isfinite
 
 from loopwise.apps.dedupe.records import Records
 from loopwise.formats.quoting import listed, quoted
@@ -34,7 +35,8 @@ class Kind(str, Enum):
     IGNORE = "ignore"
 
 
-_NUMBER = re.compile(r"^[^\w.+-]*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*%?$")
+_NUMBER = re.compile(r"^[^\w.+-]*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*[^\w.,]?$")
+_DECIMAL_COMMA = re.compile(r"^[^\w.+-]*([+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)),(\d+)\s*[^\w.,]?$")
 _POINT = re.compile(r"^\s*\(?\s*(-?\d+\.\d+)\s*[,; ]\s*(-?\d+\.\d+)\s*\)?\s*$")
 _SEPARATOR = re.compile(r"\*\*|\||;")
 _DATES = (
@@ -42,6 +44,8 @@ _DATES = (
     (re.compile(r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})$"), (2, 1, 0)),
     (re.compile(r"^(\d{1,2})/(\d{1,2})/(\d{4})$"), (2, 0, 1)),
 )
+_MONTH_FIRST = (_DATES[0], _DATES[2], _DATES[1])
+_SLASHED = re.compile(r"^(\d{1,2})/(\d{1,2})/\d{4}$")
 _PLACES = re.compile(r"address|street|road|city|town|suburb|state|county|country|place|location|zip|post_?code", re.I)
 _PHONES = re.compile(r"phone|\bfax\b|\btel\b|mobile", re.I)
 _IDS = re.compile(r"(^|[^a-z])(id|key|uuid|guid|rowid)$", re.I)
@@ -50,24 +54,31 @@ _IDS = re.compile(r"(^|[^a-z])(id|key|uuid|guid|rowid)$", re.I)
 def number_of(text: str) -> float | None:
     """The number that a text is, with signs of money, thousands and per cent; None if it is none.
 
-    >>> number_of("$1,234.50"), number_of("12 b")
-    (1234.5, None)
+    A comma is a decimal one after points for thousands, or before other than three digits.
+
+    >>> number_of("$1,234.50"), number_of("1.234,50 €"), number_of("12 b")
+    (1234.5, 1234.5, None)
     """
     found = _NUMBER.match(text)
     digits = found[1].replace(",", "") if found else ""
+    if not found and (decimal := _DECIMAL_COMMA.match(text)):
+        digits = f"{decimal[1].replace('.', '')}.{decimal[2]}"
     try:
-        return float(digits) if digits else None
+        number = float(digits) if digits else inf
     except ValueError:
         return None
+    return number if isfinite(number) else None
 
 
-def day_of(text: str) -> int | None:
+def day_of(text: str, month_first: bool = False) -> int | None:
     """The day that a text names, counted from the year 1; None if it names none.
+
+    ``month_first``: how ``03/04/1999`` is read; the other way only where this one gives no day.
 
     >>> day_of("1999-01-31") == day_of("31/1/1999"), day_of("19991331") is None
     (True, True)
     """
-    for pattern, order in _DATES:
+    for pattern, order in _MONTH_FIRST if month_first else _DATES:
         found = pattern.match(text)
         if found:
             year, month, day = (int(found[place + 1]) for place in order)
@@ -76,6 +87,21 @@ def day_of(text: str) -> int | None:
             except ValueError:
                 continue
     return None
+
+
+def days_of(texts: Sequence[str]) -> list[int | None]:
+    """The days of a column. Months come first in all of it if they do in more of the texts that leave no choice.
+
+    >>> days_of(["01/31/1999", "02/01/1999"])[1] - days_of(["2/1/1999"])[0]
+    30
+    """
+    only_month = only_day = 0
+    for text in texts:
+        found = _SLASHED.match(text)
+        if found:
+            only_month += int(found[2]) > 12
+            only_day += int(found[1]) > 12
+    return [day_of(text, only_month > only_day) for text in texts]
 
 
 def point_of(text: str) -> tuple[float, float] | None:
@@ -103,7 +129,7 @@ def guess_kind(name: str, values: Sequence[str]) -> Kind:
     step = max(len(filled) // _SAMPLE, 1)
     sample = filled[::step][:_SAMPLE]
     distinct = len(set(sample))
-    if distinct <= 1 and len(filled) > 1:
+    if not filled or (distinct == 1 and len(filled) > 1):
         return Kind.IGNORE
     if _is_row_id(name, filled):
         return Kind.IGNORE
@@ -153,7 +179,7 @@ def _is_row_id(name: str, filled: Sequence[str]) -> bool:
     if all(text.isdigit() for text in filled):
         numbers = sorted(int(text) for text in filled)
         dense = numbers[-1] - numbers[0] < 4 * len(numbers)
-        return dense or bool(_IDS.search(name) and name.lower() in ("id", "rec_id", "record_id", "row_id", "unique_id"))
+        return dense or bool(_IDS.search(name))
     return bool(_IDS.search(name)) and all(" " not in text for text in filled)
 
 
@@ -179,8 +205,8 @@ def kinds_of(records: Records, told: Mapping[str, Kind | str] | None = None) -> 
             left.append(name)
     if all(kind is Kind.IGNORE for kind in kinds.values()):
         raise ValueError(
-            f"{records.source} has no column to compare: {listed(kinds)} are the same in every row, different in "
-            "every row, or told to be ignored; give a column of names, texts, numbers or dates"
+            f"{records.source} has no column to compare: {listed(kinds)} are empty, the same in every row, "
+            "different in every row, or told to be ignored; give a column of names, texts, numbers or dates"
         )
     if left:
         warnings.warn(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import sqrt
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import read_cells
 
 Integers = NDArray[np.int64]
+MOST_CLOSED = 1000  # records of a group of matches of which all pairs are listed
 CHANCE = 1.645  # standard errors by which labels must favour what they teach
 
 
@@ -53,6 +54,9 @@ def answer_of(word: str) -> Answer | None:
 class Labels:
     """Pairs of rows, and whether each matches; pairs that nobody is sure of are left out.
 
+    Matches that follow from others are added; of more than ``MOST_CLOSED`` records that are all the same, only the
+    pairs of the first so many, and those that were given.
+
     >>> Labels.of([(0, 1), (1, 2)], [(0, 3)]).matches.tolist()
     [[0, 1], [0, 2], [1, 2]]
     """
@@ -64,6 +68,10 @@ class Labels:
     def of(matches: Any, distinct: Any, names: Sequence[str] | None = None) -> Labels:
         """From pairs of rows. ``names``: what messages call the rows. Contradictions are a ``ValueError``."""
         same, apart = _pairs(matches), _pairs(distinct)
+        given = np.concatenate([same, apart])
+        alone = given[given[:, 0] == given[:, 1], 0]
+        if len(alone):
+            raise ValueError(f"record {_called(int(alone[0]), names)} is paired with itself; name two records")
         near: dict[int, set[int]] = defaultdict(set)
         for one, other in same.tolist():
             near[one].add(other)
@@ -75,8 +83,9 @@ class Labels:
         members: dict[int, list[int]] = defaultdict(list)
         for row, name in group.items():
             members[name].append(row)
-        found = [(a, b) for each in members.values() for i, a in enumerate(sorted(each)) for b in sorted(each)[i + 1 :]]
-        return Labels(_pairs(sorted(found)), apart)
+        follow = [_all_pairs(np.sort(each)[:MOST_CLOSED]) for each in members.values()]
+        _, first = np.unique(apart, axis=0, return_index=True)
+        return Labels(np.unique(np.concatenate([same, *follow]), axis=0), apart[np.sort(first)])
 
     @property
     def count(self) -> int:
@@ -86,6 +95,15 @@ class Labels:
 def _pairs(pairs: Any) -> Integers:
     found = np.asarray(list(pairs), dtype=np.int64).reshape(-1, 2)
     return np.sort(found, axis=1)
+
+
+def _all_pairs(rows: Integers) -> Integers:
+    one, other = np.triu_indices(len(rows), 1)
+    return np.stack([rows[one], rows[other]], axis=1)
+
+
+def _called(row: int, names: Sequence[str] | None) -> str:
+    return quoted(str(row) if names is None else names[row])
 
 
 def _groups(near: Mapping[int, set[int]]) -> dict[int, int]:
@@ -117,7 +135,7 @@ def _path(near: Mapping[int, set[int]], one: int, other: int) -> list[int]:
 
 
 def _contradiction(chain: Sequence[int], names: Sequence[str] | None) -> str:
-    called = [quoted(str(row) if names is None else names[row]) for row in chain]
+    called = [_called(row, names) for row in chain]
     if len(chain) == 2:
         return (
             f"labels contradict each other: {called[0]} and {called[1]} are said to match and to be distinct; drop one"
@@ -130,20 +148,23 @@ def _contradiction(chain: Sequence[int], names: Sequence[str] | None) -> str:
 # ------------------------------------------------------------------------------------------------------ reading
 
 
-def labels_of(labels: Any, records: Records, names: Sequence[str]) -> Labels:
+def labels_of(labels: Any, records: Records, names: Sequence[str], side: Integers | None = None) -> Labels:
     """Labels given as such, as a file (.json, or CSV), or as ``{"match": [...], "distinct": [...]}`` of pairs of rows
-    or of records. ``names``: the ids of the rows, by which files name them."""
+    or of records. ``names``: the ids of the rows, by which files name them. ``side``: the table of each row where there
+    are two: what both have is a row of the first where a pair names it first, else of the second.
+    """
     if isinstance(labels, Labels):
         for row in np.concatenate([labels.matches, labels.distinct]).reshape(-1).tolist():
             if not 0 <= row < len(records):
                 raise ValueError(f"labels name row {row}; {records.source} has rows 0 to {len(records) - 1}")
         return labels
     if isinstance(labels, str | os.PathLike):
+        finder = _Finder(records, names, side, display_name(labels))
         if os.fspath(labels).removesuffix(".gz").lower().endswith(".json"):
-            return _of_json(_read_json(labels), records, names, display_name(labels))
-        return _of_csv(labels, names)
+            return _of_json(_read_json(labels), finder)
+        return _of_csv(labels, finder)
     if isinstance(labels, Mapping):
-        return _of_json(labels, records, names, "the labels")
+        return _of_json(labels, _Finder(records, names, side, "the labels"))
     raise ValueError(
         f"labels must be a file, a mapping of match and distinct pairs, or Labels, not {type(labels).__name__}"
     )
@@ -156,51 +177,60 @@ def _read_json(path: PathLike) -> Any:
         raise FormatError(display_name(path), problem.lineno, f"this is no JSON: {problem.msg}") from None
 
 
-def _of_json(told: Any, records: Records, names: Sequence[str], where: str) -> Labels:
-    if not isinstance(told, Mapping) or not ({"match", "distinct"} & set(told)):
-        raise FormatError(where, None, 'labels must be {"match": [...], "distinct": [...]}, lists of pairs')
-    finder = _Finder(records, names, where)
-    found = {key: [finder.pair(pair, key) for pair in told.get(key, [])] for key in ("match", "distinct")}
-    return Labels.of(found["match"], found["distinct"], names)
-
-
 class _Finder:
-    """Rows by number, by id, or by what a record says."""
+    """The rows that labels mean: by number, by id, or by what a record says."""
 
-    def __init__(self, records: Records, names: Sequence[str], where: str) -> None:
-        self.records, self.where = records, where
-        self.by_name = {name: row for row, name in enumerate(names)}
-        self.by_content: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+    def __init__(self, records: Records, names: Sequence[str], side: Integers | None, where: str) -> None:
+        self.records, self.names, self.where = records, names, where
+        self.side = np.full(len(records), -1) if side is None else side
+        self.by_name = _rows_of(names)
+        self.by_content: dict[tuple[str, ...], dict[tuple[str, ...], list[int]]] = {}
 
-    def pair(self, pair: Any, key: str) -> tuple[int, int]:
-        if isinstance(pair, Mapping) and "__value__" in pair:  # as the dedupe library writes tuples
-            pair = pair["__value__"]
-        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-            raise FormatError(self.where, None, f"each {key} must be a pair of records, not {quoted(pair)}")
-        return self.row(pair[0]), self.row(pair[1])
+    def pair(self, one: Any, other: Any, line: int | None = None) -> tuple[int, int]:
+        """Two rows; of equal records two different ones, where there are two."""
+        firsts = sorted(self.rows(one, line), key=lambda row: self.side[row] == 1)
+        seconds = sorted(self.rows(other, line), key=lambda row: self.side[row] == 0)
+        found = next(((a, b) for a in firsts for b in seconds if a != b), None)
+        if found is None:
+            said = quoted(self.names[firsts[0]])
+            raise FormatError(self.where, line, f"record {said} is paired with itself; name two records")
+        return found
 
-    def row(self, told: Any) -> int:
+    def rows(self, told: Any, line: int | None) -> list[int]:
+        """All rows that fit."""
         if isinstance(told, Mapping):
-            return self._by_content(told)
-        if isinstance(told, int) and not isinstance(told, bool):
+            return self._with_content(told)
+        if isinstance(told, int | np.integer) and not isinstance(told, bool):
             if not 0 <= told < len(self.records):
-                raise FormatError(self.where, None, f"row {told} is not there; rows are 0 to {len(self.records) - 1}")
-            return told
-        return _row(self.by_name, str(told), self.where, None)
+                raise FormatError(self.where, line, f"row {told} is not there; rows are 0 to {len(self.records) - 1}")
+            return [int(told)]
+        if str(told) not in self.by_name:
+            known = f"no record has the id {quoted(str(told))} (ids are {listed(self.names[:3])}, …)"
+            raise FormatError(self.where, line, f"{known}; name the column of ids")
+        return self.by_name[str(told)]
 
-    def _by_content(self, told: Mapping[str, Any]) -> int:
+    def _with_content(self, told: Mapping[str, Any]) -> list[int]:
         columns = tuple(name for name in told if name in self.records.names)
         if not columns:
             known = listed(self.records.names)
             raise FormatError(self.where, None, f"a record has none of the columns {known}; label this table's records")
         if columns not in self.by_content:
             texts = [normalised(self.records.column(name)) for name in columns]
-            rows = {cells: row for row, cells in reversed(list(enumerate(zip(*texts, strict=True))))}
-            self.by_content[columns] = rows
+            self.by_content[columns] = _rows_of(list(zip(*texts, strict=True)))
         cells = tuple(normalised([_flat(told[name])])[0] for name in columns)
         if cells not in self.by_content[columns]:
             raise FormatError(self.where, None, f"no record of {self.records.source} reads {quoted(' / '.join(cells))}")
         return self.by_content[columns][cells]
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _rows_of(keys: Sequence[K]) -> dict[K, list[int]]:
+    found: dict[K, list[int]] = defaultdict(list)
+    for row, key in enumerate(keys):
+        found[key].append(row)
+    return dict(found)
 
 
 def _flat(value: Any) -> str:
@@ -211,49 +241,61 @@ def _flat(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple | set | frozenset) else str(value)
 
 
-def _of_csv(path: PathLike, names: Sequence[str]) -> Labels:
+def _of_json(told: Any, finder: _Finder) -> Labels:
+    answers = {answer.value for answer in Answer}
+    if not isinstance(told, Mapping) or not told or set(told) - answers:
+        raise FormatError(finder.where, None, 'labels must be {"match": [...], "distinct": [...]}, lists of pairs')
+    found: dict[str, list[tuple[int, int]]] = {}
+    for answer, pairs in told.items():
+        if not _is_list(pairs):
+            raise FormatError(finder.where, None, f"{answer} must be a list of pairs, not {quoted(pairs)}")
+        found[answer] = [finder.pair(*_two(pair, answer, finder.where)) for pair in pairs]
+    return Labels.of(found.get("match", []), found.get("distinct", []), finder.names)
+
+
+def _two(pair: Any, answer: str, where: str) -> Any:
+    if isinstance(pair, Mapping) and "__value__" in pair:  # as the dedupe library writes tuples
+        pair = pair["__value__"]
+    if not _is_list(pair) or len(pair) != 2:
+        raise FormatError(where, None, f"each {answer} must be a pair of records, not {quoted(pair)}")
+    return pair
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+
+
+def _of_csv(path: PathLike, finder: _Finder) -> Labels:
     """Two columns of ids and one of answers, whatever they are called; the answer is the last column."""
-    where = display_name(path)
     header, rows, lines = read_cells(path)
     if len(header) < 3:
-        raise FormatError(where, 1, "labels need three columns: two ids, and match, distinct or unsure")
-    by_name = {name: row for row, name in enumerate(names)}
+        raise FormatError(finder.where, 1, "labels need three columns: two ids, and match, distinct or unsure")
     found: dict[Answer, list[tuple[int, int]]] = {answer: [] for answer in Answer}
     for line, cells in zip(lines, rows, strict=True):
         answer = answer_of(cells[-1])
         if answer is None:
-            raise FormatError(where, line, f"{quoted(cells[-1])} is no answer; say match, distinct or unsure")
-        one, other = (_row(by_name, name, where, line) for name in cells[:2])
-        if one == other:
-            raise FormatError(where, line, f"record {quoted(cells[0])} is paired with itself; name two records")
-        found[answer].append((one, other))
-    return Labels.of(found[Answer.MATCH], found[Answer.DISTINCT], names)
+            raise FormatError(finder.where, line, f"{quoted(cells[-1])} is no answer; say match, distinct or unsure")
+        found[answer].append(finder.pair(cells[0], cells[1], line))
+    return Labels.of(found[Answer.MATCH], found[Answer.DISTINCT], finder.names)
 
 
-def _row(by_name: Mapping[str, int], name: str, where: str, line: int | None) -> int:
-    if name not in by_name:
-        known = listed(list(by_name)[:3])
-        raise FormatError(
-            where, line, f"no record has the id {quoted(name)} (ids are {known}, …); name the column of ids"
-        )
-    return by_name[name]
-
-
-def names_of(records: Records, id_column: str | None) -> tuple[str, ...]:
-    """What files call the rows: the values of ``id_column``, each of which must be there once; else 0, 1, ..."""
+def names_of(records: Records, id_column: str | None, side: Integers | None = None) -> tuple[str, ...]:
+    """What files call the rows: the values of ``id_column``, each of which must be there once (in each table, of two,
+    by ``side``); else 0, 1, ..."""
     if id_column is None:
         return tuple(map(str, range(len(records))))
     names = records.column(id_column)
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, int], int] = {}
     for row, name in enumerate(names):
+        key = (name, -1 if side is None else int(side[row]))
         if not name:
             raise ValueError(f"row {row} of {records.source} has no id in column {quoted(id_column)}; give it one")
-        if name in seen:
+        if key in seen:
             raise ValueError(
                 f"the id {quoted(name)} in column {quoted(id_column)} of {records.source} is that of rows "
-                f"{seen[name]} and {row}; ids must differ"
+                f"{seen[key]} and {row}; ids must differ"
             )
-        seen[name] = row
+        seen[key] = row
     return names
 
 
@@ -263,7 +305,7 @@ def entities_of(ids: Any, records: Records) -> Integers:
     ``ids``: the name of a column, or one id a row. Ids that tell every row apart teach nothing and are an error.
     """
     values = list(records.column(ids)) if isinstance(ids, str) else ["" if _none(each) else str(each) for each in ids]
-    what = f"column {quoted(ids)}" if isinstance(ids, str) else "the ids"
+    what = f"column {quoted(ids)}" if isinstance(ids, str) else "the column of ids"
     if len(values) != len(records):
         raise ValueError(f"there are {len(values)} ids for {len(records)} records of {records.source}; give one each")
     known: dict[str, int] = {}

@@ -23,12 +23,12 @@ th { font-weight: 600; } td.n, th.n { text-align: right; font-variant-numeric: t
 .scroll { overflow-x: auto; } .odd { background: var(--soft); } .no { color: var(--low); } .yes { color: var(--high); }
 .note { color: #888; font-size: .88rem; } ul { margin: .3rem 0 0; padding-left: 1.2rem; font-size: .88rem; }
 """
-SHOWN_MEMBERS, SHOWN_CELL = 12, 120
+SHOWN_MEMBERS, SHOWN_CELL, SHOWN_REASONS = 12, 120, 6
 
 
 def write_page(resolution: Resolution, path: PathLike, *, count: int = 30) -> None:
     """Writes the page of the ``count`` most doubtful clusters, the largest ones above them."""
-    told = resolution.to_json()
+    told, doubtful = resolution.to_json(), resolution.doubtful(count)
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Doubtful clusters</title>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
@@ -36,9 +36,8 @@ def write_page(resolution: Resolution, path: PathLike, *, count: int = 30) -> No
         f"<p>{told['records']:,} records, {told['clusters']:,} clusters, {told['pairs_compared']:,} pairs compared "
         f"({escape(told['method'])}). Confidence is the probability that a record belongs with the others of its "
         "cluster.</p>",
-        _largest(resolution),
+        _largest(resolution, doubtful),
     ]
-    doubtful = resolution.doubtful(count)
     parts += [_cluster(resolution, cluster) for cluster in doubtful]
     if not doubtful:
         parts.append("<p>No cluster has more than one record.</p>")
@@ -46,9 +45,11 @@ def write_page(resolution: Resolution, path: PathLike, *, count: int = 30) -> No
         out.write("\n".join([*parts, "</body></html>\n"]))
 
 
-def _largest(resolution: Resolution) -> str:
+def _largest(resolution: Resolution, doubtful: list[int]) -> str:
+    """The largest clusters; those that the page shows are links."""
+    shown = {cluster: f"<a href='#c{cluster}'>{cluster}</a>" for cluster in doubtful}
     rows = "".join(
-        f"<tr><td><a href='#c{each.cluster}'>{each.cluster}</a></td><td class=n>{each.size}</td>"
+        f"<tr><td>{shown.get(each.cluster, each.cluster)}</td><td class=n>{each.size}</td>"
         f"<td class=n>{each.mean:.3f}</td><td class=n>{each.lowest:.3f}</td></tr>"
         for each in resolution.largest(8)
     )
@@ -85,9 +86,11 @@ def _row(resolution: Resolution, row: int, columns: list[str], usual: dict[str, 
 def _reasons(resolution: Resolution, least: np.ndarray) -> str:
     """Why the least sure record is with the surest."""
     one, other = int(least[0]), int(least[-1])
-    items = "".join(_item(reason) for reason in resolution.explain(one, other, 6))
+    reasons = resolution.explain(one, other, None, by_column=True)
+    items = "".join(_item(reason) for reason in reasons[:SHOWN_REASONS])
     pair = f"{escape(resolution.names[one])} with {escape(resolution.names[other])}"
-    return f"<p class=note>{pair}, in units of log-odds:</p><ul>{items}</ul>"
+    total = sum(reason.weight for reason in reasons)
+    return f"<p class=note>{pair}: log-odds {total:+.2f}, of which</p><ul>{items}</ul>"
 
 
 def _item(reason: Reason) -> str:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loopwise.formats.files import PathLike, display_name
 from loopwise.formats.quoting import listed, quoted
@@ -86,6 +87,11 @@ class Records:
         if hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
             return _of_columns({str(name): list(data[name]) for name in data.columns})
         return _of_rows(data)
+
+
+def side_of(first: Records, second: Records | None) -> NDArray[np.int64] | None:
+    """The table of each row of the two joined, 0 or 1; None where there is one table."""
+    return None if second is None else np.repeat([0, 1], [len(first), len(second)])
 
 
 def read_records(path: PathLike, *, delimiter: str = ",") -> Records:

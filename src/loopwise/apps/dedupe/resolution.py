@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TEMPERATURE = 2.0  # of the walk whose shares are confidences: evidence of several pairs is not independent
+START = "before any comparison"  # as likely as two candidates match
 MOST_SAMPLED = 2000  # parts of which marginals are sampled
 
 
@@ -72,8 +73,10 @@ class Resolution:
         graph = table.graph(trained.pairs)
         parts = table.parts(trained.pairs, graph)
         found = trained.clusters(table, graph, parts)
-        if trained.method in (Method.MATCHED, Method.CONNECTED):
+        if trained.method is Method.CONNECTED:
             probability = expit(parts.logit)
+        elif trained.method is Method.MATCHED:
+            probability = _of_links(parts, found, trained.way.threshold)
         else:
             probability = EntityModel.untrained(len(table.comparer.columns), trained.entities.seed).together(
                 parts, found, table.agreement, temperature=TEMPERATURE, most=MOST_SAMPLED
@@ -89,9 +92,7 @@ class Resolution:
 
     @cached_property
     def _pairs(self) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-        own = np.repeat(np.arange(len(self.parts)), np.diff(self.parts.pair_starts))
-        base = self.parts.starts[own]
-        one, other = self.parts.records[base + self.parts.one], self.parts.records[base + self.parts.other]
+        one, other = self.parts.pairs
         return one, other, self.clusters[one] == self.clusters[other]
 
     @cached_property
@@ -160,18 +161,27 @@ class Resolution:
             found[name] = max(counts, key=lambda value: (counts[value], len(value))) if counts else ""
         return found
 
-    def explain(self, one: int, other: int, most: int = 8) -> list[Reason]:
-        """What speaks for and against two records being the same, the weightiest first."""
+    def explain(self, one: int, other: int, most: int | None = 8, *, by_column: bool = False) -> list[Reason]:
+        """What speaks for and against two records being the same, the weightiest first.
+
+        All of them (``most=None``) add up to the log-odds of the pair, up to limits. ``by_column``: comparisons of
+        a column taken together, for some say the same and share its weight, even with opposite signs.
+        """
         comparer, model = self.table.comparer, self.trained.pairs
         found = comparer.compute(np.array([one]), np.array([other]))
-        summary = comparer.summary(found)
+        summary = comparer.summary(found)[0]
         parts = (scales(found)[0] * model.weights[2:]).reshape(-1, PER_COMPARISON).sum(axis=1)
-        reasons = []
-        for name, similarity, factor in zip(comparer.columns, summary[0], model.levels.parts(summary)[0], strict=True):
-            alike = None if np.isnan(similarity) else float(similarity)
-            reasons.append(Reason(f"{name}: agreement", alike, float(model.weights[1] * factor)))
-        for name, similarity, weight in zip(comparer.names, found[0], parts, strict=True):
-            reasons.append(Reason(name, None if np.isnan(similarity) else float(similarity), float(weight)))
+        agreement = model.weights[1] * model.levels.parts(summary[None])[0]
+        reasons = [_reason(START, np.nan, model.weights[0] + model.weights[1] * model.levels.prior)]
+        if by_column:
+            own = [float(parts[comparer.of(name)].sum()) for name in comparer.columns]
+            reasons += map(_reason, comparer.columns, summary, agreement + own)
+            rest = slice(len(comparer.comparisons), None)
+            if len(parts[rest]):
+                reasons.append(_reason("rivals", found[0, rest].mean(), parts[rest].sum()))
+        else:
+            reasons += map(_reason, [f"{name}: agreement" for name in comparer.columns], summary, agreement)
+            reasons += map(_reason, comparer.names, found[0], parts)
         return sorted(reasons, key=lambda reason: -abs(reason.weight))[:most]
 
     # ----------------------------------------------------------------------------------------------- writing
@@ -213,6 +223,19 @@ class Resolution:
             "method": self.trained.method.value,
             "largest": [vars(each) for each in self.largest(5)],
         }
+
+
+def _reason(what: str, similarity: float, weight: float) -> Reason:
+    return Reason(what, None if np.isnan(similarity) else float(similarity), float(weight))
+
+
+def _of_links(parts: Parts, clusters: Integers, threshold: float) -> Floats:
+    """The probability of each pair; that no better partner is left speaks for a link, by what the threshold is below 0:
+    there a link is as likely right as wrong."""
+    one, other = parts.pairs
+    linked = clusters[one] == clusters[other]
+    found: Floats = expit(parts.logit - np.where(linked, min(threshold, 0.0), 0.0))
+    return found
 
 
 def _fresh(taken: Sequence[str], names: Sequence[str]) -> list[str]:

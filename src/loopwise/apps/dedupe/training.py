@@ -20,7 +20,7 @@ from loopwise.apps.dedupe.candidates import (
     Parts,
     average_clusters,
     closed,
-    connected_clusters,
+    cut_components,
     matched_clusters,
     parts_of,
 )
@@ -102,7 +102,7 @@ def clusters_by(way: Way, entities: EntityModel, table: Table, graph: Graph, par
         return matched_clusters(graph, way.threshold)
     linkage = way.start if way.method in WALKS else way.method
     if linkage is Method.CONNECTED:
-        found = connected_clusters(graph, way.threshold)
+        found = cut_components(graph, way.threshold)
     else:
         found = average_clusters(parts, way.threshold, way.threshold)
     return entities.improved(parts.above(way.zero), found, table.agreement) if way.method in WALKS else found
