@@ -59,8 +59,8 @@ imports: $(READY)
 	@echo "== import-linter: data flows one way"
 	$(BIN)/lint-imports
 
-# Two processes, a core for each: torch's threads would only wait for one another. Files are handed out as tests/conftest.py
-# orders them, the long ones first; by itself xdist begins with those of many tests, and ends with single long ones.
+# Two processes, a core for each: torch's threads would only wait for one another. Which file goes to which of them, and
+# when, is said in tests/conftest.py; by itself xdist begins with files of many tests, and ends with single long ones.
 test: lint
 	@echo "== pytest: tests, and the examples in README, docs and docstrings"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
