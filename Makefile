@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Compiled kernels stay with the environment; their cache goes by the sources (src/loopwise/compiled/cache.py).
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba
+# Errors of the compiler are written in colours, at some cost, thousands of times a kernel, to be caught.
+export NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING := 1
 
 # How long the campaigns of tests/fuzz go on; SEED repeats one.
 MINUTES ?= 10
