@@ -22,7 +22,7 @@ def test_files_are_taken_from_both_ends() -> None:
         node.send_runtest_some = node.sent.extend
     queue = BothEnds.__new__(BothEnds)
     queue.assigned_work = OrderedDict((node, {}) for node in nodes)
-    queue.registered_collections = dict.fromkeys(nodes, list(files))
+    queue.registered_collections = {node: list(files) for node in nodes}
     queue.workqueue = OrderedDict((name, {name: False}) for name in files)
     for turn in (0, 1, 1, 0, 1):
         queue._assign_work_unit(nodes[turn])

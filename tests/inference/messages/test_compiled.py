@@ -36,7 +36,7 @@ def test_counting_numbers_agree(schedule: object, rho: float | None) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
 def test_batches_agree_and_do_not_mix(schedule: object) -> None:
-    """70 examples fill two blocks and part of a third; one group is shared by all of them. By residuals each runs alone."""
+    """70 examples fill two blocks and part of a third (by residuals each is alone); all share one group."""
     graph, count = mixed_graph(), 7 if isinstance(schedule, Residual) else 70
     tables = normal_tables(graph, 4, count)
     tables["square"] = tables["square"][0]
