@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Compiled kernels stay with the environment; their cache goes by the sources (src/loopwise/compiled/cache.py).
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba
+# Errors of the compiler are written in colours, at some cost, thousands of times a kernel, to be caught.
+export NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING := 1
 
 # How long the campaigns of tests/fuzz go on; SEED repeats one.
 MINUTES ?= 10
@@ -59,8 +61,8 @@ imports: $(READY)
 	@echo "== import-linter: data flows one way"
 	$(BIN)/lint-imports
 
-# Two processes, a core for each: torch's threads would only wait for one another. Files are handed out as tests/conftest.py
-# orders them, the long ones first; by itself xdist begins with those of many tests, and ends with single long ones.
+# Two processes, a core for each: torch's threads would only wait for one another. Which file goes to which of them, and
+# when, is said in tests/conftest.py; by itself xdist begins with files of many tests, and ends with single long ones.
 test: lint
 	@echo "== pytest: tests, and the examples in README, docs and docstrings"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,22 +23,35 @@ settings.register_profile("loopwise", deadline=None, derandomize=True, max_examp
 settings.register_profile("thorough", deadline=None, max_examples=500)  # pytest --hypothesis-profile=thorough
 settings.load_profile("loopwise")
 
-# What takes long is a page or a study: one test, for tens of seconds. They come first; what is quick fills the gaps.
-LONG = ("docs/", "README", "tests/studies/", "tests/test_docs_site", "tests/test_examples")
-LONGER_THAN_MOST = ("tests/apps/", "tests/cli/", "tests/fuzz/", "tests/demo/", "tests/learn/", "tests/budget/")
+# Two processes take files from the two ends of the list (both_ends.py) and meet at what is quick. At one end stands
+# what has kernels compiled; at the other what takes long: models that train, then pages and studies, single long tests.
+KERNELS = ("tests/inference/", "tests/gradient/", "tests/graph/", "tests/compiled/")
+LONG = ("tests/budget/", "tests/learn/", "tests/walk/", "tests/apps/", "tests/cli/", "tests/fuzz/", "tests/demo/")
+LONGEST = ("docs/", "README", "tests/studies/", "tests/test_docs_site", "tests/test_examples", "tests/test_notebooks")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests first, examples in docstrings last (``make test`` hands files to processes in this order)."""
+    """Quick tests, and examples in docstrings, in the middle."""
 
     def rank(item: pytest.Item) -> int:
-        if item.nodeid.startswith(LONG):
-            return 0
-        if item.nodeid.startswith(LONGER_THAN_MOST):
-            return 1
-        return 3 if item.nodeid.startswith("src/") else 2
+        return next((at for at, names in ((0, KERNELS), (2, LONG), (3, LONGEST)) if item.nodeid.startswith(names)), 1)
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from both_ends import BothEnds
+
+    return BothEnds(config, log)
 
 
 @pytest.fixture

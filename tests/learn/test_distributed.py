@@ -64,7 +64,13 @@ def found(folder: Path, name: str, rank: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What all cases gave in one process. It comes first: of two each would compile all kernels for itself."""
+    return {name: distributed_cases.CASES[name](tmp_path_factory.mktemp(name)) for name in EQUAL}
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory, alone: dict[str, Any]) -> Path:
     """What all cases gave in two processes."""
     folder = tmp_path_factory.mktemp("together")
     done = run_together(folder, *EQUAL, *REFUSED, "own_training")
@@ -73,29 +79,27 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", EQUAL)
-def test_two_processes_train_as_one(together: Path, tmp_path: Path, name: str) -> None:
-    alone = distributed_cases.CASES[name](tmp_path)
+def test_two_processes_train_as_one(together: Path, alone: dict[str, Any], name: str) -> None:
     first, second = found(together, name, 0), found(together, name, 1)
     assert "problem" not in first, first["problem"]
-    for key, weights in alone["weights"].items():
+    for key, weights in alone[name]["weights"].items():
         assert torch.equal(first["weights"][key], second["weights"][key])
         torch.testing.assert_close(first["weights"][key], weights, rtol=1e-9, atol=1e-11)
     for numbers in ("losses", "dev"):
-        if None not in alone.get(numbers, [None]):
-            assert first[numbers] == pytest.approx(alone[numbers], rel=1e-9)
+        if None not in alone[name].get(numbers, [None]):
+            assert first[numbers] == pytest.approx(alone[name][numbers], rel=1e-9)
             assert first[numbers] == second[numbers]
 
 
-def test_under_torchrun_itself(tmp_path: Path) -> None:
+def test_under_torchrun_itself(tmp_path: Path, alone: dict[str, Any]) -> None:
     """The command as users give it; examples have weights."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     env |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     subprocess.run([*torchrun, distributed_cases.__file__, str(tmp_path), "weighted"], env=env, check=True, timeout=900)
-    alone = distributed_cases.CASES["weighted"](tmp_path)
     for rank in range(2):
         for key, weights in found(tmp_path, "weighted", rank)["weights"].items():
-            torch.testing.assert_close(weights, alone["weights"][key], rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(weights, alone["weighted"]["weights"][key], rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -48,6 +48,14 @@ def _size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr("loopwise.inference.messages.parts.WORTH_IT", 0)
 
 
+@pytest.fixture(params=["compiled, as large graphs", "compiled, as small ones", "reference"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Reference | None:
+    """The engines; the reference engine judges parts itself, and takes none out."""
+    if request.param == "compiled, as large graphs":
+        monkeypatch.setattr("loopwise.inference.messages.parts.WORTH_IT", 0)
+    return Reference() if request.param == "reference" else None
+
+
 def mixed(sizes: tuple[int, int]) -> tuple[lw.graph.Union, dict[str, torch.Tensor]]:
     """Rings with a factor of three variables and one alone; variables have two sizes in turn."""
     rng, graphs = np.random.default_rng(2), []
@@ -91,8 +99,6 @@ def assert_equal_to_alone(method: MessagePassing, union: lw.graph.Union, tables:
 
 
 class TestAsAlone:
-    @pytest.mark.usefixtures("_size")
-    @pytest.mark.parametrize("engine", [None, Reference()])
     @pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential(), lw.Groups(("step", "same"))])
     def test_a_tolerance_stops_each_part(self, schedule: object, engine: object) -> None:
         found = assert_as_alone(lw.BP(schedule=schedule, engine=engine, iterations=60))  # type: ignore[arg-type]
@@ -101,15 +107,11 @@ class TestAsAlone:
     def test_reweighted_and_damped_runs(self) -> None:
         assert_as_alone(lw.TRW(iterations=80, damping=0.2))
 
-    @pytest.mark.usefixtures("_size")
-    @pytest.mark.parametrize("engine", [None, Reference()])
     def test_residual_and_random_orders(self, engine: object) -> None:
         assert_as_alone(lw.BP(schedule=lw.Residual(), iterations=60, engine=engine))  # type: ignore[arg-type]
         assert_as_alone(lw.BP(schedule=lw.Residual(), iterations=3, tolerance=0, engine=engine))  # type: ignore[arg-type]
         assert_as_alone(lw.BP(schedule=lw.inference.RandomSequential(seed=2), iterations=30, engine=engine))  # type: ignore[arg-type]
 
-    @pytest.mark.usefixtures("_size")
-    @pytest.mark.parametrize("engine", [None, Reference()])
     def test_structured_factors_and_other_rules(self, engine: object) -> None:
         found = assert_as_alone(lw.BP(iterations=40, stop=ANY, engine=engine), structured=True)  # type: ignore[arg-type]
         assert set(found.status.stopped.tolist()) >= {0}  # type: ignore[union-attr]

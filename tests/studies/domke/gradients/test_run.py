@@ -35,6 +35,13 @@ def stored(folder: Path) -> dict[str, Any]:
     return report
 
 
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each estimator is called twice, not until a timing would be worth something."""
+    monkeypatch.setattr(domke_figure2, "SHORT", 0.0)
+
+
+@pytest.mark.usefixtures("once")
 def test_the_figure_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, QUICK, TINY)
     results, complete = reproduce(STUDY, StudyOrder(tmp_path))
@@ -152,6 +159,7 @@ def test_command_line_errors(tmp_path: Path, arguments: list[str], words: str) -
     assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("once")
 def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, QUICK, replace(TINY, strengths=()))
     told = CliRunner().invoke(app, ["domke", "--figure", "2", "--out", str(tmp_path)])

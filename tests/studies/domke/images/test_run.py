@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import shutil
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import loopwise as lw
+from loopwise.notices import GradientWarning
 from studies.command import app
 from studies.domke.images import run as domke_table1
 from studies.domke.images.claims import OWN, _by_image, table1_claims
@@ -40,7 +43,16 @@ from studies.domke.images.names import (
     UNIVARIATE,
     UNROLLED,
 )
-from studies.domke.images.run import PRINTED, PROTOCOLS, ImageModels, ImageProtocol, column_name, item_name, trainings
+from studies.domke.images.run import (
+    MODELS,
+    PRINTED,
+    PROTOCOLS,
+    ImageModels,
+    ImageProtocol,
+    column_name,
+    item_name,
+    trainings,
+)
 from studies.domke.run import STUDY
 from studies.harness.results import FULL, QUICK, Cell, Results
 from studies.harness.study import StudyOrder, reproduce
@@ -53,24 +65,52 @@ TABLE = ("table 1",)
 TINY = ImageProtocol(AMOUNTS, iterations=2, tolerance=1e-3, few=1)
 
 
-@pytest.fixture
-def berkeley(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def berkeley(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file like the real one, of six images."""
     rng = np.random.default_rng(0)
     coarse = rng.integers(0, 2, (6, 10, 15), dtype=np.uint8)
     images = np.kron(coarse, np.ones((1, 20, 20), dtype=np.uint8))
-    folder = tmp_path / "data" / "deep"
-    folder.mkdir(parents=True)
-    np.savez(folder / FILE, packed=np.packbits(images.reshape(6, -1), axis=1), names=np.array(list("abcdef")))
-    return tmp_path / "data"
+    data = tmp_path_factory.mktemp("data")
+    (data / "deep").mkdir()
+    np.savez(data / "deep" / FILE, packed=np.packbits(images.reshape(6, -1), axis=1), names=np.array(list("abcdef")))
+    return data
 
 
 @pytest.fixture
 def small_bases(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Base images of 10 x 12 pixels out of the real ones, and few of everything."""
     for mode in (QUICK, FULL):
         monkeypatch.setitem(PROTOCOLS, mode, TINY)
     monkeypatch.setattr("studies.domke.images.data.base_images", lambda: base_images()[:, 12:22, 10:22])
+
+
+OTHER_FIGURE = Cell("Figure 2, Bethe against size", "direct", "8x8", 0.5)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The table in miniature, run once for all who look at it."""
+
+    folder: Path
+    results: Results
+    complete: bool
+    told: list[int]
+
+
+@pytest.fixture(scope="module")
+def miniature(tmp_path_factory: pytest.TempPathFactory, berkeley: Path) -> Finished:
+    folder, told = tmp_path_factory.mktemp("miniature"), list[int]()
+    Results.open(folder, "domke", "quick", 0).put(OTHER_FIGURE)
+    order = StudyOrder(folder, data=berkeley, parts=TABLE, tell=lambda what, done: told.append(done))
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", GradientWarning)
+        make_small(patch)
+        return Finished(folder, *reproduce(STUDY, order), told)
 
 
 def test_natural_images(berkeley: Path) -> None:
@@ -140,15 +180,10 @@ def test_published_numbers_and_rows() -> None:
         assert column[row] == min(value for value in column.values() if value is not None)
 
 
-@pytest.mark.usefixtures("small_bases")
-def test_the_table_in_miniature(tmp_path: Path, berkeley: Path) -> None:
-    folder = tmp_path / "results"
-    Results.open(folder, "domke", "quick", 0).put(Cell("Figure 2, Bethe against size", "direct", "8x8", 0.5))
-    told: list[int] = []
-    order = StudyOrder(folder, data=berkeley, parts=TABLE, tell=lambda what, done: told.append(done))
-    results, complete = reproduce(STUDY, order)
-    assert complete and set(told) == set(range(19)) and told == sorted(told)
-    assert results.find("Figure 2, Bethe against size", "direct", "8x8") is not None  # left alone
+def test_the_table_in_miniature(miniature: Finished) -> None:
+    folder, results, told = miniature.folder, miniature.results, miniature.told
+    assert miniature.complete and set(told) == set(range(19)) and told == sorted(told)
+    assert results.find(OTHER_FIGURE.item, OTHER_FIGURE.row, OTHER_FIGURE.column) is not None  # left alone
     cells = {(cell.row, cell.column): cell for cell in results.of_item(item_name(BERKELEY))}
     for row in OWN:
         for measure in MEASURES:
@@ -165,11 +200,9 @@ def test_the_table_in_miniature(tmp_path: Path, berkeley: Path) -> None:
     assert all(claim.text in (folder / "index.md").read_text() for claim in results.claims)
 
 
-@pytest.mark.usefixtures("small_bases")
-def test_numbers_are_those_of_the_weights(tmp_path: Path, berkeley: Path) -> None:
+def test_numbers_are_those_of_the_weights(miniature: Finished, berkeley: Path) -> None:
     """The measures of a row, computed again from the pixels of its marginals."""
-    reproduce(STUDY, StudyOrder(tmp_path, data=berkeley, parts=TABLE))
-    models = ImageModels(tmp_path, TINY, 0)
+    models = ImageModels(miniature.folder, TINY, 0)
     noisy, clean = natural(find_berkeley(berkeley), AMOUNTS, 0).test
     model = domke_table1.build(trainings(BERKELEY)[0].inference)
     domke_table1.set_weights(model, models.get(BERKELEY, UNIVARIATE)["weights"])
@@ -307,10 +340,13 @@ def test_command_line_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_bases")
-def test_command_line(tmp_path: Path, berkeley: Path) -> None:
-    arguments = ["domke", "--table", "1", "--quick", "--json", "--data", str(berkeley), "--out", str(tmp_path / "new")]
+def test_command_line(tmp_path: Path, berkeley: Path, miniature: Finished) -> None:
+    """With weights that are trained already: another run of the same protocol and seed goes on from them."""
+    shutil.copy(miniature.folder / MODELS, tmp_path)
+    arguments = ["domke", "--table", "1", "--quick", "--json", "--data", str(berkeley), "--out", str(tmp_path)]
     report = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert report["paper"] == "domke" and report["mode"] == "quick"
+    assert (tmp_path / MODELS).read_bytes() == (miniature.folder / MODELS).read_bytes()
     assert {cell["item"] for cell in report["cells"]} == {
         item_name(name) for name in (BERKELEY, BIMODAL_NAME, GAUSSIAN_NAME)
     }
