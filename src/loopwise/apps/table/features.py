@@ -196,6 +196,15 @@ def _classes(name: str, column: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(
             f"column {quoted(name)} of y has no label in any row, so there is nothing to learn; leave it out"
         )
+    strange = next(
+        (type(label) for label in known.tolist() if not isinstance(label, str | int | float | np.bool_ | np.number)),
+        None,
+    )
+    if strange is not None:
+        raise ValueError(
+            f"Unknown label type: column {quoted(name)} of y holds {strange.__name__}; give texts, "
+            "numbers or truth values"
+        )
     if known.dtype.kind != "O":
         return np.unique(known)
     try:

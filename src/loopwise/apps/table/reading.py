@@ -25,6 +25,7 @@ from loopwise.learn.files.fields import FieldError, Record
 from loopwise.notices import DataWarning, callers_level
 
 Floats = NDArray[np.float64]
+_TRUTHS = {"True": True, "False": False}  # as data frames write them
 MIXED = 0.5  # share of numbers from which on a column of text is probably one of numbers with something wrong
 
 
@@ -206,7 +207,7 @@ def cells_of_texts(
     labels: Sequence[str] = (),
     numbers: Sequence[str] | None = None,
 ) -> NamedCells:
-    """Texts as cells: None where they are empty, numbers in columns that hold nothing else.
+    """Texts as cells: None where they are empty, numbers or truth values in columns that hold nothing else.
 
     Columns among ``labels`` are labels, whole numbers or truth values where all of them are; ``numbers``: only these
     are numbers, and must hold nothing else.
@@ -227,6 +228,8 @@ def cells_of_texts(
         wrong = next((row for row, text in enumerate(texts) if text and found[row] is None), None)
         if wrong is None:
             cells[:, place] = found
+        elif set(texts) <= {"", *_TRUTHS}:
+            cells[:, place] = [_TRUTHS.get(text) for text in texts]
         elif numbers is not None:
             raise ValueError(
                 f"column {quoted(name)} should hold numbers, but row {wrong + 1} holds {quoted(texts[wrong])}; leave "
@@ -242,7 +245,7 @@ def cells_of_texts(
 def _labels_in(texts: Sequence[str]) -> list[Any]:
     """Labels as a data frame of the same file would have them: numbers or truth values if these are how all of them
     are written."""
-    for read in (_whole_in, {"True": True, "False": False}.get):
+    for read in (_whole_in, _TRUTHS.get):
         found = [read(text) if text else None for text in texts]
         if all(as_text(label) == text for label, text in zip(found, texts, strict=True) if text):
             return found
