@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,25 @@ def test_what_chance_gives_is_no_gain() -> None:
     rng = np.random.default_rng(0)
     noise = [expected_gain(rng.normal(size=(16, 6)) / 20, np.full(16, 25.0), 400).sum() for _ in range(300)]
     assert abs(np.mean(noise)) < 0.004
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"price": float("nan")}, "price must be a finite number, at least 0, not nan"),
+        ({"at_once": 0}, "at_once must be at least 1, not 0"),
+        ({"candidates": [1]}, "a candidate is the variables of a factor, such as \\(0, 1\\), not 1"),
+        ({"candidates": [()]}, "a candidate is the variables of a factor"),
+        ({"none": True}, "there are no examples to take gradients of"),
+    ],
+)
+def test_options_of_grafting_are_checked(options: dict[str, Any], words: str) -> None:
+    graph = lw.FactorGraph.from_scopes([2] * 5, [(place,) for place in range(5)])
+    system = lw.System(lw.TablePotentials(graph), lw.BP(iterations=3, tolerance=0), lw.decode.Max())
+    examples = lw.Examples.of(graph, rows(8, 0), [lw.Role.OUTPUT] * 5)
+    given = examples[8:] if options.pop("none", False) else examples
+    with pytest.raises(ValueError, match=words):
+        lw.budget.graft(system, given, lw.loss.SurrogateLikelihood(), dev=examples, **options)
 
 
 def test_bad_wishes_are_named() -> None:

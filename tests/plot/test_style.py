@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.plot.style import COLOURS
+from loopwise.plot.style import COLOURS, check_kind
 
 
 def _seen_by(matrix: np.ndarray, colour: str) -> np.ndarray:
@@ -32,3 +32,9 @@ def test_the_first_colours_can_be_told_apart_by_everyone(deficiency: str) -> Non
     seen = [_seen_by(np.array(DEFICIENCIES[deficiency]), colour) for colour in COLOURS[:7]]
     gaps = [np.linalg.norm(one - other) for k, one in enumerate(seen) for other in seen[k + 1 :]]
     assert min(gaps) > 10  # about 2 can just be seen side by side
+
+
+def test_what_is_no_kind_of_picture_is_told_before_anything_is_drawn() -> None:
+    check_kind("curve.PNG")
+    with pytest.raises(ValueError, match=r"'curve.txt' does not end in a kind of picture; use one of .*png"):
+        check_kind("folder/curve.txt")

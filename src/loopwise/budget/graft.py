@@ -194,6 +194,12 @@ def graft(
     >>> [step.added for step in grown.steps if step.kept]
     [((0, 1),)]
     """
+    if not len(examples):
+        raise ValueError("there are no examples to take gradients of; give at least one")
+    if not 0 <= price < np.inf:
+        raise ValueError(f"price must be a finite number, at least 0, not {price}")
+    if at_once < 1:
+        raise ValueError(f"at_once must be at least 1, not {at_once}")
     host = _SystemHost(system, examples, dev, goal, Cells() if cost is None else cost, refit)
     allowed = _pairs_left(system.graph) if candidates is None else _checked(system.graph, candidates)
     loss = host.dev_loss()
@@ -310,6 +316,8 @@ def _pairs_left(graph: FactorGraph) -> list[Scope]:
 def _checked(graph: FactorGraph, candidates: Sequence[Sequence[int]]) -> list[Scope]:
     found = []
     for scope in candidates:
+        if not np.iterable(scope) or not len(scope):
+            raise ValueError(f"a candidate is the variables of a factor, such as (0, 1), not {scope!r}")
         places = tuple(int(place) for place in scope)
         if len(set(places)) < len(places) or not all(0 <= place < graph.variables for place in places):
             raise ValueError(

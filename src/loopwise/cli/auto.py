@@ -26,7 +26,7 @@ class AutoOptions:
     ignore: list[str]
     missing: str | None
     missing_like: Path | None
-    bins: int
+    bins: int | None
     numbers: list[str] | None
     seed: int
     curve: Path | None = None
@@ -38,6 +38,7 @@ def train_auto(train: Path, target: Path, options: AutoOptions, as_json: bool) -
     from loopwise.apps.table.reading import cells_of_texts
     from loopwise.formats.table import read_cells
 
+    _check_picture(options.curve)
     header, rows, _ = read_cells(train)
     header, rows = _without(train, header, rows, options.ignore)
     outputs = None if options.outputs == EVERY else named(options.outputs, "--outputs")
@@ -45,12 +46,22 @@ def train_auto(train: Path, target: Path, options: AutoOptions, as_json: bool) -
         raise ValueError(f"no output is named, so there is nothing to predict; name a column, or {EVERY}")
     cells = cells_of_texts(header, rows, outputs or (), options.numbers)
     inputs = [name for name in header if name not in (outputs or ())]
-    model = Table(outputs=outputs, missing=_missing(options, inputs), bins=options.bins, seed=options.seed)
+    model = Table(outputs=outputs, missing=_missing(options, inputs), seed=options.seed)
+    if options.bins is not None:
+        model.bins = options.bins
     model.fit(cells)
     model.save(target)
     if options.curve is not None:
         _draw(model, options.curve)
     _report(model, train, target, len(rows), as_json)
+
+
+def _check_picture(path: Path | None) -> None:
+    """Refuses a name that no picture has before anything is trained."""
+    if path is not None:
+        from loopwise.plot.style import check_kind
+
+        check_kind(path)
 
 
 def _draw(model: Table, path: Path) -> None:
@@ -82,25 +93,38 @@ def _missing(options: AutoOptions, inputs: list[str]) -> Any:
 
     from loopwise.apps.table import Patterns
     from loopwise.formats.numbers import number_in
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.quoting import listed, quoted
     from loopwise.formats.table import read_cells
+    from loopwise.formats.vocabulary import first_repeat
 
     if options.missing is not None and options.missing_like is not None:
         raise ValueError("--missing and --missing-like say the same thing twice; give one of them")
     if options.missing_like is not None:
         header, rows, _ = read_cells(options.missing_like)
         place = {name: number for number, name in enumerate(header)}
+        if not set(inputs) & set(place):
+            raise ValueError(
+                f"{options.missing_like} has no input column, so every cell would be missing; its columns must be "
+                f"called {listed(inputs)}"
+            )
         empty = [[name not in place or not row[place[name]] for name in inputs] for row in rows]
         return Patterns(np.array(empty, dtype=np.bool_).reshape(len(rows), len(inputs)))
     if options.missing is None:
         return None
-    rates = [number_in(text.strip()) for text in options.missing.split(",")]
-    if None in rates:
-        raise ValueError(f"--missing must be a share such as 0.3, or one for each input, not {quoted(options.missing)}")
-    return rates
+    parts = [text.rpartition("=") for text in options.missing.split(",")]
+    rates = [number_in(rate.strip()) for _, _, rate in parts]
+    names = [name.strip() for name, sign, _ in parts if sign]
+    if None in rates or len(names) not in (0, len(rates)) or first_repeat(names) is not None:
+        raise ValueError(
+            "--missing must be a share such as 0.3, one for each input, or age=0.3,sex=0.1 for some of them, not "
+            f"{quoted(options.missing)}"
+        )
+    return dict(zip(names, rates, strict=True)) if names else rates
 
 
 def _report(model: Table, train: Path, target: Path, rows: int, as_json: bool) -> None:
+    import numpy as np
+
     graph = model.system_.graph
     loss = ([model.ungrafted_loss_] + [step.loss for step in model.steps_ if step.kept])[-1]
     if as_json:
@@ -122,5 +146,6 @@ def _report(model: Table, train: Path, target: Path, rows: int, as_json: bool) -
     for name, kind in model.kinds_.items():
         typer.echo(f"  {name}: {kind}")
     added = sum(len(step.added) for step in model.steps_ if step.kept)
-    typer.echo(f"prior of strength {model.l2_:g}, {added} factors added; development loss {loss:.4f}")
+    prior = "weights in closed form" if np.isinf(model.l2_) else f"prior of strength {model.l2_:g}"
+    typer.echo(f"{prior}, {added} factors added; development loss {loss:.4f}")
     typer.echo(f"saved {target}")

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.tables import asked_for, named, output_names, positive_values, predicted, read_examples, read_saved
+from loopwise.cli.tables import (
+    asked_for,
+    named,
+    output_names,
+    positive_values,
+    predicted,
+    read_examples,
+    read_saved,
+    tell_of_unmet,
+)
 
 if TYPE_CHECKING:
     from loopwise.learn import Examples, System
@@ -32,6 +41,7 @@ def evaluate(
     with one_line_each():
         trained = asked_for(read_saved(system), named(columns, "--columns"))
         examples = read_examples(trained, data, named(ignore, "--ignore"))
+        tell_of_unmet(system, trained, examples)
         measures, accuracies = _measures(trained, examples), _accuracies(trained, examples)
         if as_json:
             report = {"rows": len(examples), "measures": measures, "accuracy_of": accuracies}

@@ -84,15 +84,21 @@ def fit(
     missing: Annotated[
         str | None,
         typer.Option(
-            help="With --structure auto: the share of input cells that will be missing in use, or one for each input, "
-            "separated by commas.",
+            help="With --structure auto: the share of input cells that will be missing in use; one for each input, "
+            "separated by commas; or some by name, age=0.3,sex=0.1, the others never missing.",
             show_default="any share",
         ),
     ] = None,
     missing_like: Annotated[
         Path | None, typer.Option(help="With --structure auto: a table whose rows miss what will be missing in use.")
     ] = None,
-    bins: Annotated[int, typer.Option(help="Intervals into which columns of more different numbers are cut.")] = 8,
+    bins: Annotated[
+        int | None,
+        typer.Option(
+            help="Intervals into which columns of more different numbers are cut.",
+            show_default="8; with --structure auto 6",
+        ),
+    ] = None,
     numbers: Annotated[
         str | None,
         typer.Option(help="Columns of numbers, separated by commas.", show_default="all that hold only numbers"),
@@ -129,6 +135,8 @@ def fit(
 ) -> None:
     """Train a Markov random field on a table: for the loss you measure, under the inference you can afford."""
     with one_line_each():
+        from loopwise.formats.coding import BINS
+
         refuse_idle(context, inference.value, {"iterations": ("bp", "trw", "meanfield")})
         refuse_idle(context, loss.value, {"positive": ("f1",)})
         model, train = _files(files)
@@ -151,7 +159,8 @@ def fit(
             alone = ("a table without one",)  # the structure says how many values each column has
             refuse_idle(context, "a structure file", {"bins": alone, "numbers": alone})
         listed = None if numbers is None else named(numbers, "--numbers")
-        graph, table = read_training(model, train, structure, predicted, unseen, left, bins=bins, numbers=listed)
+        cut = BINS if bins is None else bins
+        graph, table = read_training(model, train, structure, predicted, unseen, left, bins=cut, numbers=listed)
         examples = _examples(graph, table, predicted, unseen)
         goal, decoder = _goal(loss, positive_values(table.vocabulary, predicted, positive))
         system = _system(examples, table, _inference(inference, iterations, seed), decoder)

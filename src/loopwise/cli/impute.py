@@ -64,7 +64,11 @@ def _lines(
         return [header, *filled]
     place_of = {name: place for place, name in enumerate(model.columns_)}
     empty = [name for place, name in enumerate(header) if name in place_of and any(not row[place] for row in rows)]
-    extra = [[f"{sure[row, place_of[name]]:.6g}" for name in empty] for row in range(len(rows))]
+    at = {name: header.index(name) for name in empty}
+    extra = [
+        ["1" if row[at[name]] else f"{sure[number, place_of[name]]:.6g}" for name in empty]
+        for number, row in enumerate(rows)
+    ]
     names = [*header, *(f"{name} probability" for name in empty)]
     return [names, *([*own, *more] for own, more in zip(filled, extra, strict=True))]
 

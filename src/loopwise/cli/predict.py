@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.tables import asked_for, named, output_names, predicted, read_examples, read_saved
+from loopwise.cli.tables import asked_for, named, output_names, predicted, read_examples, read_saved, tell_of_unmet
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def predict(
         trained = asked_for(read_saved(system), named(columns, "--columns"))
         assert trained.vocabulary is not None
         examples = read_examples(trained, data, named(ignore, "--ignore"))
+        tell_of_unmet(system, trained, examples)
         if as_json:
             with atomic_write(target) as stream:
                 stream.write(json.dumps(_rows(trained, examples), allow_nan=False) + "\n")

@@ -156,6 +156,18 @@ def read_examples(system: System, data: Path, ignore: Sequence[str] = ()) -> Exa
     return Examples.of(system.graph, table.values, system.roles)
 
 
+def tell_of_unmet(path: Path, system: System, examples: Examples) -> None:
+    """Warns of rows that miss what training never missed, where the file of the system says what that is."""
+    import numpy as np
+
+    from loopwise.apps.table.missingness import warn_of_unmet
+    from loopwise.learn.files.container import read_container
+
+    met = read_container(path)[1].get("missed")
+    if met is not None and system.vocabulary is not None and len(met) < len(system.vocabulary.names):
+        warn_of_unmet(system.vocabulary.names, examples.values[:, : len(met)], np.array(met, dtype=np.bool_))
+
+
 def predicted(system: System, examples: Examples) -> tuple[np.ndarray, np.ndarray]:
     """Decided values and beliefs of every row, whatever is missing in each: at once where rows can go by themselves."""
     import numpy as np

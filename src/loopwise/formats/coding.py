@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -141,6 +142,51 @@ class Dates(Numbers):
     def cell(number: float) -> Any:
         return Dates.text(number)
 
+    @staticmethod
+    def like(other: Any, text: str) -> Any:
+        """The date of an ISO text in the type of another date.
+
+        >>> Dates.like(date(2024, 1, 1), "2024-03-02T12:00:00")
+        datetime.date(2024, 3, 2)
+        """
+        if isinstance(other, np.datetime64):
+            return np.datetime64(text).astype(other.dtype)
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=other.tzinfo) if isinstance(other, datetime) else found.date()
+
+
+@dataclass(frozen=True, eq=False)
+class Truths(Numbers):
+    """A column of truth values, as numbers 0 and 1; a number of another column may stand for them, or a text.
+
+    >>> Truths.of(Truths.numbers([True, None, False]), bins=8).labels, Truths.numbers(["true", 0]).tolist()
+    (('False', 'True'), [1.0, 0.0])
+    """
+
+    kind: ClassVar[str] = "truth values"
+
+    @staticmethod
+    def text(number: float) -> str:
+        return str(bool(number))
+
+    @staticmethod
+    def read(text: str) -> float | None:
+        return {"false": 0.0, "true": 1.0, "0": 0.0, "1": 1.0}.get(text.lower())
+
+    @staticmethod
+    def numbers(cells: Sequence[Any]) -> Floats | None:
+        read = [Truths.read(cell) if isinstance(cell, str) and cell else cell for cell in cells]
+        if any(new is None is not old for new, old in zip(read, cells, strict=True)):
+            return None
+        return as_numbers(read)
+
+    @staticmethod
+    def cell(number: float) -> Any:
+        return bool(number)
+
+
+KINDS: dict[str, type[Numbers]] = {kind.kind: kind for kind in (Numbers, Dates, Truths)}  # as files call them
+
 
 def day_of(cell: Any) -> float | None:
     """The number of days of a date or time (of Python, NumPy or pandas, or as ISO text), None if it is none.
@@ -201,7 +247,7 @@ def kept_labels(counts: Counter[str], order: Sequence[str], pooled: int = POOLED
 
 
 def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool = False) -> Column:
-    """What a column is: of numbers if all its cells are numbers or missing, else of text.
+    """What a column is: of truth values, numbers or dates if all its cells are such or missing, else of text.
 
     ``whole``: of labels that are neither cut nor pooled, as what is predicted must be.
 
@@ -210,7 +256,8 @@ def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool 
     """
     check_bins(bins)
     if not whole:
-        for kind in (Numbers, Dates):
+        truths = any(map(is_truth, cells)) and all(is_truth(cell) or is_missing(cell) for cell in cells)
+        for kind in (Truths,) if truths else (Numbers, Dates):
             numbers = kind.numbers(cells)
             if numbers is not None:
                 return kind.of(numbers, bins)
@@ -242,12 +289,16 @@ def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = Tru
     lost = [row for row, text in enumerate(texts) if text is not None and text not in place]
     if not lost:
         return found, []
-    column = Numbers.of_labels(labels) or Dates.of_labels(labels)
-    if column is not None and (nearest or _INTERVAL.fullmatch(labels[0])):
+    column = Numbers.of_labels(labels) or Dates.of_labels(labels) or Truths.of_labels(labels)
+    if column is not None:
         numbers = [column.read(str(texts[row])) for row in lost]
         known = np.array([np.nan if number is None else number for number in numbers])
-        found[lost] = column.codes(known)
-        return found, [row for row, number in zip(lost, numbers, strict=True) if number is None or np.isnan(number)]
+        codes = column.codes(known)
+        if not nearest and not column.cut:  # 1.0 is the label 1, but 1.2 is not
+            there = np.array([column.read(label) for label in labels], dtype=np.float64)
+            codes = np.where(there[codes] == known, codes, MISSING)
+        found[lost] = codes
+        return found, [row for row, code in zip(lost, codes.tolist(), strict=True) if code == MISSING]
     if OTHER in place:
         found[lost] = place[OTHER]
         return found, []
@@ -256,29 +307,42 @@ def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = Tru
 
 def check_bins(bins: int) -> None:
     """A ``ValueError`` unless numbers can be cut into so many intervals."""
-    if isinstance(bins, bool) or not 2 <= bins <= LABELS:
-        raise ValueError(f"bins must be a number from 2 to {LABELS}, not {bins}")
+    if not is_integer(bins) or not 2 <= bins <= LABELS:
+        raise ValueError(f"bins must be a number from 2 to {LABELS}, not {bins!r}")
 
 
 def is_missing(cell: Any) -> bool:
     """Whether a cell holds nothing: None, NaN (also those of pandas), empty text."""
     if cell is None or isinstance(cell, str):
         return not cell
-    if isinstance(cell, float | np.floating):
-        return bool(np.isnan(cell))
+    if isinstance(cell, float | np.floating | Decimal):
+        return bool(cell != cell)
     return type(cell).__name__ in ("NAType", "NaTType")
 
 
 def is_number(cell: Any) -> bool:
     """Whether a cell holds a number or a truth value."""
-    return isinstance(cell, bool | int | float | np.bool_ | np.number)
+    return isinstance(cell, bool | int | float | Decimal | np.bool_ | np.number)
+
+
+def is_truth(cell: Any) -> bool:
+    """Whether a cell holds a truth value."""
+    return isinstance(cell, bool | np.bool_)
+
+
+def is_integer(given: Any) -> bool:
+    """Whether this is a whole number, and no truth value."""
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)
 
 
 def as_numbers(cells: Sequence[Any]) -> Floats | None:
     """The cells as numbers, NaN where they are missing; None if some is neither a number nor missing."""
-    if not all(is_number(cell) or is_missing(cell) for cell in cells):
+    if set(map(type, cells)) <= {bool, int, float, type(None)}:
+        found = np.array(cells, dtype=np.float64)  # None becomes NaN
+    elif all(is_number(cell) or is_missing(cell) for cell in cells):
+        found = np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
+    else:
         return None
-    found = np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
     if np.isinf(found).any():
         raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
     return found
@@ -286,6 +350,8 @@ def as_numbers(cells: Sequence[Any]) -> Floats | None:
 
 def as_texts(cells: Sequence[Any]) -> list[str | None]:
     """The cells as text, None where they are missing."""
+    if set(map(type, cells)) <= {str, type(None)}:
+        return [cell or None for cell in cells]
     return [None if is_missing(cell) else as_text(cell) for cell in cells]
 
 

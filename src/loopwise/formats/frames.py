@@ -5,14 +5,16 @@ In: a data frame. Out: its names and columns as plain lists; and back. Missing v
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
-from loopwise.formats.coding import BINS, codes_of, column_of, is_missing
+from loopwise.formats.coding import BINS, Dates, as_text, codes_of, column_of, is_missing
 from loopwise.formats.quoting import quoted
 from loopwise.formats.table import MISSING_VALUE, DataTable, warn_of_unseen
 from loopwise.formats.vocabulary import Vocabulary
@@ -117,6 +119,55 @@ def make_frame(columns: Mapping[str, Sequence[Any]], backend: str | None = None,
         return narwhals.from_dict(dict(columns), backend=chosen).to_native()
     except (ModuleNotFoundError, ImportError):
         raise ValueError(f"{chosen} is not installed; install it, or leave backend out") from None
+
+
+def refilled(given: Any, columns: Sequence[np.ndarray], changed: Sequence[int]) -> Any:
+    """A data frame with other cells in the columns numbered ``changed``: with its index, and the types of its columns
+    as far as they hold the new cells.
+
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"a": [1.5, None], "b": ["x", "y"]}, index=[7, 8])
+    >>> refilled(frame, [np.array([1.5, 2], dtype=object)], [0])["a"].to_dict()
+    {7: 1.5, 8: 2.0}
+    """
+    narwhals = _narwhals()
+    if hasattr(given, "iloc"):  # of pandas: by place, since names may be of any type
+        made = given.copy()
+        for place in changed:
+            made.isetitem(place, _series_like(given.iloc[:, place], columns[place].tolist()))
+        return made
+    frame = narwhals.from_native(given, eager_only=True)
+    new = [_column_like(frame, frame[:, place], columns[place].tolist()) for place in changed]
+    return frame.with_columns(*new).to_native() if new else given
+
+
+def _column_like(frame: Any, old: Any, cells: list[Any]) -> Any:
+    """A series of narwhals with other cells: in the old type, in what the library makes of them, or as texts."""
+    for kind, given in ((old.dtype, _temporal(old.dtype, cells)), (None, cells), (None, list(map(as_text, cells)))):
+        with contextlib.suppress(Exception):  # each library has errors of its own for cells that a type does not hold
+            made = _narwhals().new_series(old.name, given, kind, backend=frame.implementation)
+            if not made.is_null().any():
+                return made
+    raise ValueError(f"column {quoted(old.name)} of the data frame cannot hold the cells that were empty")
+
+
+def _series_like(old: Any, cells: Sequence[Any]) -> Any:
+    """A series of pandas with other cells, in the old type if that holds them."""
+    made = type(old)(cells, index=old.index, name=old.name)
+    try:
+        same = made.astype(old.dtype)
+    except (TypeError, ValueError):
+        return made
+    return made if same.isna().any() else same  # a category that it does not have
+
+
+def _temporal(kind: Any, cells: list[Any]) -> list[Any]:
+    """Cells of a column of dates or times whose texts are such."""
+    narwhals = _narwhals()
+    if kind not in (narwhals.Date, narwhals.Datetime):
+        return cells
+    other = date.min if kind == narwhals.Date else datetime.min
+    return [Dates.like(other, cell) if isinstance(cell, str) else cell for cell in cells]
 
 
 def _narwhals() -> Any:

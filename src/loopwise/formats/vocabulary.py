@@ -6,14 +6,17 @@ In: names. Out: :class:`Vocabulary`, which turns names into numbers and says wha
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from typing import TypeVar
 
 from loopwise.formats.coding import MISSING, as_text, codes_of
 from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import listed, quoted
+
+H = TypeVar("H", bound=Hashable)
 
 _COMPARED = 1000  # names, and characters of each, that are looked through for one of about the right name
 
@@ -121,9 +124,9 @@ def _whole(given: object) -> int:
         raise ValueError(f"evidence must map names or numbers of variables to values, not {given!r}") from None
 
 
-def first_repeat(names: Sequence[str]) -> str | None:
-    """The first name that is there twice."""
-    seen: set[str] = set()
+def first_repeat(names: Sequence[H]) -> H | None:
+    """The first name (or number) that is there twice."""
+    seen: set[H] = set()
     for name in names:
         if name in seen:
             return name

@@ -86,11 +86,18 @@ def save(picture: Any, path: str | Path) -> None:
             stream.write(content)
         return
     figure = _figure_of(picture)
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if kind not in known:
-        raise ValueError(f"{Path(path).name!r} does not end in a kind of picture; use one of {', '.join(known)}")
+    check_kind(path)
     with atomic_write_bytes(path) as stream:
         figure.savefig(stream, format=kind, dpi=figure.dpi)
+
+
+def check_kind(path: str | Path) -> None:
+    """A ``ValueError`` unless the ending of ``path`` is that of a kind of picture."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if Path(path).suffix.lower().removeprefix(".") not in known:
+        raise ValueError(f"{Path(path).name!r} does not end in a kind of picture; use one of {', '.join(known)}")
 
 
 def _figure_of(picture: Any) -> Any:

@@ -281,7 +281,7 @@ def test_answers_without_meaning() -> None:
     with pytest.raises(ValueError, match="does not fit answers"):
         model.score(x, y[:, 0])
     x[0, 2] = "much"
-    with pytest.raises(ValueError, match="'x2' holds 'much'"):
+    with pytest.raises(ValueError, match="'x2' holds the text 'much'"):
         model.predict(x)
 
 
@@ -292,3 +292,13 @@ def test_long_training_is_told_of_before_it_begins(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(estimator, "LONG", 0.0)
     with pytest.warns(lw.notices.TimeWarning, match=r"may take about 0 minutes .* structure=ToOutputs\(\), fewer bins"):
         MRFClassifier(iterations=2).fit(x, y, progress=False)
+
+
+def test_kinds_of_columns_are_kept_in_files(tmp_path: Path) -> None:
+    """Dates and truth values are read after loading as before."""
+    x = [[f"2024-01-{1 + row % 20:02d}", row % 3 == 0, float(row % 5)] for row in range(60)]
+    model = MRFClassifier(iterations=5).fit(x, [row % 2 for row in range(60)], progress=False)
+    model.save(tmp_path / "m.loopwise")
+    again = MRFClassifier.load(tmp_path / "m.loopwise")
+    np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+    assert [column.kind for column in again._columns.columns] == ["dates", "truth values", "numbers"]

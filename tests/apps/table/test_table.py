@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,92 @@ def test_empty_cells_are_filled_and_others_stay() -> None:
     assert rows.shape == (400, 4) and np.mean((rows[:, 0] == "p") == (rows[:, 3] == "no")) > 0.85
 
 
+def test_labels_that_training_did_not_see_stay_when_cells_are_filled() -> None:
+    x, _ = patients(100, seed=0)
+    model = Table().fit(x, progress=False)
+    with pytest.warns(DataWarning, match="1 cells hold labels that training did not see"):
+        filled, sure = model.impute([["strange", None, "u"]], probabilities=True)
+    assert filled[0, 0] == "strange" and filled[0, 2] == "u" and filled[0, 1] is not None
+    assert sure[0, 0] == sure[0, 2] == 1 > sure[0, 1]
+    with pytest.raises(ValueError, match="ask for one of them"):
+        model.impute(x, samples=2, probabilities=True)
+    for bad in (0, 1.5):
+        with pytest.raises(ValueError, match="samples must be a whole number of at least 1"):
+            model.impute(x, samples=bad)
+        with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
+            model.sample(bad)
+
+
+def test_outputs_in_any_order_are_read_back_as_the_columns_they_are(tmp_path: Path) -> None:
+    """Their cells are evidence for the others: one taken for another is a wrong answer that nobody sees."""
+    x, y = patients(150, seed=0)
+    other = np.where(x[:, 0] == "p", "yes", "no").astype(object)  # the same labels as the answer, turned round
+    whole = np.stack([other, x[:, 0], x[:, 1], y], axis=1)
+    one, two = (Table(outputs=outputs).fit(whole, progress=False) for outputs in (["x0", "x3"], ["x3", "x0"]))
+    assert one.outputs_ == two.outputs_ == ("x0", "x3")
+    holes = np.array([[None, None, None, "yes"], ["yes", None, None, None]], dtype=object)
+    for found in (one.impute(holes), two.impute(holes)):
+        assert found[0, 0] == "no" and found[0, 1] in "qr" and found[1, 1] == "p" and found[1, 3] == "no"
+    np.testing.assert_array_equal(two.predict(whole), one.predict(whole))
+    assert {cell.column: cell.value for cell in two.explain(whole[0], "x1").cells}["x3"] == y[0]
+    two.save(tmp_path / "t.loopwise")
+    np.testing.assert_array_equal(Table.load(tmp_path / "t.loopwise").impute(holes), one.impute(holes))
+
+
+def test_filled_frames_keep_index_and_types(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pyarrow = pytest.importorskip("pyarrow")
+    x, _ = patients(80, seed=0)
+    when = pandas.Timestamp("2024-01-01", tz="UTC") + pandas.to_timedelta(np.arange(80) % 40, unit="D")
+    frame = pandas.DataFrame(
+        {
+            "kind": pandas.Categorical(x[:, 0]),
+            "size": x[:, 1].astype(float),
+            "flag": pandas.array(x[:, 0] == "p", dtype="boolean"),
+            "count": pandas.array(np.arange(80) % 11, dtype="Int64"),
+            "when": when,
+        },
+        index=np.arange(80) + 1000,
+    )
+    model = Table().fit(frame, progress=False)
+    assert [kind.split(",")[0] for kind in model.kinds_.values()] == [
+        "labels",
+        "numbers",
+        "truth values",
+        "numbers",
+        "dates",
+    ]
+    holes = frame.copy()
+    for place in range(5):
+        holes.iloc[place, place] = None
+    filled = model.impute(holes)
+    assert (filled.dtypes == holes.dtypes).all() and (filled.index == frame.index).all()
+    assert not filled.isna().any(axis=None) and filled.iloc[5:].equals(frame.iloc[5:])
+    for other in (polars.from_pandas(holes), pyarrow.Table.from_pandas(holes, preserve_index=False)):
+        full = model.impute(other)
+        assert list(full.to_pandas().columns) == list(holes.columns) and type(full) is type(other)
+        assert full.to_pandas()["when"].dt.tz_convert("UTC").tolist() == filled["when"].tolist()
+        assert full.to_pandas()["count"].tolist() == filled["count"].tolist()
+    model.save(tmp_path / "t.loopwise")
+    again = Table.load(tmp_path / "t.loopwise")
+    assert again.kinds_ == model.kinds_ and again.impute(holes).equals(filled)
+    assert (again.sample(20) == model.sample(20)).all()
+
+
+def test_answers_of_dates_are_texts_before_a_file_and_after(tmp_path: Path) -> None:
+    days = [date(2024, 1, 1 + row % 3) for row in range(60)]
+    cells = [[day, "pqr"[row % 3]] for row, day in enumerate(days)]
+    model = Table().fit(cells, progress=False)
+    model.save(tmp_path / "t.loopwise")
+    said = model.predict(cells[:3], column="x0").tolist()
+    assert said == Table.load(tmp_path / "t.loopwise").predict(cells[:3], column="x0").tolist()
+    assert said == ["2024-01-01", "2024-01-02", "2024-01-03"] and model.impute([[None, "q"]])[0, 0] == "2024-01-02"
+    assert model.impute([*cells[:2], [None, "q"]])[2, 0] == days[1]  # as the others are given
+    with pytest.raises(ValueError, match="column 'y0' of y holds date; give texts, numbers or truth values"):
+        Table().fit([[row % 3] for row in range(60)], days)
+
+
 def test_explanations_by_clamping_and_by_gradient() -> None:
     x, y = patients(250, seed=0)
     model = Table(structure=Chain(), sweeps=6).fit(x, y, progress=False)
@@ -218,6 +305,15 @@ def test_missing_cells_that_training_never_met_are_told() -> None:
         ({"missing": 1.5}, {}, "a rate of missing cells must be at least 0 and below 1, not 1.5"),
         ({"missing": [0.1, 0.2]}, {}, "2 rates of missing cells were given for 3 columns"),
         ({"bins": 1}, {}, "bins must be a number from 2"),
+        ({"bins": 2.5}, {}, "bins must be a number from 2 to 1000, not 2.5"),
+        ({"sweeps": 2.5}, {}, "sweeps must be a whole number of at least 1, not 2.5"),
+        ({"threads": 0}, {}, "threads must be a whole number of at least 1, not 0"),
+        ({"seed": None}, {}, "seed must be a whole number of at least 0, not None"),
+        ({"price": -1.0}, {}, "price must be a finite number, at least 0, not -1.0"),
+        ({"structure": "tree"}, {}, "structure must be None or one of loopwise.apps.table.*not 'tree'"),
+        ({"outputs": ["x0", 0]}, {}, "outputs lists column 'x0' twice"),
+        ({"outputs": 1.5}, {}, "outputs must be names or numbers of columns, not 1.5"),
+        ({"missing": {"x7": 0.1}}, {}, "no input column is called 'x7'"),
     ],
 )
 def test_bad_tables_are_told_in_one_sentence(options: dict[str, Any], change: dict[str, int], words: str) -> None:
@@ -252,6 +348,10 @@ def test_odd_tables_are_told_of_and_learnt() -> None:
     mixed[3, 1] = "large"
     with pytest.warns(DataWarning, match="column 'x1' holds 39 numbers and 1 texts such as 'large'"):
         Table().fit(mixed, y, progress=False)
+    lost = x.copy()
+    lost[:, 1] = None
+    with pytest.warns(DataWarning, match="column 'x1' has no value in any row"):
+        assert Table().fit(lost, y, progress=False).score(x, y) > 0.8
     empty = x.copy()
     empty[:5] = None
     assert Table().fit(empty, y, progress=False).predict([[None, None, None]]).shape == (1,)

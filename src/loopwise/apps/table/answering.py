@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.estimator import column_names, not_fitted
+from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.apps.table.completion import drawn, most_probable
 from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
 from loopwise.apps.table.features import Answers, TableColumns, share_right
-from loopwise.apps.table.reading import NamedCells, cells_for, cells_like, table_of
-from loopwise.formats.coding import as_text, is_missing
-from loopwise.formats.frames import is_frame, make_frame
+from loopwise.apps.table.missingness import warn_of_unmet
+from loopwise.apps.table.reading import NamedCells, cells_for, cells_like, like_others, missing_cells, table_of
+from loopwise.formats.coding import as_text, is_integer
+from loopwise.formats.frames import is_frame, refilled
 from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE
@@ -82,7 +83,7 @@ class AnsweringTable(SavedEstimator):
         return share_right(self.predict(X), y)
 
     def impute(self, X: Any, *, probabilities: bool = False, samples: int | None = None, seed: int = 0) -> Any:
-        """Fills the empty cells. A model trained without outputs, for any column, does this best.
+        """Fills the empty cells; all others stay. A model trained without outputs, for any column, does this best.
 
         Parameters
         ----------
@@ -98,20 +99,24 @@ class AnsweringTable(SavedEstimator):
         Returns
         -------
         Like ``X`` (a data frame of the same library, or an array of objects), a pair with probabilities, or a list.
-        A number that was missing becomes the middle training number of its interval.
+        A number or date that was missing becomes the middle training one of its interval. A label that training did
+        not see counts as missing, but stays.
         """
         table, values = self._known(X)
+        empty = missing_cells(table)
         if samples is not None:
-            if samples < 1:
-                raise ValueError(f"samples must be at least 1, not {samples}")
+            if not is_integer(samples) or samples < 1:
+                raise ValueError(f"samples must be a whole number of at least 1, not {samples!r}")
+            if probabilities:
+                raise ValueError("probabilities are those of most probable values, not of samples; ask for one of them")
             generator = np.random.default_rng(seed)
-            return [self._filled(X, table, values, drawn(self._model, values, generator)) for _ in range(samples)]
+            return [self._filled(X, table, empty, drawn(self._model, values, generator)) for _ in range(samples)]
         filled, sure = most_probable(self._model, values)
-        found = self._filled(X, table, values, filled)
+        found = self._filled(X, table, empty, filled)
         if not probabilities:
             return found
         places = [self._variable_of(place) for place in range(table.shape[1])]
-        return found, sure[:, places]
+        return found, np.where(empty, sure[:, places], 1.0)
 
     def sample(self, count: int = 1, *, seed: int = 0) -> NDArray[Any]:
         """Rows drawn from the model, ``[count, columns]`` as in ``X``, then the outputs of ``y`` if there were any.
@@ -119,8 +124,8 @@ class AnsweringTable(SavedEstimator):
         Columns are drawn one after another, each given those before, by BP.
         """
         self._answers_or_error()
-        if count < 1:
-            raise ValueError(f"count must be at least 1, not {count}")
+        if not is_integer(count) or count < 1:
+            raise ValueError(f"count must be a whole number of at least 1, not {count!r}")
         empty = np.full((count, self.system_.graph.variables), FREE)
         values = drawn(self._model, empty, np.random.default_rng(seed))
         width = self.n_features_in_
@@ -178,6 +183,11 @@ class AnsweringTable(SavedEstimator):
         self._answers_or_error()
         return self._vocabulary_.names[len(self._columns.names) :]
 
+    @property
+    def _output_names(self) -> tuple[str, ...]:
+        """What the columns of ``predict_frame`` are called."""
+        return () if self._answers is None else self._answers.names
+
     def read_cells(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> NamedCells:
         """The rows of a file, texts in named columns, as this model takes them; columns it does not know are left out.
 
@@ -195,11 +205,14 @@ class AnsweringTable(SavedEstimator):
         """What each column was read as, by name."""
         self._answers_or_error()
         found = {
-            name: f"{column.kind}, {len(column.labels)} {'intervals' if column.cut else 'values'}"
+            name: f"{column.kind}, {_counted(len(column.labels), 'interval' if column.cut else 'value')}"
             for name, column in zip(self._columns.names, self._columns.columns, strict=True)
         }
-        extra = () if self._answers is None else zip(self._answers.names, self._answers.classes, strict=True)
-        return {**found, **{name: f"output, {len(known)} values" for name, known in extra}}
+        classes = () if self._answers is None else self._answers.classes
+        return {
+            **found,
+            **{n: f"output, {_counted(len(c), 'value')}" for n, c in zip(self.outputs_, classes, strict=True)},
+        }
 
     @property
     def _vocabulary_(self) -> Vocabulary:
@@ -224,7 +237,7 @@ class AnsweringTable(SavedEstimator):
         values[:, : len(self._columns.names)] = self._rows(table)
         self._warn_of_unseen(table, values)
         if warn and (self._outputs_of or self._answers is not None):
-            self._warn_of_missing(values[:, : len(self._columns.names)])
+            warn_of_unmet(self._columns.names, values[:, : len(self._columns.names)], self._missed)
         if self._outputs_of and not warn:
             assert self._answers is not None
             values[:, len(self._columns.names) :] = self._answers.encode(table[:, list(self._outputs_of)])
@@ -235,28 +248,13 @@ class AnsweringTable(SavedEstimator):
         if table.dtype != object:
             return
         count = len(self._columns.names)
-        unseen = [
-            (row, place)
-            for row, place in np.argwhere(values[:, :count] == FREE).tolist()
-            if not is_missing(table[row, self._inputs_of[place]])
-        ]
-        if unseen:
-            row, place = unseen[0]
+        unseen = np.argwhere((values[:, :count] == FREE) & ~missing_cells(table[:, list(self._inputs_of)]))
+        if len(unseen):
+            row, place = unseen[0].tolist()
             cell = quoted(as_text(table[row, self._inputs_of[place]]))
             warnings.warn(
                 f"{len(unseen)} cells hold labels that training did not see, the first in row {row} ({cell} in column "
                 f"{quoted(self._columns.names[place])}); they count as missing",
-                DataWarning,
-                stacklevel=callers_level(),
-            )
-
-    def _warn_of_missing(self, inputs: Integers) -> None:
-        new = np.flatnonzero((inputs == FREE).any(axis=0) & ~self._missed)
-        if len(new):
-            names = [self._columns.names[place] for place in new.tolist()]
-            warnings.warn(
-                f"rows miss {listed(names)}, which training never missed, so that answers may be poor; train with "
-                "missing=None, or a rate for these columns",
                 DataWarning,
                 stacklevel=callers_level(),
             )
@@ -286,15 +284,18 @@ class AnsweringTable(SavedEstimator):
             return self._answers.classes[place - count][codes]
         return cells_like(self._columns.columns[place], self._centres[place])[codes]
 
-    def _filled(self, X: Any, table: NDArray[Any], values: Integers, codes: Integers) -> Any:
+    def _filled(self, X: Any, table: NDArray[Any], empty: NDArray[np.bool_], codes: Integers) -> Any:
+        """The table with its empty cells from ``codes`` ``[rows, variables]``, in the form in which it came."""
         columns = []
         for place in range(table.shape[1]):
-            variable = self._variable_of(place)
+            variable, lost = self._variable_of(place), empty[:, place]
             cells = table[:, place].astype(object)
-            empty = values[:, variable] == FREE
-            cells[empty] = self._cells(variable, codes[empty, variable])
+            cells[lost] = like_others(self._cells(variable, codes[lost, variable]), cells[~lost])
             columns.append(cells)
         if is_frame(X):
-            names = column_names(X) or tuple(map(str, X.columns))
-            return make_frame({name: cells.tolist() for name, cells in zip(names, columns, strict=True)}, like=X)
+            return refilled(X, columns, np.flatnonzero(empty.any(axis=0)).tolist())
         return np.stack(columns, axis=1)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

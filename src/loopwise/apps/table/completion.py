@@ -28,8 +28,8 @@ def most_probable(model: RowAnswers, values: Integers) -> tuple[Integers, Floats
 def drawn(model: RowAnswers, values: Integers, generator: np.random.Generator) -> Integers:
     """A joint draw of all empty cells: one column after another, each given those before.
 
-    Exact where BP is (on a tree); elsewhere as good as its beliefs. Cost: one inference for each column with an empty
-    cell.
+    Exact where BP is, on a tree that its sweeps reach across; elsewhere as good as its beliefs. Cost: one inference
+    for each column with an empty cell.
     """
     found = values.copy()
     empty = (values == FREE).sum(axis=0)

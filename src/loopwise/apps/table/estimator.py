@@ -22,11 +22,19 @@ from loopwise.apps.estimator import SampleWeights, classifier_tags, column_names
 from loopwise.apps.goals import checked_goal, decoder_for, stages_for
 from loopwise.apps.incremental import Incremental
 from loopwise.apps.saved import SavedEstimator, written
-from loopwise.apps.table.features import Answers, TableColumns, as_table, distinct, share_right
+from loopwise.apps.table.features import (
+    Answers,
+    TableColumns,
+    as_table,
+    column_of_file,
+    described_column,
+    distinct,
+    share_right,
+)
 from loopwise.apps.table.model import BySize, Complete, FitOptions, Structure, cells_of, train
 from loopwise.decode.base import Decoder
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
-from loopwise.formats.coding import Column, Numbers, Texts, as_text
+from loopwise.formats.coding import as_text
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers
@@ -392,7 +400,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         tensors, description = describe_system(self.system_)
         answers = self._answers
         own = {
-            "columns": [_describe_column(column) for column in self._columns.columns],
+            "columns": [described_column(column) for column in self._columns.columns],
             "named": hasattr(self, "feature_names_in_"),
             "classes": [{"type": known.dtype.str, "labels": known.tolist()} for known in answers.classes],
             "flat": answers.flat,
@@ -403,7 +411,7 @@ class MRFClassifier(Incremental, SavedEstimator):
 
     @classmethod
     def _rebuilt(cls, told: Record) -> MRFClassifier:
-        columns = told.items("columns", lambda record, name: _read_column(record.record(name)))
+        columns = told.items("columns", lambda record, name: column_of_file(record.record(name)))
         classes = told.items("classes", lambda record, name: record.record(name).classes("labels", "type"))
         outputs, flat, named = told.texts("outputs"), told.flag("flat"), told.flag("named")
         if len(outputs) != len(classes) or not classes:
@@ -437,19 +445,3 @@ def _hidden_sizes(given: Any) -> tuple[int, ...]:
     if any(size < 2 for size in sizes):
         raise ValueError(f"hidden lists numbers of values, at least 2 each, not {sizes}")
     return sizes
-
-
-def _describe_column(column: Column) -> dict[str, Any]:
-    if isinstance(column, Numbers):
-        return {"cuts": column.cuts.tolist(), "labels": list(column.labels)}
-    return {"labels": list(column.labels)}
-
-
-def _read_column(told: Record) -> Column:
-    labels = told.texts("labels")
-    if "cuts" not in told:
-        return Texts(labels)
-    cuts = np.array(told.items("cuts", Record.number), dtype=np.float64)
-    if len(cuts) + 1 != len(labels) or (np.diff(cuts) < 0).any():
-        raise FieldError(told.name("cuts"), f"must be {len(labels) - 1} rising numbers, for {len(labels)} intervals")
-    return Numbers(cuts, labels)

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from loopwise.apps.estimator import as_array, column_names
 from loopwise.apps.inputs import as_inputs, is_sparse
 from loopwise.formats.coding import (
+    KINDS,
     Column,
+    Numbers,
     Texts,
     as_text,
     as_texts,
@@ -28,6 +30,7 @@ from loopwise.formats.coding import (
 from loopwise.formats.quoting import listed, quoted, shortened
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers
+from loopwise.learn.files.fields import FieldError, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +64,30 @@ class TableColumns:
         if numbers is None:
             text = next(cell for cell in cells.tolist() if column.numbers([cell]) is None)
             raise ValueError(
-                f"column {quoted(self.names[place])} holds {quoted(as_text(text))}, in training it held {column.kind}; "
-                "give NaN if it is missing"
+                f"column {quoted(self.names[place])} holds the text {quoted(as_text(text))}, in training it held "
+                f"{column.kind}; give NaN if it is missing"
             )
         return column.codes(numbers)
+
+
+def described_column(column: Column) -> dict[str, Any]:
+    """A column as JSON, as files keep it."""
+    cuts = column.cuts.tolist() if isinstance(column, Numbers) else None
+    return {"labels": list(column.labels), "kind": column.kind, "cuts": cuts, "cut": column.cut}
+
+
+def column_of_file(told: Record) -> Column:
+    """The column that :func:`described_column` told of; files of before kinds were kept have numbers and texts."""
+    labels = told.texts("labels")
+    if "cuts" not in told or told.raw("cuts") is None:
+        return Texts(labels)
+    cuts = np.array(told.items("cuts", Record.number), dtype=np.float64)
+    if len(cuts) + 1 != len(labels) or (np.diff(cuts) < 0).any():
+        raise FieldError(told.name("cuts"), f"must be {len(labels) - 1} rising numbers, for {len(labels)} intervals")
+    kind = told.text("kind") if "kind" in told else Numbers.kind
+    if kind not in KINDS:
+        raise FieldError(told.name("kind"), f"must be one of {', '.join(KINDS)}, not {quoted(kind)}")
+    return KINDS[kind](cuts, labels, told.flag("cut") if "cut" in told else False)
 
 
 def as_table(given: Any) -> NDArray[Any]:
@@ -172,6 +195,15 @@ def _classes(name: str, column: NDArray[Any]) -> NDArray[Any]:
     if not len(known):
         raise ValueError(
             f"column {quoted(name)} of y has no label in any row, so there is nothing to learn; leave it out"
+        )
+    strange = next(
+        (type(label) for label in known.tolist() if not isinstance(label, str | int | float | np.bool_ | np.number)),
+        None,
+    )
+    if strange is not None:
+        raise ValueError(
+            f"Unknown label type: column {quoted(name)} of y holds {strange.__name__}; give texts, "
+            "numbers or truth values"
         )
     if known.dtype.kind != "O":
         return np.unique(known)

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.estimator import column_names
-from loopwise.apps.table.features import Answers, TableColumns, as_table
-from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, is_missing, is_number
+from loopwise.apps.table.features import Answers, TableColumns, as_table, column_of_file, described_column
+from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, as_text, is_missing, is_number
 from loopwise.formats.frames import frame_columns, is_frame
 from loopwise.formats.numbers import number_in
 from loopwise.formats.quoting import quoted
-from loopwise.formats.vocabulary import first_repeat
+from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.notices import DataWarning, callers_level
 
 Floats = NDArray[np.float64]
+_TRUTHS = {"True": True, "False": False}  # as data frames write them
 MIXED = 0.5  # share of numbers from which on a column of text is probably one of numbers with something wrong
 
 
@@ -39,18 +42,22 @@ def table_of(given: Any) -> NDArray[Any]:
     return as_table(found)
 
 
+def missing_cells(table: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells of a table (:func:`table_of`) are empty."""
+    empty: Any = np.frompyfunc(is_missing, 1, 1) if table.dtype == object else np.isnan
+    return np.asarray(empty(table), dtype=np.bool_)
+
+
 def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: bool) -> None:
-    """Refuses names that are there twice and columns without any value; warns of numbers mixed with text."""
+    """Refuses names that are there twice and columns without any value, or (``allow_empty``) warns of these; warns of
+    numbers mixed with text."""
     _check_names(names)
-    empty: list[int]
-    if table.dtype != object:
-        empty = np.flatnonzero(np.isnan(table).all(axis=0)).tolist() if table.dtype.kind == "f" else []
-    else:
-        empty = [place for place in range(table.shape[1]) if all(map(is_missing, table[:, place]))]
-    if len(empty) and not allow_empty:
-        raise ValueError(
-            f"column {quoted(names[empty[0]])} has no value in any row, so nothing can be learnt of it; leave it out"
-        )
+    empty = np.flatnonzero(missing_cells(table).all(axis=0)).tolist()
+    if empty:
+        said = f"column {quoted(names[empty[0]])} has no value in any row, so nothing can be learnt of it; leave it out"
+        if not allow_empty:
+            raise ValueError(said)
+        warnings.warn(said, DataWarning, stacklevel=callers_level())
     if table.dtype == object:
         for place, name in enumerate(names):
             _warn_of_mixture(name, table[:, place].tolist())
@@ -101,15 +108,19 @@ def _middle(numbers: Floats, column: Numbers) -> Any:
 
 
 def _distinct_cells(cells: NDArray[Any], codes: NDArray[np.int64], column: Column) -> list[Any]:
+    """A cell of each value, as files keep it; the label where training has none."""
     found: list[Any] = []
     for value, label in enumerate(column.labels):
         rows = np.flatnonzero(codes == value)
-        found.append(label if label == OTHER or not len(rows) else _plain(cells[rows[0]]))
+        own = isinstance(column, Dates) or label == OTHER or not len(rows)
+        found.append(label if own else _plain(cells[rows[0]]))
     return found
 
 
 def _plain(cell: Any) -> Any:
-    return cell.item() if isinstance(cell, np.generic) else cell
+    """A cell as Python's own number, truth value or text."""
+    cell = cell.item() if isinstance(cell, np.generic) else float(cell) if isinstance(cell, Decimal) else cell
+    return cell if isinstance(cell, str | int | float) else as_text(cell)
 
 
 def cells_like(column: Column, centres: Sequence[Any]) -> NDArray[Any]:
@@ -119,20 +130,23 @@ def cells_like(column: Column, centres: Sequence[Any]) -> NDArray[Any]:
     return found
 
 
+def like_others(cells: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+    """Cells that fill a column in the type of those that are known: dates as these are given, exact decimals."""
+    first, found = next(iter(known), None), cells.astype(object)
+    if isinstance(first, Decimal):
+        found[:] = [Decimal(str(cell)) for cell in cells]
+    elif isinstance(first, date | np.datetime64):
+        found[:] = [Dates.like(first, cell) for cell in cells]
+    return found
+
+
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 
 def saved_columns(columns: TableColumns, centres: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     """Columns as JSON."""
     return [
-        {
-            "labels": list(column.labels),
-            "kind": column.kind,
-            "cuts": column.cuts.tolist() if isinstance(column, Numbers) else None,
-            "cut": column.cut,
-            "cells": [cell if isinstance(cell, str | int | float | bool | None) else str(cell) for cell in own],
-        }
-        for column, own in zip(columns.columns, centres, strict=True)
+        {**described_column(column), "cells": list(own)} for column, own in zip(columns.columns, centres, strict=True)
     ]
 
 
@@ -143,16 +157,10 @@ def read_saved_columns(told: Record) -> tuple[tuple[Column, ...], list[list[Any]
 
 
 def _read_column(told: Record) -> tuple[Column, list[Any]]:
-    labels, cells = told.texts("labels"), told.raw("cells")
-    if not isinstance(cells, list) or len(cells) != len(labels):
-        raise FieldError(told.name("cells"), f"must have a cell for each of {len(labels)} labels")
-    if told.raw("cuts") is None:
-        return Texts(labels), cells
-    cuts = np.array(told.items("cuts", Record.number), dtype=np.float64)
-    if len(cuts) + 1 != len(labels) or (np.diff(cuts) < 0).any():
-        raise FieldError(told.name("cuts"), f"must be {len(labels) - 1} rising numbers, for {len(labels)} intervals")
-    kind = Dates if told.text("kind") == Dates.kind else Numbers
-    return kind(cuts, labels, told.flag("cut")), cells
+    column, cells = column_of_file(told), told.raw("cells")
+    if not isinstance(cells, list) or len(cells) != len(column.labels):
+        raise FieldError(told.name("cells"), f"must have a cell for each of {len(column.labels)} labels")
+    return column, cells
 
 
 def saved_answers(answers: Answers) -> dict[str, Any]:
@@ -199,26 +207,54 @@ def cells_of_texts(
     labels: Sequence[str] = (),
     numbers: Sequence[str] | None = None,
 ) -> NamedCells:
-    """Texts as cells: None where they are empty, numbers in columns that hold nothing else.
+    """Texts as cells: None where they are empty, numbers or truth values in columns that hold nothing else.
 
-    Columns among ``labels`` stay text; ``numbers``: only these are numbers, and must hold nothing else.
+    Columns among ``labels`` are labels, whole numbers or truth values where all of them are; ``numbers``: only these
+    are numbers, and must hold nothing else.
     """
+    for name in numbers or ():
+        if name not in columns:
+            raise ValueError(f"there is no column {quoted(name)} of numbers; {known_names('columns', columns, name)}")
     cells = np.empty((len(rows), len(columns)), dtype=object)
     for place, name in enumerate(columns):
         texts = [row[place] for row in rows]
+        if name in labels:
+            cells[:, place] = _labels_in(texts)
+            continue
         cells[:, place] = [text or None for text in texts]
-        if name in labels or (numbers is not None and name not in numbers):
+        if numbers is not None and name not in numbers:
             continue
         found = [None if not text else number_in(text) for text in texts]
         wrong = next((row for row, text in enumerate(texts) if text and found[row] is None), None)
         if wrong is None:
             cells[:, place] = found
+        elif set(texts) <= {"", *_TRUTHS}:
+            cells[:, place] = [_TRUTHS.get(text) for text in texts]
         elif numbers is not None:
             raise ValueError(
                 f"column {quoted(name)} should hold numbers, but row {wrong + 1} holds {quoted(texts[wrong])}; leave "
                 "it empty"
             )
+        else:  # told of as a mixture of numbers and texts, as in a data frame
+            _warn_of_mixture(
+                name, [text if number is None else number for text, number in zip(texts, found, strict=True)]
+            )
     return NamedCells(columns, cells)
+
+
+def _labels_in(texts: Sequence[str]) -> list[Any]:
+    """Labels as a data frame of the same file would have them: numbers or truth values if these are how all of them
+    are written."""
+    for read in (_whole_in, _TRUTHS.get):
+        found = [read(text) if text else None for text in texts]
+        if all(as_text(label) == text for label, text in zip(found, texts, strict=True) if text):
+            return found
+    return [text or None for text in texts]
+
+
+def _whole_in(text: str) -> int | None:
+    number = number_in(text)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def cells_for(

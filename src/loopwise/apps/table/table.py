@@ -6,7 +6,7 @@ In: columns of texts, numbers, dates and truth values, some cells empty. Out: :c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,10 +39,10 @@ from loopwise.apps.table.selection import Fitted, PriorTrial, select
 from loopwise.apps.table.start import Scope
 from loopwise.apps.table.training import PATH, Task
 from loopwise.decode.pointwise import Max
-from loopwise.formats.coding import LABELS, Numbers, as_text
+from loopwise.formats.coding import LABELS, Numbers, as_text, is_integer, is_number
 from loopwise.formats.quoting import quoted
 from loopwise.formats.table import Vocabulary
-from loopwise.formats.vocabulary import known_names
+from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.evidence_rows import EvidenceRows, RowAnswers
@@ -73,11 +73,13 @@ class Table(Incremental, AnsweringTable):
     Parameters
     ----------
     outputs:
-        Names (or numbers) of the columns of ``X`` to predict, where :meth:`fit` gets no ``y``. None: any column is
-        asked for, from any others.
+        Names (or numbers) of the columns of ``X`` to predict, where :meth:`fit` gets no ``y``; answers come in the
+        order of these columns, ``outputs_``. None: any column is asked for, from any others.
     missing:
         Which input cells will be missing in use: None (any share of a row), a rate such as 0.3, a rate for each input
-        column, or a rule (:class:`~loopwise.apps.table.missingness.Patterns` of another table's rows).
+        column (a list of all, or a dict of some by name, the others never missing), or a rule:
+        :meth:`Patterns.like(other) <loopwise.apps.table.Patterns.like>`, what rows of another table miss, of which
+        ``other`` has the input columns.
     structure:
         None: chosen by cross-validation. Or one of :mod:`loopwise.apps.table` (``Complete()``, ``Chain()``,
         ``Tree()``, ``Edges(...)``), whose pairs then are all factors of two columns that there are.
@@ -170,6 +172,7 @@ class Table(Incremental, AnsweringTable):
         return self
 
     def _fit(self, X: Any, y: Any, counts: Floats | None, classes: Any, progress: bool) -> Table:
+        self._check_options()
         table = table_of(X)
         names = column_names(X) or tuple(f"x{place}" for place in range(table.shape[1]))
         check_columns(names, table, allow_empty=y is not None)
@@ -197,7 +200,7 @@ class Table(Incremental, AnsweringTable):
         inputs = self._rows(table)
         if self._answers is None:
             return inputs
-        codes = self._answers.encode(table[:, sorted(self._outputs_of)] if y is None else y)
+        codes = self._answers.encode(table[:, list(self._outputs_of)] if y is None else y)
         if len(codes) != len(table):
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: {len(table)} rows of X, "
@@ -231,18 +234,31 @@ class Table(Incremental, AnsweringTable):
         return len(table)
 
     def _named_outputs(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Where the outputs stand among the columns of ``X``, in the order of these."""
         if self.outputs is None:
             return ()
-        given = [self.outputs] if isinstance(self.outputs, str | int) else list(self.outputs)
-        for name in given:
-            if isinstance(name, str) and name not in names:
-                raise ValueError(f"no column is called {quoted(name)}; {known_names('columns', names, name)}")
-            if not isinstance(name, str) and not 0 <= int(name) < len(names):
-                raise ValueError(f"there is no column {name}; columns are numbered from 0 to {len(names) - 1}")
-        found = tuple(names.index(name) if isinstance(name, str) else int(name) for name in given)
+        alone = isinstance(self.outputs, str) or not isinstance(self.outputs, Iterable)
+        found = [_place_of(name, names) for name in ([self.outputs] if alone else self.outputs)]
+        twice = first_repeat(found)
+        if twice is not None:
+            raise ValueError(f"outputs lists column {quoted(names[twice])} twice; name it once")
         if len(found) == len(names):
             raise ValueError("all columns are outputs; leave outputs out to predict any column from the others")
-        return found
+        return tuple(sorted(found))
+
+    def _check_options(self) -> None:
+        """Refuses options that mean nothing, before anything is read."""
+        for name, least in (("sweeps", 1), ("threads", 1), ("seed", 0)):
+            given = getattr(self, name)
+            if not is_integer(given) or given < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, not {given!r}")
+        if not is_number(self.price) or not 0 <= self.price < np.inf:
+            raise ValueError(f"price must be a finite number, at least 0, not {self.price!r}")
+        if self.structure is not None and not hasattr(self.structure, "pairs"):
+            raise ValueError(
+                "structure must be None or one of loopwise.apps.table, such as Tree() or Complete(), not "
+                f"{self.structure!r}"
+            )
 
     def _begin(self, X: Any, table: NDArray[Any], names: Sequence[str], answers: Answers | None) -> None:
         """Columns and classes of training data."""
@@ -309,7 +325,9 @@ class Table(Incremental, AnsweringTable):
         sizes, count = self._vocabulary().cardinalities, len(self._columns.names)
         ordered = [isinstance(column, Numbers) for column in self._columns.columns] + [False] * (len(sizes) - count)
         outputs = tuple(range(count, len(sizes)))
-        return Task(sizes, outputs, missingness_of(self.missing), self.sweeps, self.threads, tuple(ordered))
+        return Task(
+            sizes, outputs, missingness_of(self.missing, self._columns.names), self.sweeps, self.threads, tuple(ordered)
+        )
 
     @property
     def _budget(self) -> str:
@@ -386,7 +404,7 @@ class Table(Incremental, AnsweringTable):
         names, sizes = system.vocabulary.names, list(system.vocabulary.cardinalities)
         model._columns = TableColumns(names[: len(columns)], columns)
         model._answers = told.maybe("answers", lambda record, name: read_answers(record.record(name)))
-        model._outputs_of = told.items("outputs_of", Record.whole)
+        model._outputs_of = tuple(sorted(told.items("outputs_of", Record.whole)))
         own = [] if model._answers is None else [len(known) for known in model._answers.classes]
         wanted = [len(labels) for labels in model._columns.labels] + own
         if wanted != sizes:
@@ -414,6 +432,19 @@ class Table(Incremental, AnsweringTable):
 
     def __sklearn_tags__(self) -> Any:
         return classifier_tags(required=False, string=True)
+
+
+def _place_of(name: Any, names: Sequence[str]) -> int:
+    """The number of a column that is given by its name or number."""
+    if isinstance(name, str):
+        if name not in names:
+            raise ValueError(f"no column is called {quoted(name)}; {known_names('columns', names, name)}")
+        return names.index(name)
+    if not is_integer(name):
+        raise ValueError(f"outputs must be names or numbers of columns, not {name!r}")
+    if not 0 <= name < len(names):
+        raise ValueError(f"there is no column {name}; columns are numbered from 0 to {len(names) - 1}")
+    return int(name)
 
 
 def _batch_loss(
