@@ -308,7 +308,7 @@ def _rows(values: Tensor, spread: Mapping[int, Integers | None], count: int, lab
             f"{label} has shape {tuple(values.shape)}, which does not fit {sizes}: give one number or one for each, "
             "with an axis of sweeps in front if they differ"
         )
-    values = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+    values = values if values.ndim == 2 else values.reshape(1, values.shape[-1] if values.ndim else 1)
     place = spread.get(values.shape[-1])
     if values.shape[-1] != 1 and place is not None:
         return values[:, torch.from_numpy(place).to(values.device)]
