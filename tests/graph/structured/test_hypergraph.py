@@ -139,7 +139,7 @@ def test_bad_hypergraphs(hyperedges: list[Hyperedge], root: int, message: str) -
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_defaults_that_are_ruled_out_cost_no_digits(scale: float) -> None:
-    """Tilings in which some cells must begin a piece of length 2, or must not: in torch and compiled, against the table."""
+    """Tilings in which some cells must begin a piece of length 2, or must not; both ways against the table."""
     rules: list[Hyperedge] = [(cell + 1, (cell,), ()) for cell in range(4)]
     rules += [(cell + 2, (cell,), ((cell, 1),)) for cell in range(3)]
     tiling = Hypergraph((2,) * 3, tuple(rules), root=4, defaults=(0,) * 3, weighted=True)

@@ -295,6 +295,15 @@ def test_what_is_added_to_all_values_of_a_variable_makes_no_difference_to_memory
         torch.testing.assert_close(moved, found.messages.detach(), atol=1e-12, rtol=0)
 
 
+def test_groups_without_factors_take_numbers_for_none() -> None:
+    graph = lw.FactorGraph([2, 2], {"a": [[0], [1]], "pair": np.zeros((0, 2), dtype=np.int64)})
+    tables = {"a": torch.zeros(2, 2), "pair": torch.zeros(0, 2, 2)}
+    weights = lw.MessageWeights(messages={"pair": 0.5}, damping={"pair": torch.zeros(3, 1)})
+    assert lw.BP(3, weights=weights)(graph, tables).states.tolist() == [0.5] * 4
+    with pytest.raises(ValueError, match="names the group 'a'; the groups of the graph that send messages are"):
+        lw.MessageWeights(graph, messages={"a": 0.5})
+
+
 def test_a_graph_without_messages_takes_numbers_for_none() -> None:
     graph = lw.FactorGraph([2, 3], {"a": [[0]], "b": [[1]]})
     weights = lw.MessageWeights(graph, messages=torch.ones(T, 0), damping=torch.zeros(0), memory=[0.1, 0.2])
