@@ -265,8 +265,8 @@ class SerialRun:
         from loopwise.inference.messages.kernels.serial_rounds import (
             DONE,
             FULL,
+            GrowthRule,
             Made,
-            Rule,
             begin_rounds,
             enter_by_residual,
             new_pending,
@@ -276,7 +276,7 @@ class SerialRun:
 
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, 1), self.m[row]
         edges = len(wiring.variable)
-        mine, pending = Rule(rule.scale, rule.damping, rule.eps, limit, self.maximise), new_pending(edges)
+        mine, pending = GrowthRule(rule.scale, rule.damping, rule.eps, limit, self.maximise), new_pending(edges)
         start = m.copy()
         self._together(row, 2)
         fresh = m.copy()

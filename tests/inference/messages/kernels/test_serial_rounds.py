@@ -10,8 +10,8 @@ from loopwise.inference.messages.kernels.serial import Terms
 from loopwise.inference.messages.kernels.serial_rounds import (
     DONE,
     FULL,
+    GrowthRule,
     Made,
-    Rule,
     begin_rounds,
     enter_by_residual,
     new_pending,
@@ -43,7 +43,7 @@ def test_the_same_messages_in_the_same_order(damping: float, powers: float) -> N
     terms = Terms(exponents, np.ones(edges), shares, rng.normal(size=layout.states), rng.normal(size=20))
     uniform = -np.log(np.repeat(np.diff(slots), np.diff(slots)))
     growing = Growing(1e-4, 0.25 * powers / (1 - damping), damping, EPS)
-    rule, pending = Rule(growing.scale, damping, EPS, 60, False), new_pending(edges)
+    rule, pending = GrowthRule(growing.scale, damping, EPS, 60, False), new_pending(edges)
     plain = PendingMessages(layout, growing, exponents.tolist())
     m, n = uniform.copy(), np.zeros(layout.slots)
     fresh = m + 0.3 * rng.normal(size=len(m))  # as if worked out

@@ -22,7 +22,7 @@ from loopwise.inference.messages.kernels.serial import _enter, _hear, _table_mes
 DONE, FULL = -1, -2  # no message is worth sending, or no more are to be; no room to keep one
 
 
-class Rule(NamedTuple):
+class GrowthRule(NamedTuple):
     """When a change counts, and how it is carried on."""
 
     scale: float  # one over the growth that is worth sending
