@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.graph import FactorGraph, Union, chain, union
+from loopwise.graph.structured import Chain, Or
 from loopwise.inference.exact.method import Exact
 from loopwise.inference.messages.message_passing import BP
 from oracles.strategies import Model, models
@@ -164,3 +165,35 @@ def test_a_group_without_factors_goes_with_those_of_its_name() -> None:
     tables = [{"pair": np.zeros((0, 1, 1))}, {"pair": np.ones((2, 2, 3))}, {"pair": np.zeros((0, 3, 3))}]
     check_same(whole.split(whole.join(tables)), tables)  # type: ignore[arg-type]
     assert len(union([parts[0], parts[2]]).graph.groups) == 1
+
+
+def test_potentials_of_structured_factors_are_joined_and_split() -> None:
+    def sentence(length: int, chains: int) -> FactorGraph:
+        rows = np.arange(length * chains).reshape(chains, length)
+        scopes = {"tag": np.arange(length * chains)[:, None]}
+        structured = {"steps": [(Chain(length, 2), row) for row in rows], "some": [(Or(length), row) for row in rows]}
+        return FactorGraph([2] * (length * chains), scopes, structured)
+
+    graphs, rng = [sentence(2, 1), sentence(3, 2), sentence(2, 0)], np.random.default_rng(0)
+    tables = [
+        {
+            "tag": torch.tensor(rng.normal(size=(graph.variables, 2))),
+            "steps": [
+                torch.tensor(rng.normal(size=factor.potentials_shape)) for factor, _ in graph.structured[0].members
+            ],
+        }
+        for graph in graphs[:2]
+    ]
+    tables.append({"tag": torch.zeros(0, 2, dtype=torch.float64)})
+    whole = union(graphs)
+    joined = whole.join(tables)
+    assert len(joined["steps"]) == 3
+    alone = [BP()(graph, own) for graph, own in zip(graphs, tables, strict=True)]
+    assert torch.allclose(BP()(whole.graph, joined).states, torch.cat([each.states for each in alone]))
+    for mine, theirs in zip(whole.split(joined), tables, strict=True):
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(a, b) for a, b in zip(mine.get("steps", []), theirs.get("steps", []), strict=True))
+    with pytest.raises(ValueError, match=r"graph 1 has the groups \['tag', 'steps'\], but its tables are \['tag'\]"):
+        whole.join([tables[0], {"tag": tables[1]["tag"]}, tables[2]])
+    with pytest.raises(ValueError, match="1 tensors of potentials for the 2 structured factors 'steps' of graph 1"):
+        whole.join([tables[0], {**tables[1], "steps": tables[1]["steps"][:1]}, tables[2]])

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from loopwise.gradient.hvp import hvp
 from loopwise.graph import FREE, Evidence, FactorGraph, Role, chain, grid
+from loopwise.graph.structured import Chain, ExactlyOne
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.exact.method import Exact
@@ -21,6 +22,8 @@ from loopwise.inference.messages.message_passing import BP, TRW
 from loopwise.inference.messages.reference import Reference
 from loopwise.inference.messages.schedules import Sequential
 from loopwise.loss.likelihood import Objective, SurrogateLikelihood, TruncatedLikelihood
+from loopwise.loss.piecewise import Piecewise
+from loopwise.loss.pseudo_likelihood import PseudoLikelihood
 from loopwise.notices import GradientError, ImpossibleError
 from loopwise.potentials import TablePotentials
 from oracles.enumeration import enumerate_model
@@ -420,3 +423,13 @@ def test_impossible_outputs_are_named(likelihood: type, hidden: bool) -> None:
     evidence = Evidence.of([[0, 0, 0], [0, 1, 0]], [1, 1, 2 if hidden else 1])
     with pytest.raises(ImpossibleError, match=r"factor 0 of group 'pair' forbids .* \[0, 1\] \(example 1\)"):
         likelihood()(BP(engine=Reference()), graph, tables, evidence)
+
+
+@pytest.mark.parametrize("likelihood", [PseudoLikelihood, Piecewise])
+def test_what_takes_tables_only_names_what_takes_the_factor(likelihood: type) -> None:
+    pairs = ((Chain(2, 2), "TruncatedLikelihood"), (ExactlyOne(2), "SurrogateLikelihood"))
+    for factor, other in pairs:
+        graph = FactorGraph([2, 2], {"unary": [[0], [1]]}, {"whole": (factor, [0, 1])})
+        tables = {"unary": torch.zeros(2, 2)} | ({"whole": torch.zeros(1, 2, 2)} if isinstance(factor, Chain) else {})
+        with pytest.raises(ValueError, match=rf"'whole' is a structured factor; use lw.loss.{other}\(\)"):
+            likelihood()(BP(), graph, tables, Evidence.of([0, 0], [1, 1]))

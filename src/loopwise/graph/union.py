@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.graph.factor_graph import FactorGraph, Group, Integers, shape_name
+from loopwise.graph.factor_graph import FactorGraph, Group, Integers, StructuredGroup, shape_name
 
 if TYPE_CHECKING:
     from loopwise.graph.rows import Rows
@@ -72,36 +72,69 @@ class Union:
             raise ValueError(f"part {part} is out of range: the union has {len(self.parts)} parts, counted from 0")
         return slice(int(self.variable_start[part]), int(self.variable_start[part + 1]))
 
-    def join(self, tables: Sequence[Mapping[str, NDArray[np.floating]]]) -> dict[str, NDArray[np.floating]]:
-        """Concatenates the parts' tables ``[factors, *shape]`` group by group (arrays or tensors)."""
+    def join(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Concatenates the parts' tables ``[factors, *shape]`` group by group (arrays or tensors). Structured factors
+        with log-potentials of their own have them one after another, if given: a list, None where one has none.
+
+        >>> from loopwise import Chain, FactorGraph
+        >>> graphs = [FactorGraph([2] * n, {}, {"tags": (Chain(n, 2), range(n))}) for n in (2, 3)]
+        >>> joined = union(graphs).join([{"tags": np.zeros((n - 1, 2, 2))} for n in (2, 3)])
+        >>> [each.shape for each in joined["tags"]]
+        [(1, 2, 2), (2, 2, 2)]
+        """
         if len(tables) != len(self.parts):
             raise ValueError(
                 f"tables of {len(tables)} graphs for a union of {len(self.parts)}; give those of each graph"
             )
         pieces: dict[str, list[NDArray[np.floating]]] = {group.name: [] for group in self.graph.groups}
-        for part, (places, given) in enumerate(zip(self.rows, tables, strict=True)):
-            if given.keys() != places.keys():
+        weighted = {name for named in self._structured for name, (_, group) in named.items() if group.weighted}
+        given_own = weighted & {name for given in tables for name in given}
+        own: dict[str, list[Any]] = {}
+        for part, (places, named, given) in enumerate(zip(self.rows, self._structured, tables, strict=True)):
+            wanted = [*places, *(name for name in named if named[name][1].weighted and name in given_own)]
+            if given.keys() != set(wanted):
                 raise ValueError(
-                    f"graph {part} has the groups {list(places)}, but its tables are {list(given)}; "
+                    f"graph {part} has the groups {wanted}, but its tables are {list(given)}; "
                     "name the tables by the groups"
                 )
             for name, (target, where) in places.items():
                 table = given[name] if hasattr(given[name], "shape") else np.asarray(given[name])
                 shape = (where.stop - where.start, *self.parts[part].group(name).shape)
-                if tuple(table.shape) != shape:
+                if tuple(table.shape) != shape and (shape[0] or tuple(table.shape[:1]) != (0,)):
                     raise ValueError(
                         f"group {name!r} of graph {part} has a table of shape {tuple(table.shape)}; it must be {shape}"
                     )
                 joined = self.graph.group(target).shape
                 pieces[target].append(table if shape[1:] == joined else table.reshape((0, *joined)))
-        return {name: _concatenate(members) for name, members in pieces.items()}
+            for name, (joint, group) in named.items():
+                if name in given_own:
+                    own.setdefault(joint, []).extend(_each_own(given.get(name), group, part))
+        return {**{name: _concatenate(members) for name, members in pieces.items()}, **own}
 
     def split(self, tables: Mapping[str, Table]) -> list[dict[str, Table]]:
-        """The exact inverse of :meth:`join` (arrays or tensors with the factor axis first)."""
-        return [
-            {name: _rows_of(tables[target], where, graph.group(name)) for name, (target, where) in places.items()}
-            for places, graph in zip(self.rows, self.parts, strict=True)
-        ]
+        """The exact inverse of :meth:`join` (arrays or tensors with the factor axis first); structured factors without
+        log-potentials of their own, or of which ``tables`` has none, are left out."""
+        found, at = [], dict.fromkeys((group.name for group in self.graph.structured), 0)
+        for places, named, graph in zip(self.rows, self._structured, self.parts, strict=True):
+            mine = {
+                name: _rows_of(tables[target], where, graph.group(name)) for name, (target, where) in places.items()
+            }
+            for name, (joint, group) in named.items():
+                if group.weighted and joint in tables:
+                    mine[name] = tables[joint][at[joint] : at[joint] + group.count]  # type: ignore[index]
+                at[joint] += group.count
+            found.append(mine)
+        return found
+
+    @cached_property
+    def _structured(self) -> tuple[dict[str, tuple[str, StructuredGroup]], ...]:
+        """Of each part, by name: what its structured factors are called in the union, and they themselves."""
+        if not self.graph.structured:
+            return ({},) * len(self.parts)
+        taken = _union_names(self.parts)
+        return tuple(
+            {group.name: (_apart(group.name, taken), group) for group in graph.structured} for graph in self.parts
+        )
 
     @cached_property
     def variable_part(self) -> Integers:
@@ -192,6 +225,19 @@ def _apart(name: str, names: dict[tuple[str, tuple[int, ...]], str]) -> str:
     while name in taken:
         name += "'"
     return name
+
+
+def _each_own(given: Any, group: StructuredGroup, part: int) -> list[Any]:
+    """The log-potentials of each structured factor of a group: a list, or one for all."""
+    if not group.weighted:
+        return [None] * group.count
+    each = list(given) if isinstance(given, list | tuple) else [given] * group.count
+    if len(each) != group.count:
+        raise ValueError(
+            f"{len(each)} tensors of potentials for the {group.count} structured factors {group.name!r} of graph "
+            f"{part}; give one for each, or one for all"
+        )
+    return each
 
 
 def _concatenate(tables: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:

@@ -279,9 +279,11 @@ def model_batch(
 def check_tables_only(graph: FactorGraph, objective: Objective) -> None:
     """Refuses a graph with structured factors, for objectives that look at one table at a time."""
     if graph.structured:
+        weighted = any(group.weighted for group in graph.structured)  # whose log-potentials beliefs do not speak of
+        other = "TruncatedLikelihood" if weighted else "SurrogateLikelihood"
         raise ValueError(
             f"{type(objective).__name__} takes tables only, and {graph.structured[0].name!r} is a structured factor; "
-            "use lw.loss.SurrogateLikelihood() with lw.BP()"
+            f"use lw.loss.{other}() with lw.BP()"
         )
 
 

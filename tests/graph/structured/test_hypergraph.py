@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 import torch
 
 from loopwise.graph.builders import chain
 from loopwise.graph.structured.hypergraph import Hyperedge, Hypergraph
+from loopwise.graph.structured.hypergraph_messages import HypergraphMessages
 from loopwise.graph.structured.projective_tree import ProjectiveTree
 from loopwise.inference.messages.message_passing import BP
 from loopwise.inference.messages.schedules import Sequential
+from loopwise.inference.messages.structured import dense_table
 from loopwise.notices import GradientError
 from loopwise.testing import check_factor
 
@@ -132,3 +135,30 @@ def test_gradients_of_own_potentials() -> None:
 def test_bad_hypergraphs(hyperedges: list[Hyperedge], root: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Hypergraph((2,), tuple(hyperedges), root, (0,))
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_defaults_that_are_ruled_out_cost_no_digits(scale: float) -> None:
+    """Tilings in which some cells must begin a piece of length 2, or must not; both ways against the table."""
+    rules: list[Hyperedge] = [(cell + 1, (cell,), ()) for cell in range(4)]
+    rules += [(cell + 2, (cell,), ((cell, 1),)) for cell in range(3)]
+    tiling = Hypergraph((2,) * 3, tuple(rules), root=4, defaults=(0,) * 3, weighted=True)
+    generator = torch.Generator().manual_seed(0)
+    for known in ({0: 0}, {1: 1}, {0: 1, 2: 1}, {0: 1, 1: 0, 2: 1}):
+        own = scale * torch.randn(7, generator=generator, dtype=torch.float64)
+        incoming = scale * torch.randn(6, generator=generator, dtype=torch.float64)
+        for variable, value in known.items():
+            incoming[2 * variable + 1 - value] = -torch.inf
+        table = dense_table(tiling, own).reshape(2, 2, 2)
+        parts = [incoming[2 * v : 2 * v + 2].reshape([2 if axis == v else 1 for axis in range(3)]) for v in range(3)]
+        wanted = []
+        for variable in range(3):
+            total = table + sum(part for other, part in enumerate(parts) if other != variable)
+            wanted.append(total.logsumexp([axis for axis in range(3) if axis != variable]).log_softmax(0))
+        made = HypergraphMessages([tiling], np.array([0]), np.array([0]))
+        sent, possible = np.zeros((1, 6)), np.ones((1, 1), dtype=np.bool_)
+        made.send(np.array([0]), incoming[None].numpy(), own[None].numpy(), sent, possible)
+        for found in (tiling.messages(incoming, own), torch.from_numpy(sent[0])):
+            torch.testing.assert_close(found, torch.cat(wanted), atol=1e-13 * 10 * scale, rtol=0)
+        whole = (table + sum(parts)).logsumexp([0, 1, 2])
+        torch.testing.assert_close(tiling.log_partition(incoming, own), whole, atol=1e-13 * 10 * scale, rtol=1e-14)

@@ -35,3 +35,8 @@ def test_contradictions_are_named() -> None:
     both_on = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0], dtype=torch.float64)
     with pytest.raises(ImpossibleError, match="Parity over 2 variables"):
         lw.Parity(2, odd=True).messages(both_on)
+
+
+def test_signs_that_are_none_are_named() -> None:
+    with pytest.raises(ValueError, match=r"odd of Parity must be False \(an even sum\), True or None"):
+        lw.Parity(3, odd=2)  # type: ignore[arg-type]

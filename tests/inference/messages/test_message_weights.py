@@ -12,6 +12,7 @@ import torch
 
 import loopwise as lw
 from loopwise.inference.messages.message_passing import MessagePassing
+from loopwise.inference.messages.reference import Reference
 
 T = 4
 NAMES = ("messages", "damping", "memory")
@@ -259,12 +260,55 @@ def test_nothing_is_claimed() -> None:
     assert "upper bound" not in str(bound.status)
 
 
-def test_max_product_takes_weights() -> None:
-    """Normalised min-sum, on the reference engine."""
-    graph, tables = model()
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Groups(("pair", "check", "odd"))])
+def test_max_product_takes_weights(schedule: lw.inference.Schedule, batch: tuple[int, ...]) -> None:
+    """Normalised min-sum with damping and memory: compiled as in plain torch."""
+    graph, tables = model(batch)
     tables = {name: table.detach() for name, table in tables.items()}
-    found = lw.BP(T, 0, temperature=0, weights=lw.MessageWeights(messages=0.8))(graph, tables)
-    assert found.status.engine == "reference" and found.assignment.shape == (5,)
+    method = lw.BP(T, 0, temperature=0, weights=weights(graph), schedule=schedule, trace=True)
+    ours, plain = method(graph, tables), replace(method, engine=Reference())(graph, tables)
+    assert (ours.status.engine, plain.status.engine) == ("compiled", "reference")
+    torch.testing.assert_close(ours.trace, plain.trace, atol=1e-12, rtol=0)
+    torch.testing.assert_close(ours.messages, plain.messages, atol=1e-10, rtol=0)
+    assert torch.equal(ours.assignment, plain.assignment)
+
+
+def test_what_is_added_to_all_values_of_a_variable_makes_no_difference_to_memory() -> None:
+    """Nor where a belief rules a value out: one value of the first variable is impossible, and one of the second."""
+    graph = lw.FactorGraph([2, 3, 2], {"unary": [[0], [2]], "own": [[1]], "a": [[0, 1]], "b": [[1, 2]]})
+    generator = torch.Generator().manual_seed(0)
+    tables = {
+        group.name: torch.randn(group.count, *group.shape, generator=generator, dtype=torch.float64)
+        for group in graph.groups
+    }
+    tables["a"][0, 0], tables["a"][0, 1, 2] = -torch.inf, -torch.inf
+    shift = torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
+    for engine in (None, Reference()):
+        method = lw.BP(T, 0, weights=lw.MessageWeights(damping=0.3, memory=0.4), engine=engine)
+        given = {**tables, "own": tables["own"] + shift, "unary": tables["unary"] - 2 * shift}
+        found = method(graph, given)
+        messages = torch.where(torch.isneginf(found.messages), 0.0, found.messages)
+        (slope,) = torch.autograd.grad((messages * torch.arange(len(messages))).sum(), shift)
+        assert abs(float(slope)) < 1e-12
+        moved = method(graph, {**tables, "own": tables["own"] + 5, "unary": tables["unary"] - 10}).messages
+        torch.testing.assert_close(moved, found.messages.detach(), atol=1e-12, rtol=0)
+
+
+def test_groups_without_factors_take_numbers_for_none() -> None:
+    graph = lw.FactorGraph([2, 2], {"a": [[0], [1]], "pair": np.zeros((0, 2), dtype=np.int64)})
+    tables = {"a": torch.zeros(2, 2), "pair": torch.zeros(0, 2, 2)}
+    weights = lw.MessageWeights(messages={"pair": 0.5}, damping={"pair": torch.zeros(3, 1)})
+    assert lw.BP(3, weights=weights)(graph, tables).states.tolist() == [0.5] * 4
+    with pytest.raises(ValueError, match="names the group 'a'; the groups of the graph that send messages are"):
+        lw.MessageWeights(graph, messages={"a": 0.5})
+
+
+def test_a_graph_without_messages_takes_numbers_for_none() -> None:
+    graph = lw.FactorGraph([2, 3], {"a": [[0]], "b": [[1]]})
+    weights = lw.MessageWeights(graph, messages=torch.ones(T, 0), damping=torch.zeros(0), memory=[0.1, 0.2])
+    tables = lw.TablePotentials.random(graph, seed=0)
+    torch.testing.assert_close(lw.BP(T, 0, weights=weights)(graph, tables).states, lw.BP(T, 0)(graph, tables).states)
 
 
 def small_system() -> tuple[lw.System, lw.Examples]:

@@ -291,3 +291,45 @@ class TestFreedCompute:
             lw.BP(iterations=60)(union.graph, tables)
         assert all(ran == living for ran, living in running)
         assert len(running) > 1 and running[-1][0] <= running[0][0] / 2
+
+
+@pytest.mark.parametrize("engine", [None, Reference()])
+def test_a_part_is_judged_by_exponents_and_damping_of_its_own(engine: object) -> None:
+    """Messages of the second part enter its variables with a third of the power: it may stop sooner, alone or not."""
+    graphs = [
+        lw.grid(3, 3),
+        lw.FactorGraph(
+            [2] * 9, {"unary": lw.grid(3, 3).group("unary").scopes, "weak": lw.grid(3, 3).group("pair").scopes}
+        ),
+    ]
+    tables = [
+        {name: 2 * table.detach() for name, table in lw.TablePotentials.random(g, seed=3)().items()} for g in graphs
+    ]
+    union = lw.graph.union(graphs)
+    for stop in (
+        lw.inference.Tolerance(1e-4),
+        lw.inference.AnyOf(lw.inference.Satisfied(), lw.inference.Tolerance(1e-4)),
+    ):
+        for options in (
+            {"method": lw.TRW, "rho": {"pair": 0.9, "weak": 0.3}},
+            {"method": lw.BP, "weights": lw.MessageWeights(damping={"pair": 0.6})},
+        ):
+            make = {**options, "iterations": 200, "stop": stop, "engine": engine}
+            method = make.pop("method")
+            whole = method(**make)(union.graph, union.join(tables)).status
+            for place, (graph, given, name) in enumerate(zip(graphs, tables, ("pair", "weak"), strict=True)):
+                mine = {**make, "rho": {name: make["rho"][name]}} if "rho" in make else make
+                if name == "weak" and "weights" in make:
+                    mine = {**make, "weights": lw.MessageWeights(damping={"weak": 0.0})}
+                alone = method(**mine)(graph, given).status
+                assert int(whole.sweeps[place]) == int(alone.sweeps)
+                assert float(whole.residual[place]) == pytest.approx(float(alone.residual), abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", [None, Reference()])
+def test_a_part_that_a_rule_ended_when_it_was_exact_has_no_residual(engine: object) -> None:
+    graphs = [lw.chain(2), lw.grid(3, 3)]
+    union = lw.graph.union(graphs)
+    tables = union.join([lw.TablePotentials.random(graph, seed=0)() for graph in graphs])
+    status = lw.BP(3, stop=lw.inference.Satisfied(), engine=engine)(union.graph, tables).status
+    assert float(status.residual[0]) == 0 < float(status.residual[1])

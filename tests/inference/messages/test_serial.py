@@ -136,3 +136,19 @@ class TestImpossible:
         for schedule in (lw.Sequential(), lw.inference.RandomSequential(), lw.Residual()):
             with pytest.raises(lw.notices.ImpossibleError):
                 lw.BP(schedule=schedule)(graph, {"unary": never})
+
+
+def test_a_message_to_a_variable_that_others_decide_has_a_gradient() -> None:
+    """The table makes the edge 1 -> 2 certain; what the tree says of it still depends on the scores of the others."""
+    tree = lw.ProjectiveTree(2)
+    graph = lw.FactorGraph([2] * 4, {"edge": [[0], [1], [2], [3]], "pair": [[0, 2]]}, {"tree": (tree, range(4))})
+    pair = torch.zeros(1, 2, 2, dtype=torch.float64)
+    pair[0, :, 0] = -torch.inf
+    found = []
+    for engine in (None, Reference()):
+        score = torch.tensor([[0.0, 0.3], [0.0, -0.4], [0.0, 0.1], [0.0, 0.7]], dtype=torch.float64, requires_grad=True)
+        beliefs = lw.BP(1, 0, schedule=lw.Sequential(), engine=engine)(graph, {"edge": score, "pair": pair})
+        (found_slope,) = torch.autograd.grad(beliefs.messages[8:10].sum(), score)
+        found.append(found_slope)
+    assert float(found[1].abs().max()) > 0.01
+    torch.testing.assert_close(found[0], found[1], atol=1e-10, rtol=0)

@@ -134,3 +134,12 @@ def test_bad_input() -> None:
         lw.BP(gradient=lw.gradient.LinearSolve(), stop=lw.inference.Satisfied())
     with pytest.raises(ValueError, match=r"must be a lw.budget.Policy, not float"):
         lw.budget.StopByPolicy(0.5)  # type: ignore[arg-type]
+
+
+def test_factors_without_any_numbers_are_satisfied() -> None:
+    """A chain over one variable has potentials of no step."""
+    graph = lw.FactorGraph([3, 3], {"unary": [[0], [1]], "pair": [[0, 1]]}, {"one": (lw.Chain(1, 3), [0])})
+    tables = lw.TablePotentials.random(lw.chain(2, 3), seed=0)()
+    given = {**tables, "one": torch.zeros(2, 0, 3, 3, dtype=torch.float64)}
+    found = lw.BP(5, stop=lw.inference.Satisfied())(graph, given)
+    assert found.status.sweeps.tolist() == [1, 1]

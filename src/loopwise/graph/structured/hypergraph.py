@@ -20,7 +20,7 @@ from loopwise.graph.factor_graph import Integers
 from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.hypergraph_messages import HypergraphMessages
-from loopwise.graph.structured.kernels.limits import HARD, MOSTLY
+from loopwise.graph.structured.kernels.limits import BEYOND, HARD, LEAST, MOSTLY
 from loopwise.graph.structured.one_of import log_sum
 from loopwise.notices import GradientError
 
@@ -78,23 +78,23 @@ class Hypergraph(StructuredFactor):
         return (len(self.hyperedges),) if self.weighted else None
 
     def log_partition(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
-        relative, common = self._relative(incoming)
+        relative, common, hard = self._relative(incoming, potentials)
         weights, _ = self._weights(relative, potentials)
         total = _inside_outside(self, weights)[0] + common
-        return torch.where(total > -HARD / 2, total, -torch.inf)
+        return torch.where(total > -hard / 2, total, -torch.inf)
 
     def messages(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
-        relative, common = self._relative(incoming)
+        relative, common, hard = self._relative(incoming, potentials)
         weights, rest = self._weights(relative, potentials)
         total, gradient = _inside_outside(self, weights)
-        self.refuse(~(total + common > -HARD / 2))
+        self.refuse(~(total + common > -hard / 2))
         edge, slot = self._pairs
         fired = gradient[..., torch.tensor(edge, device=incoming.device)] + rest  # [*batch, pairs]
         messages = self._sum_by_slot(fired, torch.tensor(slot, device=incoming.device))
         if self._default_slots.size:
             messages = self._with_defaults(messages, incoming, potentials, total)
         found = self.normalised(messages)
-        return torch.where(found < -HARD / 2, -torch.inf, found)  # only by what is never
+        return torch.where(found < -hard[..., None] / 2, -torch.inf, found)  # only by what is never
 
     def argmax(self, incoming: Tensor, potentials: Tensor | None = None) -> Tensor:
         return self._derived(incoming, potentials, 1, None)[0]
@@ -104,15 +104,37 @@ class Hypergraph(StructuredFactor):
     ) -> Tensor:
         return self._derived(incoming, potentials, count, generator)
 
-    def _relative(self, incoming: Tensor) -> tuple[Tensor, Tensor]:
-        """Messages less those of their variable's default value, and the sum of the latter."""
+    def _relative(self, incoming: Tensor, potentials: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Messages less those of their variable's default value, the sum of the latter, and the nats that stand for one
+        that is ruled out."""
         if not self._default_slots.size:
-            return incoming, incoming.new_zeros(incoming.shape[:-1])
+            none = incoming.new_zeros(incoming.shape[:-1])
+            return incoming, none, none + HARD
         places = torch.tensor(self._default_slots, device=incoming.device)
-        base = incoming.new_zeros(*incoming.shape[:-1], self.arity)
         owners = torch.tensor(self.slot_variable[self._default_slots], device=incoming.device)
-        base = base.index_copy(-1, owners, incoming[..., places].clamp(min=-HARD))
-        return incoming - base[..., torch.tensor(self.slot_variable, device=incoming.device)], base.sum(-1)
+        hard = self._never(incoming, potentials)
+        given = torch.maximum(incoming[..., places], -hard[..., None])
+        base = given.new_zeros(*given.shape[:-1], self.arity).index_copy(-1, owners, given)
+        return incoming - base[..., torch.tensor(self.slot_variable, device=incoming.device)], base.sum(-1), hard
+
+    @torch.no_grad()
+    def _never(self, incoming: Tensor, potentials: Tensor | None) -> Tensor:
+        """Nats below any score that stand for a default value which is ruled out."""
+        places = torch.tensor(self._default_slots, device=incoming.device)
+        owners = torch.tensor(self.slot_variable[self._default_slots], device=incoming.device)
+        given = incoming[..., places]
+        ruled_out = torch.isneginf(given)
+        hard = incoming.new_full(incoming.shape[:-1], HARD)
+        if not bool(ruled_out.any()):
+            return hard
+        base = incoming.new_zeros(*incoming.shape[:-1], self.arity)
+        base = base.index_copy(-1, owners, torch.where(ruled_out, 0.0, given))
+        relative = (incoming - base[..., torch.tensor(self.slot_variable, device=incoming.device)]).abs()
+        sizes, _ = self._weights(torch.where(torch.isinf(relative), 0.0, relative), None)
+        if potentials is not None:
+            sizes = sizes + torch.where(torch.isneginf(potentials), potentials, potentials.abs())
+        most = base.abs().sum(-1) + _inside_outside(self, sizes)[0].clamp(min=0.0)
+        return torch.where(ruled_out.any(-1), (LEAST + BEYOND * most).clamp(max=HARD), hard)
 
     def _weights(self, relative: Tensor, potentials: Tensor | None) -> tuple[Tensor, Tensor]:
         """Log weights of hyperedges, and for each pair (hyperedge, slot it fires) the weight without that slot."""
@@ -143,7 +165,7 @@ class Hypergraph(StructuredFactor):
     def _with_defaults(self, messages: Tensor, incoming: Tensor, potentials: Tensor | None, total: Tensor) -> Tensor:
         """Fills in the default slots: Z less what the other values of the variable weigh, or, where little would be
         left of it, an inside pass of its own."""
-        relative, common = self._relative(incoming)
+        relative, common, hard = self._relative(incoming, potentials)
         pieces, given = (list(torch.split(values, list(self.sizes), -1)) for values in (messages, relative))
         for variable, value in enumerate(self.defaults or ()):
             if value is None:
@@ -158,7 +180,7 @@ class Hypergraph(StructuredFactor):
                 held[value] = 0.0
                 held = held.expand(*incoming.shape[:-1], -1)
                 moved = torch.cat([incoming[..., :first], held, incoming[..., first + len(others) + 1 :]], -1)
-                scale = common - incoming[..., first + value].clamp(min=-HARD)
+                scale = common - torch.maximum(incoming[..., first + value], -hard)
                 default = torch.where(likely, self.log_partition(moved, potentials) - scale, default)
             pieces[variable] = torch.cat([own[..., :value], default[..., None], own[..., value + 1 :]], -1)
         return torch.cat(pieces, -1)
@@ -168,8 +190,9 @@ class Hypergraph(StructuredFactor):
     ) -> Tensor:
         from loopwise.graph.structured.kernels.hypergraph import hypergraph_derive
 
-        relative, common = self._relative(incoming.detach())
-        weights, _ = self._weights(relative, None if potentials is None else potentials.detach())
+        given = None if potentials is None else potentials.detach()
+        relative, common, hard = self._relative(incoming.detach(), given)
+        weights, _ = self._weights(relative, given)
         flat = self._ordered(weights).to("cpu", torch.float64).numpy()
         used = np.zeros((count, len(flat), len(self.hyperedges)), dtype=np.bool_)
         scores = np.empty(len(flat))
@@ -178,7 +201,7 @@ class Hypergraph(StructuredFactor):
             found, total = np.zeros((count, len(self.hyperedges)), dtype=np.bool_), np.empty(count)
             hypergraph_derive(self.arrays, row, uniforms, found, total)
             used[:, example], scores[example] = found, total[0]
-        self.refuse(~(torch.from_numpy(scores).reshape(common.shape) + common.cpu().double() > -HARD / 2))
+        self.refuse(~(torch.from_numpy(scores).reshape(common.shape) + common.cpu().double() > -hard.cpu() / 2))
         values = np.tile([0 if value is None else value for value in self.defaults or ()], (count, len(flat), 1))
         slot = self._pairs[1]
         sample, where, pair = np.nonzero(used[:, :, self.fired[0]])

@@ -46,6 +46,11 @@ class Parity(Automaton):
 
     odd: bool | None = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.odd not in (None, False, True):
+            raise ValueError(f"odd of Parity must be False (an even sum), True or None (by example), not {self.odd!r}")
+
     @staticmethod
     def signs(bits: ArrayLike | Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Potentials ``[*batch, 2]`` that hold the parity of each example at its bit (0: even, 1: odd)."""

@@ -174,7 +174,7 @@ def options_of(method: MessagePassing, graph: FactorGraph, dtype: torch.dtype) -
         method.schedule,
         int(method.iterations),
         float(method.tolerance),
-        float(method.damping.detach() if isinstance(method.damping, Tensor) else method.damping),
+        method.plain_damping,
         method.threshold(dtype),
         method.enough(graph),
         method.judge_messages,

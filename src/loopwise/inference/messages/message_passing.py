@@ -221,6 +221,11 @@ class MessagePassing(Inference):
         """Whether there is a rule among them that is no tolerance."""
         return self.stop is not None and not all(isinstance(rule, Tolerance) for rule in self.stop.each)
 
+    @property
+    def plain_damping(self) -> float:
+        """The damping as a number, whether it is trained or not."""
+        return float(_number("damping", self.damping))
+
     def _check_weights(self) -> None:
         weights = self.weights
         if weights is None:

@@ -136,6 +136,8 @@ class MessageWeights(nn.Module):
     ``torch.nn.Parameter`` for what is to be trained: through ``lw.Unroll()``, as a part of the ``lw.System``, with
     which it is also saved. With rows for sweeps, there are to be at least as many as ``iterations``.
 
+    What beliefs rule out is remembered as the mean of what they say of the variable's other values.
+
     With weights, nothing is claimed to be exact, a bound or a fixed point. They work with flooding and groups, on both
     engines; evidence slices the numbers of what is left out of the whole. Memory starts from the log beliefs under the
     ``initial`` messages.
@@ -308,7 +310,7 @@ def _rows(values: Tensor, spread: Mapping[int, Integers | None], count: int, lab
             f"{label} has shape {tuple(values.shape)}, which does not fit {sizes}: give one number or one for each, "
             "with an axis of sweeps in front if they differ"
         )
-    values = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+    values = values if values.ndim == 2 else values.reshape(1, values.shape[-1] if values.ndim else 1)
     place = spread.get(values.shape[-1])
     if values.shape[-1] != 1 and place is not None:
         return values[:, torch.from_numpy(place).to(values.device)]
@@ -323,7 +325,8 @@ def _edges_of(graph: FactorGraph, name: str, what: str) -> tuple[Integers, Integ
         if called(group, (name,)) == name:
             factor = np.concatenate([factor, np.arange(first, first + count)])
         first += count
-    if not len(factor):
+    empty = [group.name for group in graph.groups if group.arity > 1] + [group.name for group in graph.structured]
+    if not len(factor) and all(called(group, (name,)) != name for group in empty):
         known = [group for group, _ in layout.named_factors]
         raise ValueError(
             f"{what} of MessageWeights names the group {name!r}; the groups of the graph that send messages are {known}"

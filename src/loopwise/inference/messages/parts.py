@@ -31,7 +31,7 @@ from loopwise.graph.parts import Parts, PartSelection
 from loopwise.inference.base import Problem
 from loopwise.inference.decode import decode
 from loopwise.inference.messages.counting import CountingNumbers
-from loopwise.inference.messages.kernels.convergence import LEAST_REACH, NEAR
+from loopwise.inference.messages.kernels.convergence import NEAR
 from loopwise.inference.messages.message_weights import MessageWeights, SweepWeights
 from loopwise.inference.messages.schedules import Residual, Sequential
 from loopwise.inference.messages.stop import Stop, Watch, Watches
@@ -241,12 +241,14 @@ class _Course:
         self, problem: Problem, method: MessagePassing, numbers: CountingNumbers, weights: SweepWeights | None
     ) -> None:
         self.problem, self.method, self.numbers, self.weights = problem, method, numbers, weights
+        from loopwise.inference.messages.reference import part_reaches
+
         self.parts, layout = Parts.of(problem.graph), problem.graph.layout
         count, like = self.parts.count, problem.like
         self.threshold, self.limit = method.threshold(like.dtype), method.iterations
-        enough = method.enough_parts(problem.graph, numbers.factor)
-        self.enough = enough if method.tolerance > 0 else np.zeros_like(enough)
-        self.reach = self._reach()
+        self.enough = method.enough_parts(problem.graph, numbers.factor)
+        exponents = numbers.exponents(layout, like).detach().cpu().numpy()
+        self.reach = part_reaches(self.parts, exponents, method, weights)
         self.m = np.zeros(layout.slots)
         self.states = np.zeros(layout.states)
         self.bias: Floats | None = None
@@ -254,16 +256,6 @@ class _Course:
         self.sweeps, self.residual = np.zeros(count, dtype=np.int64), np.full(count, np.inf)
         self.previous, self.expected = np.full(count, np.inf), np.full(count, np.inf)
         self.watches = Watches(method.stop, problem, self.limit, count)
-
-    def _reach(self) -> Floats:
-        """How far a belief of each part can move when a log message moves by one nat, as engines count."""
-        from loopwise.inference.messages.reference import largest_damping
-
-        layout, parts = self.problem.graph.layout, self.parts
-        exponents = self.numbers.exponents(layout, self.problem.like).detach().cpu().numpy()
-        largest = np.zeros(parts.count)
-        np.maximum.at(largest, parts.edge_part, exponents)
-        return np.maximum(0.25 * largest / (1 - largest_damping(self.method, self.weights)), LEAST_REACH)
 
     def to_the_end(self) -> _Found:
         everything = np.arange(self.parts.count)

@@ -23,6 +23,11 @@ class Growing(NamedTuple):
     damping: float
     eps: float  # of the numbers
 
+    @property
+    def scale(self) -> float:
+        """One over the growth that is worth sending a message for: more than the tolerance allows, or rounding does."""
+        return 1 / max(math.expm1(min(self.tolerance / self.reach, MOST_NATS)), 8.8 * self.eps)
+
 
 class PendingMessages:
     """By how much the message of each edge may have grown since it was sent, and which is to be sent next, round by
@@ -31,7 +36,7 @@ class PendingMessages:
     def __init__(self, layout: Layout, rule: Growing, powers: Sequence[float]) -> None:
         """``powers``: with which the message of each edge enters its variable."""
         self.layout, self.reach, self.damping, self.powers = layout, rule.reach, rule.damping, powers
-        self.scale = 1 / max(math.expm1(min(rule.tolerance / rule.reach, MOST_NATS)), 8.8 * rule.eps)
+        self.scale = rule.scale
         self.keys = [0.0] * layout.edges  # times the scale, at most MOST_KEY
         self.floor, self.rounds, self.round, self.sent = 1.0, 0, iter(range(0)), 0
         self.members: dict[int, list[int]] = {}

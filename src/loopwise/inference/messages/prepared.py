@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from loopwise.compiled import arithmetic
+from loopwise.compiled.entry import Entry
 from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.hvp import differentiating_twice
 from loopwise.gradient.unroll import Store, Unroll
@@ -33,7 +34,6 @@ from loopwise.inference.messages.compiled_gradient import Session
 from loopwise.inference.messages.counting import Bethe
 from loopwise.inference.messages.kernel_run import SPARE, KernelRun
 from loopwise.inference.messages.kernels import plan as columns
-from loopwise.inference.messages.kernels.entry import Entry
 from loopwise.inference.messages.kernels.plan import (
     Adjoint,
     Flood,

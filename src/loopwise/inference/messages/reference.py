@@ -106,6 +106,11 @@ class MessageUpdate:
             return self.exponents[self.slot_edge]
 
     @cached_property
+    def _part_reaches(self) -> np.ndarray:
+        exponents = self.exponents.detach().cpu().numpy()
+        return part_reaches(Parts.of(self.problem.graph), exponents, self.method, self.weights)
+
+    @cached_property
     def slot_edge(self) -> Tensor:
         sizes = self.problem.graph.cardinalities[self.layout.edge_variable]
         return torch.tensor(np.repeat(np.arange(self.layout.edges), sizes), device=self.problem.like.device)
@@ -270,16 +275,23 @@ class MessageUpdate:
             now.kept = weights.row(weights.damping, sweep)[self.slot_edge]
         if weights.memory is not None:
             share = weights.row(weights.memory, sweep)[self.state_variable]
-            logs = self.logs(m)
-            beliefs = (
-                logs - log_sum_by(logs, self.state_variable, self.problem.graph.variables)[..., self.state_variable]
-            )
-            both = ~(torch.isneginf(self.own_unary) | torch.isneginf(beliefs))
-            own, before = torch.where(both, self.own_unary, 0.0), torch.where(both, beliefs, 0.0)
-            now.unary = torch.where(both, (1 - share) * own + share * before, self.own_unary)
+            impossible = torch.isneginf(self.own_unary)
+            own = torch.where(impossible, 0.0, self.own_unary)
+            now.unary = torch.where(impossible, -torch.inf, (1 - share) * own + share * self._remembered(m))
             if running is not None:
                 now.unary = torch.where(running, now.unary, self.unary)
         return now
+
+    def _remembered(self, m: Tensor) -> Tensor:
+        """Log beliefs less the mean of those of their variable, and 0 for values ruled out: so what the values of a
+        variable have in common makes no difference, ruled out or not."""
+        logs, owner = self.logs(m), self.state_variable
+        possible = ~torch.isneginf(logs)
+        known = torch.where(possible, logs, 0.0)
+        none = known.new_zeros(*known.shape[:-1], self.problem.graph.variables)
+        count = none.index_add(-1, owner, possible.to(known.dtype)).clamp(min=1.0)
+        mean = none.index_add(-1, owner, known) / count
+        return torch.where(possible, known - mean[..., owner], 0.0)
 
     def damped(self, new: Tensor, old: Tensor) -> Tensor:
         """Geometric average of probabilities, renormalised edge by edge, of weighted new messages and old ones;
@@ -313,7 +325,11 @@ class MessageUpdate:
     def message_change(self, new: Tensor, old: Tensor, examples: Examples) -> Tensor:
         """How far the largest change of a normalised log message can move a belief, of each example."""
         moved = examples.largest_by_slot(log_change(new, old))
-        return self.reach * moved if self.method.judge_messages else torch.zeros_like(moved)
+        if not self.method.judge_messages:
+            return torch.zeros_like(moved)
+        if examples.parts is None:
+            return self.reach * moved
+        return moved * torch.from_numpy(self._part_reaches).to(moved)
 
     def sweep(self, m: Tensor, first: bool = False, number: int = 1) -> Tensor:
         """A sweep of all groups together, or one after another; ``number``: that of the sweep, for random orders."""
@@ -364,9 +380,23 @@ class MessageUpdate:
 
 def largest_damping(method: MessagePassing, weights: SweepWeights | None) -> float:
     """The largest share of what was that a step keeps, of messages or in memory."""
-    given = [torch.as_tensor(method.damping, dtype=torch.float64)]
-    given += [values for values in (weights.damping, weights.memory) if values is not None] if weights else []
-    return max(float(values.detach().max()) for values in given if values.numel())
+    given = (weights.damping, weights.memory) if weights else ()
+    mine = [float(values.detach().max()) for values in given if values is not None and values.numel()]
+    return max([method.plain_damping, *mine])
+
+
+def part_reaches(
+    parts: Parts, exponents: np.ndarray, method: MessagePassing, weights: SweepWeights | None
+) -> np.ndarray:
+    """How far a belief of each part of a union can move when a log message moves by one nat: as in a run of its own,
+    whatever the exponents and the damping of the others."""
+    largest, kept = np.zeros(parts.count), np.full(parts.count, method.plain_damping)
+    np.maximum.at(largest, parts.edge_part, exponents)
+    for values, part in ((weights.damping, parts.edge_part), (weights.memory, parts.variable_part)) if weights else ():
+        if values is not None:
+            np.maximum.at(kept, part, values.detach().amax(0).cpu().numpy())
+    reaches: np.ndarray = np.maximum(0.25 * largest / (1 - kept), LEAST_REACH)
+    return reaches
 
 
 def log_change(new: Tensor, old: Tensor) -> Tensor:
@@ -572,7 +602,7 @@ def _solve_by_residual(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     method, problem = update.method, update.problem
     edges = update.layout.edges
     flat = m.expand(*problem.batch, m.shape[-1]).reshape(problem.batch.numel(), m.shape[-1])
-    rule = Growing(method.tolerance, float(update.reach), float(method.damping), torch.finfo(m.dtype).eps)
+    rule = Growing(method.tolerance, float(update.reach), method.plain_damping, torch.finfo(m.dtype).eps)
     exponents = update.exponents.detach().cpu().tolist()
     finals, sent, residuals = [], [], []
     for example in range(flat.shape[0]):

@@ -17,11 +17,18 @@ import torch
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
-from loopwise.inference.messages.kernels.convergence import MOST_NATS
 from loopwise.inference.messages.kernels.serial import SerialAdjoints, Terms, Wiring
-from loopwise.inference.messages.pending import Growing, PendingMessages
+from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.schedules import RandomSequential, Schedule, Sequential, random_order, stages
-from loopwise.inference.messages.steps import Checkpoint, Floats, Numbers, Stretch, no_adjoints, row_of
+from loopwise.inference.messages.steps import (
+    Checkpoint,
+    Floats,
+    Numbers,
+    Stretch,
+    no_adjoints,
+    remember_beliefs,
+    row_of,
+)
 
 
 class SerialProgram:
@@ -114,14 +121,15 @@ class Sent(NamedTuple):
 class SerialRun:
     """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.steps.Run`."""
 
-    remembers = False
-
     def __init__(
         self, program: SerialProgram, numbers: Numbers, examples: int, heard: bool, parameters: bool, maximise: bool
     ) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
         self.maximise, self.bias = maximise, numbers.unary
         layout = program.layout
+        self.remembers = len(numbers.memory) > 0  # by max-product, which has no way back
+        if self.remembers:
+            self.bias = np.array(np.broadcast_to(numbers.unary, (examples, layout.states)))
         self.m = np.zeros((examples, layout.slots))
         self.n = np.zeros((1, layout.slots))
         self.sums, self.counts = np.zeros((examples, layout.states)), np.zeros((examples, layout.states), np.int64)
@@ -137,7 +145,7 @@ class SerialRun:
             numbers.exponents,
             row_of(numbers.powers, sweep) if weighted else none,
             row_of(numbers.shares, sweep) if weighted else none,
-            numbers.unary[row if len(numbers.unary) > 1 else 0],
+            self.bias[row if len(self.bias) > 1 else 0],
             self.theta[row if len(self.theta) > 1 else 0],
         )
 
@@ -167,6 +175,8 @@ class SerialRun:
 
     def sweep(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
         order = self.program.order(sweep)
+        if self.remembers:
+            remember_beliefs(self, rows, sweep)
         kept: list[Any] = []
         for row in rows:
             if order is None:
@@ -201,7 +211,7 @@ class SerialRun:
         from loopwise.inference.messages.kernels.serial import hear_factor
 
         wiring, factor = self.program.wiring, int(self.program.wiring.factor[edge])
-        hear_factor(wiring, terms, factor, self.m[row], self.n[0])
+        hear_factor(wiring, terms, factor, edge, self.m[row], self.n[0])
         out = np.zeros(self.n.shape)
         self._send(row, factor, out)
         return out[0, wiring.slot[edge] : wiring.slot[edge + 1]].copy()
@@ -231,7 +241,7 @@ class SerialRun:
 
     def _together(self, row: int, sweep: int) -> None:
         """Stage by stage, all messages of a stage at once."""
-        from loopwise.inference.messages.kernels.serial import enter_message, hear_edges, table_messages
+        from loopwise.inference.messages.kernels.serial import enter_messages, hear_edges, table_messages
 
         program, wiring, terms, m = self.program, self.program.wiring, self.terms(row, sweep), self.m[row]
         for number, stage in enumerate(program.stages):
@@ -245,35 +255,45 @@ class SerialRun:
             for factor in np.unique(wiring.factor[stage]):
                 if wiring.theta[factor] < 0:
                     self._send(row, int(factor), out)
-            for edge in stage:
-                fresh = out[0, wiring.slot[edge] : wiring.slot[edge + 1]]
-                enter_message(wiring, terms, int(edge), fresh, m)
+            enter_messages(wiring, terms, stage, out[0], m)
 
     # --- By residuals -------------------------------------------------------------------------------------------------
 
-    def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[Sent, float]:
-        """At most ``limit`` messages of one example, that which may change most first; and what may still change."""
-        layout, wiring, terms = self.program.layout, self.program.wiring, self.terms(row, 1)
-        powers = terms.exponents.tolist() if len(terms.exponents) else [1.0] * layout.edges
-        pending = PendingMessages(layout, rule, powers)
-        start = self.m[row].copy()
+    def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[Sent, int, float]:
+        """At most ``limit`` messages of one example, that which may change most first; how many were sent, and what may
+        still change. Kernels keep the order and send the messages of tables."""
+        from loopwise.inference.messages.kernels.serial_rounds import (
+            DONE,
+            FULL,
+            GrowthRule,
+            Made,
+            begin_rounds,
+            enter_by_residual,
+            new_pending,
+            pending_reach,
+            send_rounds,
+        )  # fmt: skip
+
+        wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, 1), self.m[row]
+        edges = len(wiring.variable)
+        mine, pending = GrowthRule(rule.scale, rule.damping, rule.eps, limit, self.maximise), new_pending(edges)
+        start = m.copy()
         self._together(row, 2)
-        fresh, self.m[row] = self.m[row].copy(), start
-        for edge in range(layout.edges):
-            slots = slice(wiring.slot[edge], wiring.slot[edge + 1])
-            pending.begin(edge, growth(fresh[slots], start[slots], rule.eps))
-        updates: list[int] = []
-        replaced: list[Floats] = []
-        while len(updates) < limit and (edge := pending.next_edge()) >= 0:
-            slots = slice(wiring.slot[edge], wiring.slot[edge + 1])
-            before = self.m[row, slots].copy()
-            self.send(row, 1, np.array([edge]), False)
-            pending.after_sending(edge, growth(self.m[row, slots], before, rule.eps))
-            updates.append(edge)
-            if keep:
-                replaced.append(np.resize(before, self.program.width))
-        flat = np.concatenate(replaced) if replaced else np.zeros(0)
-        return Sent(row, 1, np.array(updates, dtype=np.int64), flat), pending.change()
+        fresh = m.copy()
+        m[:] = start
+        begin_rounds(wiring, mine, pending, fresh, m)
+        made = Made(np.empty(edges if keep else 0, dtype=np.int64), np.empty(edges * width if keep else 0))
+        while (edge := send_rounds(wiring, terms, mine, pending, m, self.n[0], made)) != DONE:
+            if edge == FULL:
+                made = Made(
+                    np.resize(made.edges, 2 * len(made.edges)), np.resize(made.replaced, 2 * len(made.replaced))
+                )
+            else:
+                message = self.structured_message(row, terms, edge)
+                enter_by_residual(wiring, terms, mine, pending, edge, message, m, made)
+        count = int(pending.counts[2])
+        order, replaced = made.edges[:count], made.replaced[: count * width]
+        return Sent(row, 1, order, replaced), count, pending_reach(mine, pending, rule.reach)
 
     # --- The way back -------------------------------------------------------------------------------------------------
 
@@ -344,7 +364,7 @@ class SerialRun:
             edge = int(sent.order[place])
             factor, slots = int(wiring.factor[edge]), slice(wiring.slot[edge], wiring.slot[edge + 1])
             size = slots.stop - slots.start
-            hear_factor(wiring, terms, factor, m, self.n[0])
+            hear_factor(wiring, terms, factor, edge, m, self.n[0])
             out, of_out, of_n = np.zeros(self.n.shape), np.zeros(self.n.shape), np.zeros(self.n.shape)
             kept = self._send(sent.row, factor, out)
             back = out[0, slots].copy()
@@ -355,15 +375,3 @@ class SerialRun:
             adjoints.n[:] += of_n[0]
             adjoints.n[slots] = 0.0
             hear_factor_back(wiring, terms, factor, edge, m, adjoints)
-
-
-def growth(new: Floats, old: Floats, eps: float) -> float:
-    """The largest over the smallest ratio of a value of a new message to the old one, less 1; 0 for rounding, and the
-    most there is for a message that has become impossible."""
-    if np.isfinite(old).any() and not np.isfinite(new).any():
-        return float(np.expm1(MOST_NATS))
-    same = new == old
-    with np.errstate(invalid="ignore"):
-        moved = np.clip(np.where(same, 0.0, new - old), -MOST_NATS, MOST_NATS)
-    size = float(np.abs(new[np.isfinite(new) & ~same]).max(initial=1.0))
-    return float(np.expm1(np.clip(moved.max() - moved.min() - 8 * eps * size, 0.0, MOST_NATS)))

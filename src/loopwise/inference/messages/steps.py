@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from loopwise.inference.messages.kernels.binary_pairs import Pairs
 from loopwise.inference.messages.kernels.sweeps import Edges, Tables, Weights
 from loopwise.inference.messages.schedules import Groups, Schedule, stages
 from loopwise.notices import ImpossibleError
+
+if TYPE_CHECKING:
+    from loopwise.inference.messages.serial import SerialRun
 
 Floats = NDArray[np.float64]
 LEAST_PRODUCT = 1e-280  # what a product of the numbers of a cell may come to, in the probability domain
@@ -451,7 +454,10 @@ class Run:
     def sweep(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
         """All stages once; sums are left as they are after it."""
         if self.remembers:
-            self._remember(rows, sweep, stretch)
+            logs = remember_beliefs(self, rows, sweep)
+            if stretch is not None:
+                stretch.logs.append(logs)
+            self.add_up()
         n = np.empty(self.work.m.shape)
         self.work.begin_sweep()
         kept: list[Any] = []
@@ -464,17 +470,6 @@ class Run:
         if stretch is not None:
             stretch.n.append(n)
             stretch.kept.append(kept)
-
-    def _remember(self, rows: Integers, sweep: int, stretch: Stretch | None) -> None:
-        """What variables remember in this sweep of the beliefs before it."""
-        from loopwise.inference.messages.kernels.message_weights import remember
-
-        logs, numbers = self.logs(), self.numbers
-        start, shares = self.program.layout.state_start, row_of(numbers.memory, sweep)
-        remember(rows, start, shares, numbers.unary, logs, self.bias)
-        if stretch is not None:
-            stretch.logs.append(logs)
-        self.add_up()
 
     def logs(self) -> Floats:
         """Logs of beliefs, of any scale."""
@@ -605,6 +600,15 @@ def pull_back(
     if run.remembers:  # before the first sweep variables have their own potentials
         found.unary[:] += _alike(bias, found.unary)
     return found
+
+
+def remember_beliefs(run: Run | SerialRun, rows: Integers, sweep: int) -> Floats:
+    """Has variables remember in this sweep the beliefs before it, whose logs are returned."""
+    from loopwise.inference.messages.kernels.message_weights import remember
+
+    logs, numbers = run.logs(), run.numbers
+    remember(rows, run.program.layout.state_start, row_of(numbers.memory, sweep), numbers.unary, logs, run.bias)
+    return logs
 
 
 def _remember_back(

@@ -46,10 +46,9 @@ class Stepwise:
 
     @staticmethod
     def takes(problem: Problem, method: MessagePassing) -> bool:
-        """Whether there are steps for this: anything but max-product with weighted messages."""
+        """Whether there are steps for this: for all but nothing to send, and other types of numbers."""
         return (
             isinstance(method.schedule, (Flooding, Groups, Sequential, RandomSequential, Residual))
-            and (bool(method.temperature != 0) or method.weights is None)
             and problem.like.dtype in (torch.float32, torch.float64)
             and problem.batch.numel() > 0
             and problem.graph.layout.edges > 0
@@ -221,14 +220,13 @@ def _solve_by_residual(
 ) -> _Record:
     """The message that may change most first, example by example, as the reference engine has it."""
     edges, examples = run.program.layout.edges, run.examples
-    damping = float(method.damping.detach() if isinstance(method.damping, Tensor) else method.damping)
+    damping = method.plain_damping
     rule = Growing(method.tolerance, reach, damping, torch.finfo(dtype).eps)
     run.begin(run.numbers.initial if len(run.numbers.initial) else None)
     stretch, sent, residual = Stretch.empty(0), np.zeros(examples, dtype=np.int64), np.zeros(examples)
     kept = []
     for row in range(examples):
-        made, residual[row] = run.by_residual(row, method.iterations * edges, rule, tape is not None)
-        sent[row] = len(made.order)
+        made, sent[row], residual[row] = run.by_residual(row, method.iterations * edges, rule, tape is not None)
         kept.append(made)
     stretch.kept.append(kept)
     run.add_up()

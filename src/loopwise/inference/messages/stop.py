@@ -226,4 +226,4 @@ def _examples(values: Tensor, trailing: int, batch: torch.Size) -> Tensor:
     inner = values.shape[values.ndim - trailing :]
     if all(size == 1 for size in values.shape[: values.ndim - trailing]):
         return values.reshape(1, *inner)
-    return values.expand(*batch, *inner).reshape(-1, *inner)
+    return values.expand(*batch, *inner).reshape(batch.numel(), *inner)

@@ -53,8 +53,14 @@ def test_memory(rows: int) -> None:
     start, shares = np.array([0, 3, 6]), np.array([0.3, -0.6])
     own, seen = logs(0, (0, 1))[:rows], logs(1, (1, 4))
     given = [torch.from_numpy(each).requires_grad_() for each in (shares, own, seen)]
-    tops = given[2].reshape(2, 2, 3).amax(-1, keepdim=True).detach().expand(2, 2, 3).reshape(2, 6)
-    whole = mixed(given[0].repeat_interleave(3), given[1].expand(2, 6), given[2] - tops)
+    possible = torch.isfinite(given[2])
+    known = torch.where(possible, given[2], 0.0).reshape(2, 2, 3)
+    mean = known.sum(-1, keepdim=True) / possible.reshape(2, 2, 3).sum(-1, keepdim=True)
+    before = torch.where(possible, (known - mean).reshape(2, 6), 0.0)  # the mean, for a value that beliefs rule out
+    potentials, share = given[1].expand(2, 6), given[0].repeat_interleave(3)
+    finite = torch.isfinite(potentials)
+    whole = (1 - share) * torch.where(finite, potentials, 0.0) + share * before
+    whole = torch.where(finite, whole, -torch.inf)
     bias = np.empty((2, 6))
     remember(ROWS, start, shares, own, seen, bias)
     assert bias == pytest.approx(whole.detach().numpy())

@@ -17,7 +17,7 @@ from loopwise.compiled.arithmetic import log_add
 from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.compiled.elementary import normalise_log
 from loopwise.graph.structured.kernels.hypergraph import HypergraphArrays, _backward_one, _inside, _outside
-from loopwise.graph.structured.kernels.limits import HARD, MOSTLY
+from loopwise.graph.structured.kernels.limits import BEYOND, HARD, LEAST, MOSTLY
 
 
 class Grammars(NamedTuple):
@@ -85,15 +85,45 @@ def _workspace(grammars):
 
 
 @fused_callee
-def _weigh(grammars, factor, own, incoming, work):
-    """Log weights of hyperedges from relative messages; what all assignments have in common."""
+def _never(grammars, factor, arrays, own, incoming, work):
+    """Nats below any score that stand for a default value which is ruled out."""
+    slots, e0, edges = grammars.slot_start[factor], grammars.edge_start[factor], arrays.head.shape[0]
+    sizes, ruled_out = 0.0, False
+    for variable in range(grammars.variable_start[factor], grammars.variable_start[factor + 1]):
+        default, base = grammars.default[variable], 0.0
+        if default >= 0 and incoming[slots + default] == -np.inf:
+            ruled_out = True
+        elif default >= 0:
+            base = incoming[slots + default]
+        sizes += abs(base)
+        for slot in range(grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]):
+            work.relative[slot] = incoming[slots + slot] - base
+    if not ruled_out:
+        return HARD
+    for edge in range(edges):
+        work.known[edge] = 0.0
+        if grammars.own_start[factor] >= 0:
+            number = own[grammars.own_start[factor] + grammars.order[e0 + edge]]
+            work.known[edge] = abs(number) if number > -np.inf else -np.inf
+    for pair in range(grammars.pair_start[factor], grammars.pair_start[factor + 1]):
+        value = work.relative[grammars.pair_slot[pair]]
+        if value > -np.inf:
+            work.known[grammars.pair_edge[pair]] += abs(value)
+    beta = work.beta[: arrays.axiom.shape[0]]
+    _inside(arrays, work.known[:edges], beta, False)
+    return min(HARD, LEAST + BEYOND * (sizes + max(beta[arrays.root], 0.0)))
+
+
+@fused_callee
+def _weigh(grammars, factor, arrays, own, incoming, work):
+    """Log weights of hyperedges from relative messages; what all assignments have in common; the nats of "never"."""
     slots, v0 = grammars.slot_start[factor], grammars.variable_start[factor]
     e0, edges = grammars.edge_start[factor], grammars.edge_start[factor + 1] - grammars.edge_start[factor]
-    common = 0.0
+    common, hard = 0.0, _never(grammars, factor, arrays, own, incoming, work)
     for variable in range(v0, grammars.variable_start[factor + 1]):
         first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
         default = grammars.default[variable]
-        base = max(incoming[slots + default], -HARD) if default >= 0 else 0.0
+        base = max(incoming[slots + default], -hard) if default >= 0 else 0.0
         common += base
         for slot in range(first, last):
             work.relative[slot] = incoming[slots + slot] - base
@@ -110,7 +140,7 @@ def _weigh(grammars, factor, own, incoming, work):
             work.known[edge] += value
     for edge in range(edges):
         work.weights[edge] = -np.inf if work.never[edge] > 0 else work.known[edge]
-    return common
+    return common, hard
 
 
 @fused_callee
@@ -187,15 +217,15 @@ def grammars_send(rows, grammars, own, incoming, outgoing, possible):
         numbers = own[row if own.shape[0] > 1 else 0]
         for factor in range(grammars.root.shape[0]):
             arrays, slots = _arrays(grammars, factor), grammars.slot_start[factor]
-            common = _weigh(grammars, factor, numbers, incoming[row], work)
+            common, hard = _weigh(grammars, factor, arrays, numbers, incoming[row], work)
             total = _messages(grammars, factor, arrays, work)
-            possible[row, factor] = total + common > -HARD / 2
+            possible[row, factor] = total + common > -hard / 2
             for variable in range(grammars.variable_start[factor], grammars.variable_start[factor + 1]):
                 first, last = grammars.first_slot[variable + factor], grammars.first_slot[variable + factor + 1]
                 normalise_log(work.message, first, last)
                 for slot in range(first, last):
                     value = work.message[slot]
-                    outgoing[row, slots + slot] = -np.inf if value < -HARD / 2 else value
+                    outgoing[row, slots + slot] = -np.inf if value < -hard / 2 else value
 
 
 @fused_kernel
@@ -216,7 +246,7 @@ def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_ow
             e0, v0 = grammars.edge_start[factor], grammars.variable_start[factor]
             v1 = grammars.variable_start[factor + 1]
             weights, beta, alpha = work.weights[:edges], work.beta[:nodes], work.alpha[:nodes]
-            _weigh(grammars, factor, own[which], incoming[row], work)
+            _, hard = _weigh(grammars, factor, arrays, own[which], incoming[row], work)
             total = _messages(grammars, factor, arrays, work)
             width = grammars.first_slot[v1 + factor]
             for edge in range(edges):
@@ -232,7 +262,7 @@ def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_ow
                 for slot in range(first, last):
                     both += of_outgoing[row, slots + slot]
                 for slot in range(first, last):
-                    fine = work.message[slot] >= -HARD / 2
+                    fine = work.message[slot] >= -hard / 2
                     back = of_outgoing[row, slots + slot] - both * math.exp(work.message[slot])
                     of_message[slot] = back if fine else 0.0
                     work.message[slot] = raw[slot]
@@ -294,5 +324,5 @@ def grammars_back(rows, grammars, own, incoming, of_outgoing, of_incoming, of_ow
                 for slot in range(first, last):
                     of_incoming[row, slots + slot] += of_relative[slot]
                     moved += of_relative[slot]
-                if default >= 0 and incoming[row, slots + default] > -HARD:
+                if default >= 0 and incoming[row, slots + default] > -hard:
                     of_incoming[row, slots + default] -= moved

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.compiled.decorators import fused_kernel
+from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.compiled.elementary import normalise_log
 
 
@@ -63,38 +63,52 @@ def weigh_back(rows, edges, ranges, powers, shares, old, fresh, of_m, of_fresh, 
                         of_shares[edge] += (before - power * value) * due
 
 
+@fused_callee
+def _mean(values, first, last):
+    """The mean of those above -inf, and how many they are."""
+    total, count = 0.0, 0
+    for place in range(first, last):
+        if values[place] > -np.inf:
+            total += values[place]
+            count += 1
+    return total / max(count, 1), count
+
+
 @fused_kernel
 def remember(rows, state_start, shares, own, logs, bias):
-    """``bias``: the mix (1 - share) own + share (log belief) of each variable, where neither rules a value out, else
-    its own potentials; ``logs``: of beliefs, of any scale."""
+    """``bias``: the mix (1 - share) own + share (log belief) of each variable, log beliefs (``logs``, of any scale)
+    being taken less their mean over the values that are possible, and 0 for those that are not: so what the values of a
+    variable have in common makes no difference, ruled out or not."""
     for row in rows:
         mine, seen, out = own[row if own.shape[0] > 1 else 0], logs[row], bias[row]
         for variable in range(state_start.shape[0] - 1):
-            first, last, top = state_start[variable], state_start[variable + 1], -np.inf
+            first, last = state_start[variable], state_start[variable + 1]
+            mean, _ = _mean(seen, first, last)
             for state in range(first, last):
-                top = max(top, seen[state])
-            for state in range(first, last):
-                out[state] = mine[state]
-                if mine[state] > -np.inf and seen[state] > -np.inf:
-                    out[state] = (1.0 - shares[variable]) * mine[state] + shares[variable] * (seen[state] - top)
+                before = seen[state] - mean if seen[state] > -np.inf else 0.0
+                out[state] = (1.0 - shares[variable]) * mine[state] + shares[variable] * before
 
 
 @fused_kernel
 def remember_back(rows, state_start, shares, own, logs, of_bias, of_shares, of_own, of_logs):
     """Adjoint of :func:`remember`: adds to the adjoints of shares, own potentials and logs of beliefs, and uses up
-    ``of_bias``. What a variable's values have in common makes no difference, so adjoints add up to 0 over them."""
+    ``of_bias``."""
     for row in rows:
         which = row if own.shape[0] > 1 else 0
         mine, seen, back = own[which], logs[row], of_bias[row]
         for variable in range(state_start.shape[0] - 1):
-            first, last, top = state_start[variable], state_start[variable + 1], -np.inf
+            first, last, share = state_start[variable], state_start[variable + 1], shares[variable]
+            mean, count = _mean(seen, first, last)
+            of_mean = 0.0
             for state in range(first, last):
-                top = max(top, seen[state])
-            for state in range(first, last):
-                if mine[state] > -np.inf and seen[state] > -np.inf:
-                    of_own[which, state] += (1.0 - shares[variable]) * back[state]
-                    of_logs[row, state] += shares[variable] * back[state]
-                    of_shares[variable] += (seen[state] - top - mine[state]) * back[state]
-                else:
-                    of_own[which, state] += back[state]
+                if mine[state] > -np.inf:
+                    possible = seen[state] > -np.inf
+                    of_own[which, state] += (1.0 - share) * back[state]
+                    of_shares[variable] += ((seen[state] - mean if possible else 0.0) - mine[state]) * back[state]
+                    if possible:
+                        of_logs[row, state] += share * back[state]
+                        of_mean -= share * back[state]
                 back[state] = 0.0
+            for state in range(first, last):
+                if seen[state] > -np.inf:
+                    of_logs[row, state] += of_mean / count

@@ -139,10 +139,13 @@ def _table_message(wiring, theta, n, edge, maximise, fresh, tops):
 
 
 @kernel
-def hear_factor(wiring, terms, factor, m, n):
-    """All messages to one factor."""
+def hear_factor(wiring, terms, factor, but, m, n):
+    """The messages to one factor that its message along the edge ``but`` is made of; along that edge, a uniform one."""
     for edge in range(wiring.factor_edge[factor], wiring.factor_edge[factor + 1]):
-        _hear(wiring, terms, edge, m, n)
+        if edge != but:
+            _hear(wiring, terms, edge, m, n)
+    for slot in range(wiring.slot[but], wiring.slot[but + 1]):
+        n[slot] = 0.0
 
 
 @kernel
@@ -176,6 +179,13 @@ def _enter(wiring, terms, edge, fresh, m):
 def enter_message(wiring, terms, edge, fresh, m):
     """See :func:`_enter`; ``fresh`` is normalised on the way."""
     _enter(wiring, terms, edge, fresh, m)
+
+
+@kernel
+def enter_messages(wiring, terms, order, fresh, m):
+    """The same for all edges ``order``; ``fresh`` has a place for each slot of the layout."""
+    for edge in order:
+        _enter(wiring, terms, edge, fresh[wiring.slot[edge] : wiring.slot[edge + 1]], m)
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from loopwise.inference.messages.kernels.entry import Entry
+from loopwise.compiled.entry import Entry
 
 
 class Pair(NamedTuple):

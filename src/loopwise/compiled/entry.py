@@ -1,6 +1,6 @@
 """Calling a kernel again and again with arguments of the same types.
 
-In: a kernel. Out: a function. Stage: kernels. At every call Numba looks at each argument, those inside of tuples too,
+In: a kernel. Out: a function. Below the stages. At every call Numba looks at each argument, those inside of tuples too,
 to find the code compiled for their types: with forty arrays that takes as long as a small run of BP.
 """
 
