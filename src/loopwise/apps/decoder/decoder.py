@@ -23,7 +23,7 @@ from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.apps.saved import Saved, written
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
-from loopwise.inference.families.parity import Bits, Decoded, Floats, decode
+from loopwise.inference.families.parity import Bits, Decoded, Floats, LaneRoom, decode
 from loopwise.inference.families.second_stage import Second
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
@@ -256,7 +256,14 @@ class Decoder(Saved):
 
     @torch.no_grad()
     def _leg(
-        self, number: int, bits: Bits, odds: Floats, left: Floats, soft: bool, sweeps: int | None = None
+        self,
+        number: int,
+        bits: Bits,
+        odds: Floats,
+        left: Floats,
+        soft: bool,
+        sweeps: int | None = None,
+        room: LaneRoom | None = None,
     ) -> Decoded:
         """One leg on some shots, from the beliefs ``left`` by the last one if it resumes them; ``sweeps``: fewer than
         its own."""
@@ -274,6 +281,7 @@ class Decoder(Saved):
             stops=self.stops,
             soft=soft,
             threads=self.threads,
+            room=room,
         )
 
     # --- Training and judging ----------------------------------------------------------------------------------------

@@ -141,14 +141,12 @@ def next_level(count, shots, begun, lanes):
 
 
 @fused_kernel
-def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, rule):
-    """Decodes all shots. ``levels``: sweeps at which shots may move, from 0 to the limit; ``stops`` False: all sweeps
-    are made, whatever is explained. Returns the sweeps of blocks, what the time goes into."""
+def decode_shots(checks, rules, states, shots, found, levels, stops, layered, lane_tag, rule):
+    """Decodes all shots. ``states``: room for two blocks of each level, whatever it holds; ``levels``: sweeps at which
+    shots may move, from 0 to the limit; ``stops`` False: all sweeps are made, whatever is explained. Returns the sweeps
+    of blocks, what the time goes into."""
     lanes, depth = lanes_of(lane_tag), levels.shape[0] - 1
-    work, states = (
-        new_room(checks, shots.prior, lane_tag),
-        new_states(checks, rules, shots.prior, U(2 * depth), lane_tag),
-    )
+    work = new_room(checks, shots.prior, lane_tag)
     nothing = np.empty(0, shots.prior.dtype)
     tape, words = LaneTape(nothing, nothing, nothing), np.empty(checks.variables[0], np.uint32)
     who, pairs = np.zeros((2 * depth, lanes), np.int64), np.zeros((2, lanes), np.uintp)
