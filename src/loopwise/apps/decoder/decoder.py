@@ -14,9 +14,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from loopwise.apps.decoder.arguments import checked_array, checked_kind, checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.legs import Leg
-from loopwise.apps.decoder.rules import MinSum, Rule
+from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
 from loopwise.apps.decoder.saving import kept, rebuilt
 from loopwise.apps.decoder.sequence import LegSequence
 from loopwise.apps.decoder.shots import Shots, ShotSampler
@@ -24,8 +25,9 @@ from loopwise.apps.saved import Saved, written
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.families.parity import Bits, Decoded, Floats, LaneRoom, decode
-from loopwise.inference.families.second_stage import Second
+from loopwise.inference.families.second_stage import OSD, Decimation, Second
 from loopwise.learn.files.card import training_card
+from loopwise.learn.files.checkpoint import checksum
 from loopwise.learn.files.fields import Record
 from loopwise.learn.history import History
 
@@ -146,20 +148,25 @@ class Decoder(Saved):
                 raise ValueError("a check matrix says nothing of how likely flips are; give priors")
             self.code = Code.of(code, priors, observables=observables)
         self.rule: Rule = MinSum() if rule is None else rule
+        checked_kind("rule", self.rule, (MinSum, SumProduct), "a MinSum(...) or a SumProduct()")
+        checked_kind("second", second, (OSD, Decimation, type(None)), "an OSD(...), a Decimation(...) or None")
         self.layered, self.second, self.double, self.threads = layered, second, double, threads
+        checked_kind("legs", legs, (Sequence, type(None)), "a list of Leg")
         self.legs = [Leg(self.code, sweeps)] if legs is None else list(legs)
         self.solutions, self.stops, self.budget, self.distance = solutions, stops, budget, distance
         if not self.legs:
             raise ValueError("legs is empty; give at least one Leg")
-        for name, value in (("solutions", solutions), ("budget", budget), ("distance", distance)):
-            least_none = value is None and name != "solutions"
-            if not least_none and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
-        wrong = next(
-            (leg for leg in self.legs if (leg.edges, leg.bits) != (self.code.checks.edges, self.code.bits)), None
-        )
-        if wrong is not None:
-            raise ValueError(f"{wrong!r} was made for another code, with {wrong.edges} edges and {wrong.bits} bits")
+        for name, value in (("solutions", solutions), ("threads", threads)):
+            checked_whole(name, value)
+        for name, flag in (("layered", layered), ("stops", stops), ("double", double)):
+            checked_kind(name, flag, (bool, np.bool_), "True or False")
+        for name, limit in (("budget", budget), ("distance", distance)):
+            if limit is not None:
+                checked_whole(name, limit)
+        for leg in self.legs:
+            checked_kind("each of legs", leg, Leg, "a Leg")
+            if (leg.edges, leg.bits) != (self.code.checks.edges, self.code.bits):
+                raise ValueError(f"{leg!r} was made for another code, with {leg.edges} edges and {leg.bits} bits")
         self.history_ = History()
 
     @classmethod
@@ -184,7 +191,7 @@ class Decoder(Saved):
 
     def decode(self, syndrome: ArrayLike) -> Bits:
         """The flips that explain one syndrome, ``[bits]``; :meth:`run` says whether they do."""
-        given = np.asarray(syndrome)
+        given = checked_array("a syndrome", syndrome)
         if given.shape != (self.code.detector_count,):
             raise ValueError(
                 f"a syndrome of this code has {self.code.detector_count} bits; the one given is of shape {given.shape}"
@@ -203,7 +210,7 @@ class Decoder(Saved):
 
     def receive(self, log_odds: ArrayLike, *, soft: bool = False) -> Answer:
         """What :meth:`decode_received` does, with all that is known of it."""
-        given = np.asarray(log_odds, dtype=np.float64)
+        given = checked_array("log-odds", log_odds)
         if given.ndim != 2:
             raise ValueError(
                 f"log-odds are of shape {given.shape}; give a row of {self.code.bits} for each word received"
@@ -235,7 +242,7 @@ class Decoder(Saved):
         kind = np.float64 if self.double else np.float32
         if given is None:
             return self.code.log_odds[None].astype(kind)
-        odds = np.asarray(given, dtype=kind)
+        odds = checked_array("log-odds", given).astype(kind)
         if odds.shape != (shots, self.code.bits):
             raise ValueError(
                 f"log-odds are of shape {odds.shape}; there must be a row of {self.code.bits} for each of {shots} shots"
@@ -352,6 +359,11 @@ class Decoder(Saved):
         from loopwise.apps.decoder.evaluation import count_failures
 
         return count_failures(self, source, shots, seed)
+
+    @property
+    def checksum(self) -> str:
+        """What tells its numbers, and those of its code, from another decoder's."""
+        return checksum(*(tensor.numpy() for tensor in kept(self)[1].values()))
 
     # --- Files -------------------------------------------------------------------------------------------------------
 

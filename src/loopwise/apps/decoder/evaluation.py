@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.decoder.arguments import checked_whole
+from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
 
 if TYPE_CHECKING:
     from loopwise.apps.decoder.decoder import Answer, Decoder
@@ -76,6 +77,7 @@ class Counts:
 
 def failed(decoder: Decoder, shots: Shots, answer: Answer) -> NDArray[np.bool_]:
     """Which shots fail: unexplained, or with a wrong observable; without observables, with a wrong bit."""
+    shots.check(decoder.code)
     if shots.flips is not None and answer.flips is not None:
         return np.asarray((answer.flips != shots.flips).any(1) | ~answer.explained)
     if shots.errors is None:
@@ -102,6 +104,9 @@ def is_lower(after: NDArray[Any], before: NDArray[Any]) -> bool:
 
 def count_failures(decoder: Decoder, source: Shots | ShotSampler, shots: int | None, seed: int) -> Counts:
     """Counts over given shots, or over so many drawn."""
+    check_source(source)
+    if shots is not None:
+        checked_whole("shots", shots)
     if isinstance(source, Shots):
         parts = [source if shots is None else source.take(slice(shots))]
         total = len(parts[0])

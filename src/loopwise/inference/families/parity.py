@@ -155,7 +155,8 @@ class LaneRoom:
         if held is None or any(len(array) < size for array, size in zip(held, sizes, strict=True)):
             held = (*(np.zeros(size, dtype) for size in sizes[:4]), np.zeros(sizes[4], np.uint32))
             self._held[thread, dtype] = held
-        return State(*held, U(0), U(0), U(0))
+        m, belief, prior, bias, odd = held
+        return State(m, belief, prior, bias, odd, U(0), U(0), U(0))
 
 
 def decode(
