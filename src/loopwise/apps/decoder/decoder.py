@@ -1,19 +1,19 @@
 r"""The decoder as users have it: decode, train, evaluate, save.
 
-In: a code, shots. Out: :class:`Decoder`, :class:`Answer`. Stage: use.
+In: a code, shots. Out: :class:`Decoder`. Stage: use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from loopwise.apps.decoder.answer import Answer
 from loopwise.apps.decoder.arguments import checked_array, checked_kind, checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.legs import Leg
@@ -39,43 +39,6 @@ if TYPE_CHECKING:
     from loopwise.apps.decoder.training import Trained
 
 _TOGETHER = 8192  # shots: what a decoder keeps of all of them at once
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a decoder made of some shots.
-
-    corrections: flips that it found, ``[shots, bits]``. explained: whether they have the syndrome; where they have not,
-    they are the last decisions, and right only by chance. sweeps: of all legs, and of a decimation. leg: the one whose
-    solution was taken, -1 for a second stage or none. log_odds: of no flip against a flip after the last sweep, no rows
-    unless asked for. flips: of observables, None where the code has none. second: how many shots a second stage was
-    needed for.
-    """
-
-    corrections: Bits
-    explained: NDArray[np.bool_]
-    sweeps: NDArray[np.int64]
-    leg: NDArray[np.int64]
-    log_odds: Floats
-    flips: Bits | None
-    second: int
-
-    @property
-    def probabilities(self) -> Floats:
-        """The probability of a flip, as the last sweep has it; no rows unless soft output was asked for."""
-        found: Floats = 1 / (1 + np.exp(np.clip(self.log_odds, -700, 700)))
-        return found
-
-    def __len__(self) -> int:
-        return len(self.corrections)
-
-    @property
-    def status(self) -> str:
-        """In words."""
-        done = int(self.explained.sum())
-        later = f", {self.second} by a second stage" if self.second else ""
-        each = self.sweeps.mean() if len(self) else 0.0
-        return f"{done} of {len(self)} syndromes explained{later}; {each:.1f} sweeps a shot"
 
 
 class Decoder(Saved):
@@ -254,7 +217,7 @@ class Decoder(Saved):
 
     def _part(self, bits: Bits, odds: Floats, soft: bool) -> tuple[Any, ...]:
         """The fields of an answer."""
-        resumes = any(leg.resumes and leg.memory is not None for leg in self.legs[1:])
+        resumes = any(leg.goes_on for leg in self.legs[1:])
         shots = LegSequence(self, bits, odds, soft or resumes or self.second is not None)
         shots.run()
         second = shots.solve()
@@ -267,15 +230,15 @@ class Decoder(Saved):
         number: int,
         bits: Bits,
         odds: Floats,
-        left: Floats,
+        left: Floats | None,
         soft: bool,
         sweeps: int | None = None,
         room: LaneRoom | None = None,
     ) -> Decoded:
         """One leg on some shots, from the beliefs ``left`` by the last one if it resumes them; ``sweeps``: fewer than
-        its own."""
+        its own; ``room``: memory that legs share."""
         leg = self.legs[number]
-        start = left if number and leg.resumes and leg.memory is not None else None
+        start = left if number and leg.goes_on else None
         own = leg.priors(torch.from_numpy(odds)).numpy().astype(odds.dtype)
         checks, passing, seen = leg.arranged(self.code.checks, leg.passing(self.rule, self.layered), bits)
         return decode(

@@ -65,6 +65,11 @@ class Leg(nn.Module):
         if memory is not None:
             self.memory = nn.Parameter(_strengths(memory, code.bits), requires_grad=False)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it takes the beliefs that the leg before left: what is remembered, if anything is."""
+        return self.resumes and self.memory is not None
+
     def open(self, *, edges: bool = False, sweeps: bool = False, memory: bool = False, priors: bool = False) -> None:
         """Says what is trained; numbers that were not there begin as 0."""
         ties = self.edges if self.edge_ties is None else int(self.edge_ties.max()) + 1

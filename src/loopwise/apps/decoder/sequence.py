@@ -35,7 +35,7 @@ class LegSequence:
         self.costs = np.full(shots, np.inf)
         self.left = np.zeros((shots if keeps else 0, decoder.code.bits), odds.dtype)
         self.sure = sure_costs(odds, decoder.distance)
-        self.room = LaneRoom()
+        self.room = LaneRoom()  # that all legs use
 
     def run(self) -> None:
         """All legs, each on the shots that go on."""

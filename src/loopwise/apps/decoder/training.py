@@ -317,21 +317,13 @@ class DecoderObjective(Objective):
         before = self._only(range(self.number))
         answer = before.run(shots.syndromes, log_odds=shots.log_odds, soft=True)
         rows = np.flatnonzero(~answer.explained)
-        resumes = self.leg.resumes and self.leg.memory is not None
-        return shots.take(rows), answer.log_odds[rows] if resumes else None
+        return shots.take(rows), answer.log_odds[rows] if self.leg.goes_on else None
 
     def _stubborn(self, shots: Shots, left: Any) -> np.ndarray:
         """The shots that this leg leaves unexplained."""
         odds = self.decoder._odds(shots.log_odds, len(shots))
         bits = self.decoder.code.syndromes(shots.syndromes)[0]
-        none = np.zeros((0, self.leg.bits), odds.dtype)
-        number = self.number if left is not None else 0
-        found = (
-            self._only([self.number])._leg(0, bits, odds, none, False)
-            if number == 0
-            else self.decoder._leg(self.number, bits, odds, left, False)
-        )
-        return np.flatnonzero(~found.explained)
+        return np.flatnonzero(~self.decoder._leg(self.number, bits, odds, left, False).explained)
 
     def _only(self, numbers: Any) -> Decoder:
         """The decoder with some of its legs, and no second stage."""
