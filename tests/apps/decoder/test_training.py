@@ -156,6 +156,25 @@ def test_gradients_of_every_loss_by_every_number(loss: Any, rule: Any, known: bo
     assert torch.autograd.gradcheck(value, values, atol=1e-6, fast_mode=True)
 
 
+def test_ties_by_a_symmetry_keep_it() -> None:
+    """Edges that a shift of the torus takes to one another share a weight: what a shifted syndrome means is shifted."""
+    side, code = 4, toric(4, 0.06)
+    check, bit = code.checks.edge_check, code.checks.variable
+    ties = 2 * (bit // side**2) + (check != bit % side**2)
+    legs = [Leg(code, 6, edge_ties=ties)]
+    decoder = Decoder(code, rule=SumProduct(), legs=legs, stops=False, double=True)
+    decoder.fit(Flips(code), trained=Trained(memory=False), steps=40, rate=0.05, dev=500, report=20, progress=False)
+    assert decoder.legs[0].edge is not None and len(decoder.legs[0].edge) == 4
+    assert decoder.legs[0].edge.unique().numel() > 1  # trained
+    syndromes = Flips(code).draw(50, np.random.default_rng(2)).syndromes
+
+    def shifted(rows: np.ndarray, grids: int) -> np.ndarray:
+        return np.roll(rows.reshape(-1, grids, side, side), (1, 2), (2, 3)).reshape(rows.shape)
+
+    found, moved = (decoder.run(rows, soft=True).log_odds for rows in (syndromes, shifted(syndromes, 1)))
+    np.testing.assert_allclose(moved, shifted(found, 2), atol=1e-9)
+
+
 def test_bits_are_judged_where_bits_count() -> None:
     code = Code.of(HAMMING, 0.1)
     dev = Gaussian(code, 3.0).draw(500, np.random.default_rng(0))

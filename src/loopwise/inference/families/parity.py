@@ -188,7 +188,7 @@ def decode(
     >>> found.hard.tolist(), found.sweeps.tolist(), found.explained.tolist()
     ([[1, 0, 0]], [1], [True])
     """
-    from loopwise.inference.families.kernels.parity_decode import Found, ShotArrays, decode_shots
+    from loopwise.inference.families.kernels.parity_decode import Found, ShotArrays, decode_in_turn, decode_shots
 
     passing.check_sweeps(sweeps)
     dtype, count = prior.dtype, len(syndromes)
@@ -206,6 +206,7 @@ def decode(
     cuts = [count * part // parts for part in range(parts + 1)]
     lanes = _lanes(checks, count, dtype.itemsize)
     levels = _levels(sweeps, stops and count > lanes)
+    in_turn = stops and all(len(values) <= 1 for values in passing[:3])
     memory = LaneRoom() if room is None else room
 
     def one(part: int) -> None:
@@ -214,19 +215,13 @@ def decode(
         out = Found(
             found.hard[mine], found.soft[mine] if soft else found.soft, found.sweeps[mine], found.explained[mine]
         )
-        states = memory.states(part, checks, dtype, 2 * (len(levels) - 1), lanes, len(passing.memory) > 0)
-        decode_shots(
-            checks.views,
-            rules,
-            states,
-            shots,
-            out,
-            levels,
-            stops,
-            passing.layered,
-            lane_tag(lanes),
-            passing.tag,
-        )
+        blocks = 1 if in_turn else 2 * (len(levels) - 1)
+        states = memory.states(part, checks, dtype, blocks, lanes, len(passing.memory) > 0)
+        given, variant = (checks.views, rules, states, shots, out), (passing.layered, lane_tag(lanes), passing.tag)
+        if in_turn:
+            decode_in_turn(*given, sweeps, *variant)
+        else:
+            decode_shots(*given, levels, stops, *variant)
 
     if count:
         in_threads(parts, one)
