@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from studies.decoder.contenders import LAYERED, PICKED
+from studies.decoder.contenders import PICKED, SAME
 from studies.decoder.counting import Counted
 from studies.decoder.protocol import BP_OSD, CIRCUIT, GROSS, RELAY, WORDS, Setting
 from studies.decoder.tables import NORMAL, bit_error
@@ -51,9 +51,9 @@ def _circuit(counted: dict[Setting, Counted]) -> Claim:
         "10 % of the published 40 in 100,000) at no more than a quarter of its core-seconds on the same shots."
     )
     rows = counted.get(Setting(CIRCUIT, "gross", 0.003), {})
-    if RELAY not in rows or LAYERED not in rows:
+    if RELAY not in rows or SAME not in rows:
         return Claim("circuit", text, None, MISSING)
-    mine, theirs, known = rows[LAYERED], rows[RELAY], published("decoder")["relay"]
+    mine, theirs, known = rows[SAME], rows[RELAY], published("decoder")["relay"]
     margin = MARGIN * known["failures"] / known["shots"]
     times = (mine["seconds"] / mine["shots"]) / (theirs["seconds"] / theirs["shots"])
     holds = upper_limit(mine) <= margin and times <= QUARTER

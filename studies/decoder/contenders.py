@@ -42,7 +42,10 @@ NOISY = 0.04  # the probability of flips that legs are picked at; they serve oth
 SWEEPS = 60  # that all legs of ours together may make on a shot of the gross code
 LEGS = (14, *[12] * 8)  # of these, at most: a leg that explains a shot sooner leaves more to those after it
 DISTANCE = 12  # of the gross code
-MIN_SUM, RANDOM, PICKED, LAYERED = "min-sum", "legs drawn at random", "legs picked", "layered relay"
+MIN_SUM, RANDOM, PICKED = "min-sum", "legs drawn at random", "legs picked"
+SAME, LAYERED = "relay, the same settings", "layered relay"
+FIRST, LEG, RELAY_LEGS, SOLUTIONS = 80, 60, 300, 5  # sweeps of the first leg and of others, how many, when to stop
+MEMORY, STRENGTHS = 0.15, (-0.22628432386414646, 0.6216020925981884)  # as published for relay-BP, as the line before
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0)
 RATES = (0.03, 0.01)  # of training for words
 NEAR = 4  # words are trained on that a share of 1 / NEAR of all sweeps does not decode
@@ -133,17 +136,24 @@ def _picked(code: Code, folder: Path, protocol: DecoderProtocol) -> Decoder:
 
 
 def of_circuit(code: Code) -> dict[str, Contender]:
-    """The plain min-sum, layered sweeps with memory, relay-BP with its published settings, BP+OSD on some shots."""
-    legs = relay(code, 300, 25, first_sweeps=40, first_memory=0.15, interval=(-0.226, 0.622), seed=SEED)
+    """The plain min-sum, relay-BP with its published settings, ours with the same and in fewer, layered sweeps, BP+OSD
+    on some shots."""
+
+    def relayed(first: int, sweeps: int, solutions: int, layered: bool) -> Contender:
+        legs = relay(code, RELAY_LEGS, sweeps, first_sweeps=first, first_memory=MEMORY, interval=STRENGTHS, seed=SEED)
+        decoder = Decoder(code, rule=MinSum(1.0), layered=layered, solutions=solutions, legs=legs)
+        return Contender(decoder.decode_batch)
+
     found = {
         MIN_SUM: Contender(Decoder(code, rule=MinSum(0.9), sweeps=80).decode_batch),
-        LAYERED: Contender(Decoder(code, rule=MinSum(1.0), layered=True, solutions=3, legs=legs).decode_batch),
+        SAME: relayed(FIRST, LEG, SOLUTIONS, layered=False),
+        LAYERED: relayed(40, 25, 3, layered=True),
     }
     relay_bp = peer("relay_bp")
     if relay_bp is not None:
         decoder = relay_bp.RelayDecoderF32(
-            code.checks.matrix.astype(np.uint8), code.priors, alpha=1.0, gamma0=0.15, pre_iter=80, num_sets=300,
-            set_max_iter=60, gamma_dist_interval=(-0.22628432386414646, 0.6216020925981884), stop_nconv=5,
+            code.checks.matrix.astype(np.uint8), code.priors, alpha=1.0, gamma0=MEMORY, pre_iter=FIRST,
+            num_sets=RELAY_LEGS, set_max_iter=LEG, gamma_dist_interval=STRENGTHS, stop_nconv=SOLUTIONS,
         )  # fmt: skip
         found[RELAY] = Contender(lambda bits: np.asarray(decoder.decode_batch(np.ascontiguousarray(bits)), np.uint8))
     if peer("ldpc") is not None:

@@ -56,8 +56,40 @@ def test_counts_add_up(folder: Path) -> None:
     told = succeed("decode", "combine", *(folder / f"{seed}.csv" for seed in (1, 2, 3)), "--json")
     assert [row["shots"] for row in json.loads(told.stdout)] == [400, 100]
     assert all(row["unexplained"] == 0 for row in json.loads(told.stdout))
+    assert_one_sentence(
+        invoke("decode", "combine", folder / "1.csv", folder / "2.csv", folder / "1.csv"),
+        "stands in",
+        "count its shots",
+    )
     told = succeed("decode", "combine", folder / "1.csv")
     assert told.stdout == (folder / "1.csv").read_text()
+
+
+def test_counts_of_different_numbers_stay_apart(folder: Path) -> None:
+    """Decoders of the same name and settings, trained or not, and shots from files or drawn."""
+    out = folder / "toric.loopwise"
+    for steps in (10, 20):
+        given = ("decode", "train", folder / "toric.txt", "--p", 0.05, "--sweeps", 4, "--rule", "sum-product")
+        succeed(*given, "--rate", 0.05, "--steps", steps, "--loss", "bits", "--out", out)
+        succeed("decode", "evaluate", out, "--shots", 100, "--out", folder / f"{steps}.csv")
+    seen = ("--syndromes", folder / "s.b8", "--errors", folder / "e.01")
+    succeed("decode", "evaluate", out, *seen, "--out", folder / "seen.csv")
+    told = succeed("decode", "combine", *(folder / f"{name}.csv" for name in (10, 20, "seen")), "--json")
+    assert [row["shots"] for row in json.loads(told.stdout)] == [100, 100, 300]
+
+
+def test_settings_that_nothing_uses_are_refused(folder: Path) -> None:
+    code, out = folder / "toric.txt", folder / "toric.loopwise"
+    succeed("decode", "train", code, "--p", 0.05, "--steps", 1, "--out", out)
+    for option in (("--sweeps", 3), ("--rule", "min-sum"), ("--scale", 0.8), ("--layered",)):
+        assert_one_sentence(
+            invoke("decode", "evaluate", out, "--shots", 5, *option),
+            f"{option[0]} is for codes; a saved decoder does not use it",
+        )
+    given = ("decode", "evaluate", code, "--p", 0.05, "--rule", "sum-product", "--offset", 0.1, "--shots", 5)
+    assert_one_sentence(invoke(*given), "--offset is for min-sum; sum-product does not use it")
+    given = ("decode", "evaluate", out, "--shots", 5, "--errors", folder / "e.01")
+    assert_one_sentence(invoke(*given), "--errors is for --syndromes; --shots does not use it")
 
 
 def test_received_words(folder: Path) -> None:

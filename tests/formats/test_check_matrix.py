@@ -58,6 +58,13 @@ def test_bad_files_get_one_sentence(tmp_path: Path, name: str, text: str, proble
     assert problem in str(caught.value) and name in str(caught.value)
 
 
+@pytest.mark.parametrize("fill", [" 0 0", ""])
+def test_columns_without_entries_may_be_blank_lines(tmp_path: Path, fill: str) -> None:
+    text = f"4 2\n2 2\n1 0 1 1\n2 1\n1{fill[2:]}\n{fill}\n2{fill[2:]}\n1{fill[2:]}\n\n1 4\n3{fill[2:]}\n\n"
+    (tmp_path / "a.alist").write_text(text)
+    assert read_check_matrix(tmp_path / "a.alist").toarray().tolist() == [[1, 0, 0, 1], [0, 0, 1, 0]]
+
+
 def test_entries_of_arrays_are_bits(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", 2 * DENSE)
     with pytest.raises(FormatError, match="row 0, column 0 of the check matrix is 2; it must be 0 or 1"):

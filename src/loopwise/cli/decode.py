@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import grouped
+from loopwise.cli.groups import grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.targets import MOST_ITERATIONS, check_outputs, target_of
 
@@ -50,6 +50,7 @@ _CODE = (
     "model (.dem); .gz may follow a text."
 )
 _MODEL = "A file that loopwise decode train saved, or a code as there, to be decoded untrained."
+_IN_CODES = ("observables", "rule", "scale", "offset", "sweeps", "layered")  # settings that saved decoders have
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 _OutOf = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) with this Eb/N0 in place of flips.")]
 
@@ -90,6 +91,11 @@ class Setting:
             raise ValueError(f"{path.name} says nothing of how likely flips are; give --p, or --decibels")
         return Code.of(path, 0.1 if self.p is None else self.p, observables=self.observables)
 
+    def check_rule(self, context: typer.Context) -> None:
+        """Raises where a correction is given that the rule has not."""
+        alone = (RuleName.MIN_SUM.value,)
+        refuse_idle(context, self.rule.value, {"scale": alone, "offset": alone})
+
     def decoder(self, code: Code, legs: list[Leg] | None = None) -> Decoder:
         """An untrained decoder of a code."""
         from loopwise.apps.decoder import Decoder, MinSum, SumProduct
@@ -98,7 +104,7 @@ class Setting:
         sweeps = 50 if self.sweeps is None else self.sweeps
         return Decoder(code, rule=rule, sweeps=sweeps, legs=legs, layered=self.layered, second=_second(self.osd))
 
-    def read(self, path: Path, decibels: float | None) -> Decoder:
+    def read(self, path: Path, decibels: float | None, context: typer.Context) -> Decoder:
         """A saved decoder, or an untrained one for the code of a file."""
         from loopwise.apps.decoder import Decoder
         from loopwise.formats.check_matrix import SUFFIXES
@@ -106,6 +112,7 @@ class Setting:
         from loopwise.formats.files import display_name
 
         if _is(path, ".stim", ".dem", *SUFFIXES):
+            self.check_rule(context)
             return self.decoder(self.code(path, decibels))
         try:
             decoder = Decoder.load(path)
@@ -115,8 +122,7 @@ class Setting:
             known = ", ".join((".stim", ".dem", *SUFFIXES))
             what = f"it is no saved decoder, and the name does not say how a code is laid out: {known}"
             raise FormatError(display_name(path), None, what) from problem
-        if self.observables is not None:
-            raise ValueError("--observables is for codes; a saved decoder has its own")
+        refuse_idle(context, "a saved decoder", dict.fromkeys(_IN_CODES, ("codes",)))
         if self.p is not None:
             decoder.code = decoder.code.with_priors(self.p)
         if self.osd is not None:
@@ -127,6 +133,7 @@ class Setting:
 @decode.command("train")
 @grouped
 def train(
+    context: typer.Context,
     code: Annotated[Path, typer.Argument(metavar="CODE", help=_CODE)],
     setting: Setting,
     decibels: _OutOf = None,
@@ -153,6 +160,7 @@ def train(
 
         from loopwise.apps.decoder import Flips, Leg
 
+        setting.check_rule(context)
         if legs < 1:
             raise ValueError(f"--legs must be at least 1, not {legs}")
         if not noisier > 0:
@@ -189,6 +197,7 @@ def train(
 @decode.command("run")
 @grouped
 def run(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help=_MODEL)],
     shots: Annotated[Path, typer.Argument(help="Syndromes (.b8, .01, .npy), or log-odds of 0 against 1 (.npy).")],
     out: Annotated[Path, typer.Option(help="Where corrections are written (.b8, .01, .npy).")],
@@ -205,7 +214,7 @@ def run(
         from loopwise.formats.shots import read_bits, write_bits
 
         check_outputs({"--out": out}, (model, shots, setting.observables))
-        decoder = setting.read(model, 0.0 if received else None)
+        decoder = setting.read(model, 0.0 if received else None, context)
         if received:
             answer = decoder.receive(read_array(shots))
         else:
@@ -223,6 +232,7 @@ def run(
 @decode.command("evaluate")
 @grouped
 def evaluate(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help=_MODEL)],
     setting: Setting,
     shots: Annotated[int | None, typer.Option(help="Draw so many.", min=1)] = None,
@@ -243,13 +253,18 @@ def evaluate(
         target = target_of(out, inputs=(model, syndromes, errors, flips, setting.observables))
         if (shots is None) == (syndromes is None):
             raise ValueError("give either --shots, to draw so many, or --syndromes with --errors or --flips")
-        decoder = setting.read(model, decibels)
+        if syndromes is None:
+            refuse_idle(context, "--shots", dict.fromkeys(("errors", "flips"), ("--syndromes",)))
+        else:
+            refuse_idle(context, "--syndromes", {"decibels": ("--shots",)})
+        decoder = setting.read(model, decibels, context)
         if syndromes is not None:
             counts = decoder.evaluate(_shots(decoder, syndromes, errors, flips))
         else:
             source: Any = Flips(decoder.code) if decibels is None else _gaussian(decoder.code, decibels)
             counts = decoder.evaluate(source, shots, seed=seed)
         settings = {"model": model.name, "p": setting.p, "decibels": decibels, "decoder": repr(decoder)}
+        settings |= {"checksum": decoder.checksum, "syndromes": None if syndromes is None else syndromes.name}
         if as_json:
             low, high = counts.interval
             typer.echo(
@@ -296,6 +311,7 @@ def _combined(files: list[Path]) -> dict[str, Counts]:
     from loopwise.formats.files import read_text
 
     found: dict[str, Counts] = {}
+    seen: dict[tuple[str, ...], Path] = {}
     for file in files:
         reader = csv.reader(io.StringIO(read_text(file)))
         if tuple(next(reader, ())) != HEADER:
@@ -308,6 +324,11 @@ def _combined(files: list[Path]) -> dict[str, Counts]:
                 mine = Counts(shots, errors, unexplained, bits, sweeps, float(seconds))
             except (ValueError, TypeError):
                 raise FormatError(str(file), reader.line_num, "the row is none that evaluate wrote") from None
+            if tuple(row) in seen:  # seconds are never the same twice
+                raise FormatError(
+                    str(file), reader.line_num, f"the row stands in {seen[tuple(row)]}, too; count its shots once"
+                )
+            seen[tuple(row)] = file
             found[settings] = found[settings] + mine if settings in found else mine
     return found
 

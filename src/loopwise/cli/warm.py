@@ -129,7 +129,8 @@ def _decode(folder: Path) -> Iterator[Arguments]:
     code, model = folder / "t.txt", folder / "t.loopwise"
     code.write_text("1 1 0 1 1 0 0\n1 0 1 1 0 1 0\n0 1 1 1 0 0 1\n", encoding="utf-8")
     yield ["decode", "train", code, "--p", 0.05, "--steps", 2, "--batch", 32, "--out", model]
-    yield ["decode", "evaluate", model, "--shots", 64, "--out", folder / "counts.csv"]
+    for shots in (64, 8):  # many stand side by side in longer rows than few
+        yield ["decode", "evaluate", model, "--shots", shots, "--out", folder / "counts.csv"]
 
 
 def _dedupe(folder: Path) -> Iterator[Arguments]:

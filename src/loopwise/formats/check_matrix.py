@@ -48,14 +48,13 @@ def read_check_matrix(path: PathLike) -> Any:
 
 def read_array(path: PathLike) -> np.ndarray:
     """The array of a ``.npy`` file; nothing in it is run."""
+    data = read_bytes(path)
     try:
-        found: np.ndarray = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            raise ValueError("an archive of several arrays")
+        if not data.startswith(np.lib.format.MAGIC_PREFIX):
+            raise ValueError("it does not begin as one does")
+        found: np.ndarray = np.load(io.BytesIO(data), allow_pickle=False)
         return found
     except (ValueError, EOFError, OSError) as problem:
-        if isinstance(problem, FormatError) or (isinstance(problem, OSError) and problem.errno is not None):
-            raise
         reason = " ".join(str(problem).split())
         raise FormatError(display_name(path), None, f"this is no .npy file of numbers ({reason})") from None
 
@@ -120,22 +119,22 @@ def _read_alist(path: PathLike) -> Any:
     from scipy.sparse import csr_matrix
 
     where = display_name(path)
-    lines = [
+    given = [
         (number, _integers(where, number, line))
         for number, line in enumerate(split_lines(read_text(path), where), start=1)
-        if not is_blank(line)
     ]
+    lines = [line for line in given if line[1]][:4]
     if len(lines) < 4 or len(lines[0][1]) != 2:
         raise FormatError(where, 1, "an .alist file begins with the numbers of columns and rows on a line of their own")
     (columns, rows), by_column, by_row = lines[0][1], lines[2], lines[3]
     for what, count, (number, degrees) in (("column", columns, by_column), ("row", rows, by_row)):
         if len(degrees) != count:
             raise FormatError(where, number, f"the line has {len(degrees)} numbers, one for each {what} are {count}")
-    if len(lines) < 4 + columns:
-        raise FormatError(where, lines[-1][0], f"{columns} lines of columns should follow, but {len(lines) - 4} do")
+    lists = _lists(given[given.index(by_row) + 1 :], [*by_column[1], *by_row[1]])
+    if len(lists) < columns:
+        raise FormatError(where, given[-1][0], f"{columns} lines of columns should follow, but {len(lists)} do")
     places: list[tuple[int, int]] = []
-    for column, (number, entries) in enumerate(lines[4 : 4 + columns]):
-        mine = [entry for entry in entries if entry]  # shorter lists are filled with 0
+    for column, (number, mine) in enumerate(lists[:columns]):
         if len(mine) != by_column[1][column]:
             raise FormatError(where, number, f"column {column + 1} lists {len(mine)} rows, not {by_column[1][column]}")
         wrong = next((entry for entry in mine if not 1 <= entry <= rows), None)
@@ -147,14 +146,23 @@ def _read_alist(path: PathLike) -> Any:
     found = csr_matrix(
         (np.ones(len(places), np.uint8), tuple(np.array(places, dtype=np.int64).reshape(-1, 2).T)), (rows, columns)
     )
-    _compare_rows(where, found, lines[4 + columns :])
+    _compare_rows(where, found, lists[columns:])
+    return found
+
+
+def _lists(lines: list[tuple[int, list[int]]], degrees: list[int]) -> list[tuple[int, list[int]]]:
+    """A line for each list, without the zeros that fill it. Blank lines are none, but where a list is empty."""
+    found: list[tuple[int, list[int]]] = []
+    for number, entries in lines:
+        if len(found) < len(degrees) and (entries or degrees[len(found)] == 0):
+            found.append((number, [entry for entry in entries if entry]))
     return found
 
 
 def _compare_rows(where: str, found: Any, lines: list[tuple[int, list[int]]]) -> None:
     """The second half of an .alist says the same again, row by row."""
     for row, (number, entries) in enumerate(lines[: found.shape[0]]):
-        theirs = sorted(entry - 1 for entry in entries if entry)
+        theirs = sorted(entry - 1 for entry in entries)
         if theirs != sorted(found.indices[found.indptr[row] : found.indptr[row + 1]].tolist()):
             raise FormatError(where, number, f"row {row + 1} lists other columns than the columns' lists say")
 

@@ -49,6 +49,8 @@ def test_bad_circuits_get_one_sentence(stim, tmp_path: Path) -> None:  # type: i
         code_of_circuit(stim.Circuit("X_ERROR(0.1) 0\nM 0"))
     with pytest.raises(ValueError, match="has no error that a detector sees"):
         code_of_circuit(stim.Circuit("M 0\nDETECTOR rec[-1]"))
+    with pytest.raises(ValueError, match=r"stim finds no .*: The circuit contains non-deterministic detectors.$"):
+        code_of_circuit(stim.Circuit("H 0\nX_ERROR(0.1) 0\nM 0\nDETECTOR rec[-1]"))
     (tmp_path / "a.stim").write_text("NONSENSE 3\n")
     with pytest.raises(FormatError, match="this is no circuit of stim"):
         code_of_circuit(tmp_path / "a.stim")

@@ -70,7 +70,7 @@ def test_picking_is_repeated_by_its_seed_and_saved(tmp_path) -> None:  # type: i
 
 
 @pytest.mark.parametrize(
-    ("sweeps", "pool", "said"), [([], 3, "one for each leg"), ([3, 0], 3, "at least 1"), ([3], 0, "pool is empty")]
+    ("sweeps", "pool", "said"), [([], 3, "a number for each leg"), ([3, 0], 3, "at least 1"), ([3], 0, "pool is empty")]
 )
 def test_nothing_to_pick_is_refused(sweeps: list[int], pool: int, said: str) -> None:
     with pytest.raises(ValueError, match=said):

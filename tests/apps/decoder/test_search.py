@@ -37,5 +37,5 @@ def test_a_search_is_repeated_by_its_seed() -> None:
 
 def test_no_tries_are_refused() -> None:
     code = toric(p=0.08)
-    with pytest.raises(ValueError, match="at least one try, not 0"):
+    with pytest.raises(ValueError, match="tries must be a whole number of at least 1, not 0"):
         search_legs(begun(code), Flips(code), tries=0)

@@ -9,6 +9,7 @@ from loopwise.apps import Decoder
 from loopwise.apps.decoder import (
     Flips,
     Gaussian,
+    Shots,
     SumProduct,
     awgn,
     bsc,
@@ -36,6 +37,21 @@ def test_received_words_are_decoded() -> None:
 
 def test_bad_shots_get_one_sentence() -> None:
     decoder = Decoder(HAMMING, 0.1)
+    for make, problem in (
+        (lambda: awgn([1.0], 0.0), "the standard deviation sigma must be a number above 0, not 0.0"),
+        (lambda: awgn(["a"], 1.0), "what was received must hold numbers, not text"),
+        (lambda: bsc([0, 2], 0.1), r"must be 0 or 1; bits that were lost are for erasures\(\)"),
+        (lambda: bsc([0, 1], 0.0), "the probability of a flip is 0"),
+        (lambda: Gaussian(decoder.code, []), "a Gaussian channel needs a rate above 0 and finite decibels"),
+        (lambda: Shots(np.zeros((2, 3)), np.zeros((3, 7))), "there are 2 syndromes, but 3 rows of errors"),
+        (lambda: decoder.evaluate(Shots(np.zeros((2, 3)), np.zeros((2, 6)))), "errors of these shots are of shape"),
+        (lambda: decoder.evaluate(5, 5), "the source must be shots, or a sampler that draws them"),
+        (lambda: decoder.evaluate(Flips(decoder.code), 0), "shots must be a whole number of at least 1, not 0"),
+        (lambda: decoder.receive([["a"] * 7]), "log-odds must hold numbers, not text"),
+        (lambda: decoder.decode_batch([[1, 0, 1], [1]]), "a syndrome has rows of different lengths"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            make()
     with pytest.raises(ValueError, match=r"a syndrome of this code has 3 bits; the one given is of shape \(4,\)"):
         decoder.decode([0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"a syndrome of this code has 3 bits; the array given is of shape \(1, 4\)"):

@@ -34,3 +34,10 @@ def test_it_arrives_in_a_new_process(stim, tmp_path: Path) -> None:  # type: ign
     script = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).options)"
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "{'sweeps': 7}", done.stderr
+
+
+def test_a_saved_decoder_has_its_own_options(tmp_path: Path) -> None:
+    from loopwise.apps.decoder.sinter_decoder import sinter_decoder
+
+    with pytest.raises(ValueError, match="sweeps: a decoder that is made or saved already has its own options"):
+        sinter_decoder(tmp_path / "a.loopwise", sweeps=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ import torch
 
 from loopwise.apps import Decoder
 from loopwise.apps.decoder import Code, Flips, Gaussian, Leg, MinSum, Shots, SumProduct
-from loopwise.apps.decoder.losses import BitErrors, BitwiseCrossEntropy, BlockError, ResidualParity
+from loopwise.apps.decoder.losses import BitErrors, BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
 from loopwise.apps.decoder.training import Trained
 from loopwise.formats.errors import FormatError
+from loopwise.inference.families.parity import trace
 from loopwise.learn.files import ledger
+from loopwise.learn.trainer import TrainingError
 from oracles.codes import HAMMING, toric
 
 
@@ -105,6 +108,73 @@ def test_a_gradient_that_overflows_is_left_out() -> None:
     assert all(bool(param.isfinite().all()) for param in decoder.legs[0].parameters())
 
 
+def test_a_loss_that_is_no_number_ends_in_one_sentence_and_harms_nothing() -> None:
+    class Diverging(ResidualParity):
+        calls = 0
+
+        def __call__(self, code: Code, log_odds: torch.Tensor, shots: Shots) -> torch.Tensor:
+            self.calls += 1
+            return super().__call__(code, log_odds, shots) * (1.0 if self.calls < 3 else float("nan"))
+
+    code = toric()
+    decoder, shots = Decoder(code, sweeps=4), Flips(code).draw(500, np.random.default_rng(0))
+    before = decoder.decode_batch(shots.syndromes)
+    with pytest.raises(TrainingError, match=r"the loss is nan at step 3: .*; try a lower rate"):
+        decoder.fit(Flips(code), Diverging(), steps=20, dev=200, progress=False)
+    np.testing.assert_array_equal(decoder.decode_batch(shots.syndromes), before)
+    assert not any(param.requires_grad for param in decoder.legs[0].parameters())
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("rule", [SumProduct(), MinSum(0.9, 0.05)], ids=["sum-product", "min-sum"])
+@pytest.mark.parametrize(
+    "loss",
+    [ResidualParity(), ObservableFlips(), BitwiseCrossEntropy(), BitErrors(), BlockError()],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_gradients_of_every_loss_by_every_number(loss: Any, rule: Any, known: bool) -> None:
+    """By differences: weights of tied edges and of sweeps, memory and priors, in layered sweeps of another order."""
+    if not known and not isinstance(loss, ResidualParity):
+        return  # these losses ask for the flips
+    code, rng = toric(3, 0.08), np.random.default_rng(1)
+    shots = Flips(code).draw(5, rng)
+    given = shots if known else Shots(shots.syndromes, None, shots.flips)
+    leg = Leg(code, 3, memory=0.1, edge_ties=np.arange(36) % 4, order=rng.permutation(9)).double()
+    leg.open(edges=True, sweeps=True, memory=True, priors=True)
+    names = [name for name, _ in leg.named_parameters()]
+    values = [torch.tensor(rng.normal(size=param.shape) / 10, requires_grad=True) for param in leg.parameters()]
+
+    def value(*numbers: torch.Tensor) -> torch.Tensor:
+        mine = copy.copy(leg)
+        mine._parameters = dict(zip(names, numbers, strict=True))
+        bits = code.syndromes(given.syndromes)[0]
+        checks, passing, seen = mine.arranged(code.checks, mine.passing(rule, layered=True), bits)
+        odds = trace(checks, passing, mine.priors(torch.tensor(code.log_odds)[None]), seen, np.array([1, 3]))
+        found: torch.Tensor = loss(code, odds, given)
+        return found
+
+    assert torch.autograd.gradcheck(value, values, atol=1e-6, fast_mode=True)
+
+
+def test_ties_by_a_symmetry_keep_it() -> None:
+    """Edges that a shift of the torus takes to one another share a weight: what a shifted syndrome means is shifted."""
+    side, code = 4, toric(4, 0.06)
+    check, bit = code.checks.edge_check, code.checks.variable
+    ties = 2 * (bit // side**2) + (check != bit % side**2)
+    legs = [Leg(code, 6, edge_ties=ties)]
+    decoder = Decoder(code, rule=SumProduct(), legs=legs, stops=False, double=True)
+    decoder.fit(Flips(code), trained=Trained(memory=False), steps=40, rate=0.05, dev=500, report=20, progress=False)
+    assert decoder.legs[0].edge is not None and len(decoder.legs[0].edge) == 4
+    assert decoder.legs[0].edge.unique().numel() > 1  # trained
+    syndromes = Flips(code).draw(50, np.random.default_rng(2)).syndromes
+
+    def shifted(rows: np.ndarray, grids: int) -> np.ndarray:
+        return np.roll(rows.reshape(-1, grids, side, side), (1, 2), (2, 3)).reshape(rows.shape)
+
+    found, moved = (decoder.run(rows, soft=True).log_odds for rows in (syndromes, shifted(syndromes, 1)))
+    np.testing.assert_allclose(moved, shifted(found, 2), atol=1e-9)
+
+
 def test_bits_are_judged_where_bits_count() -> None:
     code = Code.of(HAMMING, 0.1)
     dev = Gaussian(code, 3.0).draw(500, np.random.default_rng(0))
@@ -143,13 +213,25 @@ def test_bad_options_get_one_sentence() -> None:
     decoder, sampler = Decoder(HAMMING, 0.1, sweeps=4), Flips(Code.of(HAMMING, 0.1))
     for options, problem in (
         ({"leg": 3}, "leg 3 does not exist; the decoder has 1 legs, counted from 0"),
-        ({"steps": 0}, "steps and report must be at least 1"),
-        ({"batch": 0}, "batch must be at least 1, not 0"),
+        ({"steps": 0}, "steps must be a whole number of at least 1, not 0"),
+        ({"steps": 1.5}, "steps must be a whole number of at least 1, not 1.5"),
+        ({"batch": 0}, "batch must be a whole number of at least 1, not 0"),
+        ({"dev": 0}, "dev must be a whole number of at least 1, not 0"),
+        ({"dev": Shots(np.zeros((0, 3), np.uint8))}, "dev holds no shots to judge by"),
+        ({"rate": 0.0}, "rate must be a number above 0, not 0.0"),
+        ({"clip": -1}, "clip must be a number above 0, not -1"),
+        ({"spread": float("nan")}, "spread must be a number of at least 0, not nan"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
+        ({"kept": [1.5]}, "each of kept must be a whole number of at least 1, not 1.5"),
+        ({"loss": BlockError}, "loss must be a loss of decoders, .* not the class BlockError itself"),
+        ({"trained": "edges"}, "trained must be a Trained"),
+        ({"source": 5}, "the source must be shots, or a sampler that draws them"),
+        ({"source": Flips(toric())}, "the syndromes of these shots are of shape .* are they of another one"),
         ({"hard": 2.0}, "hard must be a share from 0 to 1"),
         ({"kept": [9]}, "kept must be numbers of sweeps from 1 to 4"),
     ):
         with pytest.raises(ValueError, match=problem):
-            decoder.fit(sampler, progress=False, **options)
+            decoder.fit(**{"source": sampler, "progress": False, **options})
     with pytest.raises(ValueError, match="there are no shots to train on"):
         decoder.fit(Shots(np.zeros((0, 3), np.uint8)), progress=False)
     with pytest.raises(ValueError, match="nothing is trained"):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import loopwise as lw
-from loopwise.inference.families.parity import ParityChecks, Passing, decode, trace
+from loopwise.inference.families.parity import LaneRoom, ParityChecks, Passing, decode, trace
 
 BITS, CHECKS, SHOTS = 10, 6, 37  # shots that do not fill their lanes
 
@@ -147,6 +147,40 @@ def test_shots_stop_where_their_syndrome_is_explained() -> None:
         np.testing.assert_allclose(found.soft, whole[first, np.arange(count)], atol=1e-12)
     through = decode(checks, passing, prior, odd, 30, stops=False, soft=True)
     np.testing.assert_allclose(through.soft, whole[-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 12])
+@pytest.mark.parametrize("layered", [False, True])
+@pytest.mark.parametrize("min_sum", [False, True])
+def test_a_shot_is_decoded_alike_alone_among_few_and_among_many(
+    min_sum: bool, layered: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, in short and long rows of lanes, in memory that others left, and where a code counts as large; by
+    rules for all sweeps, when lanes are given on at once, and for each."""
+    checks, rng = made_checks(6), np.random.default_rng(6)
+    passing = made_passing(checks, rows, True, min_sum, layered)
+    prior = (rng.normal(size=(100, BITS)) + 1).astype(np.float32)
+    odd = checks.syndromes((rng.random((100, BITS)) < 0.3).astype(np.uint8))
+    whole, room = decode(checks, passing, prior, odd, 12, soft=True), LaneRoom()
+    for size in (100, 1, 8, 16, 17, 40):
+        found = decode(checks, passing, prior[-size:], odd[-size:], 12, soft=True, room=room)
+        for mine, theirs in zip(found, whole, strict=True):
+            np.testing.assert_array_equal(mine, theirs[-size:])
+    monkeypatch.setattr("loopwise.inference.families.parity.CACHE", 0)
+    for mine, theirs in zip(decode(checks, passing, prior, odd, 12, soft=True), whole, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_lanes_given_on_at_once_change_nothing() -> None:
+    checks, rng = made_checks(7), np.random.default_rng(7)
+    same = made_passing(checks, 1, True, True, True)
+    each = same._replace(weights=same.weights.expand(20, -1))  # so shots that share lanes stay at the same sweep
+    prior, start = rng.normal(size=(1, BITS)) + 1, rng.normal(size=(300, BITS))
+    odd = (rng.random((300, CHECKS)) < 0.5).astype(np.uint8)
+    one, other = (decode(checks, passing, prior, odd, 20, start=start, soft=True) for passing in (same, each))
+    assert len(set(one.sweeps.tolist())) > 3 and 0 < one.explained.sum() < 300
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_certain_bits_and_checks_of_one_bit_stay_finite() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from studies.decoder import contenders, run
 from studies.decoder.claims import claims, upper_limit
-from studies.decoder.contenders import LAYERED, PICKED
+from studies.decoder.contenders import PICKED, SAME
 from studies.decoder.counting import run_job
 from studies.decoder.protocol import (
     BP_OSD,
@@ -59,11 +59,11 @@ def test_pairs_are_of_shots_that_both_decoded(tmp_path: Path) -> None:
     relay = {"shots": 3, "failures": 2, "seconds": 9.0, "failed": [1, 2]}
     for job in jobs(protocol):
         if not job.alone:
-            write_run(job.path(tmp_path), {LAYERED: ours})
+            write_run(job.path(tmp_path), {SAME: ours})
         elif job.alone == RELAY and job.number == 1:
             write_run(job.path(tmp_path), {RELAY: relay})
     (rows,) = totals(tmp_path, protocol).values()
-    assert rows[LAYERED] == {"shots": 8, "failures": 6, "seconds": 2.0, "paired": 3, "only": 1, "not": 1}
+    assert rows[SAME] == {"shots": 8, "failures": 6, "seconds": 2.0, "paired": 3, "only": 1, "not": 1}
     assert rows[RELAY] == {"shots": 3, "failures": 2, "seconds": 9.0, "paired": 3, "only": 0, "not": 0}
     found = {claim.id: claim for claim in claims({Setting(CIRCUIT, "gross", 0.003): rows})}
     assert found["circuit"].holds is False and "on the 3 that both decoded" in found["circuit"].evidence
@@ -77,7 +77,7 @@ def test_circuit_noise_is_decoded_by_all(shared_data: Path, tmp_path: Path, monk
         if job.alone != BP_OSD:
             run_job(job, protocol, tmp_path, shared_data)
     (rows,) = totals(tmp_path, protocol).values()
-    assert rows[LAYERED]["failures"] <= rows["min-sum"]["failures"] < 40
+    assert rows[SAME]["failures"] <= rows["min-sum"]["failures"] < 40
     assert all(counts["shots"] == 40 for counts in rows.values())
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from loopwise.apps.decoder.answer import Answer
 from loopwise.apps.decoder.code import Code
-from loopwise.apps.decoder.decoder import Answer, Decoder
+from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import Counts, interval
 from loopwise.apps.decoder.hard import hard_shots
 from loopwise.apps.decoder.legs import Leg, relay

@@ -51,8 +51,12 @@ def _read(given: Any, kind: str, what: str) -> Any:
     except (ValueError, IndexError) as problem:
         if isinstance(problem, FormatError):
             raise
-        reason = str(problem).strip().splitlines()[0] if str(problem).strip() else "it cannot be read"
-        raise FormatError(display_name(path), None, f"this is no {what} of stim ({reason})") from None
+        raise FormatError(display_name(path), None, f"this is no {what} of stim ({_first_sentence(problem)})") from None
+
+
+def _first_sentence(problem: Exception) -> str:
+    """What stim says first; pages of advice follow."""
+    return next(iter(str(problem).strip().splitlines()), "it does not say why")
 
 
 def code_of_circuit(circuit: Any, detectors: ArrayLike | None = None) -> Code:
@@ -66,7 +70,11 @@ def code_of_circuit(circuit: Any, detectors: ArrayLike | None = None) -> Code:
     found = read_circuit(circuit)
     if found.num_detectors == 0:
         raise ValueError("the circuit has no detectors, so there is no syndrome to decode; add DETECTOR instructions")
-    return code_of_model(found.detector_error_model(), detectors)
+    try:
+        model = found.detector_error_model()
+    except ValueError as problem:
+        raise ValueError(f"stim finds no detector error model of the circuit: {_first_sentence(problem)}") from None
+    return code_of_model(model, detectors)
 
 
 def code_of_model(model: Any, detectors: ArrayLike | None = None) -> Code:

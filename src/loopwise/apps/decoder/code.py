@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.apps.decoder.arguments import checked_array
 from loopwise.formats.check_matrix import read_check_matrix
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.families.parity import Bits, ParityChecks
@@ -104,12 +105,12 @@ class Code:
     def syndromes(self, given: ArrayLike) -> tuple[Bits, NDArray[np.bool_]]:
         """Given syndromes ``[shots, detectors]`` as bits of the checks, and which shots have a bit on that nothing
         sets."""
-        array = np.asarray(given)
+        array = checked_array("a syndrome", given)
         if array.ndim != 2 or array.shape[1] != self.detector_count:
             raise ValueError(
                 f"a syndrome of this code has {self.detector_count} bits; the array given is of shape {array.shape}"
             )
-        if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
+        if not ((array == 0) | (array == 1)).all():
             raise ValueError("the bits of a syndrome must be 0 or 1")
         bits = array.astype(np.uint8)
         mine = bits if self.detectors is None else bits[:, self.detectors]
@@ -133,8 +134,8 @@ class Code:
         return f"Code({self.checks.count} checks, {self.bits} bits, {self.checks.edges} edges{seen})"
 
 
-def checked_priors(given: ArrayLike, bits: int) -> Floats:
-    """Probabilities of flips, one each."""
+def checked_priors(given: ArrayLike, bits: int, what: str = "the prior") -> Floats:
+    """Probabilities of flips, one each; ``what``: what messages call one."""
     try:
         priors = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -143,7 +144,7 @@ def checked_priors(given: ArrayLike, bits: int) -> Floats:
         raise ValueError(f"priors are of shape {priors.shape}; give one probability, or one for each of {bits} bits")
     bad = np.flatnonzero(~((priors > 0) & (priors < 1)))
     if len(bad):
-        whose = "the prior" if priors.ndim == 0 else f"the prior of bit {bad[0]}"
+        whose = what if priors.ndim == 0 else f"{what} of bit {bad[0]}"
         raise ValueError(
             f"{whose} is {np.atleast_1d(priors)[bad[0]]:g}; it must be above 0 and below 1 (leave out bits that never "
             "flip)"
@@ -158,10 +159,11 @@ def _matrix(given: Any, what: str) -> Any:
     if isinstance(given, (str, os.PathLike)):
         return read_check_matrix(given)
     if not issparse(given):
-        dense = np.asarray(given)
-        if dense.ndim != 2 or dense.dtype.kind not in "biuf":
-            raise ValueError(f"{what} must be two-dimensional, not {dense.dtype} of shape {dense.shape}")
-        given = dense
+        given = checked_array(what, given)
+        if given.ndim != 2:
+            raise ValueError(f"{what} must be two-dimensional, not of shape {given.shape}")
+    elif given.dtype.kind not in "biuf":
+        raise ValueError(f"{what} must hold numbers, not {given.dtype}")
     found = csr_matrix(given)
     found.sum_duplicates()
     found.eliminate_zeros()

@@ -1,31 +1,33 @@
 r"""The decoder as users have it: decode, train, evaluate, save.
 
-In: a code, shots. Out: :class:`Decoder`, :class:`Answer`. Stage: use.
+In: a code, shots. Out: :class:`Decoder`. Stage: use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from loopwise.apps.decoder.answer import Answer
+from loopwise.apps.decoder.arguments import checked_array, checked_kind, checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.legs import Leg
-from loopwise.apps.decoder.rules import MinSum, Rule
+from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
 from loopwise.apps.decoder.saving import kept, rebuilt
 from loopwise.apps.decoder.sequence import LegSequence
 from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.apps.saved import Saved, written
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
-from loopwise.inference.families.parity import Bits, Decoded, Floats, decode
-from loopwise.inference.families.second_stage import Second
+from loopwise.inference.families.parity import Bits, Decoded, Floats, LaneRoom, decode
+from loopwise.inference.families.second_stage import OSD, Decimation, Second
 from loopwise.learn.files.card import training_card
+from loopwise.learn.files.checkpoint import checksum
 from loopwise.learn.files.fields import Record
 from loopwise.learn.history import History
 
@@ -37,43 +39,6 @@ if TYPE_CHECKING:
     from loopwise.apps.decoder.training import Trained
 
 _TOGETHER = 8192  # shots: what a decoder keeps of all of them at once
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a decoder made of some shots.
-
-    corrections: flips that it found, ``[shots, bits]``. explained: whether they have the syndrome; where they have not,
-    they are the last decisions, and right only by chance. sweeps: of all legs, and of a decimation. leg: the one whose
-    solution was taken, -1 for a second stage or none. log_odds: of no flip against a flip after the last sweep, no rows
-    unless asked for. flips: of observables, None where the code has none. second: how many shots a second stage was
-    needed for.
-    """
-
-    corrections: Bits
-    explained: NDArray[np.bool_]
-    sweeps: NDArray[np.int64]
-    leg: NDArray[np.int64]
-    log_odds: Floats
-    flips: Bits | None
-    second: int
-
-    @property
-    def probabilities(self) -> Floats:
-        """The probability of a flip, as the last sweep has it; no rows unless soft output was asked for."""
-        found: Floats = 1 / (1 + np.exp(np.clip(self.log_odds, -700, 700)))
-        return found
-
-    def __len__(self) -> int:
-        return len(self.corrections)
-
-    @property
-    def status(self) -> str:
-        """In words."""
-        done = int(self.explained.sum())
-        later = f", {self.second} by a second stage" if self.second else ""
-        each = self.sweeps.mean() if len(self) else 0.0
-        return f"{done} of {len(self)} syndromes explained{later}; {each:.1f} sweeps a shot"
 
 
 class Decoder(Saved):
@@ -146,20 +111,25 @@ class Decoder(Saved):
                 raise ValueError("a check matrix says nothing of how likely flips are; give priors")
             self.code = Code.of(code, priors, observables=observables)
         self.rule: Rule = MinSum() if rule is None else rule
+        checked_kind("rule", self.rule, (MinSum, SumProduct), "a MinSum(...) or a SumProduct()")
+        checked_kind("second", second, (OSD, Decimation, type(None)), "an OSD(...), a Decimation(...) or None")
         self.layered, self.second, self.double, self.threads = layered, second, double, threads
+        checked_kind("legs", legs, (Sequence, type(None)), "a list of Leg")
         self.legs = [Leg(self.code, sweeps)] if legs is None else list(legs)
         self.solutions, self.stops, self.budget, self.distance = solutions, stops, budget, distance
         if not self.legs:
             raise ValueError("legs is empty; give at least one Leg")
-        for name, value in (("solutions", solutions), ("budget", budget), ("distance", distance)):
-            least_none = value is None and name != "solutions"
-            if not least_none and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
-        wrong = next(
-            (leg for leg in self.legs if (leg.edges, leg.bits) != (self.code.checks.edges, self.code.bits)), None
-        )
-        if wrong is not None:
-            raise ValueError(f"{wrong!r} was made for another code, with {wrong.edges} edges and {wrong.bits} bits")
+        for name, value in (("solutions", solutions), ("threads", threads)):
+            checked_whole(name, value)
+        for name, flag in (("layered", layered), ("stops", stops), ("double", double)):
+            checked_kind(name, flag, (bool, np.bool_), "True or False")
+        for name, limit in (("budget", budget), ("distance", distance)):
+            if limit is not None:
+                checked_whole(name, limit)
+        for leg in self.legs:
+            checked_kind("each of legs", leg, Leg, "a Leg")
+            if (leg.edges, leg.bits) != (self.code.checks.edges, self.code.bits):
+                raise ValueError(f"{leg!r} was made for another code, with {leg.edges} edges and {leg.bits} bits")
         self.history_ = History()
 
     @classmethod
@@ -184,7 +154,7 @@ class Decoder(Saved):
 
     def decode(self, syndrome: ArrayLike) -> Bits:
         """The flips that explain one syndrome, ``[bits]``; :meth:`run` says whether they do."""
-        given = np.asarray(syndrome)
+        given = checked_array("a syndrome", syndrome)
         if given.shape != (self.code.detector_count,):
             raise ValueError(
                 f"a syndrome of this code has {self.code.detector_count} bits; the one given is of shape {given.shape}"
@@ -203,7 +173,7 @@ class Decoder(Saved):
 
     def receive(self, log_odds: ArrayLike, *, soft: bool = False) -> Answer:
         """What :meth:`decode_received` does, with all that is known of it."""
-        given = np.asarray(log_odds, dtype=np.float64)
+        given = checked_array("log-odds", log_odds)
         if given.ndim != 2:
             raise ValueError(
                 f"log-odds are of shape {given.shape}; give a row of {self.code.bits} for each word received"
@@ -235,7 +205,7 @@ class Decoder(Saved):
         kind = np.float64 if self.double else np.float32
         if given is None:
             return self.code.log_odds[None].astype(kind)
-        odds = np.asarray(given, dtype=kind)
+        odds = checked_array("log-odds", given).astype(kind)
         if odds.shape != (shots, self.code.bits):
             raise ValueError(
                 f"log-odds are of shape {odds.shape}; there must be a row of {self.code.bits} for each of {shots} shots"
@@ -247,7 +217,7 @@ class Decoder(Saved):
 
     def _part(self, bits: Bits, odds: Floats, soft: bool) -> tuple[Any, ...]:
         """The fields of an answer."""
-        resumes = any(leg.resumes and leg.memory is not None for leg in self.legs[1:])
+        resumes = any(leg.goes_on for leg in self.legs[1:])
         shots = LegSequence(self, bits, odds, soft or resumes or self.second is not None)
         shots.run()
         second = shots.solve()
@@ -256,12 +226,19 @@ class Decoder(Saved):
 
     @torch.no_grad()
     def _leg(
-        self, number: int, bits: Bits, odds: Floats, left: Floats, soft: bool, sweeps: int | None = None
+        self,
+        number: int,
+        bits: Bits,
+        odds: Floats,
+        left: Floats | None,
+        soft: bool,
+        sweeps: int | None = None,
+        room: LaneRoom | None = None,
     ) -> Decoded:
         """One leg on some shots, from the beliefs ``left`` by the last one if it resumes them; ``sweeps``: fewer than
-        its own."""
+        its own; ``room``: memory that legs share."""
         leg = self.legs[number]
-        start = left if number and leg.resumes and leg.memory is not None else None
+        start = left if number and leg.goes_on else None
         own = leg.priors(torch.from_numpy(odds)).numpy().astype(odds.dtype)
         checks, passing, seen = leg.arranged(self.code.checks, leg.passing(self.rule, self.layered), bits)
         return decode(
@@ -274,6 +251,7 @@ class Decoder(Saved):
             stops=self.stops,
             soft=soft,
             threads=self.threads,
+            room=room,
         )
 
     # --- Training and judging ----------------------------------------------------------------------------------------
@@ -344,6 +322,11 @@ class Decoder(Saved):
         from loopwise.apps.decoder.evaluation import count_failures
 
         return count_failures(self, source, shots, seed)
+
+    @property
+    def checksum(self) -> str:
+        """What tells its numbers, and those of its code, from another decoder's."""
+        return checksum(*(tensor.numpy() for tensor in kept(self)[1].values()))
 
     # --- Files -------------------------------------------------------------------------------------------------------
 

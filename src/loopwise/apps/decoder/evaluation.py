@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.decoder.arguments import checked_whole
+from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
 
 if TYPE_CHECKING:
-    from loopwise.apps.decoder.decoder import Answer, Decoder
+    from loopwise.apps.decoder.answer import Answer
+    from loopwise.apps.decoder.decoder import Decoder
 
 _DRAWN = 8192  # shots drawn at a time
 _NORMAL = 1.959963984540054  # of a 95 % interval
@@ -76,6 +79,7 @@ class Counts:
 
 def failed(decoder: Decoder, shots: Shots, answer: Answer) -> NDArray[np.bool_]:
     """Which shots fail: unexplained, or with a wrong observable; without observables, with a wrong bit."""
+    shots.check(decoder.code)
     if shots.flips is not None and answer.flips is not None:
         return np.asarray((answer.flips != shots.flips).any(1) | ~answer.explained)
     if shots.errors is None:
@@ -102,25 +106,27 @@ def is_lower(after: NDArray[Any], before: NDArray[Any]) -> bool:
 
 def count_failures(decoder: Decoder, source: Shots | ShotSampler, shots: int | None, seed: int) -> Counts:
     """Counts over given shots, or over so many drawn."""
-    if isinstance(source, Shots):
-        parts = [source if shots is None else source.take(slice(shots))]
-        total = len(parts[0])
-        draw = None
-    else:
-        if shots is None:
-            raise ValueError("a sampler draws any number of shots; say how many: evaluate(sampler, 10_000)")
-        total, draw, parts = shots, np.random.default_rng([seed, 1]), []
-    counts, done = Counts(0, 0, 0, 0, 0, 0.0), 0
-    while done < total:
-        size = min(_DRAWN, total - done)
-        part = parts[0].take(slice(done, done + size)) if draw is None else source.draw(size, draw)  # type: ignore[union-attr]
+    counts = Counts(0, 0, 0, 0, 0, 0.0)
+    for part in _parts(source, shots, seed):
         since = time.perf_counter()
         answer = decoder.run(part.syndromes, log_odds=part.log_odds)
         seconds = time.perf_counter() - since
-        wrong = failed(decoder, part, answer)
+        wrong, unexplained = failed(decoder, part, answer), ~answer.explained
         bits = 0 if part.errors is None else int(wrong_bits(part, answer).sum())
-        counts += Counts(
-            size, int(wrong.sum()), int((~answer.explained).sum()), bits, int(answer.sweeps.sum()), seconds
-        )
-        done += size
+        counts += Counts(len(part), int(wrong.sum()), int(unexplained.sum()), bits, int(answer.sweeps.sum()), seconds)
     return counts
+
+
+def _parts(source: Shots | ShotSampler, shots: int | None, seed: int) -> Iterator[Shots]:
+    """Some shots at a time: those given, or so many of them, or so many drawn."""
+    check_source(source)
+    if shots is not None:
+        checked_whole("shots", shots)
+    if isinstance(source, Shots):
+        chosen = source if shots is None else source.take(slice(shots))
+        yield from (chosen.take(slice(begin, begin + _DRAWN)) for begin in range(0, len(chosen), _DRAWN))
+    elif shots is None:
+        raise ValueError("a sampler draws any number of shots; say how many: evaluate(sampler, 10_000)")
+    else:
+        random = np.random.default_rng([seed, 1])
+        yield from (source.draw(min(_DRAWN, shots - begin), random) for begin in range(0, shots, _DRAWN))

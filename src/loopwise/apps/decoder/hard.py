@@ -9,6 +9,7 @@ import copy
 
 import numpy as np
 
+from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.shots import Shots, ShotSampler
@@ -33,8 +34,8 @@ def hard_shots(
     >>> len(hard_shots(Decoder(code), Flips(code), 5, sweeps=1))
     5
     """
-    if count < 1 or sweeps < 1 or most < 1:
-        raise ValueError(f"count, sweeps and most must be at least 1, not {count}, {sweeps} and {most}")
+    for name, value in (("count", count), ("sweeps", sweeps), ("most", most)):
+        checked_whole(name, value)
     probe = copy.copy(decoder)
     probe.legs, probe.second, probe.budget = decoder.legs[:1], None, sweeps
     random = np.random.default_rng([seed, 11])

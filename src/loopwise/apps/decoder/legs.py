@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from loopwise.apps.decoder.arguments import checked_array, checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.rules import MinSum, Rule
 from loopwise.inference.families.parity import Bits, ParityChecks, Passing
@@ -54,9 +55,8 @@ class Leg(nn.Module):
         order: ArrayLike | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(sweeps, bool) or not isinstance(sweeps, (int, np.integer)) or sweeps < 1:
-            raise ValueError(f"sweeps must be a whole number of at least 1, not {sweeps!r}")
-        self.sweeps, self.resumes, self.edges, self.bits = int(sweeps), resumes, code.checks.edges, code.bits
+        self.sweeps, self.resumes = checked_whole("sweeps", sweeps), resumes
+        self.edges, self.bits = code.checks.edges, code.bits
         for name in ("edge", "sweep", "memory", "prior"):
             self.register_parameter(name, None)
         self.edge_ties = _ties(edge_ties, code.checks.edges)
@@ -64,6 +64,11 @@ class Leg(nn.Module):
         self._arranged: tuple[ParityChecks, ParityChecks, NDArray[np.int64]] | None = None
         if memory is not None:
             self.memory = nn.Parameter(_strengths(memory, code.bits), requires_grad=False)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it takes the beliefs that the leg before left: what is remembered, if anything is."""
+        return self.resumes and self.memory is not None
 
     def open(self, *, edges: bool = False, sweeps: bool = False, memory: bool = False, priors: bool = False) -> None:
         """Says what is trained; numbers that were not there begin as 0."""
@@ -137,13 +142,14 @@ def relay(
     low, high = interval
     if not low <= high < 1:
         raise ValueError(f"the interval of memory strengths must rise and end below 1, not {interval!r}")
+    checked_whole("legs", legs, 0)
     random = np.random.default_rng(seed)
     found = [Leg(code, sweeps if first_sweeps is None else first_sweeps, memory=first_memory)]
     return found + [Leg(code, sweeps, memory=random.uniform(low, high, code.bits)) for _ in range(legs)]
 
 
 def _strengths(given: ArrayLike, bits: int) -> Tensor:
-    array = np.asarray(given, dtype=np.float64)
+    array = checked_array("memory", given).astype(np.float64)
     if array.ndim > 1 or (array.ndim == 1 and len(array) != bits):
         raise ValueError(f"memory is of shape {array.shape}; give one strength, or one for each of {bits} bits")
     if not (np.isfinite(array).all() and (array < 1).all()):

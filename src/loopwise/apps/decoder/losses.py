@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.apps.decoder.arguments import checked_number
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.shots import Shots
 
@@ -48,9 +49,7 @@ class ResidualParity(DecoderLoss):
     """
 
     def __init__(self, observables: float = 1.0) -> None:
-        if not (math.isfinite(observables) and observables >= 0):
-            raise ValueError(f"the weight of observables must be a number of at least 0, not {observables!r}")
-        self.observables = observables
+        self.observables = checked_number("the weight of observables", observables, above=False)
 
     def __call__(self, code: Code, log_odds: Tensor, shots: Shots) -> Tensor:
         rows: list[tuple[Any, Any, float]] = [(code.checks.matrix, code.syndromes(shots.syndromes)[0], 1.0)]

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
 from loopwise.apps.decoder.search import FIRST_SWEEPS
-from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
 from loopwise.learn.progress import progress_bar
 
 PLAIN = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)  # strengths of memory, the same for all bits
@@ -92,9 +93,10 @@ def pick_legs(
     >>> pick_legs(Decoder(code), Flips(code), [3, 2], pool=4, shots=100, progress=False).legs
     [Leg(3 sweeps, memory, order), Leg(2 sweeps, memory, order)]
     """
-    places = [int(count) for count in sweeps]
-    if not places or min(places) < 1:
-        raise ValueError(f"sweeps must be whole numbers of at least 1, one for each leg, not {list(sweeps)!r}")
+    places = [checked_whole("each leg's number of sweeps", count) for count in sweeps]
+    if not places:
+        raise ValueError("sweeps is empty; give a number for each leg")
+    check_source(source)
     given = source if isinstance(source, Shots) else source.draw(shots, np.random.default_rng([seed, 3]))
     legs = leg_pool(decoder.code, pool, max(places), seed=seed) if isinstance(pool, int) else list(pool)
     if not legs:

@@ -5,8 +5,9 @@ In: options. Out: objects for ``lw.apps.Decoder(rule=...)``. Stage: use.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+from loopwise.apps.decoder.arguments import checked_number
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,8 @@ class MinSum:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"the scale of the min-sum must be a number above 0, not {self.scale!r}")
-        if not (math.isfinite(self.offset) and self.offset >= 0):
-            raise ValueError(f"the offset of the min-sum must be a number of at least 0, not {self.offset!r}")
+        checked_number("the scale of the min-sum", self.scale)
+        checked_number("the offset of the min-sum", self.offset, above=False)
 
 
 Rule = SumProduct | MinSum

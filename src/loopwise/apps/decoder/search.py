@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
-from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
 from loopwise.learn.progress import progress_bar
 
 STEPS = {"memory": 0.08, "spread": 0.15, "scale": 0.05, "early": 0.1, "prior": 0.08}  # standard deviations of changes
@@ -55,8 +56,8 @@ def search_legs(
     >>> search_legs(begun, Flips(code), tries=2, shots=100, progress=False).legs
     [Leg(3 sweeps, sweep, memory, prior), Leg(3 sweeps, sweep, memory, prior)]
     """
-    if tries < 1:
-        raise ValueError(f"a search needs at least one try, not {tries}")
+    checked_whole("tries", tries)
+    check_source(source)
     random = np.random.default_rng(seed)
     given = source if isinstance(source, Shots) else source.draw(shots, random)
     best, step = _open(decoder), 1.0

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from loopwise.inference.families.parity import Bits, Decoded, Floats
+from loopwise.inference.families.parity import Bits, Decoded, Floats, LaneRoom
 
 if TYPE_CHECKING:
     from loopwise.apps.decoder.decoder import Decoder
@@ -35,6 +35,7 @@ class LegSequence:
         self.costs = np.full(shots, np.inf)
         self.left = np.zeros((shots if keeps else 0, decoder.code.bits), odds.dtype)
         self.sure = sure_costs(odds, decoder.distance)
+        self.room = LaneRoom()  # that all legs use
 
     def run(self) -> None:
         """All legs, each on the shots that go on."""
@@ -72,7 +73,7 @@ class LegSequence:
         for count in np.unique(allowed):
             mine = rows[allowed == count]
             left = self.left[mine] if self.keeps else self.left
-            yield mine, decoder._leg(number, self.bits[mine], self._own(mine), left, self.keeps, int(count))
+            yield mine, decoder._leg(number, self.bits[mine], self._own(mine), left, self.keeps, int(count), self.room)
 
     def _take(self, number: int, rows: Rows, answer: Decoded) -> None:
         self.sweeps[rows] += answer.sweeps

@@ -6,13 +6,16 @@ In: a code, a channel. Out: :class:`Shots`; samplers that draw them. Stage: use.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from loopwise.apps.decoder.arguments import checked_array, checked_kind
 from loopwise.apps.decoder.code import Code, checked_priors
 from loopwise.inference.families.parity import CERTAIN, Bits, Floats
+
+_FIELDS = ("syndromes", "errors", "flips", "log_odds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,22 @@ class Shots:
     errors: Bits | None = None  # [shots, bits]
     flips: Bits | None = None  # [shots, observables]
     log_odds: Floats | None = None  # [shots, bits]
+
+    def __post_init__(self) -> None:
+        for name, one in zip(_FIELDS, self.columns, strict=True):
+            if one is not None and len(one) != len(self.syndromes):
+                raise ValueError(f"there are {len(self.syndromes)} syndromes, but {len(one)} rows of {name}")
+
+    def check(self, code: Code) -> None:
+        """Raises unless these can be shots of a code."""
+        observables = 0 if code.observables is None else code.observables.shape[0]
+        widths = code.detector_count, code.bits, observables, code.bits
+        for name, one, width in zip(_FIELDS, self.columns, widths, strict=True):
+            if one is not None and one.shape[1:] != (width,):
+                raise ValueError(
+                    f"the {name} of these shots are of shape {one.shape}, but rows of {width} are this code's; are "
+                    "they of another one?"
+                )
 
     def __len__(self) -> int:
         return len(self.syndromes)
@@ -47,11 +66,19 @@ class Shots:
         return Shots(*(None if one[0] is None else np.concatenate(one) for one in columns))  # type: ignore[arg-type]
 
 
+@runtime_checkable
 class ShotSampler(Protocol):
     """Something that draws shots."""
 
     def draw(self, count: int, random: np.random.Generator) -> Shots:
         """So many shots."""
+
+
+def check_source(source: Any) -> None:
+    """Raises unless these are shots or something that draws them."""
+    checked_kind(
+        "the source", source, (Shots, ShotSampler), "shots, or a sampler that draws them (Flips, Gaussian, ...)"
+    )
 
 
 class Flips:
@@ -92,10 +119,10 @@ class Gaussian:
 
     def __init__(self, code: Code, decibels: float | ArrayLike, rate: float | None = None) -> None:
         self.code, self.rate = code, 1 - code.checks.count / code.bits if rate is None else rate
-        self.decibels = np.atleast_1d(np.asarray(decibels, dtype=np.float64))
-        if not 0 < self.rate <= 1 or not np.isfinite(self.decibels).all():
+        self.decibels = np.atleast_1d(checked_array("decibels", decibels)).astype(np.float64)
+        if not 0 < self.rate <= 1 or not self.decibels.size or not np.isfinite(self.decibels).all():
             raise ValueError(
-                f"a Gaussian channel needs a rate above 0 and finite decibels, not {rate!r} and {decibels!r}"
+                f"a Gaussian channel needs a rate above 0 and finite decibels, not {self.rate!r} and {decibels!r}"
             )
 
     def draw(self, count: int, random: np.random.Generator) -> Shots:
@@ -113,7 +140,10 @@ def awgn(received: ArrayLike, sigma: ArrayLike) -> Floats:
     >>> awgn([0.5, -1.0], 1.0).tolist()
     [1.0, -2.0]
     """
-    found: Floats = 2 * np.asarray(received, dtype=np.float64) / np.asarray(sigma) ** 2
+    spread = checked_array("sigma", sigma)
+    if not (np.isfinite(spread) & (spread > 0)).all():
+        raise ValueError(f"the standard deviation sigma must be a number above 0, not {sigma!r}")
+    found: Floats = 2 * checked_array("what was received", received).astype(np.float64) / spread**2
     return found
 
 
@@ -123,8 +153,12 @@ def bsc(received: ArrayLike, probability: float) -> Floats:
     >>> bsc([0, 1], 0.1).round(3).tolist()
     [2.197, -2.197]
     """
-    size = float(-np.log(checked_priors(probability, 1)[0] / (1 - probability)))
-    return np.where(np.asarray(received) == 0, size, -size)
+    bits = checked_array("what was received", received)
+    if not ((bits == 0) | (bits == 1)).all():
+        raise ValueError("bits of a binary symmetric channel must be 0 or 1; bits that were lost are for erasures()")
+    share = checked_priors(probability, 1, "the probability of a flip")[0]
+    size = float(np.log1p(-share) - np.log(share))
+    return np.where(bits == 0, size, -size)
 
 
 def erasures(received: ArrayLike) -> Floats:
@@ -133,5 +167,5 @@ def erasures(received: ArrayLike) -> Floats:
     >>> erasures([0, -1, 1]).tolist()
     [50.0, 0.0, -50.0]
     """
-    bits: NDArray[Any] = np.asarray(received)
+    bits = checked_array("what was received", received)
     return np.where(bits == 0, CERTAIN, np.where(bits == 1, -CERTAIN, 0.0))

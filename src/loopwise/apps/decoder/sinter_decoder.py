@@ -29,6 +29,8 @@ def sinter_decoder(make: Callable[[Code], Decoder] | PathLike | None = None, **o
     make: a function of the code (importable, where sinter runs several processes), or the path of a saved decoder,
         whose numbers are then used for every circuit with its checks; None for ``Decoder(code, **options)``.
     """
+    if make is not None and options:
+        raise ValueError(f"{', '.join(options)}: a decoder that is made or saved already has its own options")
     return _kind()(make, options)
 
 

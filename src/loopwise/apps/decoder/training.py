@@ -17,10 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.apps.decoder.arguments import checked_kind, checked_number, checked_whole
 from loopwise.apps.decoder.evaluation import failed, interval, is_lower, wrong_bits
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.losses import DecoderLoss
-from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
 from loopwise.formats.files import PathLike
 from loopwise.inference.families.parity import trace
 from loopwise.learn.course import Rounds
@@ -73,10 +74,13 @@ class LegTraining:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.report < 1:
-            raise ValueError(f"steps and report must be at least 1, not {self.steps} and {self.report}")
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, not {self.batch}")
+        for name in ("steps", "report", "batch"):
+            checked_whole(name, getattr(self, name))
+        checked_whole("seed", self.seed, 0)
+        checked_number("rate", self.rate)
+        checked_number("clip", self.clip)
+        checked_number("spread", self.spread, above=False)
+        checked_kind("trained", self.trained, Trained, "a Trained(...)")
         if not 0 <= self.hard <= 1:
             raise ValueError(f"hard must be a share from 0 to 1, not {self.hard}")
 
@@ -91,6 +95,12 @@ def train(
     progress: bool,
 ) -> History:
     """Trains the numbers of one leg; what was measured on held-out shots, beginning before training."""
+    check_source(source)
+    checked_kind("loss", loss, DecoderLoss, "a loss of decoders, ResidualParity() for instance")
+    if not isinstance(dev, Shots):
+        checked_whole("dev", dev)
+    elif not len(dev):
+        raise ValueError("dev holds no shots to judge by; give some, or say how many to draw")
     objective = DecoderObjective(decoder, source, loss, plan)
     run = {
         "code": decoder.code.fingerprint,
@@ -105,10 +115,12 @@ def train(
     objective.open(dev)
     rounds = -(-plan.steps // plan.report)
     limits = Limits((Rounds(rounds),), rounds, from_start=True, reopens=True)
-    with progress_bar(progress, rounds) as tell:
-        history = run_trainer(objective, limits, ledger=Ledger.open(checkpoint, run), tell=tell)
+    try:
+        with progress_bar(progress, rounds) as tell:
+            history = run_trainer(objective, limits, ledger=Ledger.open(checkpoint, run), tell=tell)
+    finally:
+        objective.close()
     history.epochs.insert(0, Epoch(0, float("nan"), 0.0, dev=objective.before))
-    objective.close()
     if history.best and not objective.is_better(dev):
         history.best = 0
         history.ended += "; kept the start: nothing failed less by more than chance"
@@ -124,8 +136,10 @@ class DecoderObjective(Objective):
         legs = len(decoder.legs)
         if not -legs <= plan.leg < legs:
             raise ValueError(f"leg {plan.leg} does not exist; the decoder has {legs} legs, counted from 0")
-        if isinstance(source, Shots) and not len(source):
-            raise ValueError("there are no shots to train on; give at least one")
+        if isinstance(source, Shots):
+            if not len(source):
+                raise ValueError("there are no shots to train on; give at least one")
+            source.check(decoder.code)
         self.decoder, self.source, self.loss_of, self.plan = decoder, source, loss, plan
         self.number = plan.leg % legs
         self.leg: Leg = decoder.legs[self.number]
@@ -140,6 +154,7 @@ class DecoderObjective(Objective):
         trained = self.plan.trained
         self.leg.open(edges=trained.edges, sweeps=trained.sweeps, memory=trained.memory, priors=trained.priors)
         self.held = dev if isinstance(dev, Shots) else self._draw(dev, -1)
+        self.held.check(self.decoder.code)
         self.params = [param for param in self.leg.parameters() if param.requires_grad]
         self.optimizer = torch.optim.Adam(self.params, lr=self.plan.rate)
 
@@ -233,7 +248,7 @@ class DecoderObjective(Objective):
         if kept is None:
             found = np.arange(min(5, sweeps), sweeps + 1, 3)
             return found if found[-1] == sweeps else np.append(found, sweeps)
-        found = np.unique(np.asarray(kept, dtype=np.int64))
+        found = np.unique([checked_whole("each of kept", one) for one in kept]).astype(np.int64)
         if not len(found) or found[0] < 1 or found[-1] > sweeps:
             raise ValueError(f"kept must be numbers of sweeps from 1 to {sweeps}, not {list(kept)}")
         return found
@@ -252,7 +267,7 @@ class DecoderObjective(Objective):
         log_odds: Tensor = trace(checks, passing, prior, seen, self.looks, start)
         value = self.loss_of(decoder.code, log_odds, shots)
         if not bool(torch.isfinite(value)):
-            raise RoundError(f"the loss is {float(value)} at step {step + 1}", "; try a lower rate")
+            raise RoundError(f"the loss is {value.item()} at step {step + 1}", "; try a lower rate")
         self.optimizer.zero_grad()
         value.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.params, self.plan.clip)
@@ -264,9 +279,11 @@ class DecoderObjective(Objective):
     def _draw(self, count: int, step: int, purpose: int = _STEP) -> Shots:
         """Shots of a step (-1: of the development data), the same whenever it is made."""
         random = np.random.default_rng([self.plan.seed, self.number, step + 1, purpose])
-        if not isinstance(self.source, Shots):
-            return self.source.draw(count, random)
-        return self.source.take(random.integers(len(self.source), size=count))
+        if isinstance(self.source, Shots):
+            return self.source.take(random.integers(len(self.source), size=count))
+        shots = self.source.draw(count, random)
+        shots.check(self.decoder.code)
+        return shots
 
     def _examples(self, step: int) -> tuple[Shots, Tensor | None]:
         """A batch, with the beliefs that the legs before this one leave."""
@@ -300,21 +317,13 @@ class DecoderObjective(Objective):
         before = self._only(range(self.number))
         answer = before.run(shots.syndromes, log_odds=shots.log_odds, soft=True)
         rows = np.flatnonzero(~answer.explained)
-        resumes = self.leg.resumes and self.leg.memory is not None
-        return shots.take(rows), answer.log_odds[rows] if resumes else None
+        return shots.take(rows), answer.log_odds[rows] if self.leg.goes_on else None
 
     def _stubborn(self, shots: Shots, left: Any) -> np.ndarray:
         """The shots that this leg leaves unexplained."""
         odds = self.decoder._odds(shots.log_odds, len(shots))
         bits = self.decoder.code.syndromes(shots.syndromes)[0]
-        none = np.zeros((0, self.leg.bits), odds.dtype)
-        number = self.number if left is not None else 0
-        found = (
-            self._only([self.number])._leg(0, bits, odds, none, False)
-            if number == 0
-            else self.decoder._leg(self.number, bits, odds, left, False)
-        )
-        return np.flatnonzero(~found.explained)
+        return np.flatnonzero(~self.decoder._leg(self.number, bits, odds, left, False).explained)
 
     def _only(self, numbers: Any) -> Decoder:
         """The decoder with some of its legs, and no second stage."""

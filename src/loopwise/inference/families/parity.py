@@ -2,7 +2,8 @@ r"""Binary variables under parity checks, and nothing else: message passing in l
 
 In: the checks, log-odds of variables, syndromes, numbers of message passing. Out: log-odds after sweeps, with a
 gradient if one is wanted, or decisions. Stage: inference. ``lw.BP`` on a graph of :class:`~loopwise.Parity` factors
-computes the same log-odds; this takes a batch of shots 32 at a time, in one pass over the checks a sweep.
+computes the same log-odds; this takes a batch of shots 32 at a time (few shots, or those of a large code, 8 at a
+time), in one pass over the checks a sweep.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.compiled.arithmetic import LANES, lane_tag
+from loopwise.compiled.arithmetic import FEW_LANES, LANES, U, lane_tag
 from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
 
 Floats = NDArray[Any]  # float32 or float64
 Bits = NDArray[np.uint8]
 
+FEW_SHOTS = 2 * FEW_LANES  # so many take two short rows of lanes at most, which cost less than a long one that is empty
+CACHE = 2 << 20  # bytes of messages: where those of long rows are more, short rows are as fast and fewer lanes idle
 CERTAIN = 50.0  # log-odds in place of infinite ones: of a flip with a probability of 2e-22
 
 
@@ -134,6 +137,28 @@ class Decoded(NamedTuple):
     explained: NDArray[np.bool_]  # [shots] whether the decisions have the syndrome
 
 
+class LaneRoom:
+    """Memory that calls of :func:`decode` share, one after another: to get it from the system anew takes as long as ten
+    sweeps of a large code, and legs of a relay are many."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, Any], tuple[Any, ...]] = {}
+
+    def states(self, thread: int, checks: ParityChecks, dtype: Any, blocks: int, lanes: int, remembers: bool) -> Any:
+        """Room for so many blocks of lanes, whatever it holds."""
+        from loopwise.inference.families.kernels.parity_lanes import State
+
+        variables = blocks * lanes * checks.variables
+        biased = variables if remembers else 0
+        sizes = (blocks * lanes * checks.edges, variables, variables, biased, blocks * checks.count)
+        held = self._held.get((thread, dtype))
+        if held is None or any(len(array) < size for array, size in zip(held, sizes, strict=True)):
+            held = (*(np.zeros(size, dtype) for size in sizes[:4]), np.zeros(sizes[4], np.uint32))
+            self._held[thread, dtype] = held
+        m, belief, prior, bias, odd = held
+        return State(m, belief, prior, bias, odd, U(0), U(0), U(0))
+
+
 def decode(
     checks: ParityChecks,
     passing: Passing,
@@ -145,6 +170,7 @@ def decode(
     stops: bool = True,
     soft: bool = False,
     threads: int = 1,
+    room: LaneRoom | None = None,
 ) -> Decoded:
     """Decisions of at most ``sweeps`` sweeps, fewer where they explain the syndrome sooner.
 
@@ -154,6 +180,7 @@ def decode(
     start: beliefs that variables remember in the first sweep, ``[shots, variables]``.
     stops: False makes all sweeps.
     soft: whether to give log-odds, too.
+    room: memory that it shares with other calls, by default its own.
 
     >>> checks = ParityChecks(3, np.array([0, 2, 4]), np.array([0, 1, 1, 2]))
     >>> plain = Passing(torch.ones(1, 4), torch.zeros(1, 4), torch.zeros(0, 3))
@@ -161,7 +188,7 @@ def decode(
     >>> found.hard.tolist(), found.sweeps.tolist(), found.explained.tolist()
     ([[1, 0, 0]], [1], [True])
     """
-    from loopwise.inference.families.kernels.parity_decode import Found, ShotArrays, decode_shots
+    from loopwise.inference.families.kernels.parity_decode import Found, ShotArrays, decode_in_turn, decode_shots
 
     passing.check_sweeps(sweeps)
     dtype, count = prior.dtype, len(syndromes)
@@ -177,6 +204,10 @@ def decode(
     )
     parts = max(1, min(threads, count // (4 * LANES)))
     cuts = [count * part // parts for part in range(parts + 1)]
+    lanes = _lanes(checks, count, dtype.itemsize)
+    levels = _levels(sweeps, stops and count > lanes)
+    in_turn = stops and all(len(values) <= 1 for values in passing[:3])
+    memory = LaneRoom() if room is None else room
 
     def one(part: int) -> None:
         mine = slice(cuts[part], cuts[part + 1])
@@ -184,27 +215,28 @@ def decode(
         out = Found(
             found.hard[mine], found.soft[mine] if soft else found.soft, found.sweeps[mine], found.explained[mine]
         )
-        decode_shots(
-            checks.views,
-            rules,
-            shots,
-            out,
-            _levels(sweeps, stops),
-            stops,
-            passing.layered,
-            lane_tag(LANES),
-            passing.tag,
-        )
+        blocks = 1 if in_turn else 2 * (len(levels) - 1)
+        states = memory.states(part, checks, dtype, blocks, lanes, len(passing.memory) > 0)
+        given, variant = (checks.views, rules, states, shots, out), (passing.layered, lane_tag(lanes), passing.tag)
+        if in_turn:
+            decode_in_turn(*given, sweeps, *variant)
+        else:
+            decode_shots(*given, levels, stops, *variant)
 
     if count:
         in_threads(parts, one)
     return found
 
 
-def _levels(sweeps: int, stops: bool) -> Integers:
+def _lanes(checks: ParityChecks, shots: int, itemsize: int) -> int:
+    """How many shots stand side by side; each one's numbers are the same whichever."""
+    return FEW_LANES if shots <= FEW_SHOTS or LANES * checks.edges * itemsize > CACHE else LANES
+
+
+def _levels(sweeps: int, gathers: bool) -> Integers:
     """Sweeps after which shots that are left are gathered: 3, 6, 12, ..."""
     found = [0]
-    while stops and 3 * 2 ** (len(found) - 1) < sweeps:
+    while gathers and 3 * 2 ** (len(found) - 1) < sweeps:
         found.append(3 * 2 ** (len(found) - 1))
     return np.array([*found, sweeps])
 

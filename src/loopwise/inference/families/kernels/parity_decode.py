@@ -2,9 +2,10 @@
 
 In: a graph of parity checks, rules, priors and syndromes. Out: decisions, log-odds, sweeps, whether all is explained.
 
-Shots that share lanes are at the same sweep, so that rules may differ from sweep to sweep. At some sweeps, the levels,
-those that are left move on to the lanes of the next level and wait there until these are full; only at the end blocks
-run that are not. So a few stubborn shots cost few empty lanes.
+Where rules are the same in all sweeps, a lane is given to the next shot as soon as its own is done. Where they differ,
+shots that share lanes are at the same sweep. At some sweeps, the levels, those that are left move on to the lanes of
+the next level and wait there until these are full; only at the end blocks run that are not. So a few stubborn shots
+cost few empty lanes.
 """
 
 from __future__ import annotations
@@ -67,27 +68,42 @@ def new_states(checks, rules, like, blocks, lane_tag):
 
 
 @step
+def give(checks, rules, state, shots, shot, lane, lane_tag):
+    """Log-odds and syndrome of a shot, to a lane."""
+    lanes, bit = lanes_of(lane_tag), np.uint32(1) << np.uint32(lane)
+    belief, prior, bias, odd = state.belief, state.prior, state.bias, state.odd
+    row, begun = shot if shots.prior.shape[0] > 1 else U(0), shots.start.shape[0] > 0
+    for v in range(checks.variables[0]):
+        here = state.variable + v * lanes + lane
+        own = shots.prior[row, v]
+        now = shots.start[shot, v] if begun else own
+        prior[here], belief[here] = own, now
+        if rules.memory.shape[0] > 0:
+            bias[here] = now
+    for c in range(U(checks.start.shape[0]) - U(1)):
+        word = odd[state.check + c] & ~bit
+        odd[state.check + c] = word | bit if shots.syndrome[shot, c] != 0 else word
+
+
+@step
 def enter(checks, rules, state, shots, first, count, lane_tag):
     """Shots ``first`` and following begin in the lanes of a block."""
-    lanes = lanes_of(lane_tag)
-    m, belief, prior, bias, odd = state.m, state.belief, state.prior, state.bias, state.odd
-    for place in range(U(checks.variable.shape[0]) * lanes):
+    m, odd = state.m, state.odd
+    for place in range(U(checks.variable.shape[0]) * lanes_of(lane_tag)):
         m[state.edge + place] = 0.0
-    for lane in range(count):
-        shot = first + lane
-        row, begun = shot if shots.prior.shape[0] > 1 else U(0), shots.start.shape[0] > 0
-        for v in range(checks.variables[0]):
-            here = state.variable + v * lanes + lane
-            own = shots.prior[row, v]
-            now = shots.start[shot, v] if begun else own
-            prior[here], belief[here] = own, now
-            if rules.memory.shape[0] > 0:
-                bias[here] = now
     for c in range(U(checks.start.shape[0]) - U(1)):
-        word = np.uint32(0)
-        for lane in range(count):
-            word |= np.uint32(shots.syndrome[first + lane, c]) << np.uint32(lane)
-        odd[state.check + c] = word
+        odd[state.check + c] = np.uint32(0)
+    for lane in range(count):
+        give(checks, rules, state, shots, first + lane, lane, lane_tag)
+
+
+@step
+def enter_lane(checks, rules, state, shots, shot, lane, lane_tag):
+    """One shot begins in a lane that another had."""
+    lanes, m = lanes_of(lane_tag), state.m
+    for e in range(U(checks.variable.shape[0])):
+        m[state.edge + e * lanes + lane] = 0.0
+    give(checks, rules, state, shots, shot, lane, lane_tag)
 
 
 @step
@@ -141,14 +157,45 @@ def next_level(count, shots, begun, lanes):
 
 
 @fused_kernel
-def decode_shots(checks, rules, shots, found, levels, stops, layered, lane_tag, rule):
-    """Decodes all shots. ``levels``: sweeps at which shots may move, from 0 to the limit; ``stops`` False: all sweeps
-    are made, whatever is explained. Returns the sweeps of blocks, what the time goes into."""
+def decode_in_turn(checks, rules, state, shots, found, most, layered, lane_tag, rule):
+    """Decodes all shots in one block, in at most so many sweeps each, by rules that are the same in all sweeps.
+    ``state``: room for the block, whatever it holds. Returns how many sweeps the block made."""
+    lanes, total = lanes_of(lane_tag), U(shots.syndrome.shape[0])
+    work, nothing = new_room(checks, shots.prior, lane_tag), np.empty(0, shots.prior.dtype)
+    tape, words = LaneTape(nothing, nothing, nothing), np.empty(checks.variables[0], np.uint32)
+    who, made = np.zeros(lanes, U), np.zeros(lanes, np.int64)
+    begun, active, done = min(lanes, total), np.uint32(0), 0
+    enter(checks, rules, state, shots, U(0), begun, lane_tag)
+    for lane in range(begun):
+        who[lane] = lane
+        active |= np.uint32(1) << np.uint32(lane)
+    while active != 0:
+        sweep_once(checks, rules, state, work, tape, 0, layered, lane_tag, rule)
+        done += 1
+        hard_decisions(checks, state, words, lane_tag)
+        wrong = unexplained(checks, state, words)
+        for lane in range(lanes):
+            bit = np.uint32(1) << np.uint32(lane)
+            if active & bit:
+                made[lane] += 1
+                if made[lane] == most or (wrong & bit) == 0:
+                    leave(checks, state, words, lane, who[lane], found, made[lane], (wrong & bit) == 0, lane_tag)
+                    if begun < total:
+                        enter_lane(checks, rules, state, shots, begun, lane, lane_tag)
+                        who[lane], made[lane] = begun, 0
+                        begun += U(1)
+                    else:
+                        active &= ~bit
+    return done
+
+
+@fused_kernel
+def decode_shots(checks, rules, states, shots, found, levels, stops, layered, lane_tag, rule):
+    """Decodes all shots. ``states``: room for two blocks of each level, whatever it holds; ``levels``: sweeps at which
+    shots may move, from 0 to the limit; ``stops`` False: all sweeps are made, whatever is explained. Returns the sweeps
+    of blocks, what the time goes into."""
     lanes, depth = lanes_of(lane_tag), levels.shape[0] - 1
-    work, states = (
-        new_room(checks, shots.prior, lane_tag),
-        new_states(checks, rules, shots.prior, U(2 * depth), lane_tag),
-    )
+    work = new_room(checks, shots.prior, lane_tag)
     nothing = np.empty(0, shots.prior.dtype)
     tape, words = LaneTape(nothing, nothing, nothing), np.empty(checks.variables[0], np.uint32)
     who, pairs = np.zeros((2 * depth, lanes), np.int64), np.zeros((2, lanes), np.uintp)
