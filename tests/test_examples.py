@@ -15,6 +15,7 @@ EXAMPLES = {
     "citations.py": (["--examples", "8", "--epochs", "4"], "accuracy of the trained system without citations"),
     "conv_grid.py": (["--steps", "3", "--size", "6"], "wrong pixels before training"),
     "gallery.py": (["--out", "OUT"], "arcs.svg"),
+    "missing_cells.py": (["--out", "OUT.png"], "out.png"),
     "segmentation.py": (["--iterations", "1", "--shrink", "8", "--out", "OUT"], "segmentation.png"),
     "service.py": (["--load", "30"], '"p99"'),
     "skip_chain.py": (["--documents", "6", "--epochs", "2"], "skip chain: accuracy"),
@@ -37,7 +38,7 @@ def test_example(
 ) -> None:
     """In this process, as ``python examples/NAME`` would run it in one of its own."""
     arguments, expected = EXAMPLES[name]
-    given = [str(tmp_path / "out") if part == "OUT" else part for part in arguments]
+    given = [part.replace("OUT", str(tmp_path / "out")) for part in arguments]
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setattr(sys, "argv", [name, *given])
