@@ -23,7 +23,7 @@ settings.register_profile("loopwise", deadline=None, derandomize=True, max_examp
 settings.register_profile("thorough", deadline=None, max_examples=500)  # pytest --hypothesis-profile=thorough
 settings.load_profile("loopwise")
 
-# Two processes take files from the two ends of the list (both_ends.py) and meet at what is quick. At one end stands
+# Two processes take files from the two ends of the list (oracles/both_ends.py) and meet at what is quick. At one end stands
 # what has kernels compiled; at the other what takes long: models that train, then pages and studies, single long tests.
 KERNELS = ("tests/inference/", "tests/gradient/", "tests/graph/", "tests/compiled/")
 LONG = ("tests/budget/", "tests/learn/", "tests/walk/", "tests/apps/", "tests/cli/", "tests/fuzz/", "tests/demo/")
@@ -49,7 +49,7 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
     if config.getvalue("dist") != "loadfile":
         return None
-    from both_ends import BothEnds
+    from oracles.both_ends import BothEnds
 
     return BothEnds(config, log)
 

@@ -11,7 +11,7 @@ xdist = pytest.importorskip("xdist.scheduler", reason="pytest-xdist is not insta
 
 
 def test_files_are_taken_from_both_ends() -> None:
-    from both_ends import BothEnds
+    from oracles.both_ends import BothEnds
 
     class Node(SimpleNamespace):
         __hash__ = object.__hash__
