@@ -23,8 +23,8 @@ settings.register_profile("loopwise", deadline=None, derandomize=True, max_examp
 settings.register_profile("thorough", deadline=None, max_examples=500)  # pytest --hypothesis-profile=thorough
 settings.load_profile("loopwise")
 
-# Two processes take files from the two ends of the list (oracles/both_ends.py) and meet at what is quick. At one end stands
-# what has kernels compiled; at the other what takes long: models that train, then pages and studies, single long tests.
+# Two processes take files from the two ends of the list (oracles/both_ends.py) and meet at what is quick. At one end
+# stands what has kernels compiled; at the other what takes long: models that train, then pages and studies, long tests.
 KERNELS = ("tests/inference/", "tests/gradient/", "tests/graph/", "tests/compiled/")
 LONG = ("tests/budget/", "tests/learn/", "tests/walk/", "tests/apps/", "tests/cli/", "tests/fuzz/", "tests/demo/")
 LONGEST = ("docs/", "README", "tests/studies/", "tests/test_docs_site", "tests/test_examples", "tests/test_notebooks")
