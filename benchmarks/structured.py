@@ -78,7 +78,7 @@ def private(sentences: list[Sentence]) -> Callable[[], np.ndarray]:
     return run
 
 
-def through(sentences: list[Sentence], schedule: lw.inference.Flooding | None) -> Callable[[], np.ndarray]:
+def through(sentences: list[Sentence], schedule: Any) -> Callable[[], np.ndarray]:
     """The same of their union by `lw.BP`."""
     joined = lw.graph.union([sentence.graph() for sentence in sentences]).graph
     arcs, pairs, weights = (
@@ -120,7 +120,7 @@ def serve(quick: bool, side: str) -> None:
     known: dict[str, Callable[[], np.ndarray]] = {}
     for name, sentences in unions(quick).items():
         known[name] = private(sentences) if side == "private" else through(sentences, None)
-        known[f"flooding {name}"] = through(sentences, lw.inference.Flooding())
+        known[f"flooding {name}"] = through(sentences, lw.BP().schedule)
     for line in sys.stdin:
         name, _, target = line.strip().partition(":")
         begin = time.perf_counter()
