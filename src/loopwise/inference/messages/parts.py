@@ -31,7 +31,7 @@ from loopwise.graph.parts import Parts, PartSelection
 from loopwise.inference.base import Problem
 from loopwise.inference.decode import decode
 from loopwise.inference.messages.counting import CountingNumbers
-from loopwise.inference.messages.kernels.convergence import NEAR
+from loopwise.inference.messages.kernels.convergence import LEAST_REACH, NEAR
 from loopwise.inference.messages.message_weights import MessageWeights, SweepWeights
 from loopwise.inference.messages.schedules import Residual, Sequential
 from loopwise.inference.messages.stop import Stop, Watch, Watches
@@ -234,6 +234,18 @@ class _Found:
         return values.expand(*batch, self.parts.count)
 
 
+def part_reaches(parts: Parts, exponents: Floats, method: MessagePassing, weights: SweepWeights | None) -> Floats:
+    """How far a belief of each part of a union can move when a log message moves by one nat: as in a run of its own,
+    whatever the exponents and the damping of the others."""
+    largest, kept = np.zeros(parts.count), np.full(parts.count, method.plain_damping)
+    np.maximum.at(largest, parts.edge_part, exponents)
+    for values, part in ((weights.damping, parts.edge_part), (weights.memory, parts.variable_part)) if weights else ():
+        if values is not None:
+            np.maximum.at(kept, part, values.detach().amax(0).cpu().numpy())
+    reaches: Floats = np.maximum(0.25 * largest / (1 - kept), LEAST_REACH)
+    return reaches
+
+
 class _Course:
     """One run of a union to the end of each of its parts."""
 
@@ -241,8 +253,6 @@ class _Course:
         self, problem: Problem, method: MessagePassing, numbers: CountingNumbers, weights: SweepWeights | None
     ) -> None:
         self.problem, self.method, self.numbers, self.weights = problem, method, numbers, weights
-        from loopwise.inference.messages.reference import part_reaches
-
         self.parts, layout = Parts.of(problem.graph), problem.graph.layout
         count, like = self.parts.count, problem.like
         self.threshold, self.limit = method.threshold(like.dtype), method.iterations

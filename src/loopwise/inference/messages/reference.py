@@ -26,6 +26,7 @@ from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH, MOST_NATS, NEAR
 from loopwise.inference.messages.message_passing import MessagePassing
 from loopwise.inference.messages.message_weights import SweepWeights
+from loopwise.inference.messages.parts import part_reaches
 from loopwise.inference.messages.pending import Growing, PendingMessages
 from loopwise.inference.messages.schedules import (
     Flooding,
@@ -383,20 +384,6 @@ def largest_damping(method: MessagePassing, weights: SweepWeights | None) -> flo
     given = (weights.damping, weights.memory) if weights else ()
     mine = [float(values.detach().max()) for values in given if values is not None and values.numel()]
     return max([method.plain_damping, *mine])
-
-
-def part_reaches(
-    parts: Parts, exponents: np.ndarray, method: MessagePassing, weights: SweepWeights | None
-) -> np.ndarray:
-    """How far a belief of each part of a union can move when a log message moves by one nat: as in a run of its own,
-    whatever the exponents and the damping of the others."""
-    largest, kept = np.zeros(parts.count), np.full(parts.count, method.plain_damping)
-    np.maximum.at(largest, parts.edge_part, exponents)
-    for values, part in ((weights.damping, parts.edge_part), (weights.memory, parts.variable_part)) if weights else ():
-        if values is not None:
-            np.maximum.at(kept, part, values.detach().amax(0).cpu().numpy())
-    reaches: np.ndarray = np.maximum(0.25 * largest / (1 - kept), LEAST_REACH)
-    return reaches
 
 
 def log_change(new: Tensor, old: Tensor) -> Tensor:

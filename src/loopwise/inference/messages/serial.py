@@ -262,38 +262,29 @@ class SerialRun:
     def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[Sent, int, float]:
         """At most ``limit`` messages of one example, that which may change most first; how many were sent, and what may
         still change. Kernels keep the order and send the messages of tables."""
-        from loopwise.inference.messages.kernels.serial_rounds import (
-            DONE,
-            FULL,
-            GrowthRule,
-            Made,
-            begin_rounds,
-            enter_by_residual,
-            new_pending,
-            pending_reach,
-            send_rounds,
-        )  # fmt: skip
+        from loopwise.inference.messages.kernels import serial_rounds as rounds
 
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, 1), self.m[row]
         edges = len(wiring.variable)
-        mine, pending = GrowthRule(rule.scale, rule.damping, rule.eps, limit, self.maximise), new_pending(edges)
+        mine = rounds.GrowthRule(rule.scale, rule.damping, rule.eps, limit, self.maximise)
+        pending = rounds.new_pending(edges)
         start = m.copy()
         self._together(row, 2)
         fresh = m.copy()
         m[:] = start
-        begin_rounds(wiring, mine, pending, fresh, m)
-        made = Made(np.empty(edges if keep else 0, dtype=np.int64), np.empty(edges * width if keep else 0))
-        while (edge := send_rounds(wiring, terms, mine, pending, m, self.n[0], made)) != DONE:
-            if edge == FULL:
-                made = Made(
+        rounds.begin_rounds(wiring, mine, pending, fresh, m)
+        made = rounds.Made(np.empty(edges if keep else 0, dtype=np.int64), np.empty(edges * width if keep else 0))
+        while (edge := rounds.send_rounds(wiring, terms, mine, pending, m, self.n[0], made)) != rounds.DONE:
+            if edge == rounds.FULL:
+                made = rounds.Made(
                     np.resize(made.edges, 2 * len(made.edges)), np.resize(made.replaced, 2 * len(made.replaced))
                 )
             else:
                 message = self.structured_message(row, terms, edge)
-                enter_by_residual(wiring, terms, mine, pending, edge, message, m, made)
+                rounds.enter_by_residual(wiring, terms, mine, pending, edge, message, m, made)
         count = int(pending.counts[2])
         order, replaced = made.edges[:count], made.replaced[: count * width]
-        return Sent(row, 1, order, replaced), count, pending_reach(mine, pending, rule.reach)
+        return Sent(row, 1, order, replaced), count, rounds.pending_reach(mine, pending, rule.reach)
 
     # --- The way back -------------------------------------------------------------------------------------------------
 
