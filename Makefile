@@ -42,7 +42,7 @@ demo: $(READY)
 	@echo "== demo"
 	$(BIN)/loopwise demo
 
-# STUDY: erma, domke, samplerank, cost-aware or parser.
+# STUDY: erma, domke, samplerank, cost-aware, parser, decoder, tables or entities.
 reproduce: $(READY)
 	$(BIN)/python -m studies $(or $(STUDY),--help) $(OPTIONS)
 

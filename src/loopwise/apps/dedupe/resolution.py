@@ -162,10 +162,18 @@ class Resolution:
         return found
 
     def explain(self, one: int, other: int, most: int | None = 8, *, by_column: bool = False) -> list[Reason]:
-        """What speaks for and against two records being the same, the weightiest first.
+        """What speaks for and against two records being the same.
 
-        All of them (``most=None``) add up to the log-odds of the pair, up to limits. ``by_column``: comparisons of
-        a column taken together, for some say the same and share its weight, even with opposite signs.
+        Parameters
+        ----------
+        one, other: rows of the table.
+        most: how many reasons; None: all, which add up to the log-odds of the pair, up to limits.
+        by_column: comparisons of a column taken together, for some say the same and share its weight, even with
+            opposite signs.
+
+        Returns
+        -------
+        Reasons with their weights in log-odds, the weightiest first.
         """
         comparer, model = self.table.comparer, self.trained.pairs
         found = comparer.compute(np.array([one]), np.array([other]))
