@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+from loopwise.arguments import checked_whole
+
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
@@ -29,8 +31,7 @@ class ReadingLimits:
 
     def __post_init__(self) -> None:
         for name, value in (("unpacked", self.unpacked), ("pixels", self.pixels)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"the limit {name} must be a whole number of at least 1, not {value!r}")
+            checked_whole(f"the limit {name}", value)
 
 
 DEFAULT = ReadingLimits()

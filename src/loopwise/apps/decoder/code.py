@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loopwise.apps.decoder.arguments import checked_array
+from loopwise.arguments import checked_array
 from loopwise.formats.check_matrix import read_check_matrix
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.families.parity import Bits, ParityChecks

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from loopwise.apps.decoder.answer import Answer
-from loopwise.apps.decoder.arguments import checked_array, checked_kind, checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
@@ -22,6 +21,7 @@ from loopwise.apps.decoder.saving import kept, rebuilt
 from loopwise.apps.decoder.sequence import LegSequence
 from loopwise.apps.decoder.shots import Shots, ShotSampler
 from loopwise.apps.saved import Saved, written
+from loopwise.arguments import checked_array, checked_kind, checked_whole
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
 from loopwise.inference.families.parity import Bits, Decoded, Floats, LaneRoom, decode

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
+from loopwise.arguments import checked_whole
 
 if TYPE_CHECKING:
     from loopwise.apps.decoder.answer import Answer

@@ -9,10 +9,10 @@ import copy
 
 import numpy as np
 
-from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.arguments import checked_whole
 
 _DRAWN = 8192  # shots drawn at a time
 

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from loopwise.apps.decoder.arguments import checked_array, checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.rules import MinSum, Rule
+from loopwise.arguments import checked_array, checked_whole
 from loopwise.inference.families.parity import Bits, ParityChecks, Passing
 
 MOST_MEMORY = 0.99  # that training goes to: at 1 a bit would never hear of its prior again

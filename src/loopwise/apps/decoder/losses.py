@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopwise.apps.decoder.arguments import checked_number
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.shots import Shots
+from loopwise.arguments import checked_number
 
 _DENSE = 1_000_000  # entries of a matrix below which products with it are dense
 

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
 from loopwise.apps.decoder.search import FIRST_SWEEPS
 from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
+from loopwise.arguments import checked_whole
 from loopwise.learn.progress import progress_bar
 
 PLAIN = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)  # strengths of memory, the same for all bits

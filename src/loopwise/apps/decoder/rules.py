@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopwise.apps.decoder.arguments import checked_number
+from loopwise.arguments import checked_number
 
 
 @dataclass(frozen=True)

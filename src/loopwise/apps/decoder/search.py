@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from loopwise.apps.decoder.arguments import checked_whole
 from loopwise.apps.decoder.decoder import Decoder
 from loopwise.apps.decoder.evaluation import failed
 from loopwise.apps.decoder.legs import MOST_MEMORY, Leg
 from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
+from loopwise.arguments import checked_whole
 from loopwise.learn.progress import progress_bar
 
 STEPS = {"memory": 0.08, "spread": 0.15, "scale": 0.05, "early": 0.1, "prior": 0.08}  # standard deviations of changes

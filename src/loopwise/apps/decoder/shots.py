@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loopwise.apps.decoder.arguments import checked_array, checked_kind
 from loopwise.apps.decoder.code import Code, checked_priors
+from loopwise.arguments import checked_array, checked_kind
 from loopwise.inference.families.parity import CERTAIN, Bits, Floats
 
 _FIELDS = ("syndromes", "errors", "flips", "log_odds")

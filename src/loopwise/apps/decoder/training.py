@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.decoder.arguments import checked_kind, checked_number, checked_whole
 from loopwise.apps.decoder.evaluation import failed, interval, is_lower, wrong_bits
 from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.losses import DecoderLoss
 from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
+from loopwise.arguments import checked_kind, checked_number, checked_whole
 from loopwise.formats.files import PathLike
 from loopwise.inference.families.parity import trace
 from loopwise.learn.course import Rounds

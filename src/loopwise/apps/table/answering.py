@@ -19,7 +19,8 @@ from loopwise.apps.table.explanation import Explanation, Influence, by_clamping,
 from loopwise.apps.table.features import Answers, TableColumns, share_right
 from loopwise.apps.table.missingness import warn_of_unmet
 from loopwise.apps.table.reading import NamedCells, cells_for, cells_like, like_others, missing_cells, table_of
-from loopwise.formats.coding import as_text, is_integer
+from loopwise.arguments import checked_whole
+from loopwise.formats.coding import as_text
 from loopwise.formats.frames import is_frame, refilled
 from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import Vocabulary
@@ -105,8 +106,7 @@ class AnsweringTable(SavedEstimator):
         table, values = self._known(X)
         empty = missing_cells(table)
         if samples is not None:
-            if not is_integer(samples) or samples < 1:
-                raise ValueError(f"samples must be a whole number of at least 1, not {samples!r}")
+            checked_whole("samples", samples)
             if probabilities:
                 raise ValueError("probabilities are those of most probable values, not of samples; ask for one of them")
             generator = np.random.default_rng(seed)
@@ -124,8 +124,7 @@ class AnsweringTable(SavedEstimator):
         Columns are drawn one after another, each given those before, by BP.
         """
         self._answers_or_error()
-        if not is_integer(count) or count < 1:
-            raise ValueError(f"count must be a whole number of at least 1, not {count!r}")
+        checked_whole("count", count)
         empty = np.full((count, self.system_.graph.variables), FREE)
         values = drawn(self._model, empty, np.random.default_rng(seed))
         width = self.n_features_in_

@@ -38,6 +38,7 @@ from loopwise.apps.table.rows import CountedRows
 from loopwise.apps.table.selection import Fitted, PriorTrial, select
 from loopwise.apps.table.start import Scope
 from loopwise.apps.table.training import PATH, Task
+from loopwise.arguments import checked_whole
 from loopwise.decode.pointwise import Max
 from loopwise.formats.coding import LABELS, Numbers, as_text, is_integer, is_number
 from loopwise.formats.quoting import quoted
@@ -249,9 +250,7 @@ class Table(Incremental, AnsweringTable):
     def _check_options(self) -> None:
         """Refuses options that mean nothing, before anything is read."""
         for name, least in (("sweeps", 1), ("threads", 1), ("seed", 0)):
-            given = getattr(self, name)
-            if not is_integer(given) or given < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, not {given!r}")
+            checked_whole(name, getattr(self, name), least)
         if not is_number(self.price) or not 0 <= self.price < np.inf:
             raise ValueError(f"price must be a finite number, at least 0, not {self.price!r}")
         if self.structure is not None and not hasattr(self.structure, "pairs"):

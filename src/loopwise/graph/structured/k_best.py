@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.notices import ImpossibleError
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ def k_best_by_branching(
 
 def check_count(count: int) -> None:
     """Refuses to list nothing."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"the number of assignments must be a whole number of at least 1, not {count!r}")
+    checked_whole("the number of assignments", count)
 
 
 def _best_of_one(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.offsets import starts_of
 from loopwise.inference.families.parity import CERTAIN, Bits, Decoded, Floats, ParityChecks, Passing, decode
 
@@ -37,10 +38,7 @@ class OSD:
     exhaustive: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 0:
-            raise ValueError(
-                f"the order of ordered statistics must be a whole number of at least 0, not {self.order!r}"
-            )
+        checked_whole("the order of ordered statistics", self.order, 0)
         if self.exhaustive and self.order > MOST_EXHAUSTIVE:
             raise ValueError(
                 f"OSD-E of order {self.order} would try 2**{self.order} sets for each shot; give at most "
@@ -89,9 +87,7 @@ class Decimation:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "sweeps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} of a decimation must be a whole number of at least 1, not {value!r}")
+            checked_whole(f"{name} of a decimation", getattr(self, name))
         if not 0 < self.share <= 1:
             raise ValueError(f"the share of bits decided in a round must be above 0 and at most 1, not {self.share!r}")
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
 
@@ -37,8 +38,7 @@ class TotalSize:
     numbers: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.numbers, bool) or not isinstance(self.numbers, int) or self.numbers < 1:
-            raise ValueError(f"the total size of a batch must be a whole number of at least 1, not {self.numbers!r}")
+        checked_whole("the total size of a batch", self.numbers)
 
 
 BatchSize = int | TotalSize  # so many examples, or examples of so much

@@ -1,6 +1,6 @@
-"""What is given to decoders, looked at: one sentence for what cannot be used.
+"""What is given, looked at: one sentence for what cannot be used.
 
-In: arguments, and what messages call them. Out: the same as numbers and arrays. Stage: use.
+In: arguments, and what messages call them. Out: the same as numbers and arrays. Below the stages.
 """
 
 from __future__ import annotations

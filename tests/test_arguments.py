@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loopwise.apps.decoder.arguments import checked_array, checked_kind, checked_number, checked_whole
+from loopwise.arguments import checked_array, checked_kind, checked_number, checked_whole
 
 
 def test_what_fits_passes() -> None:
