@@ -96,8 +96,8 @@ class BudgetRuns:
         trained = self.protocol.largest if train == TRUE else sweeps
         found = []
         for size in self.sizes:
-            loss = self.run(size, train, trained).loss(test, sweeps if used is None else used)
-            found.append(loss - self.run(size, TRUE).loss(test, CONVERGED))
+            loss = self.run(size, train, trained).losses[test, sweeps if used is None else used]
+            found.append(loss - self.run(size, TRUE).losses[test, CONVERGED])
         return found
 
 

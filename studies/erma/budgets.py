@@ -41,7 +41,7 @@ from studies.erma.models import ErmaModel, SampleSizes, Size, as_tables, load_mo
 from studies.erma.protocol import F_TEST, L1_TEST, LOGL_TEST, MSE_TEST, TESTS, Test
 from studies.erma.training import TOLERANCE, soft_risk, truth_inference
 from studies.harness.results import FULL, QUICK
-from studies.harness.runs import load_arrays, save_arrays
+from studies.harness.runs import write_run
 from studies.harness.statistics import Floats
 
 FRESH = 1000  # added to the seed: other models than those of the tables
@@ -109,7 +109,7 @@ class BudgetJob:
 
     def path(self, folder: Path) -> Path:
         name = "".join(letter if letter.isalnum() else "-" for letter in self.train)
-        return folder / f"budget-{self.size.name}-{name}-{self.sweeps}.npz"
+        return folder / f"budget-{self.size.name}-{name}-{self.sweeps}.json"
 
     def cost(self) -> float:
         """How long it takes compared with others."""
@@ -117,11 +117,14 @@ class BudgetJob:
         return dear * (150 + self.size.edges) * (20 + min(self.sweeps, 40))
 
 
+FACTS = ("seconds", "objective", "left", "strength", "ended")  # of a run, besides its losses and tables
+
+
 @dataclass(frozen=True, eq=False)
 class BudgetRun:
-    """A finished job: losses of each test example, by test and by the sweeps they were found with."""
+    """A finished job: the mean loss of the test examples, by test and by the sweeps it was found with."""
 
-    losses: dict[tuple[str, int], Floats]
+    losses: dict[tuple[str, int], float]
     tables: Floats  # [edges, 2, 2]
     seconds: float
     objective: float = float("nan")  # what was minimised, on the training examples
@@ -129,21 +132,16 @@ class BudgetRun:
     strength: float = 0.0  # of the prior that was chosen
     ended: str = ""
 
-    def loss(self, test: str, sweeps: int) -> float:
-        """The mean over test examples."""
-        return float(self.losses[test, sweeps].mean())
-
     def save(self, path: Path) -> None:
-        facts = {name: getattr(self, name) for name in ("seconds", "objective", "left", "strength", "ended")}
-        losses = {f"loss-{test}-{sweeps}": values for (test, sweeps), values in self.losses.items()}
-        save_arrays(path, {"tables": self.tables, "facts": np.array(json.dumps(facts)), **losses})
+        facts = {name: getattr(self, name) for name in FACTS}
+        losses = [[test, sweeps, loss] for (test, sweeps), loss in self.losses.items()]
+        write_run(path, {**facts, "losses": losses, "tables": self.tables.tolist()})
 
     @staticmethod
     def load(path: Path) -> BudgetRun:
-        stored = load_arrays(path)
-        named = (name.split("-")[1:] for name in stored if name.startswith("loss-"))
-        losses = {(test, int(sweeps)): stored[f"loss-{test}-{sweeps}"] for test, sweeps in named}
-        return BudgetRun(losses, stored["tables"], **json.loads(str(stored["facts"])))
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        losses = {(test, sweeps): loss for test, sweeps, loss in stored["losses"]}
+        return BudgetRun(losses, np.array(stored["tables"]), **{name: stored[name] for name in FACTS})
 
 
 def jobs_of(protocol: BudgetProtocol) -> list[BudgetJob]:
@@ -208,13 +206,13 @@ def inference(sweeps: int, shuffled: bool = False) -> BP:
     return BP(iterations=sweeps, tolerance=TOLERANCE, engine=Compiled(1), schedule=schedule)
 
 
-def _losses(model: ErmaModel, tables: Floats, sweeps: int, shuffled: bool) -> dict[tuple[str, int], Floats]:
+def _losses(model: ErmaModel, tables: Floats, sweeps: int, shuffled: bool) -> dict[tuple[str, int], float]:
     potentials = TablePotentials(model.graph, as_tables(tables))
     found = {}
     for name, test in TESTS.items():
         system = System(potentials, inference(sweeps, shuffled), test.decoder())
         system.refresh(model.train)
-        found[name, sweeps] = score_examples(system, model.test, test.goal()).numpy()
+        found[name, sweeps] = float(score_examples(system, model.test, test.goal()).mean())
     return found
 
 

@@ -41,7 +41,7 @@ def write(folder: Path, protocol: BudgetProtocol) -> None:
     for job in jobs_of(protocol):
         used = protocol.budgets if job.sweeps == 100 else (job.sweeps,)
         found = {
-            (test, sweeps): np.full(4, loss(job.train, job.sweeps, sweeps, sizes.index(job.size)))
+            (test, sweeps): loss(job.train, job.sweeps, sweeps, sizes.index(job.size))
             for test in ("MSE", "F", "L1", "LOGL")
             for sweeps in (*used, CONVERGED)
         }

@@ -95,7 +95,7 @@ def test_random_order_is_another_inference_in_training_and_in_test(tmp_path: Pat
         TablePotentials(model.graph, as_tables(runs[1].tables)), inference(2, shuffled=True), MSE_TEST.decoder()
     )
     with ignored_convergence():
-        assert evaluate(system, model.test, MSE_TEST.goal()) == pytest.approx(runs[1].loss("MSE", 2))
+        assert evaluate(system, model.test, MSE_TEST.goal()) == pytest.approx(runs[1].losses["MSE", 2])
 
 
 def test_the_truth_is_judged_under_every_budget(tmp_path: Path) -> None:
