@@ -8,6 +8,8 @@ READY := $(VENV)/.ready
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba
 # Errors of the compiler are written in colours, at some cost, thousands of times a kernel, to be caught.
 export NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING := 1
+# What Python compiles is kept, whatever the surroundings say: two processes and many short ones import the same files.
+export PYTHONDONTWRITEBYTECODE :=
 
 # How long the campaigns of tests/fuzz go on; SEED repeats one.
 MINUTES ?= 10

@@ -25,6 +25,9 @@ class Lost:
     call: Callable[..., Any]
 
 
+CONNECTING = 10  # seconds that a scheduler has to answer
+
+
 class ClusterPool(Executor):
     """Gives calls to the cluster at ``address``; ``workers``: how many it does at a time.
 
@@ -41,7 +44,7 @@ class ClusterPool(Executor):
                 "--workers out"
             ) from None
         try:
-            self._client: Any = Client(address, timeout=10)  # type: ignore[no-untyped-call,unused-ignore]
+            self._client: Any = Client(address, timeout=CONNECTING)  # type: ignore[no-untyped-call,unused-ignore]
         except (OSError, ValueError) as problem:
             raise ValueError(
                 f"no Dask scheduler answers at {address!r} ({type(problem).__name__}); start one by: dask scheduler, "

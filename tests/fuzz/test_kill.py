@@ -16,7 +16,7 @@ SEED = 19
 
 def test_killed_trainings_go_on_to_the_same_models(tmp_path: Path) -> None:
     only = [word for name in ("fit", "tagger train:perceptron") for word in ("--only", name)]
-    options = ["--count", "4", "--jobs", "1", "--seed", str(SEED), "--out", str(tmp_path)]
+    options = ["--count", "2", "--jobs", "1", "--seed", str(SEED), "--out", str(tmp_path)]
     run = [sys.executable, "-m", "fuzz.kill", *options, *only]
     done = subprocess.run(run, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from click.testing import CliRunner, Result
 from typer import Typer
-from typer.testing import CliRunner, Result
+from typer.main import get_command
 
 Invoke = Callable[..., Result]
 
 
 def command(app: Typer, *first: str) -> tuple[Invoke, Invoke]:
     """Two ways to call ``app`` with ``first`` before all arguments: to look at the result, to rely on success."""
-    runner = CliRunner()
+    runner, whole = CliRunner(), get_command(app)  # once: Typer's own runner makes the command anew at every call
 
     def invoke(*arguments: object, text: str | None = None) -> Result:
-        return runner.invoke(app, [*first, *map(str, arguments)], input=text)
+        return runner.invoke(whole, [*first, *map(str, arguments)], input=text)
 
     def succeed(*arguments: object, text: str | None = None) -> Result:
         result = invoke(*arguments, text=text)

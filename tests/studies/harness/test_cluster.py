@@ -91,7 +91,8 @@ def test_a_file_that_does_not_arrive(cluster: str, tmp_path: Path) -> None:
         run_jobs([Square(9)], tmp_path, write_nothing, Deadline(None), lambda *what: None, workers=cluster)
 
 
-def test_nobody_at_the_address(tmp_path: Path) -> None:
+def test_nobody_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.harness.cluster.CONNECTING", 0.5)
     with pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp:"):
         run_jobs([Square(1)], tmp_path, write_nothing, Deadline(None), lambda *what: None, workers="tcp://127.0.0.1:9")
 

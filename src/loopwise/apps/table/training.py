@@ -58,7 +58,7 @@ class Task:
     threads: int = 1
     ordered: tuple[bool, ...] = ()  # of each variable, whether its values are in an order; none: of no variable
 
-    @property
+    @cached_property
     def inputs(self) -> Integers:
         """The columns that may go missing."""
         return np.setdiff1d(np.arange(len(self.sizes)), self.outputs)
@@ -212,7 +212,7 @@ class DrawnRoles(VectorObjective):
         order = self.generator.permutation(count)
         shown = np.where(hidden, FREE, values)
         batches = -(-count // self.batch)
-        for number, chosen in enumerate(np.array_split(order, batches)):
+        for number, chosen in enumerate(np.array_split(order, batches) if batches > 1 else (order,)):
             loss, gradient = self.net.rows.loss(
                 self._weights(self.point), shown[chosen], values[chosen], shares[chosen]
             )
@@ -241,7 +241,7 @@ class DrawnRoles(VectorObjective):
 
 def batch_of(rows: int) -> int:
     """Rows a step: few enough that small tables have several, enough for threads where there are many."""
-    return int(np.clip(rows // 6, 24, 128)) if rows < MANY else 512
+    return min(int(np.clip(rows // 6, 24, 128)), max(rows, 1)) if rows < MANY else 512
 
 
 def epochs_of(rows: int) -> int:
