@@ -21,6 +21,7 @@ from loopwise.compiled.lane_vectors import (
     spread,
     store,
     total,
+    turned,
     where,
 )
 
@@ -35,6 +36,7 @@ def every_operation(x, y, out, words, lane_tag):
     store(out, U(8) * lanes, flipped(equal(a, b), a))
     store(out, U(9) * lanes, exp_of(zero - size(a)))
     store(out, U(10) * lanes, log_of(size(a)))
+    store(out, U(11) * lanes, turned(a, b))
     words[0], words[1], words[2] = below(a, b), at_most(a, b), equal(a, b)
     return total(a)
 
@@ -46,12 +48,16 @@ def test_operations(dtype: type, lanes: int, tag: tuple[int, ...]) -> None:
     for scale in (1e-3, 1.0, 60.0):
         x, y = (rng.normal(size=(2, lanes)) * scale).astype(dtype)
         y[::3] = x[::3]
-        out, words = np.zeros((11, lanes), dtype), np.zeros(3, np.uint32)
+        out, words = np.zeros((12, lanes), dtype), np.zeros(3, np.uint32)
         summed = every_operation(x, y, out.reshape(-1), words, tag)
         wide, other = x.astype(np.float64), y.astype(np.float64)
         wanted = [wide + other, wide - other, wide * other, wide / other, np.minimum(wide, other)]
         wanted += [np.maximum(wide, other), abs(wide), np.where(wide < 0, other, wide), np.where(x == y, -wide, wide)]
-        wanted += [np.exp(-np.minimum(abs(wide), 87 if dtype == np.float32 else 700)), np.log(abs(wide))]
+        wanted += [
+            np.exp(-np.minimum(abs(wide), 87 if dtype == np.float32 else 700)),
+            np.log(abs(wide)),
+            np.where(other < 0, -wide, wide),
+        ]
         rounding = 4 * np.finfo(dtype).eps
         np.testing.assert_allclose(out, np.array(wanted), rtol=rounding, atol=rounding * np.log(2) * 8)
         np.testing.assert_allclose(summed, wide.sum(), rtol=1e-5, atol=1e-5 * scale)

@@ -223,6 +223,18 @@ def flipped(context: Any, word: Any, a: Any) -> Any:
 
 
 @intrinsic
+def turned(context: Any, a: Any, b: Any) -> Any:
+    """``a`` with the other sign where that of ``b`` is minus: signs multiply without leaving vector registers."""
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        mine, other = (builder.bitcast(value, a.wholes) for value in values)
+        sign = builder.and_(other, _splat_whole(a, 1 << (a.dtype.bitwidth - 1)))
+        return builder.bitcast(builder.xor(mine, sign), a.vector)
+
+    return a(a, b), generate
+
+
+@intrinsic
 def total(context: Any, a: Any) -> Any:
     """The sum over lanes, in any order."""
 

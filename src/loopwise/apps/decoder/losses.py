@@ -19,8 +19,6 @@ from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.shots import Shots
 from loopwise.arguments import checked_number
 
-_DENSE = 1_000_000  # entries of a matrix below which products with it are dense
-
 
 class DecoderLoss(ABC):
     """A loss of log-odds, a mean over sweeps and shots.
@@ -57,8 +55,7 @@ class ResidualParity(DecoderLoss):
             rows.append((code.observables, shots.flips, self.observables))
         total, weight = torch.zeros(()), 0.0
         for matrix, bits, share in rows:
-            odd = _oddness(matrix, log_odds, shots, bits)
-            total = total + share * odd.sum((-1,)).mean()
+            total = total + share * _oddness(matrix, log_odds, shots, bits)
             weight += share * matrix.shape[0]
         return total / weight
 
@@ -72,7 +69,8 @@ class ObservableFlips(ResidualParity):
     def __call__(self, code: Code, log_odds: Tensor, shots: Shots) -> Tensor:
         if code.observables is None:
             raise ValueError("ObservableFlips needs a code with observables; give their matrix as observables=")
-        return _oddness(code.observables, log_odds, shots, shots.flips).mean()
+        total = _oddness(code.observables, log_odds, shots, shots.flips)
+        return total / int(code.observables.shape[0])
 
 
 class BitwiseCrossEntropy(DecoderLoss):
@@ -116,36 +114,52 @@ def _errors(shots: Shots) -> Tensor:
 
 
 def _oddness(matrix: Any, log_odds: Tensor, shots: Shots, bits: Any) -> Tensor:
-    """|sin| of the sums over each row of a matrix, ``[sweeps, shots, rows]``."""
-    if shots.errors is not None:
-        left = torch.sigmoid(-_signed(log_odds, shots))
-        return torch.sin(math.pi / 2 * _sums(matrix, left)).abs()
-    if bits is None:
+    """The sum over rows of a matrix of |sin| of the sums over each, in quarter turns; a mean over sweeps and shots."""
+    if shots.errors is None and bits is None:
         raise ValueError("shots do not say what happened to the observables")
-    sums = _sums(matrix, torch.sigmoid(-log_odds)) + torch.from_numpy(np.asarray(bits)).to(log_odds.dtype)
-    return torch.sin(math.pi / 2 * sums).abs()
-
-
-def _sums(matrix: Any, values: Tensor) -> Tensor:
-    """Sums of ``values`` ``[..., bits]`` over the rows of a sparse matrix."""
-    if matrix.shape[0] * matrix.shape[1] <= _DENSE:
-        return values @ torch.from_numpy(matrix.toarray()).to(values.dtype).T
-    found: Tensor = _SparseSums.apply(matrix, values)  # type: ignore[no-untyped-call]
+    signs = seen = None
+    if shots.errors is not None:
+        signs = (2 * _errors(shots).to(log_odds.dtype) - 1).T.contiguous()
+    else:
+        seen = torch.from_numpy(np.asarray(bits)).to(log_odds.dtype).T * (math.pi / 2)
+    dtype = log_odds.detach()[:0].numpy().dtype
+    found: Tensor = _Oddness.apply(matrix.astype(dtype) * dtype.type(math.pi / 2), log_odds, signs, seen)  # type: ignore[no-untyped-call]
     return found
 
 
-class _SparseSums(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, matrix: Any, values: Tensor) -> Tensor:
-        ctx.matrix = matrix
-        return _times(matrix, values)
+class _Oddness(torch.autograd.Function):
+    """One step each way, in place: written as one operation after another, memory for each is most of the time.
+
+    Shots are innermost, as decoders give their log-odds. ``signs`` ``[bits, shots]``: 1 where a bit was flipped, else
+    -1; ``seen`` ``[rows, shots]``: what is added to the sums where that is unknown.
+    """
 
     @staticmethod
+    def forward(ctx: Any, matrix: Any, log_odds: Tensor, signs: Tensor | None, seen: Tensor | None) -> Tensor:
+        columns = log_odds.transpose(1, 2)
+        left = (columns.neg() if signs is None else columns * signs).contiguous().sigmoid_()
+        turns = _times(matrix, left)
+        if seen is not None:
+            turns += seen
+        sines = turns.sin()
+        ctx.matrix, ctx.signs = matrix, signs
+        ctx.save_for_backward(left, turns, sines)
+        return sines.abs().sum() / (len(left) * left.shape[2])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, adjoint: Tensor) -> Any:
-        return None, _times(ctx.matrix.T, adjoint)
+        left, turns, sines = ctx.saved_tensors
+        of_turns = turns.cos().mul_(sines.sign()).mul_(adjoint / (len(left) * left.shape[2]))
+        found = _times(ctx.matrix.T.tocsr(), of_turns).mul_(left.addcmul(left, left, value=-1))
+        found = found.neg_() if ctx.signs is None else found.mul_(ctx.signs)
+        return None, found.transpose(1, 2), None, None
 
 
-def _times(matrix: Any, values: Tensor) -> Tensor:
-    flat = values.detach().reshape(-1, values.shape[-1]).numpy()
-    found = np.ascontiguousarray((matrix.astype(flat.dtype) @ flat.T).T)
-    return torch.from_numpy(found).reshape(*values.shape[:-1], -1)
+def _times(matrix: Any, columns: Tensor) -> Tensor:
+    """The product of a sparse matrix with columns, sweep by sweep."""
+    given = columns.numpy()
+    found = np.empty((len(given), matrix.shape[0], given.shape[2]), given.dtype)
+    for target, source in zip(found, given, strict=True):
+        target[:] = matrix @ source
+    return torch.from_numpy(found)

@@ -287,11 +287,11 @@ class _Trace(torch.autograd.Function):
         ctx.call = call
         ctx.save_for_backward(*tensors)
         dtype = tensors[3].dtype
-        shape = (len(call.kept), len(call.syndromes), call.checks.variables)
+        shape = (len(call.kept), call.checks.variables, len(call.syndromes))
         found = np.empty(shape, dtype=_array(tensors[3][:0], dtype).dtype)
         if len(call.syndromes):
-            trace_shots(call.checks.views, *_given(call, tensors), call.kept, found, *_variant(call.passing))
-        return torch.from_numpy(found)
+            trace_shots(call.checks.views, *_given(call, tensors), call.kept, found.ravel(), *_variant(call.passing))
+        return torch.from_numpy(found).transpose(1, 2)  # shots stay innermost in memory
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -301,7 +301,7 @@ class _Trace(torch.autograd.Function):
         call, tensors = ctx.call, ctx.saved_tensors
         found = [np.zeros(tuple(tensor.shape)) for tensor in tensors]
         if len(call.syndromes):
-            adjoints = _array(of_trace, tensors[3].dtype)
+            adjoints = _array(of_trace.transpose(1, 2), tensors[3].dtype).ravel()
             given = _given(call, tensors)
             pull_back(call.checks.views, *given, call.kept, adjoints, ParityAdjoints(*found), *_variant(call.passing))
         return None, *(torch.from_numpy(one).to(tensor) for one, tensor in zip(found, tensors, strict=True))

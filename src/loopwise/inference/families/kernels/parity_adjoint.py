@@ -19,7 +19,7 @@ from numba.extending import overload
 
 from loopwise.compiled.arithmetic import U, lanes_of
 from loopwise.compiled.decorators import fused_kernel
-from loopwise.compiled.lane_vectors import below, equal, flipped, least, load, most, size, spread, store, total, where
+from loopwise.compiled.lane_vectors import below, equal, least, load, most, size, spread, store, total, turned, where
 from loopwise.inference.families.kernels.parity_decode import enter, new_states, state_at
 from loopwise.inference.families.kernels.parity_lanes import (
     INLINED_STEP,
@@ -28,6 +28,7 @@ from loopwise.inference.families.kernels.parity_lanes import (
     inlined,
     new_room,
     row_of,
+    signs_of,
     step,
     sweep_once,
     take_tanhs,
@@ -73,13 +74,13 @@ def _undo(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag, ru
 def undo_least(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag):
     lanes, x, of_f, of_x = lanes_of(lane_tag), work.x, back.f, back.x
     zero, low = spread(0.0, x, lane_tag), spread(LARGEST, x, lane_tag)
-    second, minus = low, odd
+    second, minus = low, signs_of(odd, x, lane_tag)
     for place in range(degree):
         value = load(x, place * lanes, lane_tag)
         this = size(value)
         second = least(second, most(low, this))
         low = least(low, this)
-        minus ^= below(value, zero)
+        minus = turned(minus, value)
     to_least, to_second, seen = zero, zero, np.uint32(0)
     for place in range(degree):
         value = load(x, place * lanes, lane_tag)
@@ -87,7 +88,7 @@ def undo_least(work, back, degree, odd, offsets, row, first, of_offsets, lane_ta
         mine = same & ~seen  # the first of those that are least
         seen |= same
         other = where(same, second, low) - spread(offsets[row, first + place], x, lane_tag)
-        b = flipped(minus ^ below(value, zero), load(of_f, place * lanes, lane_tag))
+        b = turned(turned(load(of_f, place * lanes, lane_tag), minus), value)
         b = where(below(zero, other), b, zero)
         of_offsets[row, first + place] -= total(b)
         to_least = to_least + where(mine, zero, b)
@@ -101,7 +102,7 @@ def undo_least(work, back, degree, odd, offsets, row, first, of_offsets, lane_ta
         next_one = equal(size(value), second) & ~mine & ~taken
         taken |= next_one
         a = where(mine, to_least, where(next_one, to_second, zero))
-        store(of_x, place * lanes, flipped(below(value, zero), a))
+        store(of_x, place * lanes, turned(a, value))
 
 
 @inlined
@@ -115,7 +116,7 @@ def undo_sums(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag
         here, after = place * lanes, (place + U(1)) * lanes
         right, value = load(work.wholes, after, lane_tag), load(x, here, lane_tag)
         u = most(short + product * load(work.gaps, after, lane_tag), tiny)
-        b = flipped(minus ^ below(value, zero), load(of_f, here, lane_tag))
+        b = turned(turned(load(of_f, here, lane_tag), minus), value)
         r = two * b / (u * (one + product * right))
         store(rate, here, r)
         store(of_x, here, right * carried)
@@ -131,7 +132,7 @@ def undo_sums(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag
         whole = load(work.whole, here, lane_tag)
         a = load(of_x, here, lane_tag) + load(work.f, here, lane_tag) * carried
         a = a * half * load(work.gap, here, lane_tag) * (one + whole)
-        store(of_x, here, flipped(below(load(x, here, lane_tag), zero), a))
+        store(of_x, here, turned(a, load(x, here, lane_tag)))
         carried = carried * whole + load(rate, here, lane_tag) * load(work.wholes, after, lane_tag)
 
 
@@ -204,9 +205,36 @@ def clear(values):
         values[place] = 0.0
 
 
+@step
+def keep_beliefs(checks, belief, trace, at, first, held, count, lane_tag):
+    """Copies log-odds of a block to row ``at`` of the trace, ``[kept, variable, shot]`` without its shape."""
+    lanes = lanes_of(lane_tag)
+    for v in range(checks.variables[0]):
+        place = (U(at) * checks.variables[0] + v) * U(count) + U(first)
+        if U(held) == lanes:
+            store(trace, place, load(belief, v * lanes, lane_tag))
+        else:
+            for lane in range(held):
+                trace[place + U(lane)] = belief[v * lanes + U(lane)]
+
+
+@step
+def hear_trace(checks, of_trace, of_belief, at, first, held, count, lane_tag):
+    """Adds what a loss says of a row of the trace to the adjoints of a block's log-odds."""
+    lanes = lanes_of(lane_tag)
+    for v in range(checks.variables[0]):
+        place = (U(at) * checks.variables[0] + v) * U(count) + U(first)
+        if U(held) == lanes:
+            store(of_belief, v * lanes, load(of_belief, v * lanes, lane_tag) + load(of_trace, place, lane_tag))
+        else:
+            for lane in range(held):
+                of_belief[v * lanes + U(lane)] += of_trace[place + U(lane)]
+
+
 @fused_kernel
 def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
-    """Log-odds after the sweeps ``kept`` (rising, counted from 1), without a stop: ``trace[k, shot, variable]``."""
+    """Log-odds after the sweeps ``kept`` (rising, counted from 1), without a stop: ``trace`` ``[k, variable, shot]``,
+    flat, so that lanes are written in one piece."""
     lanes, count = lanes_of(lane_tag), shots.syndrome.shape[0]
     work, states = new_room(checks, shots.prior, lane_tag), new_states(checks, rules, shots.prior, U(1), lane_tag)
     nothing = np.empty(0, shots.prior.dtype)
@@ -217,9 +245,7 @@ def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
         for sweep in range(kept[-1]):
             sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
             if sweep + 1 == kept[place]:
-                for lane in range(held):
-                    for v in range(checks.variables[0]):
-                        trace[place, first + lane, v] = state.belief[v * lanes + U(lane)]
+                keep_beliefs(checks, state.belief, trace, place, first, held, count, lane_tag)
                 place += 1
 
 
@@ -236,9 +262,7 @@ def block_back(checks, rules, shots, kept, of_trace, of, work, state, tape, back
     for past in range(kept[-1]):
         sweep = kept[-1] - 1 - past
         if place >= 0 and kept[place] == sweep + 1:
-            for lane in range(held):
-                for v in range(variables):
-                    back.belief[v * lanes + U(lane)] += of_trace[place, first + lane, v]
+            hear_trace(checks, of_trace, back.belief, place, first, held, shots.syndrome.shape[0], lane_tag)
             place -= 1
         clear(back.heard)
         for number in range(U(checks.start.shape[0]) - U(1)):

@@ -23,10 +23,8 @@ from loopwise.compiled.arithmetic import U, lanes_of
 from loopwise.compiled.decorators import fused_callee
 from loopwise.compiled.lane_vectors import (
     at_most,
-    below,
     equal,
     exp_of,
-    flipped,
     least,
     load,
     log_of,
@@ -34,6 +32,7 @@ from loopwise.compiled.lane_vectors import (
     size,
     spread,
     store,
+    turned,
     where,
 )
 
@@ -87,7 +86,7 @@ class ParityWorkspace(NamedTuple):
     messages to checks are the part without the check's own."""
 
     heard: Any
-    x: Any  # messages to the check
+    x: Any  # messages to the check; the sum-product puts e^-|x| in their place, with the sign of x
     f: Any  # messages of the check
     whole: Any  # |tanh x/2|
     gap: Any  # what it is short of 1
@@ -98,7 +97,7 @@ class ParityWorkspace(NamedTuple):
 class LaneTape(NamedTuple):
     """What the way back needs of the sweeps of one block; arrays of length 0 where there is none."""
 
-    x: Any  # [sweeps * edges * lanes]
+    x: Any  # [sweeps * edges * lanes] as a rule leaves them
     f: Any
     belief: Any  # before each sweep
 
@@ -151,6 +150,12 @@ def hear(checks, state, work, first, last, layered, lane_tag):
             store(x, (e - first) * lanes, load(heard, v, lane_tag) - old)
 
 
+@inlined
+def signs_of(word, like, lane_tag):
+    """-1 in the lanes of a word, 1 in others."""
+    return where(word, spread(-1.0, like, lane_tag), spread(1.0, like, lane_tag))
+
+
 def send(work, degree, odd, offsets, row, first, lane_tag, rule):
     """The messages ``f`` of a check from those to it; ``odd``: its word of the syndrome."""
 
@@ -167,33 +172,42 @@ def _send(work, degree, odd, offsets, row, first, lane_tag, rule):
 def send_least(work, degree, odd, offsets, row, first, lane_tag):
     lanes, x = lanes_of(lane_tag), work.x
     zero, low = spread(0.0, x, lane_tag), spread(LARGEST, x, lane_tag)
-    second, minus = low, odd
+    second, minus = low, signs_of(odd, x, lane_tag)
     for place in range(degree):
         value = load(x, place * lanes, lane_tag)
         this = size(value)
         second = least(second, most(low, this))
         low = least(low, this)
-        minus ^= below(value, zero)
+        minus = turned(minus, value)
     for place in range(degree):
         value = load(x, place * lanes, lane_tag)
         other = where(equal(size(value), low), second, low)
         other = most(other - spread(offsets[row, first + place], x, lane_tag), zero)
-        store(work.f, place * lanes, flipped(minus ^ below(value, zero), other))
+        store(work.f, place * lanes, turned(turned(other, minus), value))
+
+
+@inlined
+def take_exponentials(work, degree, lane_tag):
+    """e^-|x| with the sign of x, which is never 0, in the place of x: the way back needs no more of it."""
+    lanes, x = lanes_of(lane_tag), work.x
+    zero = spread(0.0, x, lane_tag)
+    for place in range(degree):
+        value = load(x, place * lanes, lane_tag)
+        store(x, place * lanes, turned(exp_of(zero - size(value)), value))
 
 
 @inlined
 def take_tanhs(work, degree, odd, lane_tag):
-    """|tanh x/2|, what it is short of 1, and products of both from the right; the word of signs of all."""
+    """From exponentials |tanh x/2|, what it is short of 1, and products of both from the right; the sign of all."""
     lanes, x = lanes_of(lane_tag), work.x
     zero, one, two = spread(0.0, x, lane_tag), spread(1.0, x, lane_tag), spread(2.0, x, lane_tag)
-    product, short, minus = one, zero, odd
+    product, short, minus = one, zero, signs_of(odd, x, lane_tag)
     store(work.wholes, degree * lanes, product)
     store(work.gaps, degree * lanes, short)
     for step in range(degree):
         here = (degree - U(1) - step) * lanes
         value = load(x, here, lane_tag)
-        minus ^= below(value, zero)
-        e = exp_of(zero - size(value))
+        minus, e = turned(minus, value), size(value)
         share = one / (one + e)
         whole, gap = (one - e) * share, two * e * share
         store(work.whole, here, whole)
@@ -208,6 +222,7 @@ def take_tanhs(work, degree, odd, lane_tag):
 @inlined
 def send_sums(work, degree, odd, offsets, row, first, lane_tag):
     lanes, x = lanes_of(lane_tag), work.x
+    take_exponentials(work, degree, lane_tag)
     minus = take_tanhs(work, degree, odd, lane_tag)
     zero, one, tiny = spread(0.0, x, lane_tag), spread(1.0, x, lane_tag), spread(tiniest(x), x, lane_tag)
     product, short = one, zero
@@ -215,7 +230,7 @@ def send_sums(work, degree, odd, offsets, row, first, lane_tag):
         here, after = place * lanes, (place + U(1)) * lanes
         high = one + product * load(work.wholes, after, lane_tag)
         value = log_of(high / most(short + product * load(work.gaps, after, lane_tag), tiny))
-        store(work.f, here, flipped(minus ^ below(load(x, here, lane_tag), zero), value))
+        store(work.f, here, turned(turned(value, minus), load(x, here, lane_tag)))
         short = short + product * load(work.gap, here, lane_tag)
         product = product * load(work.whole, here, lane_tag)
 
@@ -227,14 +242,16 @@ def tiniest(array):
 
 
 @inlined
-def tell(checks, rules, state, work, row, first, last, layered, lane_tag):
+def tell(checks, rules, state, work, row, first, last, layered, lane_tag, rule):
     """Weighted messages of a check to its variables."""
     lanes, m, belief = lanes_of(lane_tag), state.m, state.belief
     for e in range(first, last):
         here, v = (e - first) * lanes, state.variable + checks.variable[e] * lanes
-        value = spread(rules.weights[row, e], m, lane_tag) * load(work.f, here, lane_tag)
-        store(m, state.edge + e * lanes, value)
-        old = load(work.x, here, lane_tag) if layered else load(belief, v, lane_tag)
+        value, there = spread(rules.weights[row, e], m, lane_tag) * load(work.f, here, lane_tag), state.edge + e * lanes
+        old = load(belief, v, lane_tag)
+        if layered:
+            old = load(work.x, here, lane_tag) if len(rule) > 0 else old - load(m, there, lane_tag)
+        store(m, there, value)
         store(belief, v, old + value)
 
 
@@ -252,7 +269,7 @@ def sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
         first, last = checks.start[c], checks.start[c + U(1)]
         hear(checks, state, work, first, last, layered, lane_tag)
         send(work, last - first, state.odd[state.check + c], rules.offsets, off, first, lane_tag, rule)
-        tell(checks, rules, state, work, row, first, last, layered, lane_tag)
+        tell(checks, rules, state, work, row, first, last, layered, lane_tag, rule)
         if taped:
             start = (U(sweep) * edges + first) * lanes
             for place in range(last - first):
