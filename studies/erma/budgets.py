@@ -41,7 +41,7 @@ from studies.erma.models import ErmaModel, SampleSizes, Size, as_tables, load_mo
 from studies.erma.protocol import F_TEST, L1_TEST, LOGL_TEST, MSE_TEST, TESTS, Test
 from studies.erma.training import TOLERANCE, soft_risk, truth_inference
 from studies.harness.results import FULL, QUICK
-from studies.harness.runs import write_run
+from studies.harness.runs import load_arrays, save_arrays, write_run
 from studies.harness.statistics import Floats
 
 FRESH = 1000  # added to the seed: other models than those of the tables
@@ -122,7 +122,8 @@ FACTS = ("seconds", "objective", "left", "strength", "ended")  # of a run, besid
 
 @dataclass(frozen=True, eq=False)
 class BudgetRun:
-    """A finished job: the mean loss of the test examples, by test and by the sweeps it was found with."""
+    """A finished job: the mean loss of the test examples, by test and by the sweeps it was found with; and the tables,
+    in a file of their own, without which all but later losses can be told."""
 
     losses: dict[tuple[str, int], float]
     tables: Floats  # [edges, 2, 2]
@@ -134,14 +135,21 @@ class BudgetRun:
 
     def save(self, path: Path) -> None:
         facts = {name: getattr(self, name) for name in FACTS}
-        losses = [[test, sweeps, loss] for (test, sweeps), loss in self.losses.items()]
-        write_run(path, {**facts, "losses": losses, "tables": self.tables.tolist()})
+        save_arrays(tables_beside(path), {"tables": self.tables})
+        write_run(path, {**facts, "losses": [[test, sweeps, loss] for (test, sweeps), loss in self.losses.items()]})
 
     @staticmethod
     def load(path: Path) -> BudgetRun:
         stored = json.loads(path.read_text(encoding="utf-8"))
         losses = {(test, sweeps): loss for test, sweeps, loss in stored["losses"]}
-        return BudgetRun(losses, np.array(stored["tables"]), **{name: stored[name] for name in FACTS})
+        beside = tables_beside(path)
+        tables = load_arrays(beside)["tables"] if beside.exists() else np.zeros((0, 2, 2))
+        return BudgetRun(losses, tables, **{name: stored[name] for name in FACTS})
+
+
+def tables_beside(path: Path) -> Path:
+    """The file of a run's tables."""
+    return path.with_suffix(".npz")
 
 
 def jobs_of(protocol: BudgetProtocol) -> list[BudgetJob]:
@@ -191,9 +199,9 @@ def run_job(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -
 
 
 def _finished_risk(job: BudgetJob, protocol: BudgetProtocol, folder: Path, seed: int) -> Floats:
-    """The weights of the finished MSE model, which is trained now if it has not been."""
+    """The weights of the finished MSE model, which is trained now if they are not there."""
     first = BudgetJob(job.size, RISK, job.sweeps)
-    if not first.path(folder).exists():
+    if not tables_beside(first.path(folder)).exists():
         run_job(first, protocol, folder, seed)
     return BudgetRun.load(first.path(folder)).tables
 

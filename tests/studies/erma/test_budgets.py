@@ -114,7 +114,7 @@ def test_the_part_is_resumed_and_its_page_prints_the_rules(tmp_path: Path, monke
     _, complete = reproduce(STUDY, replace(order, minutes=1e-9))
     assert not complete
     results, complete = reproduce(STUDY, order)
-    written = len(list((tmp_path / "runs/budgets").glob("budget-*")))
+    written = len(list((tmp_path / "runs/budgets").glob("budget-*.json")))
     assert complete and STUDY.steps(order) == len(jobs_of(TINY)) == written
     assert {claim.id: claim.holds is None for claim in results.claims}["fair-erm-better"] is False
     assert all(claim.rule for claim in results.claims)
