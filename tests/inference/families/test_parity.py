@@ -198,3 +198,44 @@ def test_too_few_rows_are_refused() -> None:
     passing = made_passing(checks, 3, False, False, False)
     with pytest.raises(ValueError, match="weights are given for 3 sweeps, fewer than 4; give a row for each sweep"):
         trace(checks, passing, torch.zeros(BITS).double(), np.zeros((1, CHECKS), np.uint8), np.array([4]))
+
+
+def in_the_order_of_ldpc(matrix: np.ndarray, prior: float, odd: np.ndarray, sweeps: int) -> np.ndarray:
+    """Min-sum as ldpc adds it up: what comes before a check in its column, then what comes after, from the end."""
+    rows, columns = np.nonzero(matrix)
+    messages, x = np.zeros(len(rows)), np.full(len(rows), prior)
+    for _ in range(sweeps):
+        for c in range(len(matrix)):
+            mine = np.flatnonzero(rows == c)
+            for e in mine:
+                others = x[mine[mine != e]]
+                minus = odd[c] + (others <= 0).sum()
+                messages[e] = (-1.0) ** minus * abs(others).min()
+        total = np.full(matrix.shape[1], prior)
+        for e in range(len(rows)):
+            x[e] = total[columns[e]]
+            total[columns[e]] += messages[e]
+        after = np.zeros(matrix.shape[1])
+        for e in reversed(range(len(rows))):
+            x[e] += after[columns[e]]
+            after[columns[e]] += messages[e]
+    return total
+
+
+@pytest.mark.parametrize("sweeps", [2, 5, 9])
+def test_sums_that_are_zero_but_for_rounding_are_rounded_as_ldpc_does(sweeps: int) -> None:
+    """Equal priors, no scaling: most log-odds are small multiples of one number, and ties are many. To the last bit."""
+    rng = np.random.default_rng(8)
+    matrix = np.array([np.isin(np.arange(24), rng.choice(24, 6, replace=False)) for _ in range(12)]).astype(int)
+    rows, columns = np.nonzero(matrix)
+    checks = ParityChecks(24, np.searchsorted(rows, np.arange(13)), columns)
+    passing = Passing(torch.ones(1, checks.edges), torch.zeros(1, checks.edges), torch.zeros(0, 24), True)
+    odd = (rng.random((SHOTS, 12)) < 0.5).astype(np.uint8)
+    ties = 0
+    for prior in np.log(np.array([0.97 / 0.03, 0.98 / 0.02])):
+        found = decode(checks, passing, np.full(24, prior), odd, sweeps, stops=False, soft=True)
+        for shot in range(SHOTS):
+            wanted = in_the_order_of_ldpc(matrix, prior, odd[shot], sweeps)
+            np.testing.assert_array_equal(found.soft[shot], wanted)
+            ties += (abs(wanted) < 1e-9).sum()
+    assert ties > 20

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loopwise.arguments import checked_array
 from loopwise.formats.check_matrix import read_check_matrix
+from loopwise.formats.files import about_file
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.families.parity import Bits, ParityChecks
 from loopwise.learn.files.checkpoint import checksum
@@ -62,14 +63,17 @@ class Code:
         ValueError
             Where a row is empty, an entry is not 0 or 1, or a prior is not a probability between 0 and 1.
         """
-        checks = _checks(_matrix(matrix, "the check matrix"))
+        with about_file(matrix):
+            checks = _checks(_matrix(matrix, "the check matrix"))
         seen = None
         if observables is not None:
-            seen = _matrix(observables, "the matrix of observables")
-            if seen.shape[1] != checks.variables:
-                raise ValueError(
-                    f"the matrix of observables has {seen.shape[1]} columns, one for each bit are {checks.variables}"
-                )
+            with about_file(observables):
+                seen = _matrix(observables, "the matrix of observables")
+                if seen.shape[1] != checks.variables:
+                    raise ValueError(
+                        f"the matrix of observables has {seen.shape[1]} columns, one for each bit are "
+                        f"{checks.variables}"
+                    )
         return Code(checks, checked_priors(priors, checks.variables), seen)
 
     @property
@@ -79,7 +83,7 @@ class Code:
     @cached_property
     def log_odds(self) -> Floats:
         """Of no flip against a flip."""
-        found: Floats = np.log1p(-self.priors) - np.log(self.priors)
+        found: Floats = np.log((1 - self.priors) / self.priors)  # to the last bit what ldpc begins with
         return found
 
     @property

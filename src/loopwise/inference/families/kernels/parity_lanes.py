@@ -92,6 +92,7 @@ class ParityWorkspace(NamedTuple):
     gap: Any  # what it is short of 1
     wholes: Any  # products of these from the right, one place more
     gaps: Any
+    others: Any  # in double precision, a row for each edge: messages to checks when all are told at once
 
 
 class LaneTape(NamedTuple):
@@ -112,6 +113,7 @@ def new_room(checks, like, lane_tag):
     return ParityWorkspace(
         np.empty(checks.variables[0] * lanes, dtype), np.empty(row, dtype), np.empty(row, dtype), np.empty(row, dtype),
         np.empty(row, dtype), np.empty(row, dtype), np.empty(row, dtype),
+        np.empty(U(checks.variable.shape[0]) * lanes if like.itemsize == 8 else U(0), dtype),
     )  # fmt: skip
 
 
@@ -138,6 +140,29 @@ def remember(checks, rules, state, work, sweep, layered, lane_tag):
         store(belief, here, was if layered else now)
 
 
+@step
+def add_others(checks, state, work, lane_tag):
+    """Messages to all checks, each the sum of the others, from both ends. Where equal priors make sums that are zero
+    but for rounding, what is subtracted again leaves other rounding: this is the order that ldpc adds up in."""
+    lanes, m, belief, heard, others = lanes_of(lane_tag), state.m, state.belief, work.heard, work.others
+    edges, zero = U(checks.variable.shape[0]), spread(0.0, work.x, lane_tag)
+    for v in range(checks.variables[0]):
+        store(heard, v * lanes, load(belief, state.variable + v * lanes, lane_tag))
+    for e in range(edges):
+        v = checks.variable[e] * lanes
+        before = load(heard, v, lane_tag)
+        store(others, e * lanes, before)
+        store(heard, v, before + load(m, state.edge + e * lanes, lane_tag))
+    for v in range(checks.variables[0]):
+        store(heard, v * lanes, zero)
+    for back in range(edges):
+        e = edges - U(1) - back
+        v = checks.variable[e] * lanes
+        after = load(heard, v, lane_tag)
+        store(others, e * lanes, load(others, e * lanes, lane_tag) + after)
+        store(heard, v, after + load(m, state.edge + e * lanes, lane_tag))
+
+
 @inlined
 def hear(checks, state, work, first, last, layered, lane_tag):
     """Messages to a check."""
@@ -146,6 +171,8 @@ def hear(checks, state, work, first, last, layered, lane_tag):
         old, v = load(m, state.edge + e * lanes, lane_tag), checks.variable[e] * lanes
         if layered:
             store(x, (e - first) * lanes, load(belief, state.variable + v, lane_tag) - old)
+        elif x.itemsize == 8:
+            store(x, (e - first) * lanes, load(work.others, e * lanes, lane_tag))
         else:
             store(x, (e - first) * lanes, load(heard, v, lane_tag) - old)
 
@@ -265,6 +292,8 @@ def sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
         for v in range(checks.variables[0]):
             store(tape.belief, start + v * lanes, load(state.belief, state.variable + v * lanes, lane_tag))
     remember(checks, rules, state, work, sweep, layered, lane_tag)
+    if state.m.itemsize == 8 and not layered:
+        add_others(checks, state, work, lane_tag)
     for c in range(U(checks.start.shape[0]) - U(1)):
         first, last = checks.start[c], checks.start[c + U(1)]
         hear(checks, state, work, first, last, layered, lane_tag)
