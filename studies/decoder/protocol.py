@@ -83,13 +83,12 @@ def settings(protocol: DecoderProtocol) -> dict[Setting, tuple[int, int]]:
 
 def jobs(protocol: DecoderProtocol) -> list[ChunkJob]:
     """The first chunk of every setting, then the second, and so on; then circuit noise in the same way, each chunk by
-    relay-BP, too, before the next one, so that there are pairs wherever time is cut; at last what is slower yet."""
+    relay-BP and BP+OSD, too, before the next one, so that there are pairs wherever time is cut; at last Sionna."""
     wanted = settings(protocol)
     circuit = {setting: sizes for setting, sizes in wanted.items() if setting.kind == CIRCUIT}
     others = [(setting, "", *sizes) for setting, sizes in wanted.items() if setting not in circuit]
-    pairs = [(setting, who, *sizes) for setting, sizes in circuit.items() for who in ("", RELAY)]
-    last = [(setting, BP_OSD, *sizes) for setting, sizes in circuit.items()]
-    last += [(one, SIONNA, *sizes) for one, sizes in wanted.items() if (one.code, one.sweeps) == PUBLISHED]
+    pairs = [(setting, who, *sizes) for setting, sizes in circuit.items() for who in ("", *SLOW)]
+    last = [(one, SIONNA, *sizes) for one, sizes in wanted.items() if (one.code, one.sweeps) == PUBLISHED]
     return [
         ChunkJob(setting, number, shots, who)
         for group in (others, pairs, last)

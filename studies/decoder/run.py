@@ -58,8 +58,8 @@ INTRODUCTION = (
     "strengths drawn, and is judged by the claim (until 2026-11-18 layered relay was: of 16,384 shots of a seed of "
     "their own it failed at 18, 12 of which relay-BP decodes). Layered relay (40 sweeps, then up to 300 legs of 25, "
     "three solutions) takes less than half of its time, and misses some shots that it decodes. All decode a chunk "
-    "before the next one is begun, and pairs are of the shots that both decoded. BP+OSD takes far longer, comes after "
-    "all else, and is given a twentieth of each chunk.",
+    "before the next one is begun, and pairs are of the shots that both decoded. BP+OSD is the min-sum with scale .9, "
+    "1,000 iterations, osd_cs of order 10 (ldpc's), and is given the first twentieth of each chunk.",
     "Classical codes: sum-product. Trained: weights of edges and sweeps, with or without memory and priors of bits, "
     "for soft bit errors after the later half of the sweeps, at two rates of steps, on words near failure (those that "
     "a quarter of the sweeps does not decode), as many of each ratio. Of these and the plain ones what has the fewest "

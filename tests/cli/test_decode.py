@@ -89,7 +89,7 @@ def test_settings_that_nothing_uses_are_refused(folder: Path) -> None:
     given = ("decode", "evaluate", code, "--p", 0.05, "--rule", "sum-product", "--offset", 0.1, "--shots", 5)
     assert_one_sentence(invoke(*given), "--offset is for min-sum; sum-product does not use it")
     given = ("decode", "evaluate", out, "--shots", 5, "--errors", folder / "e.01")
-    assert_one_sentence(invoke(*given), "--errors is for --syndromes; --shots does not use it")
+    assert_one_sentence(invoke(*given), "--errors is for --syndromes, --received; --shots does not use it")
 
 
 def test_received_words(folder: Path) -> None:
@@ -101,6 +101,31 @@ def test_received_words(folder: Path) -> None:
     assert json.loads(told.stdout)["shots"] == 100
 
 
+def test_received_words_of_a_file_are_judged(folder: Path) -> None:
+    """Words that are sent and words that came: a row is a codeword of the code, with every log-odds right but two."""
+    code = folder / "toric.txt"
+    stars = np.array([[0, 3, 16, 28]] * 4)  # flips of these bits break no check
+    sent = np.zeros((4, 32), np.uint8)
+    np.put_along_axis(sent, stars, 1, 1)
+    odds = np.where(sent == 0, 2.0, -2.0)
+    odds[0, 5], odds[1] = -0.5, -odds[1]
+    np.save(folder / "r.npy", odds)
+    write_bits(folder / "w.b8", sent)
+    given = ("decode", "evaluate", code, "--received", folder / "r.npy")
+    told = json.loads(succeed(*given, "--errors", folder / "w.b8", "--json").stdout)
+    assert (told["shots"], told["errors"], told["settings"]["received"]) == (4, 1, "r.npy")
+    assert_one_sentence(invoke(*given), "--received alone says nothing of failures; give --errors")
+    assert_one_sentence(invoke(*given, "--flips", folder / "f.npy"), "--flips is for --syndromes")
+    assert_one_sentence(invoke(*given, "--errors", folder / "e.01"), "e.01 has 300 rows", "r.npy has 4")
+    write_bits(folder / "w.01", np.eye(4, 32, dtype=np.uint8))
+    assert_one_sentence(invoke(*given, "--errors", folder / "w.01"), "w.01: row 0 is no codeword")
+    odds[2, 7] = np.nan
+    np.save(folder / "r.npy", odds)
+    assert_one_sentence(invoke(*given, "--errors", folder / "w.b8"), "r.npy: the log-odds of shot 2 hold NaN")
+    given = ("decode", "run", code, folder / "r.npy", "--received", "--out", folder / "o.npy")
+    assert_one_sentence(invoke(*given), "r.npy: the log-odds of shot 2 hold NaN")
+
+
 def test_bad_input(folder: Path) -> None:
     code, out = folder / "toric.txt", folder / "o.b8"
     assert_one_sentence(invoke("decode", "train", code), "toric.txt says nothing of how likely flips are; give --p")
@@ -108,7 +133,7 @@ def test_bad_input(folder: Path) -> None:
     assert_one_sentence(invoke("decode", "train", code, "--p", 0.1, "--out", code), "is the same as the input")
     (folder / "empty.txt").write_text("1 1\n0 0\n")
     assert_one_sentence(
-        invoke("decode", "train", folder / "empty.txt", "--p", 0.1), "row 1 of the check matrix is empty"
+        invoke("decode", "train", folder / "empty.txt", "--p", 0.1), "empty.txt: row 1 of the check matrix is empty"
     )
     assert_one_sentence(
         invoke("decode", "run", code, folder / "e.01", "--p", 0.1, "--out", out), "not one for each of 16 bits"

@@ -211,12 +211,14 @@ def run(
     """Write a correction for each shot; how many are explained goes to standard output."""
     with one_line_each():
         from loopwise.formats.check_matrix import read_array
+        from loopwise.formats.files import about_file
         from loopwise.formats.shots import read_bits, write_bits
 
         check_outputs({"--out": out}, (model, shots, setting.observables))
         decoder = setting.read(model, 0.0 if received else None, context)
         if received:
-            answer = decoder.receive(read_array(shots))
+            with about_file(shots):
+                answer = decoder.receive(read_array(shots))
         else:
             answer = decoder.run(read_bits(shots, decoder.code.detector_count, "bits of a syndrome"))
         if predict and answer.flips is None:
@@ -237,7 +239,13 @@ def evaluate(
     setting: Setting,
     shots: Annotated[int | None, typer.Option(help="Draw so many.", min=1)] = None,
     syndromes: Annotated[Path | None, typer.Option(help="Syndromes from a file, with one of the next two.")] = None,
-    errors: Annotated[Path | None, typer.Option(help="The flips that happened, beside --syndromes.")] = None,
+    received: Annotated[
+        Path | None, typer.Option(help="Instead: log-odds of received words (.npy), with --errors.")
+    ] = None,
+    errors: Annotated[
+        Path | None,
+        typer.Option(help="The flips that happened, beside --syndromes; the words sent, beside --received."),
+    ] = None,
     flips: Annotated[Path | None, typer.Option(help="What happened to observables, beside --syndromes.")] = None,
     decibels: _OutOf = None,
     as_json: _Json = False,
@@ -247,24 +255,33 @@ def evaluate(
     """Count failures: a row of CSV, which combine adds to others."""
     with one_line_each():
         from loopwise.apps.decoder import Flips
-        from loopwise.formats.files import atomic_write
+        from loopwise.formats.files import about_file, atomic_write
         from loopwise.formats.table import csv_line
 
-        target = target_of(out, inputs=(model, syndromes, errors, flips, setting.observables))
-        if (shots is None) == (syndromes is None):
-            raise ValueError("give either --shots, to draw so many, or --syndromes with --errors or --flips")
-        if syndromes is None:
-            refuse_idle(context, "--shots", dict.fromkeys(("errors", "flips"), ("--syndromes",)))
-        else:
-            refuse_idle(context, "--syndromes", {"decibels": ("--shots",)})
-        decoder = setting.read(model, decibels, context)
+        target = target_of(out, inputs=(model, syndromes, received, errors, flips, setting.observables))
+        sources = {"--shots": shots, "--syndromes": syndromes, "--received": received}
+        chosen = [name for name, value in sources.items() if value is not None]
+        if len(chosen) != 1:
+            raise ValueError(
+                "give either --shots, to draw so many, or --syndromes with --errors or --flips, or --received with "
+                "--errors"
+            )
+        users = {"errors": ("--syndromes", "--received"), "flips": ("--syndromes",), "decibels": ("--shots",)}
+        refuse_idle(context, chosen[0], users)
+        decoder = setting.read(model, 0.0 if received is not None else decibels, context)
         if syndromes is not None:
             counts = decoder.evaluate(_shots(decoder, syndromes, errors, flips))
+        elif received is not None:
+            words = _words(decoder, received, errors)
+            with about_file(received):
+                counts = decoder.evaluate(words)
         else:
             source: Any = Flips(decoder.code) if decibels is None else _gaussian(decoder.code, decibels)
             counts = decoder.evaluate(source, shots, seed=seed)
         settings = {"model": model.name, "p": setting.p, "decibels": decibels, "decoder": repr(decoder)}
         settings |= {"checksum": decoder.checksum, "syndromes": None if syndromes is None else syndromes.name}
+        if received is not None:
+            settings["received"] = received.name
         if as_json:
             low, high = counts.interval
             typer.echo(
@@ -355,11 +372,38 @@ def _shots(decoder: Decoder, syndromes: Path, errors: Path | None, flips: Path |
         raise ValueError("--flips needs a code with observables")
     changed = None if flips is None else read_bits(flips, count, "observables")
     for path, other in ((errors, happened), (flips, changed)):
-        if other is not None and len(other) != len(seen):
-            raise ValueError(f"{path} has {len(other)} rows, {syndromes} has {len(seen)}")
+        if other is not None:
+            _same_rows(path, len(other), syndromes, len(seen))
     if changed is None and happened is not None and count:
         changed = code.flips(happened)
     return Shots(seen, happened, changed)
+
+
+def _words(decoder: Decoder, received: Path, sent: Path | None) -> Shots:
+    """What a channel made of words: a decoder that finds them has no check broken."""
+    import numpy as np
+
+    from loopwise.apps.decoder import Shots
+    from loopwise.formats.check_matrix import read_array
+    from loopwise.formats.files import about_file
+    from loopwise.formats.shots import read_bits
+
+    code = decoder.code
+    if sent is None:
+        raise ValueError("--received alone says nothing of failures; give --errors, the words that were sent")
+    odds, words = read_array(received), read_bits(sent, code.bits, "bits")
+    _same_rows(sent, len(words), received, odds.shape[0] if odds.ndim else 1)
+    wrong = np.flatnonzero(code.checks.syndromes(words).any(1))
+    with about_file(sent):
+        if len(wrong):
+            raise ValueError(f"row {wrong[0]} is no codeword: a sum that a check wants even is odd")
+    zeros = np.zeros((len(words), code.detector_count), np.uint8)
+    return Shots(zeros, words, None if code.observables is None else code.flips(words), odds)
+
+
+def _same_rows(path: Path | None, rows: int, other: Path, wanted: int) -> None:
+    if rows != wanted:
+        raise ValueError(f"{path} has {rows} rows, {other} has {wanted}")
 
 
 def _gaussian(code: Code, decibels: float) -> Any:

@@ -33,6 +33,26 @@ def display_name(path: PathLike) -> str:
     return "<stdin>" if os.fspath(path) == STANDARD_STREAM else os.fspath(path)
 
 
+@contextmanager
+def about_file(given: object) -> Iterator[None]:
+    """What is wrong with a thing that came from a file is said of the file; ``given``: its path, or the thing itself,
+    of which nothing more is said.
+
+    >>> with about_file("code.txt"):
+    ...     raise ValueError("row 1 is empty")
+    Traceback (most recent call last):
+    loopwise.formats.errors.FormatError: code.txt: row 1 is empty
+    """
+    try:
+        yield
+    except FormatError:
+        raise
+    except ValueError as problem:
+        if not isinstance(given, (str, os.PathLike)):
+            raise
+        raise FormatError(display_name(given), None, str(problem)) from None
+
+
 def is_compressed(path: PathLike) -> bool:
     return os.fspath(path).lower().endswith(".gz")
 

@@ -54,6 +54,12 @@ def test_bad_circuits_get_one_sentence(stim, tmp_path: Path) -> None:  # type: i
     (tmp_path / "a.stim").write_text("NONSENSE 3\n")
     with pytest.raises(FormatError, match="this is no circuit of stim"):
         code_of_circuit(tmp_path / "a.stim")
+    (tmp_path / "b.stim").write_text("X_ERROR(0.1) 0\nM 0\n")
+    with pytest.raises(FormatError, match=r"b\.stim: the circuit has no detectors, so there is no syndrome to decode"):
+        code_of_circuit(tmp_path / "b.stim")
+    (tmp_path / "b.dem").write_text("error(0.1) L0\n")
+    with pytest.raises(FormatError, match=r"b\.dem: the detector error model has no detectors"):
+        code_of_model(tmp_path / "b.dem")
     with pytest.raises(ValueError, match="or the path of one, is wanted, not int"):
         code_of_circuit(3)
     with pytest.raises(ValueError, match="detectors must be whole numbers from 0 to 0"):

@@ -45,6 +45,13 @@ def test_bad_shots_get_one_sentence() -> None:
         (lambda: Gaussian(decoder.code, []), "a Gaussian channel needs a rate above 0 and finite decibels"),
         (lambda: Shots(np.zeros((2, 3)), np.zeros((3, 7))), "there are 2 syndromes, but 3 rows of errors"),
         (lambda: decoder.evaluate(Shots(np.zeros((2, 3)), np.zeros((2, 6)))), "errors of these shots are of shape"),
+        (lambda: Shots(np.zeros(3)), r"the syndromes of shots are of shape \(3,\); give a row for each shot"),
+        (lambda: Shots([["a"]]), "the syndromes of shots must hold numbers, not text"),
+        (lambda: decoder.evaluate(Shots([[0, 1, 0]], [[2] * 7])), "the errors of these shots must be 0 or 1"),
+        (
+            lambda: decoder.fit(Shots([[0] * 3] * 2, [[0] * 7] * 2, None, [[1.0] * 7, [np.nan] * 7])),
+            "of shot 1 hold NaN",
+        ),
         (lambda: decoder.evaluate(5, 5), "the source must be shots, or a sampler that draws them"),
         (lambda: decoder.evaluate(Flips(decoder.code), 0), "shots must be a whole number of at least 1, not 0"),
         (lambda: decoder.receive([["a"] * 7]), "log-odds must hold numbers, not text"),

@@ -209,6 +209,21 @@ def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
         Decoder(code, sweeps=5).fit(Flips(code), checkpoint=tmp_path / "c", **{**options, "seed": 4})
 
 
+def test_certain_bits_are_trained_on() -> None:
+    """Infinite log-odds count as very large ones, as they do in decoding."""
+    code = Code.of(HAMMING, 0.1)
+    words = Gaussian(code, 2.0).draw(300, np.random.default_rng(0))
+    assert words.errors is not None and words.log_odds is not None
+    odds = words.log_odds.copy()
+    odds[::3, 0], odds[::5, 1], odds[::7] = np.inf, -np.inf, 0.0
+    known = Shots(words.syndromes, words.errors, None, odds)
+    for layered in (False, True):
+        decoder = Decoder(code, rule=SumProduct(), sweeps=4, layered=layered)
+        decoder.fit(known, BitErrors(), steps=6, report=3, dev=words, progress=False)
+        assert len(decoder.history_) == 3
+        assert all(np.isfinite(epoch.loss) for epoch in decoder.history_[1:])
+
+
 def test_bad_options_get_one_sentence() -> None:
     decoder, sampler = Decoder(HAMMING, 0.1, sweeps=4), Flips(Code.of(HAMMING, 0.1))
     for options, problem in (

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.shots import Shots
 from loopwise.formats.errors import FormatError
-from loopwise.formats.files import PathLike, display_name, read_text
+from loopwise.formats.files import PathLike, about_file, display_name, read_text
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.families.parity import ParityChecks
 
@@ -68,21 +68,29 @@ def code_of_circuit(circuit: Any, detectors: ArrayLike | None = None) -> Code:
         Where the circuit has no detectors, or no noise.
     """
     found = read_circuit(circuit)
-    if found.num_detectors == 0:
-        raise ValueError("the circuit has no detectors, so there is no syndrome to decode; add DETECTOR instructions")
-    try:
-        model = found.detector_error_model()
-    except ValueError as problem:
-        raise ValueError(f"stim finds no detector error model of the circuit: {_first_sentence(problem)}") from None
-    return code_of_model(model, detectors)
+    with about_file(circuit):
+        if found.num_detectors == 0:
+            raise ValueError(
+                "the circuit has no detectors, so there is no syndrome to decode; add DETECTOR instructions"
+            )
+        try:
+            model = found.detector_error_model()
+        except ValueError as problem:
+            raise ValueError(f"stim finds no detector error model of the circuit: {_first_sentence(problem)}") from None
+        return code_of_model(model, detectors)
 
 
 def code_of_model(model: Any, detectors: ArrayLike | None = None) -> Code:
     """The code of a detector error model: a bit for each set of detectors and observables that some mechanism flips;
     mechanisms that flip the same are one bit, on if an odd number of them is."""
+    found = read_model(model)
+    with about_file(model):
+        return _code_of(found, detectors)
+
+
+def _code_of(found: Any, detectors: ArrayLike | None) -> Code:
     from scipy.sparse import csr_matrix
 
-    found = read_model(model)
     if found.num_detectors == 0:
         raise ValueError("the detector error model has no detectors, so there is no syndrome to decode")
     chosen = _chosen(detectors, found.num_detectors)

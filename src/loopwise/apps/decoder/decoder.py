@@ -19,7 +19,7 @@ from loopwise.apps.decoder.legs import Leg
 from loopwise.apps.decoder.rules import MinSum, Rule, SumProduct
 from loopwise.apps.decoder.saving import kept, rebuilt
 from loopwise.apps.decoder.sequence import LegSequence
-from loopwise.apps.decoder.shots import Shots, ShotSampler
+from loopwise.apps.decoder.shots import Shots, ShotSampler, check_odds
 from loopwise.apps.saved import Saved, written
 from loopwise.arguments import checked_array, checked_kind, checked_whole
 from loopwise.formats.errors import FormatError
@@ -210,8 +210,7 @@ class Decoder(Saved):
             raise ValueError(
                 f"log-odds are of shape {odds.shape}; there must be a row of {self.code.bits} for each of {shots} shots"
             )
-        if np.isnan(odds).any():
-            raise ValueError(f"the log-odds of shot {np.flatnonzero(np.isnan(odds).any(1))[0]} hold NaN")
+        check_odds(odds)
         found: Floats = np.clip(odds, -1e4, 1e4)
         return found
 

@@ -33,6 +33,12 @@ class Shots:
 
     def __post_init__(self) -> None:
         for name, one in zip(_FIELDS, self.columns, strict=True):
+            if one is not None:
+                array = checked_array(f"the {name} of shots", one)
+                if array.ndim != 2:
+                    raise ValueError(f"the {name} of shots are of shape {array.shape}; give a row for each shot")
+                object.__setattr__(self, name, array)
+        for name, one in zip(_FIELDS, self.columns, strict=True):
             if one is not None and len(one) != len(self.syndromes):
                 raise ValueError(f"there are {len(self.syndromes)} syndromes, but {len(one)} rows of {name}")
 
@@ -46,6 +52,11 @@ class Shots:
                     f"the {name} of these shots are of shape {one.shape}, but rows of {width} are this code's; are "
                     "they of another one?"
                 )
+        for name, bits in zip(_FIELDS, self.columns[:3], strict=False):
+            if bits is not None and not ((bits == 0) | (bits == 1)).all():
+                raise ValueError(f"the {name} of these shots must be 0 or 1")
+        if self.log_odds is not None:
+            check_odds(self.log_odds)
 
     def __len__(self) -> int:
         return len(self.syndromes)
@@ -64,6 +75,13 @@ class Shots:
         """One after another."""
         columns = zip(*(part.columns for part in parts), strict=True)
         return Shots(*(None if one[0] is None else np.concatenate(one) for one in columns))  # type: ignore[arg-type]
+
+
+def check_odds(odds: Floats) -> None:
+    """Raises where log-odds of shots are no numbers."""
+    wrong = np.isnan(odds).any(1)
+    if wrong.any():
+        raise ValueError(f"the log-odds of shot {np.flatnonzero(wrong)[0]} hold NaN")
 
 
 @runtime_checkable

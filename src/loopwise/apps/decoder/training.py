@@ -258,9 +258,7 @@ class DecoderObjective(Objective):
             group["lr"] = self.plan.rate * cosine(step, self.plan.steps)
         shots, start = self._examples(step)
         decoder = self.decoder
-        dtype = torch.float64 if decoder.double else torch.float32
-        own = decoder.code.log_odds if shots.log_odds is None else shots.log_odds
-        prior = self.leg.priors(torch.as_tensor(np.atleast_2d(own)).to(dtype))
+        prior = self.leg.priors(torch.from_numpy(decoder._odds(shots.log_odds, len(shots))))
         passing = self.leg.passing(decoder.rule, decoder.layered)
         bits = decoder.code.syndromes(shots.syndromes)[0]
         checks, passing, seen = self.leg.arranged(decoder.code.checks, passing, bits)
