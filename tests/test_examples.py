@@ -18,11 +18,13 @@ EXAMPLES = {
     "missing_cells.py": (["--out", "OUT.png"], "out.png"),
     "segmentation.py": (["--iterations", "1", "--shrink", "8", "--out", "OUT"], "segmentation.png"),
     "service.py": (["--load", "30"], '"p99"'),
+    "surface_code.py": (["--steps", "10", "--shots", "200", "--out", "OUT.png"], "out.png"),
     "skip_chain.py": (["--documents", "6", "--epochs", "2"], "skip chain: accuracy"),
     "table.py": (["--epochs", "2"], "MSE of the beliefs"),
     "third_order.py": (["--count", "4"], "third order: squared error"),
     "tagged_trees.py": (["--sentences", "6", "--epochs", "2"], "right heads before training"),
 }
+NEEDS = {"surface_code.py": ("stim",)}  # beside what the library and its usual extras bring
 
 
 def test_every_example_is_run() -> None:
@@ -37,6 +39,8 @@ def test_example(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In this process, as ``python examples/NAME`` would run it in one of its own."""
+    for needed in NEEDS.get(name, ()):
+        pytest.importorskip(needed, reason=f"needs {needed}, which is not installed")
     arguments, expected = EXAMPLES[name]
     given = [part.replace("OUT", str(tmp_path / "out")) for part in arguments]
     monkeypatch.chdir(tmp_path)
