@@ -18,6 +18,7 @@ from torch import Tensor
 from loopwise.apps.decoder.code import Code
 from loopwise.apps.decoder.shots import Shots
 from loopwise.arguments import checked_number
+from loopwise.compiled.denormals import tiny_as_zero
 
 
 class DecoderLoss(ABC):
@@ -137,7 +138,8 @@ class _Oddness(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Any, log_odds: Tensor, signs: Tensor | None, seen: Tensor | None) -> Tensor:
         columns = log_odds.transpose(1, 2)
-        left = (columns.neg() if signs is None else columns * signs).contiguous().sigmoid_()
+        with tiny_as_zero():  # probabilities of saturated beliefs
+            left = (columns.neg() if signs is None else columns * signs).contiguous().sigmoid_()
         turns = _times(matrix, left)
         if seen is not None:
             turns += seen

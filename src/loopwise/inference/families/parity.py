@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.compiled.arithmetic import FEW_LANES, LANES, U, lane_tag
+from loopwise.compiled.denormals import tiny_as_zero
 from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
 
@@ -303,7 +304,9 @@ class _Trace(torch.autograd.Function):
         if len(call.syndromes):
             adjoints = _array(of_trace.transpose(1, 2), tensors[3].dtype).ravel()
             given = _given(call, tensors)
-            pull_back(call.checks.views, *given, call.kept, adjoints, ParityAdjoints(*found), *_variant(call.passing))
+            out = ParityAdjoints(*found)
+            with tiny_as_zero():  # adjoints of saturated beliefs
+                pull_back(call.checks.views, *given, call.kept, adjoints, out, *_variant(call.passing))
         return None, *(torch.from_numpy(one).to(tensor) for one, tensor in zip(found, tensors, strict=True))
 
 
