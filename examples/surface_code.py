@@ -2,8 +2,8 @@
 
 The circuit is a rotated surface code under circuit noise. Ten sweeps are trained at one noise for what happens to the
 observable; then the same numbers serve other noises, alone and with legs of a relay after them, of which the likeliest
-of five solutions is taken. Beside them the ten sweeps as they were, alone and with ordered statistics for what they leave.
-Needs ``pip install 'loopwise[decoder]'``. Run it: ``python examples/surface_code.py --out surface.png``.
+of five solutions is taken. Beside them the ten sweeps as they were, alone and with ordered statistics for what they
+leave. Needs ``pip install 'loopwise[decoder]'``. Run it: ``python examples/surface_code.py --out surface.png``.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import torch
 
 @contextmanager
 def tiny_as_zero() -> Iterator[None]:
-    """In this thread, of kernels and torch alike, what is nearer to 0 than normal numbers are (1e-38 in single precision)
-    counts as 0 until the end; then again as it did before. Where a processor cannot do so, nothing changes.
+    """In this thread, of kernels and torch alike, what is nearer to 0 than normal numbers are (1e-38 in single
+    precision) counts as 0 until the end; then again as it did before. Where a processor cannot do so, nothing changes.
 
     >>> import torch
     >>> with tiny_as_zero():
