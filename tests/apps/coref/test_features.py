@@ -8,7 +8,7 @@ import pytest
 from loopwise.apps.coref import made_documents
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.mentions import describe
-from loopwise.apps.coref.pair_templates import Pairs
+from loopwise.apps.coref.pair_templates import MentionPairs
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.formats.coref import CorefDocument, Span
 
@@ -18,7 +18,7 @@ def test_shared_rows_hold_the_features_of_every_pair() -> None:
     (document,) = made_documents(1, seed=2, mentions=20)
     featuriser = Featuriser.of([document])
     made = featuriser(document)
-    pairs = Pairs(
+    pairs = MentionPairs(
         describe(document, {name: place for place, name in enumerate(featuriser.types)}), featuriser.frequencies
     )
     assert made.pair_row is not None and made.predicates is not None and made.attributes is not None

@@ -7,7 +7,7 @@ import pytest
 
 from loopwise.apps.coref import lexicon, made_documents
 from loopwise.apps.coref.mentions import COMMON, PRONOUN, PROPER, Mentions, describe
-from loopwise.apps.coref.pair_templates import Pairs, pair_templates
+from loopwise.apps.coref.pair_templates import MentionPairs, pair_templates
 from loopwise.apps.coref.similarity import Frequencies
 from loopwise.formats.coref import CorefDocument, Span
 
@@ -15,7 +15,7 @@ SOCIETY, JOHN, TEACHER, CHILDREN, UBS, HIM, TEACHERS, THAT = range(8)
 
 
 def values(name: str, mentions: Mentions) -> dict[tuple[int, int], int]:
-    pairs = Pairs(mentions, Frequencies.of([]))
+    pairs = MentionPairs(mentions, Frequencies.of([]))
     template = next(template for template in pair_templates(2) if template.name == name)
     found = np.asarray(template.compute(pairs)).astype(int).tolist()
     return dict(zip(zip(pairs.one.tolist(), pairs.two.tolist(), strict=True), found, strict=True))
@@ -70,7 +70,7 @@ def test_codes_are_in_range(types: int) -> None:
     made = made_documents(3, seed=4, mentions=25)
     kinds = {"person": 0, "place": 1, "object": 2} if types else {}
     for document in made:
-        pairs = Pairs(describe(document, kinds), Frequencies.of(d.words for d in made))
+        pairs = MentionPairs(describe(document, kinds), Frequencies.of(d.words for d in made))
         for template in pair_templates(types):
             codes = template.codes(pairs)
             assert codes.shape == pairs.one.shape and codes.min(initial=0) >= -1, template.name

@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Training:
+class CorefTraining:
     """What happened in :meth:`Coref.fit`."""
 
     way: str
@@ -97,7 +97,7 @@ class Coref(SavedEstimator):
 
     weights_: Floats
     featuriser_: Featuriser
-    training_: Training
+    training_: CorefTraining
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Coref(SavedEstimator):
         seconds = time.perf_counter() - began
         self.featuriser_, self.weights_ = featuriser, learner.weights
         mentions = sum(document.mentions for document in useful)
-        self.training_ = Training(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
+        self.training_ = CorefTraining(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
         said, figures = (
             f"{len(useful)} documents, {mentions} mentions",
             {"learner": self.way.name, "rounds": self.rounds},

@@ -21,8 +21,8 @@ from loopwise.apps.dedupe.labels import Labels, entities_of, labels_of, names_of
 from loopwise.apps.dedupe.records import Records, RecordsLike, side_of
 from loopwise.apps.dedupe.report import Report
 from loopwise.apps.dedupe.resolution import Resolution
-from loopwise.apps.dedupe.table import Table
-from loopwise.apps.dedupe.training import Method, Trained, train_on_entities, train_on_pairs, train_without
+from loopwise.apps.dedupe.table import CandidateTable
+from loopwise.apps.dedupe.training import Method, TrainedDedupe, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.quoting import listed
@@ -85,7 +85,7 @@ class Dedupe(SavedEstimator):
     """
 
     kinds_: dict[str, Kind]
-    trained_: Trained
+    trained_: TrainedDedupe
     training_: Training
     predicates_: tuple[Predicate, ...]
     linking_: bool
@@ -139,7 +139,7 @@ class Dedupe(SavedEstimator):
         kinds = kinds_of(table, self._told(ids))
         matches = _NONE if truth is None else _matches_of(truth, side, self.seed)
         matches = labels.matches if labels is not None else matches
-        made = Table.of(table, kinds, side, self.pairs_per_record, matches)
+        made = CandidateTable.of(table, kinds, side, self.pairs_per_record, matches)
         trained = self._trained(made, truth, labels)
         self.kinds_, self.predicates_, self.trained_ = kinds, made.predicates, trained
         self.linking_ = side is not None
@@ -155,7 +155,7 @@ class Dedupe(SavedEstimator):
     def _budget(self) -> str:
         return f"{self.pairs_per_record} pairs a record, clusters by {self.trained_.method.value}"
 
-    def _trained(self, table: Table, truth: Integers | None, labels: Labels | None) -> Trained:
+    def _trained(self, table: CandidateTable, truth: Integers | None, labels: Labels | None) -> TrainedDedupe:
         if truth is not None:
             matches = _matches_of(truth, table.side if table.linking else None, self.seed)
             one_to_one = self._one_to_one(table, matches)
@@ -166,7 +166,7 @@ class Dedupe(SavedEstimator):
             return train_on_pairs(table, labels, one_to_one, self.seed, only)
         return train_without(table, self.seed, only)
 
-    def _only(self, table: Table, one_to_one: bool) -> Method | None:
+    def _only(self, table: CandidateTable, one_to_one: bool) -> Method | None:
         """The method that was asked for."""
         if self.method is None:
             return None
@@ -179,7 +179,7 @@ class Dedupe(SavedEstimator):
             )
         return method
 
-    def _one_to_one(self, table: Table, matches: Integers) -> bool:
+    def _one_to_one(self, table: CandidateTable, matches: Integers) -> bool:
         """As told; else unless a large share of the labelled matches shares a record with another."""
         if not table.linking:
             return False
@@ -233,7 +233,7 @@ class Dedupe(SavedEstimator):
         table, names = self._prepared(records, other)
         return Resolution.of(table, self.trained_, names)
 
-    def _prepared(self, records: RecordsLike, other: RecordsLike | None) -> tuple[Table, tuple[str, ...]]:
+    def _prepared(self, records: RecordsLike, other: RecordsLike | None) -> tuple[CandidateTable, tuple[str, ...]]:
         if not hasattr(self, "trained_"):
             raise not_fitted("this Dedupe is not fitted; call fit first")
         if (other is not None) != self.linking_:
@@ -247,7 +247,7 @@ class Dedupe(SavedEstimator):
         for name, kind in self.kinds_.items():
             if kind is not Kind.IGNORE:
                 table.column(name)
-        made = Table.of(table, self.kinds_, side, self.pairs_per_record, _NONE, self.predicates_)
+        made = CandidateTable.of(table, self.kinds_, side, self.pairs_per_record, _NONE, self.predicates_)
         if made.linking:
             made.watch_rivals(self.trained_.pairs.levels)
         return made, names

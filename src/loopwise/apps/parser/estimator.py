@@ -25,7 +25,7 @@ from loopwise.apps.parser.objectives import L2, Goal, objectives_of
 from loopwise.apps.parser.options import FACTORS, RATE, ParserStructure, Pruning, Templates, TreeInference
 from loopwise.apps.parser.preparing import (
     Counted,
-    Data,
+    ParserData,
     PreparedSentences,
     encode_data,
     epochs_of,
@@ -463,7 +463,7 @@ class Parser(SavedEstimator):
         same = bool((corpus.tokens[2] == corpus.tokens[3]).all())
         return replace(self.templates, coarse=False) if same else self.templates
 
-    def _data(self, train: Given, dev: Given | None, skip_bad: bool, partial: bool) -> Data:
+    def _data(self, train: Given, dev: Given | None, skip_bad: bool, partial: bool) -> ParserData:
         held_out, single_root = None if dev is None else self._read(dev), self.structure.single_root
         return encode_data(self._read(train), held_out, self.templates.cutoff, single_root, skip_bad, partial)
 
@@ -485,7 +485,7 @@ class Parser(SavedEstimator):
         return self._pieces
 
 
-def _start_weights(start: Parser | None, data: Data, templates: Templates) -> Floats | None:
+def _start_weights(start: Parser | None, data: ParserData, templates: Templates) -> Floats | None:
     """Weights to begin with, if they are those of the same features."""
     if start is None:
         return None

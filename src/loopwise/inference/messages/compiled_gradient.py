@@ -186,7 +186,7 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
         results = ctx.shapes.results(ctx.saved_tensors[3], adjoints)
         given = [each for each in results if each is not None]
-        return (None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
+        return (None, *_SolvePullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
 
 
 def _hvp(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direction: Direction) -> Any:
@@ -195,7 +195,7 @@ def _hvp(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direc
     return shapes.session.push_and_pull(shapes.given(exponents, initial, unary, *tables), results, direction)
 
 
-class _PullBack(torch.autograd.Function):
+class _SolvePullBack(torch.autograd.Function):
     """Arguments: shapes, number of adjoints, *adjoints, *arguments of _Solve. Results: adjoints of those."""
 
     @staticmethod
