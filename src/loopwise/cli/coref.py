@@ -17,7 +17,7 @@ from loopwise.cli.messages import one_line_each, say
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.coref import Coref, Report, Variant
+    from loopwise.apps.coref import Coref, CorefReport, Variant
     from loopwise.formats.coref import CorefDocument
 
 SUFFIX = ".loopwise"
@@ -140,14 +140,14 @@ def evaluate(
 ) -> None:
     """B-cubed and pairwise scores, beside two answers that need no training."""
     with one_line_each():
-        from loopwise.apps.coref import Report, head_match, singletons
+        from loopwise.apps.coref import CorefReport, head_match, singletons
         from loopwise.formats.coref import read_coref
 
         trained, documents = _load(model, seed), read_coref(data, skip_bad=skip_bad)
         reports = {
             "model": trained.evaluate(documents),
-            "head match": Report.of(documents, [head_match(document) for document in documents]),
-            "all alone": Report.of(documents, [singletons(document) for document in documents]),
+            "head match": CorefReport.of(documents, [head_match(document) for document in documents]),
+            "all alone": CorefReport.of(documents, [singletons(document) for document in documents]),
         }
         if as_json:
             typer.echo(json.dumps({name: report.to_json() for name, report in reports.items()}, allow_nan=False))
@@ -184,7 +184,7 @@ def _entities(documents: Sequence[CorefDocument], answers: Sequence[Sequence[int
     return found
 
 
-def _tell_training(as_json: bool, model: Coref, target: Path, report: Report | None) -> None:
+def _tell_training(as_json: bool, model: Coref, target: Path, report: CorefReport | None) -> None:
     run = model.training_
     if as_json:
         told: dict[str, Any] = {
@@ -213,7 +213,7 @@ def _tell_training(as_json: bool, model: Coref, target: Path, report: Report | N
     typer.echo(f"saved {target}")
 
 
-def _tell_reports(reports: dict[str, Report]) -> None:
+def _tell_reports(reports: dict[str, CorefReport]) -> None:
     first = reports["model"]
     typer.echo(f"documents {len(first.documents)}, mentions {first.mentions}; means over documents")
     typer.echo(f"{'':12} B-cubed precision  recall      F1  pairwise F1  accuracy  CoNLL pooled")

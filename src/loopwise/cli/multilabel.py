@@ -216,29 +216,29 @@ def _learner(
     is_batch = name in (LabelLearnerName.LIKELIHOOD, LabelLearnerName.ERM)
     rounds = epochs if epochs is not None else 100 if is_batch else 10
     if name is LabelLearnerName.PERCEPTRON:
-        return app.Perceptron(rounds)
+        return app.LabelPerceptron(rounds)
     if name is LabelLearnerName.PEGASOS:
-        return app.Pegasos(strength, rounds)
+        return app.LabelPegasos(strength, rounds)
     if is_batch:
-        likelihood = app.Likelihood(l2, rounds, BP(iterations=iterations))
+        likelihood = app.LabelLikelihood(l2, rounds, BP(iterations=iterations))
         if name is LabelLearnerName.LIKELIHOOD:
             return likelihood
         goal = Hamming() if loss is LabelLossName.HAMMING else F1()
-        return app.ERM(goal, l2, rounds, BP(iterations=iterations), begin=likelihood)
+        return app.LabelERM(goal, l2, rounds, BP(iterations=iterations), begin=likelihood)
     proposals = {
-        ProposalName.GIBBS: walk.Gibbs(),
+        ProposalName.GIBBS: walk.GibbsChange(),
         ProposalName.ALL_VALUES: walk.AllValues(),
         ProposalName.FORCED_FLIP: walk.ForcedFlip(),
     }
     shared: dict[str, Any] = {"epochs": rounds, "sweeps": sweeps, "proposal": proposals[proposal]}
     if name in (LabelLearnerName.CD, LabelLearnerName.PCD):
-        kind = app.CD if name is LabelLearnerName.CD else app.PCD
+        kind = app.LabelCD if name is LabelLearnerName.CD else app.LabelPCD
         return kind(step=walk.Decaying(rate), **shared)
     walks = {
-        LabelLearnerName.SAMPLERANK: app.SampleRank,
-        LabelLearnerName.SVM: app.SampleRankSVM,
-        LabelLearnerName.SVM_1: app.SampleRankSVM1,
-        LabelLearnerName.HYBRID: app.Hybrid,
+        LabelLearnerName.SAMPLERANK: app.LabelSampleRank,
+        LabelLearnerName.SVM: app.LabelSampleRankSVM,
+        LabelLearnerName.SVM_1: app.LabelSampleRankSVM1,
+        LabelLearnerName.HYBRID: app.LabelHybrid,
     }
     made: LabelLearner = walks[name](step=walk.MIRA(cap), **shared)
     return made

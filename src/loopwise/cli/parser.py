@@ -297,13 +297,13 @@ def _inference(method: ParserMethodName, iterations: int) -> Inference:
 
 
 def _objectives(loss: ParserLossName) -> tuple[Objective, ...]:
-    from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+    from loopwise.apps.parser.objectives import CLL, AnnealedRisk, SquaredDistance
 
     known: dict[ParserLossName, tuple[Objective, ...]] = {
-        ParserLossName.L2: (L2(),),
+        ParserLossName.L2: (SquaredDistance(),),
         ParserLossName.CLL: (CLL(),),
         ParserLossName.AR: (AnnealedRisk(),),
-        ParserLossName.L2_AR: (L2(), AnnealedRisk()),
+        ParserLossName.L2_AR: (SquaredDistance(), AnnealedRisk()),
     }
     return known[loss]
 

@@ -268,20 +268,20 @@ def _learner(
     from loopwise.apps import chain as app
 
     if name is TagLearnerName.PERCEPTRON:
-        return app.Perceptron(epochs)
+        return app.ChainPerceptron(epochs)
     if name is TagLearnerName.SVM:
-        return app.SVM(c, epochs)
+        return app.ChainSVM(c, epochs)
     if name is TagLearnerName.SAMPLE_RANK:
-        return app.SampleRank(epochs)
+        return app.ChainSampleRank(epochs)
     if name is TagLearnerName.LIKELIHOOD:
-        return app.Likelihood(l2, 200 if iterations is None else iterations)
+        return app.ChainLikelihood(l2, 200 if iterations is None else iterations)
     losses: dict[TagLossName, app.SoftLoss] = {
         TagLossName.ENTITY_F1: app.EntityF1(),
         TagLossName.ENTITY_F_BETA: app.EntityFBeta(beta),
         TagLossName.TOKEN_F1: app.TokenF1(),
-        TagLossName.HAMMING: app.Hamming(),
+        TagLossName.HAMMING: app.TokenHamming(),
     }
-    return app.ERM(losses[loss], l2, 50 if iterations is None else iterations, begin=app.Likelihood(l2))
+    return app.ChainERM(losses[loss], l2, 50 if iterations is None else iterations, begin=app.ChainLikelihood(l2))
 
 
 def _decoder(name: TagDecoderName) -> ChainDecoder:

@@ -1,8 +1,8 @@
 """Brackets around words that mark mentions, in either format of coreference files.
 
-In: the brackets at each word, with the line they stand in. Out: :class:`MentionSpan` and :class:`Mark`; a :class:`FormatError`
-with the line for brackets that close nothing, are never closed, or enclose themselves: raised, or kept in ``damaged``
-where such brackets are to be passed over.
+In: the brackets at each word, with the line they stand in. Out: :class:`MentionSpan` and :class:`Mark`; a
+:class:`FormatError` with the line for brackets that close nothing, are never closed, or enclose themselves: raised, or
+kept in ``damaged`` where such brackets are to be passed over.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ from loopwise.apps.coref.mentions import COMMON, PRONOUN, describe
 from loopwise.apps.coref.pair_templates import MentionPairs
 from loopwise.apps.coref.rule import rule_entities
 from loopwise.apps.coref.similarity import Frequencies
-from loopwise.formats.coref import CorefDocument, Span
+from loopwise.formats.coref import CorefDocument, MentionSpan
 
 
 def text_of(words: str, mentions: list[tuple[int, int]]) -> CorefDocument:
     forms = tuple(words.split())
-    spans = tuple(Span(first, last, str(place)) for place, (first, last) in enumerate(mentions))
+    spans = tuple(MentionSpan(first, last, str(place)) for place, (first, last) in enumerate(mentions))
     return CorefDocument("d", forms, (0, len(forms)), spans)
 
 

@@ -9,7 +9,7 @@ from loopwise.apps.coref import lexicon, made_documents
 from loopwise.apps.coref.mentions import COMMON, PRONOUN, PROPER, Mentions, describe
 from loopwise.apps.coref.pair_templates import MentionPairs, pair_templates
 from loopwise.apps.coref.similarity import Frequencies
-from loopwise.formats.coref import CorefDocument, Span
+from loopwise.formats.coref import CorefDocument, MentionSpan
 
 SOCIETY, JOHN, TEACHER, CHILDREN, UBS, HIM, TEACHERS, THAT = range(8)
 
@@ -56,7 +56,14 @@ def test_templates_that_always_speak(mentions: Mentions) -> None:
 def test_without_a_tree() -> None:
     text = "The University of Arden praised Mary and her old house . She cried"
     words = tuple(text.split())
-    spans = (Span(0, 3, "1"), Span(3, 3, "2"), Span(5, 5, "3"), Span(7, 9, "4"), Span(7, 7, "3"), Span(11, 11, "3"))
+    spans = (
+        MentionSpan(0, 3, "1"),
+        MentionSpan(3, 3, "2"),
+        MentionSpan(5, 5, "3"),
+        MentionSpan(7, 9, "4"),
+        MentionSpan(7, 7, "3"),
+        MentionSpan(11, 11, "3"),
+    )
     mentions = describe(CorefDocument("d", words, (0, 11, 13), spans), {})
     assert [words[head] for head in mentions.head] == ["University", "Arden", "Mary", "house", "her", "She"]
     assert mentions.kind.tolist() == [PROPER, PROPER, PROPER, COMMON, PRONOUN, PRONOUN]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.apps.coref.features import Featuriser
-from loopwise.apps.coref.report import Report
+from loopwise.apps.coref.report import CorefReport
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.coref.variants import Variant, default_variant
@@ -222,10 +222,10 @@ class Coref(SavedEstimator):
             found.append(estimate.probabilities)
         return found
 
-    def evaluate(self, documents: Documents) -> Report:
+    def evaluate(self, documents: Documents) -> CorefReport:
         """B-cubed and pairwise scores against the entities of the documents."""
         known = documents_of(documents)
-        return Report.of(known, self.predict(known))
+        return CorefReport.of(known, self.predict(known))
 
     def score(self, documents: Documents) -> float:
         """B-cubed F1, averaged over documents."""

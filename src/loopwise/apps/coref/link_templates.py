@@ -1,9 +1,9 @@
 """What is looked at in a link: a mention and the one before it in its entity, or an entity's first member.
 
-In: :class:`~loopwise.apps.coref.pair_templates.MentionPairs`. Out: whole numbers, -1 where a template has nothing to say.
-Stage: use. Where all pairs of an entity vote, a pronoun meets every other mention of a long entity; in a link it meets
-its antecedent alone. Links have the templates of pairs, with weights of their own, and ask what lies between, besides:
-how many candidates the link passes over, and what a rule of thumb would do.
+In: :class:`~loopwise.apps.coref.pair_templates.MentionPairs`. Out: whole numbers, -1 where a template has nothing to
+say. Stage: use. Where all pairs of an entity vote, a pronoun meets every other mention of a long entity; in a link it
+meets its antecedent alone. Links have the templates of pairs, with weights of their own, and ask what lies between,
+besides: how many candidates the link passes over, and what a rule of thumb would do.
 """
 
 from __future__ import annotations

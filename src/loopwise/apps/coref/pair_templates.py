@@ -1,8 +1,8 @@
 """What is looked at in a pair of mentions: templates, each a small number for every pair of a document.
 
-In: :class:`MentionPairs`. Out: whole numbers ``[pairs]``, -1 where a template has nothing to say. Stage: use (Wick et al.
-2011, section 5.1; the properties of Culotta et al. 2007). All vectorised. A template ``by_kind`` has weights of its own
-for each pair of proper name, common noun and pronoun.
+In: :class:`MentionPairs`. Out: whole numbers ``[pairs]``, -1 where a template has nothing to say. Stage: use (Wick et
+al. 2011, section 5.1; the properties of Culotta et al. 2007). All vectorised. A template ``by_kind`` has weights of its
+own for each pair of proper name, common noun and pronoun.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def pair_templates(types: int) -> tuple[PairTemplate, ...]:
         PairTemplate("shared type", known, _shared_type),
         PairTemplate("gender", 3, lambda pairs: pairs.agreement(pairs.mentions.gender), by_kind=True),
         PairTemplate("number", 3, lambda pairs: pairs.agreement(pairs.mentions.number), by_kind=True),
-        PairTemplate("person", 3, lambda pairs: np.where(pairs.nominal, UNKNOWN, pairs.agreement(pairs.mentions.person))),
+        PairTemplate(
+            "person", 3, lambda pairs: np.where(pairs.nominal, UNKNOWN, pairs.agreement(pairs.mentions.person))
+        ),
         PairTemplate("pronouns", _WHO * _WHO, _who),
         PairTemplate("same pronoun", 2, _same_pronoun),
         PairTemplate("pronoun and earlier type", _WHO * known, lambda pairs: _pronoun_type(pairs, types, later=True)),

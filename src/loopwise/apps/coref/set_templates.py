@@ -1,9 +1,9 @@
 """What is looked at in a whole entity: predicates of its pairs, attributes of its members.
 
-In: :class:`~loopwise.apps.coref.pair_templates.MentionPairs`. Out: whole numbers to be summed over an entity. Stage: use. Of
-each predicate a walk's model asks whether it holds of all, some, most or no pairs and of which share of them (of the
-cosine: what its mean is); of each attribute how many members have each value, whether all have it, and whether two
-differ; and how many members there are (spec: Culotta et al. 2007).
+In: :class:`~loopwise.apps.coref.pair_templates.MentionPairs`. Out: whole numbers to be summed over an entity. Stage:
+use. Of each predicate a walk's model asks whether it holds of all, some, most or no pairs and of which share of them
+(of the cosine: what its mean is); of each attribute how many members have each value, whether all have it, and whether
+two differ; and how many members there are (spec: Culotta et al. 2007).
 """
 
 from __future__ import annotations

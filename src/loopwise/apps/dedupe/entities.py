@@ -6,11 +6,11 @@ and decoded by a walk. Stage: use.
 .. math:: \pi(y)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f(\operatorname{logit} p_{ij}-t)
    +\sum_e\theta'\cdot g_e\Big)
 
-with t the threshold of the linkage at which a walk begins (:meth:`CandidateParts.above`): average linkage joins clusters whose
-pairs have a mean above t, a step up in this score, so that the walk goes on where the linkage stopped; and g the size
-of the cluster in bins and, for each column, whether all, most, some, none of its pairs agree and how alike they are in
-the mean: its spread. It begins with the pair model alone (correlation clustering), so that training can only add to
-that what the truth of whole clusters says.
+with t the threshold of the linkage at which a walk begins (:meth:`CandidateParts.above`): average linkage joins
+clusters whose pairs have a mean above t, a step up in this score, so that the walk goes on where the linkage stopped;
+and g the size of the cluster in bins and, for each column, whether all, most, some, none of its pairs agree and how
+alike they are in the mean: its spread. It begins with the pair model alone (correlation clustering), so that training
+can only add to that what the truth of whole clusters says.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def first_weights(columns: int) -> Floats:
     return weights
 
 
-def documents(parts: CandidateParts, chosen: Sequence[int], labels: Integers, agreement: Agreement) -> list[MentionDocument]:
+def documents(
+    parts: CandidateParts, chosen: Sequence[int], labels: Integers, agreement: Agreement
+) -> list[MentionDocument]:
     """A document of each chosen part; ``labels``: the cluster of each record, taken for the truth."""
     found = []
     for part in chosen:
@@ -150,7 +152,14 @@ class EntityModel:
         return whole(parts, inner)
 
     def together(
-        self, parts: CandidateParts, labels: Integers, agreement: Agreement, *, temperature: float, most: int, samples: int = 100
+        self,
+        parts: CandidateParts,
+        labels: Integers,
+        agreement: Agreement,
+        *,
+        temperature: float,
+        most: int,
+        samples: int = 100,
     ) -> Floats:
         """The probability of each pair of the parts to be in one cluster: shares of the samples of a walk, in parts
         where something is open (``most`` of them); else what the pair model says, as the clusters have it."""

@@ -19,7 +19,7 @@ from loopwise.apps.dedupe.blocking import Coverage, Predicate
 from loopwise.apps.dedupe.kinds import Kind, kinds_of
 from loopwise.apps.dedupe.labels import Labels, entities_of, labels_of, names_of
 from loopwise.apps.dedupe.records import Records, RecordsLike, side_of
-from loopwise.apps.dedupe.report import Report
+from loopwise.apps.dedupe.report import DedupeReport
 from loopwise.apps.dedupe.resolution import Resolution
 from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import Method, TrainedDedupe, train_on_entities, train_on_pairs, train_without
@@ -38,7 +38,7 @@ MOST_MATCHES = 100_000  # labelled ones that predicates are chosen by
 
 
 @dataclass(frozen=True)
-class Training:
+class DedupeTraining:
     """What happened in :meth:`Dedupe.fit`: labels used, what blocking keeps, what each way reached on held-out ones."""
 
     records: int
@@ -86,7 +86,7 @@ class Dedupe(SavedEstimator):
 
     kinds_: dict[str, Kind]
     trained_: TrainedDedupe
-    training_: Training
+    training_: DedupeTraining
     predicates_: tuple[Predicate, ...]
     linking_: bool
 
@@ -145,7 +145,7 @@ class Dedupe(SavedEstimator):
         self.linking_ = side is not None
         count = labels.count if labels is not None else 0 if truth is None else int((truth >= 0).sum())
         seconds = time.perf_counter() - started
-        self.training_ = Training(len(table), count, made.coverage(matches), trained.choices, seconds)
+        self.training_ = DedupeTraining(len(table), count, made.coverage(matches), trained.choices, seconds)
         said = f"{len(table)} records" + (f", {count} labels" if count else " without labels")
         figures = {f"F1 of {way} on held-out labels": float(score) for way, score in trained.choices.items()}
         self.card_ = training_card(said, "pairs and clusters", figures=figures)
@@ -252,10 +252,10 @@ class Dedupe(SavedEstimator):
             made.watch_rivals(self.trained_.pairs.levels)
         return made, names
 
-    def evaluate(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> Report:
+    def evaluate(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> DedupeReport:
         """How good the clusters of a table are whose true entities are known."""
         found = self.predict(records, other=other)
-        return Report.of(found.clusters, entities_of(ids, found.records), found.table.side)
+        return DedupeReport.of(found.clusters, entities_of(ids, found.records), found.table.side)
 
     def score(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> float:
         """B-cubed F1."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from loopwise.apps.dedupe.candidates import Graph, CandidateParts
+from loopwise.apps.dedupe.candidates import CandidateParts, Graph
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.pair_model import PER_COMPARISON, scales
 from loopwise.apps.dedupe.records import Records

@@ -15,7 +15,7 @@ from loopwise.apps.dedupe.blocking import KNOWN, Predicate
 from loopwise.apps.dedupe.compare import ALL, RIVALS, Comparer
 from loopwise.apps.dedupe.entities import EntityModel, cluster_model
 from loopwise.apps.dedupe.kinds import Kind
-from loopwise.apps.dedupe.pair_model import LEVELS, PER_COMPARISON, SimilarityLevels, PairModel
+from loopwise.apps.dedupe.pair_model import LEVELS, PER_COMPARISON, PairModel, SimilarityLevels
 from loopwise.apps.dedupe.records import Records
 from loopwise.apps.dedupe.training import Method, TrainedDedupe, Way
 from loopwise.learn.files.fields import LARGEST, FieldError, Record

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.dedupe.blocking import Blocker, Coverage, Predicate, chunks, pairs_of
-from loopwise.apps.dedupe.candidates import DOUBT, Graph, CandidateParts, closed, parts_of
+from loopwise.apps.dedupe.candidates import DOUBT, CandidateParts, Graph, closed, parts_of
 from loopwise.apps.dedupe.compare import Comparer, Rivals, Similarities
 from loopwise.apps.dedupe.kinds import Kind
-from loopwise.apps.dedupe.pair_model import SimilarityLevels, PairModel, estimate_levels
+from loopwise.apps.dedupe.pair_model import PairModel, SimilarityLevels, estimate_levels
 from loopwise.apps.dedupe.records import Records
 
 Integers = NDArray[np.int64]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from loopwise.apps.dedupe.candidates import (
-    Graph,
     CandidateParts,
+    Graph,
     average_clusters,
     closed,
     cut_components,
@@ -28,7 +28,7 @@ from loopwise.apps.dedupe.compare import Similarities
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.labels import Labels, clearly_more
 from loopwise.apps.dedupe.pair_model import PairModel
-from loopwise.apps.dedupe.report import Report
+from loopwise.apps.dedupe.report import DedupeReport
 from loopwise.apps.dedupe.table import CandidateTable
 
 Integers = NDArray[np.int64]
@@ -96,7 +96,9 @@ class TrainedDedupe:
         return clusters_by(self.way, self.entities, table, graph, parts)
 
 
-def clusters_by(way: Way, entities: EntityModel, table: CandidateTable, graph: Graph, parts: CandidateParts) -> Integers:
+def clusters_by(
+    way: Way, entities: EntityModel, table: CandidateTable, graph: Graph, parts: CandidateParts
+) -> Integers:
     """Clusters by one way."""
     if way.method is Method.MATCHED:
         return matched_clusters(graph, way.threshold)
@@ -129,7 +131,9 @@ def _untrained(table: CandidateTable, seed: int) -> EntityModel:
 # ------------------------------------------------------------------------------------------------ labelled pairs
 
 
-def train_on_pairs(table: CandidateTable, labels: Labels, one_to_one: bool, seed: int, only: Method | None = None) -> TrainedDedupe:
+def train_on_pairs(
+    table: CandidateTable, labels: Labels, one_to_one: bool, seed: int, only: Method | None = None
+) -> TrainedDedupe:
     """The pair model from labelled pairs, pulled towards EM as hard as held-out pairs say.
 
     It is taken if its clusters have clearly more labelled pairs right than those of EM alone, which stays otherwise: a
@@ -161,7 +165,9 @@ class _Cut(NamedTuple):
     right: Mask
 
 
-def _threshold(table: CandidateTable, model: PairModel, method: Method, pairs: Integers, match: Mask, usual: float) -> _Cut:
+def _threshold(
+    table: CandidateTable, model: PairModel, method: Method, pairs: Integers, match: Mask, usual: float
+) -> _Cut:
     """The one with the fewest labelled pairs wrong, where each logit away from the usual one counts as some more."""
     graph = table.graph(model)
     parts = table.parts(model, graph)
@@ -274,7 +280,7 @@ def _halves(table: CandidateTable, base: PairModel, truth: Integers, half: Integ
 
 def _score(table: CandidateTable, found: Integers, truth: Integers, among: Mask) -> float:
     """The mean of B-cubed F1 and pairwise F1."""
-    report = Report.of(found[among], truth[among], table.side[among])
+    report = DedupeReport.of(found[among], truth[among], table.side[among])
     return (report.b_cubed + report.pairwise_f1) / 2
 
 

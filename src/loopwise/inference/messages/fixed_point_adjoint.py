@@ -11,7 +11,7 @@ import numpy as np
 from loopwise.compiled.threads import in_threads
 from loopwise.gradient.base import Report
 from loopwise.gradient.fixed_point import FixedPoint, OneStep, report_adjoint, solve_adjoint
-from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
+from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, RunOutputs
 from loopwise.inference.messages.kernels.plan import Adjoint, Seeds, Steps, TapeSegment
 from loopwise.inference.messages.schedules import Residual, Sequential
 
@@ -19,7 +19,7 @@ TOGETHER = 8  # adjoint sweeps between two looks at whether they still add anyth
 
 
 def fixed_point_adjoint(
-    backward: Backward, adjoint: Results, gradient: FixedPoint | OneStep, report: Report, parameters: bool
+    backward: Backward, adjoint: RunOutputs, gradient: FixedPoint | OneStep, report: Report, parameters: bool
 ) -> Adjoints:
     """Adjoints of what the run of ``backward`` was given; those of its initial messages and its damping are zero.
     ``parameters``: counting numbers want theirs."""
@@ -46,7 +46,7 @@ class _FixedPointAdjoint:
             np.uint64(0),
         )
 
-    def pull_back(self, adjoint: Results, parameters: bool) -> Adjoints:
+    def pull_back(self, adjoint: RunOutputs, parameters: bool) -> Adjoints:
         buffers, backward = self.backward.buffers(parameters), self.backward
         seeds = backward.seeds(adjoint)
         blocks, parts = self.run.blocks, buffers.parts

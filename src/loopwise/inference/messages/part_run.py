@@ -20,7 +20,7 @@ from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
 from loopwise.graph.parts import Parts
-from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
+from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, RunOutputs
 from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult, TapeSpec, Workspace
 from loopwise.inference.messages.kernels import plan as columns
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH
@@ -257,7 +257,7 @@ class PartBackward(Backward):
     def buffers(self, parameters: bool) -> PartBuffers:
         return PartBuffers(self.run, self.dtype, parameters)
 
-    def seeds(self, adjoint: Results) -> Seeds:
+    def seeds(self, adjoint: RunOutputs) -> Seeds:
         seeds = super().seeds(adjoint._replace(trace=None))
         if adjoint.trace is None:
             return seeds

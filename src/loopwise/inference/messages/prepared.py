@@ -5,7 +5,7 @@ inference. A call then is: tables copied into one array, their numbers checked, 
 beliefs can tell is worked out when asked. All that is not plain (a table of another shape, a number out of range,
 underflow, evidence) goes the general way, which copes with it or says what is wrong: no check is left out here.
 
-Three nouns: :class:`Packing` (integers of a graph), :class:`Prepared` (a method on it), :class:`PreparedRun` (one call).
+Three nouns: :class:`Packing` (integers of a graph), :class:`Prepared` (a method on it), :class:`PreparedRun` (a call).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from loopwise.graph.factor_graph import FactorGraph
 from loopwise.graph.layout import Layout
 from loopwise.inference.base import Problem
 from loopwise.inference.beliefs import Beliefs, Status
-from loopwise.inference.messages.backward import Results, tape_for
+from loopwise.inference.messages.backward import RunOutputs, tape_for
 from loopwise.inference.messages.compiled import Compiled, CompiledSolution, options_of, scaled
 from loopwise.inference.messages.compiled_gradient import Session
 from loopwise.inference.messages.counting import Bethe
@@ -373,7 +373,7 @@ class PreparedRun:
         call, given, results = self.call, self.given, None
         if given.wanted:
             self.report = Report("Unroll")
-            results = Results(*_Connected.apply(self, *given.tables))  # type: ignore[no-untyped-call]
+            results = RunOutputs(*_Connected.apply(self, *given.tables))  # type: ignore[no-untyped-call]
         states = torch.from_numpy(self.flow.beliefs) if results is None else results.states
         answer = PreparedAnswer(self, states.reshape(*given.batch, -1) if given.batch else states, results)
         if call.options.tolerance > 0 and not self.residual <= call.options.threshold:
@@ -462,7 +462,7 @@ class PreparedRun:
 class PreparedAnswer:
     """What beliefs ask a run for later. Results are connected to the run, so it must not hold them itself."""
 
-    def __init__(self, run: PreparedRun, states: Tensor, results: Results | None) -> None:
+    def __init__(self, run: PreparedRun, states: Tensor, results: RunOutputs | None) -> None:
         self.run, self.states, self.results = run, states, results
 
     @cached_property

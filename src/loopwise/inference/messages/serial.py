@@ -1,10 +1,10 @@
 """One message after another (sequential, random, by residuals) with any factors, and max-product of any order.
 
 In: a layout, a schedule, numbers. Out: messages; adjoints. Stage: inference. A :class:`SerialRun` is to the engine that
-goes step by step what :class:`~loopwise.inference.messages.steps.SteppedRun` is, and is driven in the same way. Each schedule
-is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws an order
-for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place of sums,
-are here too, where some factors are structured.
+goes step by step what :class:`~loopwise.inference.messages.steps.SteppedRun` is, and is driven in the same way. Each
+schedule is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws
+an order for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place
+of sums, are here too, where some factors are structured.
 """
 
 from __future__ import annotations
@@ -122,7 +122,13 @@ class SerialRun:
     """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.steps.SteppedRun`."""
 
     def __init__(
-        self, program: SerialProgram, numbers: StepPotentials, examples: int, heard: bool, parameters: bool, maximise: bool
+        self,
+        program: SerialProgram,
+        numbers: StepPotentials,
+        examples: int,
+        heard: bool,
+        parameters: bool,
+        maximise: bool,
     ) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
         self.maximise, self.bias = maximise, numbers.unary

@@ -207,7 +207,14 @@ class Sender(ABC):
 
     @abstractmethod
     def back(
-        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: StepPotentials, unheard: bool
+        self,
+        rows: Integers,
+        kept: Any,
+        n: Floats,
+        of_part: Floats,
+        of_sums: Floats,
+        found: StepPotentials,
+        unheard: bool,
     ) -> None:
         """Undoes a :meth:`send`. ``of_part``: adjoints of the sum of its messages; ``of_sums``: those of all sums that
         it heard, added to; ``found``: adjoints of potentials, added to."""
@@ -290,7 +297,14 @@ class EdgeSender(Sender):
         self.of_new = np.empty(of_m.shape) if self.work.weighted else of_m
 
     def back(
-        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: StepPotentials, unheard: bool
+        self,
+        rows: Integers,
+        kept: Any,
+        n: Floats,
+        of_part: Floats,
+        of_sums: Floats,
+        found: StepPotentials,
+        unheard: bool,
     ) -> None:
         from loopwise.inference.messages.kernels.sweeps import edges_gather
 
@@ -384,7 +398,14 @@ class PairSender(Sender):
             pair_seeds(np.arange(self.work.examples), self.odds, self.slot, of_m, self.carried)
 
     def back(
-        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: StepPotentials, unheard: bool
+        self,
+        rows: Integers,
+        kept: Any,
+        n: Floats,
+        of_part: Floats,
+        of_sums: Floats,
+        found: StepPotentials,
+        unheard: bool,
     ) -> None:
         from loopwise.inference.messages.kernels.binary_pairs import pairs_back
 

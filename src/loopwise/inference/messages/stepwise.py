@@ -30,7 +30,7 @@ from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.reference import MessageUpdate, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
 from loopwise.inference.messages.serial import SerialProgram, SerialRun
-from loopwise.inference.messages.steps import Checkpoint, Floats, StepPotentials, Program, SteppedRun, Stretch
+from loopwise.inference.messages.steps import Checkpoint, Floats, Program, SteppedRun, StepPotentials, Stretch
 from loopwise.inference.messages.stop import Watches
 from loopwise.inference.normalise import variable_softmax
 from loopwise.notices import GradientError
@@ -159,7 +159,12 @@ class _SweepsCall:
 
 
 def _solve(
-    run: SteppedRun | SerialRun, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None, watches: Watches
+    run: SteppedRun | SerialRun,
+    method: MessagePassing,
+    dtype: torch.dtype,
+    reach: float,
+    tape: Tape | None,
+    watches: Watches,
 ) -> _Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
     from loopwise.inference.messages.kernels.sweeps import largest_change
