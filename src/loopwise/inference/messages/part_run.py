@@ -34,7 +34,6 @@ from loopwise.inference.messages.kernels.plan import (
     PairFlood,
     PartRules,
     Plan,
-    Potentials,
     Seeds,
     Span,
     TapeSegment,
@@ -160,20 +159,12 @@ class PartRun(KernelRun):
 
     storage: PartStorage
 
-    def __init__(
-        self,
-        storage: Storage,
-        plan: Plan,
-        potentials: Potentials,
-        examples: int,
-        threads: int | None,
-        semiring: tuple[int, ...],
-        plain: bool = False,
-    ) -> None:
-        assert isinstance(storage, PartStorage)
-        super().__init__(storage, plan, potentials, examples, threads, semiring, plain)
-        self.blocks, self.block_size = 1, examples * storage.slots
-        self.union = Parts.of(storage.layout.graph)
+    @cached_property
+    def union(self) -> Parts:
+        return Parts.of(self.storage.layout.graph)
+
+    def arranged(self) -> tuple[int, int]:
+        return 1, self.examples * self.storage.slots
 
     @property
     def stopping(self) -> int:
