@@ -278,13 +278,14 @@ def test_public_names_are_documented(module: str) -> None:
 
 
 def test_no_function_takes_too_many_arguments() -> None:
-    """About ten at most; but what users call with names (fit, constructors, commands) may offer more, and kernels."""
+    """About ten at most, in kernels too; but what users call with names (fit, constructors, commands) may have more."""
     import ast
 
-    offered = {"__init__", "fit", "pareto", "search_legs", "score_parts"}
+    offered = {"__init__", "fit", "pareto", "search_legs"}
+    offered |= {"block_back", "check_back", "remember_back"}  # spliced into one loop over checks, which has its arrays
     many = []
     for path in SOURCE.rglob("*.py"):
-        if {"cli", "kernels"} & set(path.relative_to(SOURCE).parts):
+        if "cli" in path.relative_to(SOURCE).parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name not in offered:

@@ -75,7 +75,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from oracles.tagger_text import names
-from loopwise.apps.chain import Perceptron, Tagger
+from loopwise.apps.chain import ChainPerceptron, Tagger
 
 replace, count = os.replace, [0]
 

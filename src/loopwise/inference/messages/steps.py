@@ -129,6 +129,12 @@ class StepPotentials(NamedTuple):
     own: Floats  # [1 or examples, numbers of all structured factors]
     tables: list[Floats]  # [1 or examples, factors, cells]
 
+    def mixing(self, sweep: int) -> Any:
+        """Weights and damping of one sweep."""
+        from loopwise.inference.messages.kernels.message_weights import Mixing
+
+        return Mixing(row_of(self.powers, sweep), row_of(self.shares, sweep))
+
 
 class SenderWorkspace:
     """What all senders of a run share."""
@@ -260,8 +266,7 @@ class EdgeSender(Sender):
         kept, copies = self._factors(rows, n), work.copies
         if work.weighted:
             self._copy(copies.fresh)
-            powers, shares = row_of(work.numbers.powers, sweep), row_of(work.numbers.shares, sweep)
-            weigh(rows, work.program.edges, source.ranges, powers, shares, copies.before, work.m)
+            weigh(rows, work.program.edges, source.ranges, work.numbers.mixing(sweep), copies.before, work.m)
         self._sum(rows)
         self._copy(copies.after)
         return SentSweep(sweep, kept, copies)
@@ -332,9 +337,8 @@ class EdgeSender(Sender):
     def _weights_back(self, rows: Integers, sent: SentSweep, found: StepPotentials) -> None:
         from loopwise.inference.messages.kernels.message_weights import weigh_back
 
-        ends, numbers, sweep = (rows, self.work.program.edges, self.source.ranges), self.work.numbers, sent.sweep
-        given = (row_of(numbers.powers, sweep), row_of(numbers.shares, sweep), *sent.copies[:2])
-        weigh_back(*ends, *given, self.of_m, self.of_new, row_of(found.powers, sweep), row_of(found.shares, sweep))
+        ends, mixing = (rows, self.work.program.edges, self.source.ranges), self.work.numbers.mixing(sent.sweep)
+        weigh_back(*ends, mixing, *sent.copies[:2], self.of_m, self.of_new, found.mixing(sent.sweep))
 
     def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: StepPotentials) -> None:
         from loopwise.inference.messages.kernels.sweeps import exponentials, tables_back
