@@ -65,39 +65,48 @@ def _parser(what: str, data: Path, quick: bool) -> Case:
     return lambda: known.predict(test, threads=1), lambda trees: score(known)
 
 
+def _learner(app: Any, name: str) -> Any:
+    """A learner of an app, by the name that it has in this checkout."""
+    prefix = "Chain" if hasattr(app, "Tagger") else "Label"
+    return getattr(app, prefix + name if prefix + name in app.__all__ else name)
+
+
 def _tagger(what: str, data: Path, quick: bool) -> Case:
     from loopwise.formats.columns import read_tagged
 
     try:
-        from loopwise.apps.chain import Likelihood, Perceptron, Tagger, Viterbi
+        import loopwise.apps.chain as app
     except ImportError:  # a checkout from before the tagger shared a folder with chains of feature vectors
-        from loopwise.apps.tagger import Likelihood, Perceptron, Tagger, Viterbi
+        import loopwise.apps.tagger as app
     folder = folder_in(data, "ner", "wnut17")
     text, count = read_tagged(folder / "wnut17train.conll.gz"), 500 if quick else 3000
     train = text.sentences()[:count], text.tagged()[:count]
     test = read_tagged(folder / "emerging.test.annotated.gz")
-    learner = Likelihood(iterations=30) if what == "train" else Perceptron(5)
+    learner = _learner(app, "Likelihood")(iterations=30) if what == "train" else _learner(app, "Perceptron")(5)
 
     def trained() -> Any:
-        return Tagger(learner=learner, threads=1, decoder=Viterbi(valid=False)).fit(*train, progress=False)
+        return app.Tagger(learner=learner, threads=1, decoder=app.Viterbi(valid=False)).fit(*train, progress=False)
 
     return trained, lambda model: 100 * model.score(test)
 
 
 def _multilabel(what: str, data: Path, quick: bool) -> Case:
-    from loopwise.apps.multilabel import Likelihood, MultiLabel, SampleRankSVM, read_labelled
+    import loopwise.apps.multilabel as app
 
     folder = folder_in(data, "multilabel")
     path = next(folder.rglob("yeast-train.arff*"))
-    table = read_labelled(path, next(folder.rglob("yeast.xml")))
+    table = app.read_labelled(path, next(folder.rglob("yeast.xml")))
     rows = 300 if quick else 1500
     inputs, labels = table.inputs[:rows], table.labels[:rows]
-    learner = Likelihood(iterations=10) if what == "train" else SampleRankSVM(epochs=2, sweeps=20)
+    train = what == "train"
+    learner = (
+        _learner(app, "Likelihood")(iterations=10) if train else _learner(app, "SampleRankSVM")(epochs=2, sweeps=20)
+    )
 
     def score(model: Any) -> float:
         return 100.0 * float(model.score(inputs[:200], labels[:200]))
 
-    return lambda: MultiLabel(learner).fit(inputs, labels, progress=False), score
+    return lambda: app.MultiLabel(learner).fit(inputs, labels, progress=False), score
 
 
 def serve(name: str, data: Path, quick: bool) -> None:

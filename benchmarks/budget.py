@@ -26,7 +26,7 @@ from loopwise.budget import (
     Cost,
     Gated,
     LargestChange,
-    Messages,
+    MessageCost,
     Policy,
     Stopping,
     calibrate,
@@ -92,7 +92,7 @@ def rows_of(systems: dict[str, System], data: Examples, repeats: int, model: Cos
     return [
         Row(
             name,
-            spend(system, moved[name], Messages()).cost,
+            spend(system, moved[name], MessageCost()).cost,
             spend(system, moved[name], model).cost,
             1e9 * seconds[name] / len(data),
         )

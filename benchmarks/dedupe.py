@@ -25,7 +25,7 @@ LEAST = 0.97  # B-cubed F1
 
 def one_size(size: int) -> dict[str, float]:
     """Trains on a small table, resolves a large one."""
-    from loopwise.apps.dedupe import Dedupe, Report, made_records
+    from loopwise.apps.dedupe import Dedupe, DedupeReport, made_records
 
     warnings.simplefilter("ignore")
     train, ids = made_records(TRAINING, seed=1)
@@ -36,7 +36,7 @@ def one_size(size: int) -> dict[str, float]:
     found = model.predict(records)
     seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    report = Report.of(found.clusters, truth)
+    report = DedupeReport.of(found.clusters, truth)
     return {
         "records": len(records),
         "seconds": seconds,

@@ -28,7 +28,7 @@ from loopwise.budget import (
     Policy,
     Slowing,
     Stopping,
-    Sweeps,
+    SweepCost,
     Undecided,
     fit,
     fit_policy,
@@ -194,7 +194,7 @@ def policy(potentials: GridPotentials, train: Pictures, price: float) -> Stoppin
     some = Pictures(train.odds[:4], train.labels[:4])
     stopping = Stopping(bp(LIMIT), Policy(FEATURES))
     system = on(potentials, some, stopping)
-    fit_policy(system, some.examples(system.graph), MSE(), price, cost=Sweeps())
+    fit_policy(system, some.examples(system.graph), MSE(), price, cost=SweepCost())
     return stopping
 
 

@@ -25,7 +25,7 @@ import torch
 
 from common import folder_in, option_parser, print_summary
 from loopwise.apps import MRFClassifier, Parser, Tagger
-from loopwise.apps.chain import Likelihood, Viterbi
+from loopwise.apps.chain import ChainLikelihood, Viterbi
 from loopwise.apps.chain.features.attributes import PLACES, attribute, is_question
 from loopwise.apps.chain.features.templates import NAMES, parse_templates
 from loopwise.formats.columns import TaggedText, read_tagged
@@ -79,7 +79,7 @@ def check(text: TaggedText, other: Any, features: Features, sentences: Sequence[
     """Stops unless our Viterbi finds the same tags under CRFsuite's weights: both then do the same work."""
     info = other.info()
     tokens = [features(words) for words in text.sentences()]
-    mine = Tagger(decoder=Viterbi(valid=False), learner=Likelihood(iterations=1)).fit(tokens, text.tagged())
+    mine = Tagger(decoder=Viterbi(valid=False), learner=ChainLikelihood(iterations=1)).fit(tokens, text.tagged())
     place = {label: number for number, label in enumerate(mine.labels_)}
     weights = mine.weights_.like(np.zeros_like(mine.weights_.vector))
     names = [(name, label, weight) for (name, label), weight in info.state_features.items()]
@@ -118,7 +118,9 @@ def tagging(data: Path, quick: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch:
         other = crfsuite(text, features, iterations, Path(scratch))
         check(text, other, features, requests[:100])
-        tagger = Tagger(learner=Likelihood(l2=2 * PENALTY, iterations=iterations), threads=1).fit(text, progress=False)
+        tagger = Tagger(learner=ChainLikelihood(l2=2 * PENALTY, iterations=iterations), threads=1).fit(
+            text, progress=False
+        )
         tagger.predict([requests[0]])
         ready = {id(words): features(words) for words in requests}
         found = medians(

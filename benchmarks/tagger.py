@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from common import folder_in, option_parser, print_summary
-from loopwise.apps.chain import Likelihood, Tagger, Viterbi
+from loopwise.apps.chain import ChainLikelihood, Tagger, Viterbi
 from loopwise.apps.chain.features.text import Text, tag_numbers
 from loopwise.apps.chain.report import compare
 from loopwise.compiled.threads import available_threads
@@ -72,7 +72,7 @@ class Contest:
         On one thread seconds of the processor, otherwise by the clock.
         """
         problem = replace(self.train, chains=Chains(self.train.chains.start, threads))
-        learner = Likelihood(l2=2 * PENALTY, iterations=2000, tolerance=1e-15, seen_only=seen_only)
+        learner = ChainLikelihood(l2=2 * PENALTY, iterations=2000, tolerance=1e-15, seen_only=seen_only)
         clock = time.process_time if threads == 1 else time.perf_counter
         # Linear algebra has threads of its own, which wait at the processor's expense where they are not needed.
         with threadpool_limits(threads):

@@ -64,7 +64,7 @@ def chain_task(tokens: int, sentences: int) -> Task:
         )
         for _ in range(sentences)
     ]
-    learner = walk.SampleRank(model, walk.Gibbs(), metric=lw.metric.Accuracy(), step=walk.MIRA())
+    learner = walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), step=walk.MIRA())
     return Task(f"chain of {tokens} tokens", learner, documents)
 
 
@@ -87,7 +87,7 @@ def coref_task(mentions: int, documents: int, setwise: bool = False) -> Task:
 def check(task: Task, steps: int) -> None:
     """Stops if the engines take different steps or learn different weights."""
     found = []
-    for engine in (walk.Plain(), walk.Compiled()):
+    for engine in (walk.Plain(), walk.CompiledWalks()):
         session = task.session(engine)
         session.trace = []
         found.append((task.run(session, steps), session.trace))
@@ -99,7 +99,7 @@ def check(task: Task, steps: int) -> None:
 
 def rates(task: Task, compiled_steps: int, plain_steps: int, repeats: int) -> tuple[float, float]:
     """Steps a second, compiled and plain; the two take turns."""
-    fast, slow = task.session(walk.Compiled()), task.session(walk.Plain())
+    fast, slow = task.session(walk.CompiledWalks()), task.session(walk.Plain())
     seconds = medians(
         {"compiled": lambda: task.run(fast, compiled_steps), "plain": lambda: task.run(slow, plain_steps)}, repeats
     )
@@ -109,7 +109,7 @@ def rates(task: Task, compiled_steps: int, plain_steps: int, repeats: int) -> tu
 
 def slowdowns(tasks: list[Task], steps: int, repeats: int) -> list[float]:
     """Seconds a step of each task over those of the first; all take turns."""
-    sessions = [task.session(walk.Compiled()) for task in tasks]
+    sessions = [task.session(walk.CompiledWalks()) for task in tasks]
     runs = {
         task.name: partial(task.run, session, steps // len(task.documents))
         for task, session in zip(tasks, sessions, strict=True)
@@ -120,7 +120,7 @@ def slowdowns(tasks: list[Task], steps: int, repeats: int) -> list[float]:
 
 def members(task: Task, steps: int) -> float:
     """How many other mentions a move meets, on average, where walks of so many steps in all have ended."""
-    session = task.session(walk.Compiled())
+    session = task.session(walk.CompiledWalks())
     task.run(session, steps // len(task.documents))
     met = []
     for labels in session.states():

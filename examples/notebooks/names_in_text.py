@@ -6,7 +6,7 @@
 import numpy as np
 
 from loopwise.apps import Tagger
-from loopwise.apps.chain import Likelihood
+from loopwise.apps.chain import ChainLikelihood
 
 rng = np.random.default_rng(0)
 people, places = ["Ann", "Bob", "Eva", "Ian"], ["Rome", "Oslo", "Bonn"]
@@ -24,7 +24,7 @@ text = [sentence() for _ in range(80)]
 words, tags = ([[str(pair[place]) for pair in row] for row in text] for place in (0, 1))
 
 # %%
-tagger = Tagger(learner=Likelihood(l2=0.5)).fit(words[:60], tags[:60])
+tagger = Tagger(learner=ChainLikelihood(l2=0.5)).fit(words[:60], tags[:60])
 report = tagger.evaluate(words[60:], tags[60:])
 assert report.entities.f1 > 0.9
 print(report)

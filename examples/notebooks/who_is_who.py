@@ -5,7 +5,7 @@
 
 # %%
 from loopwise.apps import Coref
-from loopwise.apps.coref import Report, head_match, made_documents
+from loopwise.apps.coref import CorefReport, head_match, made_documents
 
 documents = made_documents(12, seed=2, mentions=16)
 train, test = documents[:9], documents[9:]
@@ -13,7 +13,7 @@ test[0]
 
 # %%
 coref = Coref(rounds=2, steps=1500, decode_steps=3000).fit(train)
-rule = Report.of(test, [head_match(document) for document in test]).mean.b_cubed
+rule = CorefReport.of(test, [head_match(document) for document in test]).mean.b_cubed
 learnt = coref.evaluate(test).mean.b_cubed
 assert learnt > rule
 print(f"B-cubed F1: {rule:.2f} by equal head words, {learnt:.2f} learnt")

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from loopwise.budget.cost import Cost, Factors, Messages, Sweeps
+from loopwise.budget.cost import Cost, FactorCost, MessageCost, SweepCost
 from loopwise.budget.gates import Gate
 from loopwise.budget.gating.methods import LearnedGates, ResidualSweeps
 from loopwise.budget.measure import seconds_each, spend
@@ -110,7 +110,7 @@ def _figure1(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: int
     dense = _dense(job, protocol, folder, seed, data)
     if job.curve == DENSE:
         return {DENSE: [_measured(0.0, dense, data)]}
-    task = _task(protocol, dense, data, Factors(sliced=False), protocol.prices, seed)
+    task = _task(protocol, dense, data, FactorCost(sliced=False), protocol.prices, seed)
     refitted = REFITS.get(job.curve) if REFITS.get(job.curve) in curves else None
     made: dict[str, Points] = {job.curve: [], **({refitted: []} if refitted else {})}
     for setting, system in _method(job.curve, protocol).systems(task):
@@ -170,7 +170,7 @@ def _stopping(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: in
     together = job.study == BOTH
     data = mixed(protocol.mixed, seed, job.truth, folder, neighbours=8 if together else 4)
     dense = _dense_grid(job, protocol, folder, seed, data)
-    cost: Cost = Messages() if together else Sweeps()
+    cost: Cost = MessageCost() if together else SweepCost()
     prices = protocol.both_prices if together else protocol.stopping_prices
     task = _task(protocol, dense, data, cost, prices, seed)
     some = data.train[: min(protocol.dev, len(data.train))]
@@ -207,7 +207,7 @@ def _gates(job: CurveJob, protocol: CostAwareProtocol, folder: Path, seed: int) 
     """Grids of which different parts are seen, on a graph that has twice the edges it needs."""
     data = patterned(protocol.patterned, seed, job.truth, folder)
     dense = _dense_patterned(job, protocol, folder, seed, data)
-    task = _task(protocol, dense, data, Messages(), protocol.gate_prices, seed)
+    task = _task(protocol, dense, data, MessageCost(), protocol.gate_prices, seed)
     some = data.train[: min(protocol.dev, len(data.train))]
     task = replace(task, epochs=protocol.gate_epochs, policy_rate=protocol.policy_rate, dev=some)
     how, epochs = PolicyFit(protocol.policy_steps), protocol.gate_epochs
@@ -274,14 +274,14 @@ def _measured(setting: float, system: System, data: CostAwareData) -> dict[str, 
     """Everything that is reported of a system."""
     test = on_graph(data.test, system.graph)
     losses = score_examples(system, test, MSE())
-    sent = spend(system, test, Messages())
-    sweeps = spend(system, test, Sweeps())
+    sent = spend(system, test, MessageCost())
+    sweeps = spend(system, test, SweepCost())
     factors = sum(group.count for group in system.graph.groups if group.arity >= 2)
     found = {
         "setting": setting,
         "loss": float(losses.mean()),
         "train": evaluate(system, on_graph(data.train, system.graph), MSE()),
-        "messages": float(Messages(sliced=False).sweep(system.graph)),
+        "messages": float(MessageCost(sliced=False).sweep(system.graph)),
         "sent": sent.cost,
         "sweeps": sent.sweeps,
         "factors": factors,

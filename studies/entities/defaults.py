@@ -16,21 +16,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.dedupe import Dedupe, Report
+from loopwise.apps.dedupe import Dedupe, DedupeReport
 from loopwise.apps.dedupe.training import UNLABELLED, Method, Way
-from studies.entities.data import PROBLEMS, Problem
+from studies.entities.data import PROBLEMS, EntityProblem
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "dedupe"
 THRESHOLDS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
-def reached(problem: Problem) -> NDArray[np.float64]:
+def reached(problem: EntityProblem) -> NDArray[np.float64]:
     """Pairwise and B-cubed F1 of average linkage without labels, ``[thresholds, 2]``."""
     model = Dedupe().fit(problem.records)
     rows = []
     for threshold in THRESHOLDS:
         model.trained_ = replace(model.trained_, way=Way(Method.AVERAGE, threshold))
-        report = Report.of(model.predict(problem.records).clusters, problem.truth, problem.side)
+        report = DedupeReport.of(model.predict(problem.records).clusters, problem.truth, problem.side)
         rows.append((report.pairwise_f1, report.b_cubed))
     return np.array(rows)
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies.entities.claims import RULES, Found, cells_of, claims_of
+from studies.entities.claims import RULES, EntityRun, cells_of, claims_of
 from studies.entities.protocol import PROTOCOLS, EntitiesProtocol, EntityJob, jobs
 from studies.harness.page import Page
 from studies.harness.queue import run_jobs
@@ -85,14 +85,14 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     data = order.data or Path(os.environ.get("LOOPWISE_DATA", "../shared/data"))
     todo = jobs(protocol)
     done = run_jobs(todo, runs, partial(run_job, protocol=protocol, data=data, folder=runs), deadline, order.tell)
-    found = [Found(job, read) for job in todo if (read := read_run(job.path(runs)))]
+    found = [EntityRun(job, read) for job in todo if (read := read_run(job.path(runs)))]
     results.put_items(results.items(), cells_of(found))
     results.claim(*claims_of(found, protocol))
     results.note(*unfinished(done, len(todo)), *_failures(found))
     return done, len(todo)
 
 
-def _failures(found: list[Found]) -> tuple[str, ...]:
+def _failures(found: list[EntityRun]) -> tuple[str, ...]:
     told: dict[str, list[str]] = {}
     for each in found:
         if "failed" in each.told:

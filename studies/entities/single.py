@@ -16,24 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.apps.dedupe import Report
-from studies.entities.data import PROBLEMS, Problem, labelled_pairs
+from loopwise.apps.dedupe import DedupeReport
+from studies.entities.data import PROBLEMS, EntityProblem, labelled_pairs
 from studies.entities.protocol import ALL_IDS, DEDUPE, IDS, EntityJob
-from studies.entities.tools import TOOLS, Labels
+from studies.entities.tools import TOOLS, PairLabels
 
 
-def labels_of(problem: Problem, job: EntityJob) -> tuple[Problem, Labels, Problem]:
+def labels_of(problem: EntityProblem, job: EntityJob) -> tuple[EntityProblem, PairLabels, EntityProblem]:
     """What is trained on, with what labels, and what is resolved: with ids another half of the entities."""
     train, test = problem, problem
     if job.setting == IDS:
         half = np.random.default_rng(job.draw).permutation(problem.truth.max() + 1) % 2 == 0
         train, test = (problem.part(np.flatnonzero(half[problem.truth] == side)) for side in (True, False))
         if job.tool != DEDUPE:
-            return train, Labels(ids=True), test
+            return train, PairLabels(ids=True), test
     if job.setting.isdigit() or job.setting == IDS:
         pairs = labelled_pairs(train, int(job.setting) if job.setting.isdigit() else ALL_IDS, job.draw)
-        return train, Labels(pairs, train.truth[pairs[:, 0]] == train.truth[pairs[:, 1]]), test
-    return train, Labels(), test
+        return train, PairLabels(pairs, train.truth[pairs[:, 0]] == train.truth[pairs[:, 1]]), test
+    return train, PairLabels(), test
 
 
 def measured(data: Path, job: EntityJob) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def measured(data: Path, job: EntityJob) -> dict[str, Any]:
     train, labels, test = labels_of(PROBLEMS[job.problem](data / "dedupe"), job)
     began = time.process_time()
     answer = TOOLS[job.tool](train, labels, test)
-    scores = {name: Report.of(found, test.truth, test.side).to_json() for name, found in answer.items()}
+    scores = {name: DedupeReport.of(found, test.truth, test.side).to_json() for name, found in answer.items()}
     return {
         "scores": scores,
         "matches": None if labels.match is None else int(labels.match.sum()),

@@ -1,6 +1,6 @@
 """The tools that are compared: each takes a problem and labels, and gives the cluster of each record.
 
-In: a :class:`~studies.entities.data.Problem` to train on and one to resolve. Out: clusters. Peers are optional.
+In: a :class:`~studies.entities.data.EntityProblem` to train on and one to resolve. Out: clusters. Peers are optional.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from loopwise.apps.dedupe import Dedupe, Kind, Report, guess_kind
-from studies.entities.data import Problem
+from loopwise.apps.dedupe import Dedupe, DedupeReport, Kind, guess_kind
+from studies.entities.data import EntityProblem
 from studies.entities.protocol import AVERAGE, DEDUPE, ENTITIES, OURS, SPLINK
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class PairLabels:
     """Nothing, pairs of rows with answers, or (``ids``) the truth of the training problem."""
 
     pairs: NDArray[Any] | None = None
@@ -32,10 +32,10 @@ class Labels:
 
 
 Answer = dict[str, NDArray[Any]]  # clusters by tool; of ours, several ways
-Tool = Callable[[Problem, Labels, Problem], Answer]
+Tool = Callable[[EntityProblem, PairLabels, EntityProblem], Answer]
 
 
-def loopwise(train: Problem, labels: Labels, test: Problem) -> Answer:
+def loopwise(train: EntityProblem, labels: PairLabels, test: EntityProblem) -> Answer:
     """This library; with ids of one table also average linkage and the model of entities, whichever was chosen."""
     first, second = _ordered(train)
     told: dict[str, Any] = {}
@@ -57,15 +57,15 @@ def loopwise(train: Problem, labels: Labels, test: Problem) -> Answer:
     return found
 
 
-def _tables(problem: Problem) -> tuple[Any, ...]:
+def _tables(problem: EntityProblem) -> tuple[Any, ...]:
     return problem.tables()[:1]
 
 
-def _other(problem: Problem) -> dict[str, Any]:
+def _other(problem: EntityProblem) -> dict[str, Any]:
     return {"other": problem.tables()[1]} if problem.side is not None else {}
 
 
-def _ordered(problem: Problem) -> tuple[NDArray[Any], NDArray[Any]]:
+def _ordered(problem: EntityProblem) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows in the order of the two tables one after another, and where each row then stands."""
     size = len(problem.truth)
     order = np.arange(size) if problem.side is None else np.argsort(problem.side, kind="stable")
@@ -77,7 +77,7 @@ def _ordered(problem: Problem) -> tuple[NDArray[Any], NDArray[Any]]:
 # ------------------------------------------------------------------------------------------------------- dedupe
 
 
-def dedupe_3(train: Problem, labels: Labels, test: Problem) -> NDArray[Any]:
+def dedupe_3(train: EntityProblem, labels: PairLabels, test: EntityProblem) -> NDArray[Any]:
     """The dedupe library with its own defaults; variables of columns by their kinds, as its examples have them."""
     import dedupe  # type: ignore[import-not-found,unused-ignore]
     from dedupe import variables  # type: ignore[import-not-found,unused-ignore]
@@ -114,7 +114,7 @@ def dedupe_3(train: Problem, labels: Labels, test: Problem) -> NDArray[Any]:
     return clusters
 
 
-def _kinds(problem: Problem) -> dict[str, Kind]:
+def _kinds(problem: EntityProblem) -> dict[str, Kind]:
     columns = zip(problem.records.names, problem.records.columns, strict=True)
     return {name: guess_kind(name, column) for name, column in columns}
 
@@ -136,7 +136,7 @@ def _cell(kind: Kind, value: str) -> Any:
     return plain
 
 
-def _dictionaries(problem: Problem, kinds: dict[str, Kind]) -> list[dict[int, dict[str, Any]]]:
+def _dictionaries(problem: EntityProblem, kinds: dict[str, Kind]) -> list[dict[int, dict[str, Any]]]:
     rows = np.arange(len(problem.truth))
     sides = [rows] if problem.side is None else [rows[problem.side == 0], rows[problem.side == 1]]
     return [
@@ -154,7 +154,7 @@ def _dictionaries(problem: Problem, kinds: dict[str, Kind]) -> list[dict[int, di
 THRESHOLDS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)  # of splink: the second without labels, else the best on them
 
 
-def splink(train: Problem, labels: Labels, test: Problem) -> NDArray[Any]:
+def splink(train: EntityProblem, labels: PairLabels, test: EntityProblem) -> NDArray[Any]:
     """Splink: Jaro-Winkler levels of each column, blocking on each column's value and first letters, EM.
 
     Labelled pairs choose its threshold; of ids come the probabilities of levels among matches, too.
@@ -175,12 +175,12 @@ def splink(train: Problem, labels: Labels, test: Problem) -> NDArray[Any]:
     return _joined_at(test, pairs, best)
 
 
-def _score(found: NDArray[Any], problem: Problem) -> float:
-    report = Report.of(found, problem.truth, problem.side)
+def _score(found: NDArray[Any], problem: EntityProblem) -> float:
+    report = DedupeReport.of(found, problem.truth, problem.side)
     return report.b_cubed + report.pairwise_f1
 
 
-def _joined_at(problem: Problem, pairs: tuple[NDArray[Any], ...], cut: float) -> NDArray[Any]:
+def _joined_at(problem: EntityProblem, pairs: tuple[NDArray[Any], ...], cut: float) -> NDArray[Any]:
     """Connected components of the pairs above a threshold; between two tables the best partners of each other."""
     one, other, probability = (part[pairs[2] >= cut] for part in pairs)
     size = len(problem.truth)
@@ -197,7 +197,7 @@ def _joined_at(problem: Problem, pairs: tuple[NDArray[Any], ...], cut: float) ->
     return found
 
 
-def _splink_pairs(problem: Problem, settings: Any, ids: bool = False) -> tuple[Any, tuple[NDArray[Any], ...]]:
+def _splink_pairs(problem: EntityProblem, settings: Any, ids: bool = False) -> tuple[Any, tuple[NDArray[Any], ...]]:
     """The settings of a trained model, and pairs of rows with their probabilities."""
     import pandas as pd  # type: ignore[import-untyped,unused-ignore]
     import splink.comparison_library as cl  # type: ignore[import-not-found,unused-ignore]

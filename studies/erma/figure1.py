@@ -19,7 +19,7 @@ from loopwise.demo.workers import one_thread
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.system import System
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.plot.landscapes import losses_along
 from loopwise.plot.style import BLACK, BLUE, GREEN, ORANGE, new_grid, plain, save
 from loopwise.potentials.tables import TablePotentials
@@ -86,7 +86,7 @@ def losses_at(model: ErmaModel, tables: Tensor, examples: Examples) -> Iterator[
     for name, test in TESTS.items():
         goal = test.goal()
         system = System(potentials, inference(IDEAL), test.decoder())
-        if isinstance(goal, Objective):
+        if isinstance(goal, LikelihoodObjective):
             yield f"{name}|{SOFT}", soft_risk(system, examples, goal)
             continue
         system.refresh(examples)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from loopwise.decode import ApproximateF, Identity, Max
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.stages import Stage, hybrid
 from loopwise.loss import F1, L1, MSE, SurrogateLikelihood
@@ -29,7 +29,7 @@ class Test:
     name: str
     published: str  # what the paper calls it
     goal: Callable[[], Goal]
-    decoder: Callable[[], Decoder]
+    decoder: Callable[[], BeliefDecoder]
 
 
 MSE_TEST = Test("MSE", "frac-MSE", MSE, Identity)

@@ -19,8 +19,8 @@ import numpy as np
 from loopwise.apps.parser.arcs import oracle
 from loopwise.apps.parser.estimator import Parser, ParseTree
 from loopwise.apps.parser.objectives import CLL as LIKELIHOOD
-from loopwise.apps.parser.objectives import L2 as SQUARES
 from loopwise.apps.parser.objectives import AnnealedRisk, Objective
+from loopwise.apps.parser.objectives import SquaredDistance as Squares
 from loopwise.apps.parser.options import Templates
 from loopwise.apps.parser.preparing import PreparedSentences
 from loopwise.apps.parser.report import by_length, is_punctuation, score, sentence_counts
@@ -93,7 +93,7 @@ class ParserBench:
     def _train(
         self, job: ParserTraining, prepared: PreparedSentences, loss: str, start: Parser | None = None
     ) -> Parser:
-        objectives: dict[str, Objective] = {CLL: LIKELIHOOD(), L2: SQUARES(), AR: AnnealedRisk()}
+        objectives: dict[str, Objective] = {CLL: LIKELIHOOD(), L2: Squares(), AR: AnnealedRisk()}
         rate = self.protocol.rate(loss if start is None else L2_AR) if job.rate is None else job.rate
         parser, whole = self._parser(job), job.treebank == self.protocol.whole
         parser.fit(

@@ -31,7 +31,7 @@ RULES = {
 
 
 @dataclass(frozen=True)
-class Found:
+class TableRun:
     """A finished run."""
 
     table: str
@@ -56,7 +56,9 @@ class Found:
         }
 
     @staticmethod
-    def mean_rank(found: Sequence[Found], method: str, rate: float, column: int, tables: Sequence[str]) -> float | None:
+    def mean_rank(
+        found: Sequence[TableRun], method: str, rate: float, column: int, tables: Sequence[str]
+    ) -> float | None:
         """Over the runs of ``tables`` with one output, each table weighing the same."""
         by_table: dict[str, list[float]] = {}
         for run in found:
@@ -65,11 +67,11 @@ class Found:
         return float(np.mean([np.mean(own) for own in by_table.values()])) if by_table else None
 
 
-def _single(found: Sequence[Found], tables: Sequence[str]) -> list[Found]:
+def _single(found: Sequence[TableRun], tables: Sequence[str]) -> list[TableRun]:
     return [run for run in found if run.outputs == 1 and run.table in tables]
 
 
-def _by_table(runs: Sequence[Found], method: str, rate: str, column: int) -> list[float]:
+def _by_table(runs: Sequence[TableRun], method: str, rate: str, column: int) -> list[float]:
     """The mean score of each table."""
     found: dict[str, list[float]] = {}
     for run in runs:
@@ -79,7 +81,7 @@ def _by_table(runs: Sequence[Found], method: str, rate: str, column: int) -> lis
     return [float(np.mean(own)) for own in found.values()]
 
 
-def cells_of(found: Sequence[Found]) -> Iterator[Cell]:
+def cells_of(found: Sequence[TableRun]) -> Iterator[Cell]:
     """All numbers of the page."""
     runs = _single(found, NAMES)
     for column, item in enumerate(("accuracy", "log-loss")):
@@ -92,7 +94,7 @@ def cells_of(found: Sequence[Found]) -> Iterator[Cell]:
     for column, item in enumerate(("rank by accuracy", "rank by log-loss")):
         for method in METHODS:
             for rate in RATES:
-                rank = Found.mean_rank(found, method, float(rate), column, SET_ASIDE)
+                rank = TableRun.mean_rank(found, method, float(rate), column, SET_ASIDE)
                 if rank is not None:
                     count = len({run.table for run in _single(found, SET_ASIDE)})
                     yield Cell(item, method, f"{float(rate):.0%} missing", rank, None, count)
@@ -116,7 +118,7 @@ def cells_of(found: Sequence[Found]) -> Iterator[Cell]:
             yield Cell("seconds", method, "mean", float(np.mean(spent)), None, len(spent))
 
 
-def claims_of(found: Sequence[Found], trained_with: Sequence[float]) -> list[Claim]:
+def claims_of(found: Sequence[TableRun], trained_with: Sequence[float]) -> list[Claim]:
     """The four claims; undecided until every table set aside has a fold in every way of training."""
     runs = _single(found, SET_ASIDE)
     wanted = {(table, rate) for table in SET_ASIDE for rate in trained_with}
@@ -131,11 +133,11 @@ def claims_of(found: Sequence[Found], trained_with: Sequence[float]) -> list[Cla
     ]
 
 
-def _ranks(name: str, found: Sequence[Found], column: int) -> Claim:
+def _ranks(name: str, found: Sequence[TableRun], column: int) -> Claim:
     holds, evidence = True, []
     for rate in RATES[1:]:
         ranks = {
-            method: Found.mean_rank(found, method, float(rate), column, SET_ASIDE) or math.inf for method in METHODS
+            method: TableRun.mean_rank(found, method, float(rate), column, SET_ASIDE) or math.inf for method in METHODS
         }
         best = min((method for method in METHODS if method != OURS), key=ranks.__getitem__)
         holds = holds and ranks[OURS] < ranks[best]
@@ -143,7 +145,7 @@ def _ranks(name: str, found: Sequence[Found], column: int) -> Claim:
     return Claim(name, RULES[name], holds, "; ".join(evidence))
 
 
-def _majority(runs: Sequence[Found]) -> Claim:
+def _majority(runs: Sequence[TableRun]) -> Claim:
     worst, evidence = math.inf, ""
     for table in SET_ASIDE:
         for with_missing in sorted({run.trained_with for run in runs}):
@@ -168,7 +170,7 @@ def _majority(runs: Sequence[Found]) -> Claim:
     return Claim("majority", RULES["majority"], worst >= -2, f"least: {evidence}")
 
 
-def _whole(runs: Sequence[Found]) -> Claim:
+def _whole(runs: Sequence[TableRun]) -> Claim:
     scores = {method: np.array(_by_table(runs, method, "0", 0)) for method in METHODS}
     best = max(METHODS, key=lambda method: scores[method].mean())
     gap = scores[OURS] - scores[best]

@@ -40,7 +40,7 @@ NEIGHBOURS, DONORS = 10, 1000  # of KNN imputation: neighbours, and rows among w
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TableProblem:
     """Training rows with ``inputs`` and one output."""
 
     inputs: Cells
@@ -50,15 +50,15 @@ class Problem:
     seed: int
     kept: dict[Any, Any] = field(default_factory=dict)  # imputations, which settings share
 
-    def part(self, rows: NDArray[np.int64]) -> Problem:
-        return Problem(self.inputs[rows], self.answers[rows], self.classes, self.numeric, self.seed)
+    def part(self, rows: NDArray[np.int64]) -> TableProblem:
+        return TableProblem(self.inputs[rows], self.answers[rows], self.classes, self.numeric, self.seed)
 
     @property
     def codes(self) -> NDArray[np.int64]:
         return np.searchsorted(self.classes, self.answers)
 
 
-def trained(method: str, problem: Problem) -> Answer:
+def trained(method: str, problem: TableProblem) -> Answer:
     """The method with its best setting."""
     if method == MAJORITY:
         shares = np.bincount(problem.codes, minlength=len(problem.classes)) / len(problem.codes)
@@ -95,7 +95,7 @@ def _splits(rows: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.in
 # --- Ours ------------------------------------------------------------------------------------------------------------
 
 
-def ours(problem: Problem, setting: None) -> Answer:
+def ours(problem: TableProblem, setting: None) -> Answer:
     model = Table(bins=BINS, seed=problem.seed).fit(problem.inputs, problem.answers, progress=False)
     return lambda cells: _spread(model.predict_proba(cells), np.asarray(model.classes_), problem.classes)
 
@@ -121,7 +121,7 @@ def _spread(probabilities: Floats, known: NDArray[Any], classes: NDArray[Any]) -
 # --- Bayes classifiers, written for this study ------------------------------------------------------------------------
 
 
-def _encoder(problem: Problem) -> Callable[[Cells], tuple[NDArray[np.int64], list[int]]]:
+def _encoder(problem: TableProblem) -> Callable[[Cells], tuple[NDArray[np.int64], list[int]]]:
     columns: list[Numbers | Texts] = []
     for place, numeric in enumerate(problem.numeric):
         cells = problem.inputs[:, place].tolist()
@@ -141,7 +141,7 @@ def _as_numbers(cells: Sequence[Any]) -> Floats:
     return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
 
 
-def bayes(problem: Problem, setting: tuple[bool, float]) -> Answer:
+def bayes(problem: TableProblem, setting: tuple[bool, float]) -> Answer:
     """Naive Bayes or TAN (the tree of largest conditional mutual information), add-alpha smoothing, exact inference:
     missing cells are summed out."""
     joined, alpha = setting
@@ -210,7 +210,7 @@ def _tree(
 # --- scikit-learn ----------------------------------------------------------------------------------------------------
 
 
-def imputed(problem: Problem, imputer: str) -> tuple[Floats, Callable[[Cells], Floats]]:
+def imputed(problem: TableProblem, imputer: str) -> tuple[Floats, Callable[[Cells], Floats]]:
     """Training inputs as numbers without gaps, and the way there; worked out once for all settings."""
     if imputer not in problem.kept:
         problem.kept[imputer] = _imputed(problem, imputer)
@@ -225,7 +225,7 @@ def imputed(problem: Problem, imputer: str) -> tuple[Floats, Callable[[Cells], F
     return inputs, once
 
 
-def _imputed(problem: Problem, imputer: str) -> tuple[Floats, Callable[[Cells], Floats]]:
+def _imputed(problem: TableProblem, imputer: str) -> tuple[Floats, Callable[[Cells], Floats]]:
     from sklearn.experimental import enable_iterative_imputer  # type: ignore[import-untyped]  # noqa: F401
     from sklearn.impute import IterativeImputer, KNNImputer  # type: ignore[import-untyped]
 
@@ -260,8 +260,8 @@ def _imputed(problem: Problem, imputer: str) -> tuple[Floats, Callable[[Cells], 
     return filler.transform(given), lambda cells: filler.transform(wide(cells))
 
 
-def _quietly(make: Callable[[Problem, Any], Answer]) -> Callable[[Problem, Any], Answer]:
-    def train(problem: Problem, setting: Any) -> Answer:
+def _quietly(make: Callable[[TableProblem, Any], Answer]) -> Callable[[TableProblem, Any], Answer]:
+    def train(problem: TableProblem, setting: Any) -> Answer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = make(problem, setting)
@@ -277,7 +277,7 @@ def _quietly(make: Callable[[Problem, Any], Answer]) -> Callable[[Problem, Any],
 
 
 @_quietly
-def logistic(problem: Problem, setting: tuple[str, float]) -> Answer:
+def logistic(problem: TableProblem, setting: tuple[str, float]) -> Answer:
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     inputs, fill = imputed(problem, setting[0])
@@ -286,7 +286,7 @@ def logistic(problem: Problem, setting: tuple[str, float]) -> Answer:
 
 
 @_quietly
-def forest(problem: Problem, setting: tuple[str, int]) -> Answer:
+def forest(problem: TableProblem, setting: tuple[str, int]) -> Answer:
     from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
 
     inputs, fill = imputed(problem, setting[0])
@@ -296,7 +296,7 @@ def forest(problem: Problem, setting: tuple[str, int]) -> Answer:
 
 
 @_quietly
-def boosting(problem: Problem, setting: tuple[int, int]) -> Answer:
+def boosting(problem: TableProblem, setting: tuple[int, int]) -> Answer:
     """Missing cells are handled natively; labels are categories."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -320,7 +320,7 @@ def boosting(problem: Problem, setting: tuple[int, int]) -> Answer:
     return lambda cells: _spread(model.predict_proba(codes(cells)), model.classes_, problem.classes)
 
 
-GRIDS: dict[str, tuple[list[Any], Callable[[Problem, Any], Answer]]] = {
+GRIDS: dict[str, tuple[list[Any], Callable[[TableProblem, Any], Answer]]] = {
     OURS: ([None], ours),
     NAIVE: ([(False, alpha) for alpha in (0.1, 0.5, 2.0)], bayes),
     TAN: ([(True, alpha) for alpha in (0.1, 0.5, 2.0)], bayes),

@@ -20,7 +20,7 @@ from studies.harness.queue import run_jobs
 from studies.harness.results import FULL, QUICK, Deadline, Results
 from studies.harness.runs import check_runs, file_name, read_run, write_run
 from studies.harness.study import Study, StudyOrder
-from studies.tables.claims import RULES, Found, cells_of, claims_of
+from studies.tables.claims import RULES, TableRun, cells_of, claims_of
 from studies.tables.data import DESIGN, FOLDS, NAMES, SET_ASIDE, Cells, Data, folds_of, read_data, taken_away
 from studies.tables.methods import (
     BOOSTING,
@@ -29,7 +29,7 @@ from studies.tables.methods import (
     METHODS,
     NAIVE,
     OURS,
-    Problem,
+    TableProblem,
     log_loss,
     ours_together,
     trained,
@@ -126,7 +126,7 @@ def _scores(
     for place in places if together is None else ():
         known = np.array([cell is not None for cell in train[:, place]])
         own = np.array([str(cell) for cell in train[known, place]])
-        problem = Problem(train[known, :-outputs], own, np.unique(answers[place]), table.numeric[:-outputs], seed)
+        problem = TableProblem(train[known, :-outputs], own, np.unique(answers[place]), table.numeric[:-outputs], seed)
         models[place] = trained(method, problem)
     found: dict[str, list[float]] = {}
     for rate, rows in asked.items():
@@ -167,7 +167,7 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     one = partial(run_job, protocol=protocol, data=data, folder=runs, seed=order.seed)
     done = run_jobs(todo, runs, one, deadline, order.tell, workers=order.processes)
     found = [
-        Found(job.table, job.fold, job.trained_with, job.outputs, read)
+        TableRun(job.table, job.fold, job.trained_with, job.outputs, read)
         for job in todo
         if (read := read_run(job.path(runs)))
     ]
@@ -178,7 +178,7 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     return done, len(todo)
 
 
-def _notes(found: list[Found], done: int, of: int) -> tuple[str, ...]:
+def _notes(found: list[TableRun], done: int, of: int) -> tuple[str, ...]:
     """What is here, where something is missing."""
     if done == of:
         return ()
@@ -192,12 +192,12 @@ def _notes(found: list[Found], done: int, of: int) -> tuple[str, ...]:
     )
 
 
-def _draw(found: list[Found], folder: Path) -> None:
+def _draw(found: list[TableRun], folder: Path) -> None:
     shown = []
     for column, title in enumerate(("accuracy", "log-loss")):
         curves = []
         for method in METHODS:
-            ranks = [Found.mean_rank(found, method, rate, column, SET_ASIDE) for rate in RATES]
+            ranks = [TableRun.mean_rank(found, method, rate, column, SET_ASIDE) for rate in RATES]
             if any(rank is not None for rank in ranks):
                 curves.append(Curve(method, [100 * rate for rate in RATES], ranks, dashed=method != OURS))
         shown.append(

@@ -9,11 +9,11 @@ import pytest
 
 import loopwise as lw
 from loopwise.apps import ChainCRF, Coref, Dedupe, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
-from loopwise.apps.chain import SVM
-from loopwise.apps.chain import Likelihood as ChainLikelihood
+from loopwise.apps.chain import ChainLikelihood as ChainLikelihood
+from loopwise.apps.chain import ChainSVM
 from loopwise.apps.coref import made_documents
 from loopwise.apps.estimator import SampleWeights
-from loopwise.apps.multilabel import ERM, Likelihood
+from loopwise.apps.multilabel import LabelERM, LabelLikelihood
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -39,8 +39,8 @@ def repeated(given: Any, counts: np.ndarray) -> Any:
         MRFClassifier(loss=lw.loss.MSE(), iterations=20),
         MRFClassifier(loss=lw.loss.F1(), iterations=10),
         MultiLabel(),
-        MultiLabel(Likelihood()),
-        MultiLabel(ERM(iterations=10)),
+        MultiLabel(LabelLikelihood()),
+        MultiLabel(LabelERM(iterations=10)),
         ChainCRF(),
         ChainCRF(loss=lw.loss.MSE()),
         ChainCRF(standardize=False, class_weight={1: 2.0}),
@@ -54,14 +54,14 @@ def test_a_weight_is_a_number_of_copies(model: Any) -> None:
         np.testing.assert_allclose(one, other, atol=1e-7)
 
 
-@pytest.mark.parametrize("model", [MRFClassifier(iterations=30), MultiLabel(Likelihood()), ChainCRF()])
+@pytest.mark.parametrize("model", [MRFClassifier(iterations=30), MultiLabel(LabelLikelihood()), ChainCRF()])
 def test_halved_weights_are_a_doubled_penalty(model: Any) -> None:
     x, y = sequences() if isinstance(model, ChainCRF) else (X, Y)
     if isinstance(model, MRFClassifier):
         x = np.clip(np.round(x), -1, 1)  # values as they are: intervals would be cut by whole rows
     halved = model.fit(x, y, sample_weight=COUNTS / 2, progress=False)
     if isinstance(model, MultiLabel):
-        twice = MultiLabel(Likelihood(l2=2 * Likelihood().l2))
+        twice = MultiLabel(LabelLikelihood(l2=2 * LabelLikelihood().l2))
     else:
         twice = type(model)(l2=2.0, iterations=model.iterations)
     twice.fit(repeated(x, COUNTS), repeated(y, COUNTS), progress=False)
@@ -73,13 +73,13 @@ def test_weights_of_sentences() -> None:
     words = [["Ann", "saw", "Bob"], ["the", "dog", "saw", "Ann"], ["Bob", "ran"], ["Ann", "ran"]]
     tags = [["B-PER", "O", "B-PER"], ["O", "O", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
     counts = np.array([2, 0, 3, 1])
-    for learner in (ChainLikelihood(tolerance=1e-13), SVM(epochs=2)):
+    for learner in (ChainLikelihood(tolerance=1e-13), ChainSVM(epochs=2)):
         counted = Tagger("w[0] bias", learner=learner).fit(words, tags, sample_weight=counts)
         copied = Tagger("w[0] bias", learner=learner).fit(repeated(words, counts), repeated(tags, counts))
         for one, other in zip(counted.predict_marginals(words), copied.predict_marginals(words), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-7)
     with pytest.raises(ValueError, match="SVM takes whole numbers as sample_weight"):
-        Tagger(learner=SVM()).fit(words, tags, sample_weight=[0.5, 1, 1, 1])
+        Tagger(learner=ChainSVM()).fit(words, tags, sample_weight=[0.5, 1, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_data_frames_in_and_out(library: str) -> None:
     weighted = MRFClassifier(iterations=5).fit(x, y, sample_weight=[1, 2] * 20, progress=False)
     assert weighted.predict_frame(x, "polars").shape == (40, 2)
     numbers = make({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
-    learnt = MultiLabel(Likelihood()).fit(numbers, make({"p": Y[:, 0], "q": Y[:, 1]}), progress=False)
+    learnt = MultiLabel(LabelLikelihood()).fit(numbers, make({"p": Y[:, 0], "q": Y[:, 1]}), progress=False)
     assert learnt.label_names_ == ("p", "q") and learnt.feature_names_in_.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(
-        learnt.predict(numbers), MultiLabel(Likelihood()).fit(X, Y, progress=False).predict(X)
+        learnt.predict(numbers), MultiLabel(LabelLikelihood()).fit(X, Y, progress=False).predict(X)
     )
     with pytest.raises(ValueError, match="feature names should match"):
         learnt.predict(make({"b": X[:, 1], "a": X[:, 0], "c": X[:, 2]}))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from loopwise.apps import ChainCRF, MRFClassifier, MultiLabel, Tagger
-from loopwise.apps.chain import Perceptron
-from loopwise.apps.multilabel import Likelihood, Pegasos
+from loopwise.apps.chain import ChainPerceptron
+from loopwise.apps.multilabel import LabelLikelihood, LabelPegasos
 
 WORDS = np.array(["Ann", "Bob", "Zoe", "the", "dog", "ran", "saw"])
 
@@ -35,7 +35,7 @@ def batches(x: Any, y: Any, until: int, size: int = 25) -> Any:
     return ((x[first : first + size], y[first : first + size]) for first in range(0, until, size))
 
 
-@pytest.mark.parametrize("model", [MultiLabel(), MultiLabel(Likelihood(l2=1.0)), MRFClassifier(), ChainCRF()])
+@pytest.mark.parametrize("model", [MultiLabel(), MultiLabel(LabelLikelihood(l2=1.0)), MRFClassifier(), ChainCRF()])
 def test_batches_come_near_the_whole(model: Any) -> None:
     x, y = bursts(400) if isinstance(model, ChainCRF) else rows()
     y = y[:, 0] if isinstance(model, MRFClassifier) else y
@@ -84,8 +84,8 @@ def test_weights_stay_where_they_were_when_a_tagger_grows() -> None:
         (lambda: Tagger().fit_batches(iter([]), progress=False), "there are no batches"),
         (lambda: Tagger().fit_batches(iter([]), epochs=2), "an iterator is empty after one epoch"),
         (lambda: Tagger().fit_batches([], epochs=0), "epochs must be at least 1"),
-        (lambda: Tagger(learner=Perceptron()).partial_fit(*text(3)), "Perceptron needs all sentences at once"),
-        (lambda: MultiLabel(Pegasos()).partial_fit(*rows(20)), "Pegasos needs all examples at once"),
+        (lambda: Tagger(learner=ChainPerceptron()).partial_fit(*text(3)), "Perceptron needs all sentences at once"),
+        (lambda: MultiLabel(LabelPegasos()).partial_fit(*rows(20)), "Pegasos needs all examples at once"),
         (lambda: ChainCRF(class_weight="balanced").partial_fit(*bursts(3)), "partial_fit is by likelihood"),
     ],
 )
@@ -96,6 +96,6 @@ def test_what_cannot_go_on_says_so(call: Any, words: str) -> None:
 
 def test_fit_begins_anew_after_batches() -> None:
     x, y = rows(60)
-    fresh = MultiLabel(Likelihood()).fit(x, y, progress=False).predict_proba(x)
-    model = MultiLabel(Likelihood()).partial_fit(x[:30], 1 - y[:30]).fit(x, y, progress=False)
+    fresh = MultiLabel(LabelLikelihood()).fit(x, y, progress=False).predict_proba(x)
+    model = MultiLabel(LabelLikelihood()).partial_fit(x[:30], 1 - y[:30]).fit(x, y, progress=False)
     np.testing.assert_array_equal(model.predict_proba(x), fresh)

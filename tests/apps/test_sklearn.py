@@ -11,8 +11,8 @@ import torch
 
 import loopwise as lw
 from loopwise.apps import ChainCRF, GridCRF, MRFClassifier, MultiLabel
-from loopwise.apps.chain import SVM
-from loopwise.apps.multilabel import ERM, Perceptron
+from loopwise.apps.chain import ChainSVM
+from loopwise.apps.multilabel import LabelERM, LabelPerceptron
 from loopwise.apps.table import Grid, ToOutputs
 
 pytest.importorskip("sklearn", "1.6")
@@ -125,7 +125,7 @@ def test_options_of_options() -> None:
     assert (model.inference.iterations, model.loss.beta, model.l2, before.iterations) == (3, 0.5, 2.0, 5)
     model.set_params(inference=lw.TRW(), inference__iterations=7)
     assert isinstance(model.inference, lw.TRW) and model.inference.iterations == 7
-    nested = MultiLabel(ERM()).set_params(learner__inference__iterations=2, learner__begin__l2=3.0)
+    nested = MultiLabel(LabelERM()).set_params(learner__inference__iterations=2, learner__begin__l2=3.0)
     assert nested.learner.inference.iterations == 2 and nested.learner.begin.l2 == 3.0
     for wrong, words in (
         ({"loss__gamma": 1}, "FBeta has no parameter 'gamma'"),
@@ -143,8 +143,8 @@ def test_options_of_options() -> None:
     [
         MRFClassifier(ToOutputs(), loss=lw.loss.F1(), class_weight={0: 2.0}, inference=lw.BP(iterations=3)),
         MRFClassifier(Grid(2, 3), decoder=lw.decode.SoftArgmax(0.3), hidden=(2,)),
-        ChainCRF(learner=SVM(), class_weight="balanced", l2=0.3),
-        MultiLabel(Perceptron(2), seed=4),
+        ChainCRF(learner=ChainSVM(), class_weight="balanced", l2=0.3),
+        MultiLabel(LabelPerceptron(2), seed=4),
         GridCRF(states=3, class_weight="balanced", prior=lw.prior.L2(0.1)),
     ],
 )
@@ -214,7 +214,7 @@ def test_search_over_label_sets() -> None:
     x = rng.normal(size=(90, 3))
     y = (x @ [[1, 0], [-1, 1], [0, 1]] > 0).astype(int)
     found = model_selection.GridSearchCV(
-        MultiLabel(Perceptron(1)), {"learner__epochs": [1, 4]}, cv=2, error_score="raise"
+        MultiLabel(LabelPerceptron(1)), {"learner__epochs": [1, 4]}, cv=2, error_score="raise"
     ).fit(x, y)
     assert found.best_params_["learner__epochs"] in (1, 4) and found.best_score_ > 0.8
 

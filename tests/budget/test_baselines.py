@@ -39,7 +39,7 @@ def test_subgradients_reach_no_zeros_and_groups_go_as_wholes() -> None:
     found = descend(torch.optim.SGD([tables], lr=0.03), tables, 0.4)
     assert not bool((found == 0).any())
     tables = torch.ones_like(TARGET).requires_grad_()
-    grouped = descend(AdaGradCOMID([tables], rate=0.5, prior=lw.prior.Group(0.4)), tables)
+    grouped = descend(AdaGradCOMID([tables], rate=0.5, prior=lw.prior.GroupSparsity(0.4)), tables)
     assert not bool(grouped[1].any()) and not bool((grouped[0] == 0).any())
 
 
@@ -93,8 +93,8 @@ def test_a_known_structure_is_found() -> None:
 
     own = lw.TablePotentials(graph, {name: table.detach() for name, table in system.potentials().items()})
     gated = lw.System(budget.Gated(own, budget.Gate().scaled_to(graph, own())), system.inference)
-    budget.fit(gated, examples, lw.loss.MSE(), 0.3, cost=budget.Factors(sliced=False), epochs=6, progress=False)
-    group = lw.prior.Group(3e-2)
+    budget.fit(gated, examples, lw.loss.MSE(), 0.3, cost=budget.FactorCost(sliced=False), epochs=6, progress=False)
+    group = lw.prior.GroupSparsity(3e-2)
     found = {
         "gates": budget.prune(gated),
         "group lasso": budget.fit_with_prior(system, examples, lw.loss.MSE(), group, epochs=6, progress=False),

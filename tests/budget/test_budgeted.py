@@ -17,14 +17,14 @@ def test_hard_decisions_cost_what_they_took() -> None:
     with torch.no_grad():
         policy.weights.copy_(torch.tensor([-2.0, -1.0]))
     system = lw.System(Channel(examples.graph), budget.Stopping(lw.BP(iterations=10), policy))
-    budgeted = budget.Budgeted(system, budget.Sweeps())
+    budgeted = budget.Budgeted(system, budget.SweepCost())
     decision = budgeted.decide(examples)
     with torch.no_grad():
         scores = system.inference.every_sweep(examples.graph, system.tables(examples), examples.evidence).scores  # type: ignore[union-attr]
     torch.testing.assert_close(decision.cost, (first_stop(scores) + 1).double() / 10)
     measured = lw.evaluate(budgeted, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=2.0))
     assert measured == pytest.approx(lw.evaluate(system, examples, lw.loss.MSE()) + 2.0 * float(decision.cost.mean()))
-    assert budget.spend(system, examples, budget.Sweeps()).sweeps == pytest.approx(10 * float(decision.cost.mean()))
+    assert budget.spend(system, examples, budget.SweepCost()).sweeps == pytest.approx(10 * float(decision.cost.mean()))
 
 
 def test_dearer_runs_have_fewer_factors() -> None:

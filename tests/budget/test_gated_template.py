@@ -98,7 +98,7 @@ class TestCosts:
 
     def test_structured_factors_cost_a_message_a_variable(self) -> None:
         graph = lw.FactorGraph([2] * 4, {"unary": [[0]], "pair": [[0, 1]]}, {"check": (lw.Parity(3), [1, 2, 3])})
-        assert float(budget.Messages().sweep(graph)) == 5 and float(budget.Cells().sweep(graph)) == 8 + 6
+        assert float(budget.MessageCost().sweep(graph)) == 5 and float(budget.CellCost().sweep(graph)) == 8 + 6
 
 
 class TestGates:

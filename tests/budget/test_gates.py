@@ -63,7 +63,7 @@ def test_gradients_of_loss_and_price_by_differences(strength: Strength, tied: bo
         else lw.TablePotentials.random(graph, seed=0, scale=0.7)
     )
     gated = budget.Gated(potentials, budget.Gate(strength=strength))
-    system = budget.Budgeted(lw.System(gated, lw.BP(iterations=3, tolerance=0)), budget.Cells(sliced=False))
+    system = budget.Budgeted(lw.System(gated, lw.BP(iterations=3, tolerance=0)), budget.CellCost(sliced=False))
     roles, values = [0, 1, 2, 1, 1], np.random.default_rng(0).integers(0, 2, (4, 5))
     examples = lw.Examples.of(graph, values, roles)
     loss = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.7)

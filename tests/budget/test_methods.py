@@ -12,7 +12,7 @@ from loopwise.budget.methods import PricedTask
 
 def test_each_price_starts_from_the_dense_system(study: tuple[lw.System, lw.Examples, lw.Examples]) -> None:
     system, train, _ = study
-    task = PricedTask(system, train, lw.loss.MSE(), budget.Messages(), (0.05, 0.3), 2, 32, 0.3, 0.1, None, 0)
+    task = PricedTask(system, train, lw.loss.MSE(), budget.MessageCost(), (0.05, 0.3), 2, 32, 0.3, 0.1, None, 0)
     method = budget.Learned()
     alone = dict(method.systems(PricedTask(**{**vars(task), "prices": (0.3,)})))[0.3]
     together = dict(method.systems(task))[0.3]

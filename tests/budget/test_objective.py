@@ -19,7 +19,7 @@ def test_one_sweep_is_plain_training_plus_the_price(price: float) -> None:
     method = lw.BP(iterations=1, tolerance=0)
     plain = lw.System(potentials, method)
     stopping = lw.System(potentials, budget.Stopping(method, budget.Policy()))
-    budgeted = budget.Budgeted(stopping, budget.Sweeps(), budget.Smoothing(decay=0.0))
+    budgeted = budget.Budgeted(stopping, budget.SweepCost(), budget.Smoothing(decay=0.0))
     wanted = lw.learn.risk(plain, examples, lw.loss.MSE())
     found = lw.learn.risk(budgeted, examples, budget.SpeedAugmented(loss=lw.loss.MSE(), price=price))
     assert float(found.detach()) == pytest.approx(float(wanted.detach()) + price, abs=1e-12)
@@ -34,7 +34,7 @@ def test_the_expected_loss_is_the_weighted_sum() -> None:
     gated = budget.Gated(lw.TablePotentials.random(examples.graph, seed=0, scale=0.5))
     policy = budget.Policy(stops=0.3)
     system = lw.System(gated, budget.Stopping(lw.BP(iterations=4), policy))
-    budgeted = budget.Budgeted(system, budget.Messages(), budget.Smoothing(decay=0.2))
+    budgeted = budget.Budgeted(system, budget.MessageCost(), budget.Smoothing(decay=0.2))
     with torch.no_grad():
         found = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.6).per_example(budgeted(examples), examples.targets)
         tables, present = gated.fade()

@@ -77,8 +77,8 @@ def test_exactly_the_predicted_messages_are_sent() -> None:
     sent = int(2 * (scopes >= 2).all(1).sum())
     assert status.messages == 10 * 4 * sent
     observed = np.array([True, True, False, False, False, False])
-    assert float(budget.Messages().sweep(smaller.graph, observed=observed)) == sent
-    assert float(budget.Messages(sliced=False).sweep(smaller.graph, observed=observed)) == 2 * kept.sum()
+    assert float(budget.MessageCost().sweep(smaller.graph, observed=observed)) == sent
+    assert float(budget.MessageCost(sliced=False).sweep(smaller.graph, observed=observed)) == 2 * kept.sum()
     assert budget.spend(smaller, examples).cost == 4 * sent
 
 

@@ -111,7 +111,7 @@ def test_gradients_of_the_expected_loss_by_differences(threshold: budget.RandomT
               budget.SweepShare(), budget.LogSweep(), budget.Entropy(), budget.LargestChange())  # fmt: skip
     policy = policy_for(smooth)
     system = lw.System(lw.TablePotentials.random(graph, seed=0), budget.Stopping(lw.BP(iterations=limit), policy))
-    budgeted = budget.Budgeted(system, budget.Messages(), budget.Smoothing(threshold=threshold, decay=0.01))
+    budgeted = budget.Budgeted(system, budget.MessageCost(), budget.Smoothing(threshold=threshold, decay=0.01))
     loss = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.3)
 
     def value() -> Tensor:

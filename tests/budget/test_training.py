@@ -18,7 +18,7 @@ def test_easy_examples_stop_earlier() -> None:
     train, test = grids(200, 1), grids(100, 2)
     system = lw.System(Channel(train.graph), budget.Stopping(lw.BP(iterations=8), budget.Policy(stops=0.2)))
     whole = lw.evaluate(lw.System(system.potentials, lw.BP(iterations=8, tolerance=0)), test, lw.loss.MSE())
-    budget.fit(system, train, lw.loss.MSE(), 0.02, cost=budget.Sweeps(), epochs=12, policy_rate=0.5, progress=False)
+    budget.fit(system, train, lw.loss.MSE(), 0.02, cost=budget.SweepCost(), epochs=12, policy_rate=0.5, progress=False)
     with torch.no_grad():
         sweeps = system.beliefs(test).status.sweeps.double()
     easy, hard = float(sweeps[:50].mean()), float(sweeps[50:].mean())

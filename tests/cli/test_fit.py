@@ -169,7 +169,7 @@ def test_options_without_effect_are_refused(train: Path) -> None:
 def test_a_target_that_cannot_be_is_noticed_before_training(
     train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loopwise.cli.fit._train", lambda *_: pytest.fail("trained for nothing"))
+    monkeypatch.setattr("loopwise.learn.fit", lambda *_, **__: pytest.fail("trained for nothing"))
     fit = ("fit", train, "--outputs", "rain", "--hidden", "mood", "--out")
     missing = tmp_path / "missing" / "s.loopwise"
     assert_one_sentence(invoke(*fit, missing), str(missing), "folder to write to does not exist")

@@ -160,11 +160,11 @@ def test_a_target_that_cannot_be_is_noticed_before_training(
 def test_plain_text_goes_through_a_tagger(folder: Path, tmp_path: Path) -> None:
     """What a new user types: a tagger and a parser of one treebank, then a line of text."""
     from loopwise.apps import Tagger
-    from loopwise.apps.chain import Likelihood
+    from loopwise.apps.chain import ChainLikelihood
 
     known = read_conllu(folder / "train.conllu")
     tagger = tmp_path / "upos.loopwise"
-    Tagger(learner=Likelihood(iterations=20)).fit(folder / "train.conllu", progress=False).save(tagger)
+    Tagger(learner=ChainLikelihood(iterations=20)).fit(folder / "train.conllu", progress=False).save(tagger)
     words = known[0].forms
     text = tmp_path / "t.txt"
     text.write_text(" ".join(words) + "\n\n" + " ".join(known[1].forms) + "\n")

@@ -59,7 +59,7 @@ class Held(decode.Threshold):
         return self.edge.sigmoid()
 
 
-def weighed(graph: FactorGraph, decoder: decode.Decoder, weights: torch.Tensor) -> object:
+def weighed(graph: FactorGraph, decoder: decode.BeliefDecoder, weights: torch.Tensor) -> object:
     return on_simplex(graph, lambda beliefs: (decoder(beliefs).states * weights).sum(-1))
 
 

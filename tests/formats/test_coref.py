@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.formats import FormatError
-from loopwise.formats.coref import Span, parse_documents, read_coref, write_coref, write_entities
+from loopwise.formats.coref import MentionSpan, parse_documents, read_coref, write_coref, write_entities
 from loopwise.notices import DataWarning
 from oracles.coref_texts import TEXT, conllu
 
@@ -51,7 +51,7 @@ def test_conll_2012(tmp_path: Path) -> None:
     (document,) = read_coref(tmp_path / "x")
     assert document.name == "bc/x); part 000" and document.words == ("Ann", "sang", "She", "left")
     assert document.tags == ("NNP", "VBD", "PRP", "VBD") and document.speakers == ("Sue", "")
-    assert document.mentions == (Span(0, 1, "12"), Span(0, 0, "3"), Span(2, 2, "3"))
+    assert document.mentions == (MentionSpan(0, 1, "12"), MentionSpan(0, 0, "3"), MentionSpan(2, 2, "3"))
     again = document.with_entities([0, 0, 1])
     assert (
         again.lines[1].endswith("   (1|(1)") and again.lines[2].endswith("   1)") and again.lines[4].endswith("   (2)")
@@ -133,7 +133,7 @@ def test_only_tabs_and_spaces_separate_columns(tmp_path: Path, space: str, betwe
     (tmp_path / "in").write_bytes(text.encode())
     (document,) = read_coref(tmp_path / "in")
     assert document.words == (f"10{space}000", f"{space}men", space, "left")
-    assert document.mentions == (Span(0, 1, "1"), Span(2, 2, "2"))
+    assert document.mentions == (MentionSpan(0, 1, "1"), MentionSpan(2, 2, "2"))
     write_coref(tmp_path / "out", [document.with_entities([5, 5])])
     assert (tmp_path / "out").read_bytes().decode() == text.replace("(2)", "(1)")
     broken = text.replace("(1", f"(1{space}", 1)
@@ -184,7 +184,7 @@ def test_two_lists_of_entities_at_one_word() -> None:
     text = conllu([("Ann", "(1-person-new)|Entity=(2-object-new"), ("sang", "2)")])
     (document,) = parse_documents(text)
     (again,) = parse_documents("\n".join(document.with_entities([0, 1]).trees[0].lines))
-    assert again.mentions == (Span(0, 1, "1", "object"), Span(0, 0, "2", "person"))
+    assert again.mentions == (MentionSpan(0, 1, "1", "object"), MentionSpan(0, 0, "2", "person"))
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).map(sorted).map(tuple), unique=True, max_size=8)

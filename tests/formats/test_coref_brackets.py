@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loopwise.formats import FormatError
-from loopwise.formats.coref import Span, parse_documents, read_coref, write_coref
+from loopwise.formats.coref import MentionSpan, parse_documents, read_coref, write_coref
 from oracles.coref_texts import TEXT, conllu
 
 
@@ -15,10 +15,10 @@ def test_mentions_of_conllu() -> None:
     (document,) = parse_documents(TEXT)
     assert document.name == "one" and document.sentence_start == (0, 5, 9)
     assert document.mentions == (
-        Span(0, 0, "1", "person"),
-        Span(2, 4, "2", "object"),
-        Span(5, 7, "3", "object"),
-        Span(5, 5, "1", "person"),
+        MentionSpan(0, 0, "1", "person"),
+        MentionSpan(2, 4, "2", "object"),
+        MentionSpan(5, 7, "3", "object"),
+        MentionSpan(5, 5, "1", "person"),
     )
     assert document.entities() == [0, 1, 2, 0]
     assert [document.text(mention) for mention in document.mentions] == ["Ann", "the red house", "Her own house", "Her"]
@@ -27,7 +27,7 @@ def test_mentions_of_conllu() -> None:
 def test_the_header_says_where_the_group_stands() -> None:
     text = conllu([("Ann", "(person-e7-x)"), ("sang", "(event-e8-y)")], header="etype-eid-other")
     (document,) = parse_documents(text)
-    assert document.mentions == (Span(0, 0, "e7", "person"), Span(1, 1, "e8", "event"))
+    assert document.mentions == (MentionSpan(0, 0, "e7", "person"), MentionSpan(1, 1, "e8", "event"))
     again = document.with_entities([3, 3])
     assert "Entity=(person-1-x)" in again.trees[0].lines[2] and "Entity=(event-1-y)" in again.trees[0].lines[3]
 
@@ -54,7 +54,13 @@ COLUMNS = """\
 def test_columns_with_crossing_mentions(tmp_path: Path) -> None:
     (tmp_path / "c.conll").write_text(COLUMNS)
     first, empty = read_coref(tmp_path / "c.conll")
-    assert first.mentions == (Span(0, 2, "1"), Span(2, 2, "2"), Span(4, 4, "2"), Span(5, 7, "3"), Span(6, 8, "4"))
+    assert first.mentions == (
+        MentionSpan(0, 2, "1"),
+        MentionSpan(2, 2, "2"),
+        MentionSpan(4, 4, "2"),
+        MentionSpan(5, 7, "3"),
+        MentionSpan(6, 8, "4"),
+    )
     assert first.sentence_start == (0, 4, 9)  # after the full stop, for the file does not say
     assert empty.mentions == () and empty.words == () and empty.with_entities([]).entities() == []
     write_coref(tmp_path / "d.conll", [first.with_entities(first.entities()), empty])

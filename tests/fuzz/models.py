@@ -183,9 +183,9 @@ def trained_taggers() -> list[apps.Tagger]:
 
 
 def _likelihood(iterations: int) -> Any:
-    from loopwise.apps.chain import Likelihood
+    from loopwise.apps.chain import ChainLikelihood
 
-    return Likelihood(iterations=iterations)
+    return ChainLikelihood(iterations=iterations)
 
 
 def check_tagger(model: apps.Tagger) -> None:
@@ -199,9 +199,9 @@ def trained_labels() -> apps.MultiLabel:
 
 
 def _walk_learner() -> Any:
-    from loopwise.apps.multilabel import SampleRankSVM
+    from loopwise.apps.multilabel import LabelSampleRankSVM
 
-    return SampleRankSVM(epochs=2)
+    return LabelSampleRankSVM(epochs=2)
 
 
 def check_labels(model: apps.MultiLabel) -> None:
@@ -278,7 +278,7 @@ def resume_walk(path: Path) -> Any:
 def _walker() -> walk.Learner:
     from oracles.walk_cases import chain_model
 
-    return walk.SampleRank(chain_model(), walk.Gibbs(), metric=lw.metric.Accuracy(), step=walk.AdaGrad())
+    return walk.SampleRank(chain_model(), walk.GibbsChange(), metric=lw.metric.Accuracy(), step=walk.AdaGrad())
 
 
 def _walk_documents() -> list[Any]:

@@ -13,7 +13,7 @@ from oracles.enumeration import enumerate_model
 INPUT, OUTPUT, HIDDEN, MISSING = lw.Role
 
 
-def unary_system(probabilities: list[float], decoder: lw.decode.Decoder) -> System:
+def unary_system(probabilities: list[float], decoder: lw.decode.BeliefDecoder) -> System:
     """Independent binary variables with these probabilities of 1."""
     graph = lw.FactorGraph([2] * len(probabilities), {"unary": np.arange(len(probabilities))[:, None]})
     share = np.array(probabilities)
@@ -40,8 +40,8 @@ def test_hand_counted_measures(batch: int, by_pattern: bool) -> None:
         "errors": lw.metric.HammingError(),
         "errors of all": lw.metric.HammingError(reduction=pooled),
         "accuracy": lw.metric.Accuracy(),
-        "F1": lw.metric.F1(),
-        "F1 of all": lw.metric.F1(reduction=pooled),
+        "F1": lw.metric.F1Score(),
+        "F1 of all": lw.metric.F1Score(reduction=pooled),
         "hard MSE": lw.loss.MSE(),
         "soft MSE": lw.loss.OnBeliefs(lw.loss.MSE()),
         "lost F": lw.loss.F1(reduction=pooled),
@@ -61,7 +61,7 @@ def test_hand_counted_measures(batch: int, by_pattern: bool) -> None:
     found = evaluate(system, examples, measures, batch=batch, by_pattern=by_pattern)
     assert found == pytest.approx(expected, abs=1e-12)
     assert evaluate(system, examples, list(measures.values()), batch=batch) == pytest.approx(list(expected.values()))
-    assert evaluate(system, examples, lw.metric.F1(), batch=batch) == pytest.approx(expected["F1"])
+    assert evaluate(system, examples, lw.metric.F1Score(), batch=batch) == pytest.approx(expected["F1"])
 
 
 def test_scores_of_each_example_keep_their_order() -> None:
@@ -77,8 +77,8 @@ def test_examples_without_answers_do_not_count() -> None:
     system, examples = hand_counted()
     blank = Examples.of(system.graph, [[-1, -1, -1, -1], *VALUES], [[OUTPUT] * 4, *ROLES])
     for batch in (1, 10):
-        values = evaluate(system, blank, [lw.loss.MSE(), lw.metric.F1()], batch=batch)
-        assert values == pytest.approx(evaluate(system, examples, [lw.loss.MSE(), lw.metric.F1()]))
+        values = evaluate(system, blank, [lw.loss.MSE(), lw.metric.F1Score()], batch=batch)
+        assert values == pytest.approx(evaluate(system, examples, [lw.loss.MSE(), lw.metric.F1Score()]))
     with pytest.raises(ValueError, match="nothing is scored"):
         evaluate(system, blank[:1], lw.loss.MSE())
     with pytest.raises(ValueError, match="no OUTPUT"):

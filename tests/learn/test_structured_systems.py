@@ -47,7 +47,7 @@ def test_the_right_method_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("objective", [lw.loss.PseudoLikelihood(), lw.loss.Piecewise()])
-def test_objectives_of_single_tables_refuse(objective: lw.loss.Objective) -> None:
+def test_objectives_of_single_tables_refuse(objective: lw.loss.LikelihoodObjective) -> None:
     system, examples = system_and_examples()
     with pytest.raises(ValueError, match="'one' is a structured factor"):
         lw.learn.risk(system, examples, objective)

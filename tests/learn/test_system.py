@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.formats.table import Vocabulary
 from loopwise.learn import Examples, System, risk
 from loopwise.potentials.features import Features
@@ -80,11 +80,11 @@ def test_training_is_soft_and_testing_hard() -> None:
 
 
 @pytest.mark.parametrize("goal", [lw.loss.MSE(), lw.loss.SurrogateLikelihood()])
-def test_risk_is_what_training_minimises(goal: lw.loss.Loss | lw.loss.Objective) -> None:
+def test_risk_is_what_training_minimises(goal: lw.loss.Loss | lw.loss.LikelihoodObjective) -> None:
     potentials, examples = loopy()
     examples = examples[:5]
     system = System(potentials, FEW, lw.decode.SoftArgmax(0.5))
-    if isinstance(goal, lw.loss.Objective):
+    if isinstance(goal, lw.loss.LikelihoodObjective):
         expected = goal(FEW, potentials.graph, potentials, examples.evidence)
     else:
         beliefs = FEW(potentials.graph, potentials, examples.evidence)
@@ -230,7 +230,7 @@ def test_bad_systems() -> None:
     with pytest.raises(ValueError, match=r"roles of shape \(1,\) must be \[variables\], of 2 variables"):
         System(potentials, lw.BP(), roles=[OUTPUT])
     system = System(potentials, lw.BP())
-    assert isinstance(system.decoder, Decoder)
+    assert isinstance(system.decoder, BeliefDecoder)
     with pytest.raises(ValueError, match=r"the examples are over .*3 variables.*the system is over"):
         system.predict(Examples.of(lw.chain(3), [[0, 0, 0]], [0, 1, 1]))
     with pytest.raises(ValueError, match="no examples"):

@@ -20,7 +20,7 @@ def made() -> tuple[lw.System, lw.Examples]:
 
 
 @pytest.mark.parametrize("goal", [lw.loss.SurrogateLikelihood(), lw.loss.MSE(), lw.loss.F1(positive=[1])])
-def test_value_and_gradient(goal: lw.loss.Loss | lw.loss.Objective) -> None:
+def test_value_and_gradient(goal: lw.loss.Loss | lw.loss.LikelihoodObjective) -> None:
     system, examples = made()
     loss = SystemLoss(system, examples, goal)
     start = loss.start()

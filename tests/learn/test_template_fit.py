@@ -42,7 +42,7 @@ def drawn(count: int, seed: int = 0) -> list[dict[str, Any]]:
 TRAIN, DEV = drawn(40), drawn(20, seed=1)
 
 
-def fresh(decoder: lw.decode.Decoder | None = None, inference: lw.inference.Inference = FEW) -> lw.System:
+def fresh(decoder: lw.decode.BeliefDecoder | None = None, inference: lw.inference.Inference = FEW) -> lw.System:
     return lw.System(SkipChain(scale=0.1), inference, decoder)
 
 
@@ -72,7 +72,7 @@ def test_training_lowers_the_loss(optimizer: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["AdaGrad", "Adam", "L-BFGS"])
-@pytest.mark.parametrize("prior", [lw.prior.L1(0.02), lw.prior.L2(0.02), lw.prior.Group(0.02)])
+@pytest.mark.parametrize("prior", [lw.prior.L1(0.02), lw.prior.L2(0.02), lw.prior.GroupSparsity(0.02)])
 def test_priors_make_weights_smaller(prior: Any, optimizer: str) -> None:
     sizes = []
     for given in (None, prior):

@@ -38,7 +38,7 @@ def f1(mine: set[object], gold: set[object]) -> float:
 
 
 def test_hand_worked() -> None:
-    metric = lw.metric.EntityF1(tags=IOB)
+    metric = lw.metric.EntityF1Score(tags=IOB)
     gold = torch.tensor([1, 2, 0, 3, 1, 2])  # PER 0-2, LOC 3-4, PER 4-6
     assert float(metric(gold, gold)) == 1.0
     mine = torch.tensor([1, 2, 0, 4, 2, 2])  # PER 0-2, LOC 3-4 (begun by I), PER 4-6 (another type begins one)
@@ -52,7 +52,7 @@ def test_hand_worked() -> None:
 @pytest.mark.parametrize("tags", [IOB, IOBES])
 @given(st.data())
 def test_against_another_reading_and_through_changes(tags: tuple[str, ...], data: st.DataObject) -> None:
-    metric = lw.metric.EntityF1(tags=tags)
+    metric = lw.metric.EntityF1Score(tags=tags)
     tag = st.integers(0, len(tags) - 1)
     gold = data.draw(st.lists(tag, min_size=1, max_size=9))
     state = data.draw(st.lists(tag, min_size=len(gold), max_size=len(gold)))
@@ -84,7 +84,7 @@ def test_seqeval() -> None:
     seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval is not installed")
     generator = np.random.default_rng(0)
     for tags in (IOB, IOBES):
-        metric = lw.metric.EntityF1(tags=tags, reduction=lw.loss.Pooled())
+        metric = lw.metric.EntityF1Score(tags=tags, reduction=lw.loss.Pooled())
         mine, gold = (generator.integers(0, len(tags), (20, 12)) for _ in range(2))
         names = [[[tags[number] for number in row] for row in side] for side in (gold, mine)]
         assert float(metric(torch.tensor(mine), torch.tensor(gold))) == pytest.approx(seqeval.f1_score(*names))
@@ -92,8 +92,8 @@ def test_seqeval() -> None:
 
 def test_unknown_tags() -> None:
     with pytest.raises(ValueError, match="tag 'X-PER' is neither"):
-        lw.metric.EntityF1(tags=("O", "X-PER"))
-    metric = lw.metric.EntityF1(tags=IOB)
+        lw.metric.EntityF1Score(tags=("O", "X-PER"))
+    metric = lw.metric.EntityF1Score(tags=IOB)
     with pytest.raises(ValueError, match="tag 5 is unknown: the metric names tags 0 to 4"):
         metric(torch.tensor([0, 5]), torch.tensor([0, 0]))
     with pytest.raises(ValueError, match="tag 7 is unknown"):
@@ -101,5 +101,5 @@ def test_unknown_tags() -> None:
 
 
 def test_tokens_that_are_not_scored_are_outside() -> None:
-    metric = lw.metric.EntityF1(tags=IOB)
+    metric = lw.metric.EntityF1Score(tags=IOB)
     assert float(metric(torch.tensor([1, 2, 2, 1]), torch.tensor([1, 2, -1, -1]))) == 1.0

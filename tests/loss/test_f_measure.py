@@ -44,9 +44,9 @@ def test_hard_micro_and_macro(seed: int, positive: tuple[int, ...], beta: float)
     assert float(loss.FBeta(**options)(decision, values)) == pytest.approx(1 - macro)
     assert float(loss.FBeta(reduction=loss.Pooled(), **options)(decision, values)) == pytest.approx(1 - micro)
     for answer in (decision, beliefs, decision.assignment):  # a metric takes integers too
-        assert float(metric.FBeta(**options)(answer, values)) == pytest.approx(macro)
-        assert float(metric.FBeta(reduction=loss.Pooled(), **options)(answer, values)) == pytest.approx(micro)
-        each = metric.FBeta(**options).per_example(answer, values)
+        assert float(metric.FBetaScore(**options)(answer, values)) == pytest.approx(macro)
+        assert float(metric.FBetaScore(reduction=loss.Pooled(), **options)(answer, values)) == pytest.approx(micro)
+        each = metric.FBetaScore(**options).per_example(answer, values)
         assert each.tolist() == pytest.approx([f(*row, beta) for row in rows])
 
 
@@ -56,7 +56,7 @@ def test_nothing_positive_is_perfect_and_has_no_slope() -> None:
     assert value.item() == 0
     value.backward()
     assert states.grad.tolist() == [0, 0, 0, 0]
-    assert float(metric.F1()(torch.tensor([0, 0]), torch.tensor([0, 0]))) == 1
+    assert float(metric.F1Score()(torch.tensor([0, 0]), torch.tensor([0, 0]))) == 1
 
 
 def test_sets_count_as_gold_as_far_as_found() -> None:
@@ -69,7 +69,7 @@ def test_sets_count_as_gold_as_far_as_found() -> None:
     hard = decode.Max()(beliefs)
     assert hard.assignment.tolist() == [1, 1, 0]
     expected = 1 - float(loss.F1(positive=(1, 2))(hard, targets))
-    assert float(metric.F1(positive=(1, 2))(hard.assignment, targets)) == pytest.approx(expected) == f(1, 2, 1)
+    assert float(metric.F1Score(positive=(1, 2))(hard.assignment, targets)) == pytest.approx(expected) == f(1, 2, 1)
 
 
 def test_a_corpus_in_pieces() -> None:
@@ -93,7 +93,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="beta must be positive, not 0"):
         loss.FBeta(beta=0)
     with pytest.raises(ValueError, match="at least one"):
-        metric.F1(positive=())
+        metric.F1Score(positive=())
     with pytest.raises(ValueError, match="positive label 2"):
         loss.F1(positive=2)(random_beliefs(lw.chain(2)), [0, 0])
     with pytest.raises(ValueError, match="integer assignment"):

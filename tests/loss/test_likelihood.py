@@ -21,7 +21,7 @@ from loopwise.inference.mean_field.method import MeanField
 from loopwise.inference.messages.message_passing import BP, TRW
 from loopwise.inference.messages.reference import Reference
 from loopwise.inference.messages.schedules import Sequential
-from loopwise.loss.likelihood import Objective, SurrogateLikelihood, TruncatedLikelihood
+from loopwise.loss.likelihood import LikelihoodObjective, SurrogateLikelihood, TruncatedLikelihood
 from loopwise.loss.piecewise import Piecewise
 from loopwise.loss.pseudo_likelihood import PseudoLikelihood
 from loopwise.notices import GradientError, ImpossibleError
@@ -388,7 +388,7 @@ def test_float32_stays_float32() -> None:
         (np.zeros((3, 3), dtype=int), [1, 1, 1], r"evidence for \(3,\) examples does not fit potentials for \(2,\)"),
     ],
 )
-def test_bad_evidence_is_named(objective: Objective, values: object, roles: object, message: str) -> None:
+def test_bad_evidence_is_named(objective: LikelihoodObjective, values: object, roles: object, message: str) -> None:
     graph = chain(3)
     tables = {name: t.detach().expand(2, *t.shape) for name, t in TablePotentials(graph)().items()}
     with pytest.raises(ValueError, match=message):

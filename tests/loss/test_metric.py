@@ -22,7 +22,7 @@ def test_other_metrics() -> None:
 
 
 def test_a_metric_serves_as_a_loss_of_a_decoder() -> None:
-    score = metric.F1()
+    score = metric.F1Score()
     beliefs = by_hand(lw.chain(3), [[0.6, 0.4], [0.6, 0.4], [0.6, 0.4]])
     decoder = decode.MBR(lambda guess, truth: 1 - score.per_example(guess, truth), decode.Independent(), count=200)
     assert decoder(beliefs).assignment.sum() > decode.Max()(beliefs).assignment.sum() == 0  # F prefers recall

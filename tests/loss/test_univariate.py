@@ -41,7 +41,7 @@ def test_slopes_of_the_table_in_the_spec() -> None:
 
 @pytest.mark.parametrize("measure", LOSSES, ids=lambda measure: type(measure).__name__)
 @pytest.mark.parametrize("decoder", [decode.Identity(), decode.SoftArgmax(0.6)], ids=["identity", "soft"])
-def test_gradients_to_second_order(measure: loss.Loss, decoder: decode.Decoder) -> None:
+def test_gradients_to_second_order(measure: loss.Loss, decoder: decode.BeliefDecoder) -> None:
     logits = random_logits(MIXED, (2,), scale=1.0).requires_grad_()
     targets = loss.Targets.of(MIXED, [[0, 2, 0, -1], [-1, 1, 0, 1]])
     function = on_simplex(MIXED, lambda beliefs: measure(decoder(beliefs), targets))

@@ -109,7 +109,7 @@ def restarts(folder: Path) -> dict[str, Any]:
 
 def walk(folder: Path) -> dict[str, Any]:
     """A learner of walks, its documents in four shards."""
-    learner = lw.walk.SampleRank(chain_model(), lw.walk.Gibbs(), metric=lw.metric.Accuracy(), seed=3)
+    learner = lw.walk.SampleRank(chain_model(), lw.walk.GibbsChange(), metric=lw.metric.Accuracy(), seed=3)
     check = folder / f"walk.{os.environ.get('WORLD_SIZE', 1)}.check"
     learner.fit(chain_documents((3, 5, 4, 6, 2)), steps=20, epochs=3, shards=4, checkpoint=check)
     return {"weights": {"raw": torch.from_numpy(learner.raw), "mean": torch.from_numpy(learner.weights)}}

@@ -28,7 +28,7 @@ def data(count: int = 48, seed: int = 0) -> Examples:
     return Examples.of(GRAPH, values, ROLES)
 
 
-def fresh(decoder: lw.decode.Decoder | None = None, seed: int = 5) -> System:
+def fresh(decoder: lw.decode.BeliefDecoder | None = None, seed: int = 5) -> System:
     return System(lw.TablePotentials.random(GRAPH, seed=seed, scale=0.1), FEW, decoder)
 
 

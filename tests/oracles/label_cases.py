@@ -10,16 +10,16 @@ from scipy import sparse
 import loopwise as lw
 from loopwise import walk
 from loopwise.apps.multilabel import (
-    CD,
-    ERM,
-    PCD,
-    Hybrid,
-    Likelihood,
-    Pegasos,
-    Perceptron,
-    SampleRank,
-    SampleRankSVM,
-    SampleRankSVM1,
+    LabelCD,
+    LabelERM,
+    LabelHybrid,
+    LabelLikelihood,
+    LabelPCD,
+    LabelPegasos,
+    LabelPerceptron,
+    LabelSampleRank,
+    LabelSampleRankSVM,
+    LabelSampleRankSVM1,
 )
 from loopwise.learn.history import History
 from loopwise.learn.label_sets.maximise import all_sets
@@ -80,22 +80,24 @@ def objective(weights: LabelWeights, problem: LabelProblem, strength: float) -> 
 
 
 LEARNERS: dict[str, Any] = {
-    "samplerank": SampleRank(epochs=3, sweeps=5),
-    "samplerank, adagrad": SampleRank(epochs=2, sweeps=5, step=walk.AdaGrad()),
-    "samplerank, F1": SampleRank(epochs=2, sweeps=5, metric=lw.metric.VariableF1(variables=4), step=walk.MIRA(0.01)),
-    "all values": SampleRank(epochs=3, sweeps=5, proposal=walk.AllValues()),
-    "forced flip": SampleRank(epochs=3, sweeps=5, proposal=walk.ForcedFlip()),
-    "svm": SampleRankSVM(epochs=3, sweeps=5),
-    "svm-1": SampleRankSVM1(epochs=3, sweeps=5),
-    "hybrid": Hybrid(epochs=3, sweeps=5),
-    "cd": CD(epochs=5, sweeps=5, step=walk.Decaying(0.1)),
-    "pcd": PCD(epochs=5, sweeps=5, step=walk.Decaying(0.1)),
-    "perceptron": Perceptron(epochs=3),
-    "pegasos": Pegasos(0.01, epochs=3, batch=10),
-    "likelihood": Likelihood(1.0, iterations=15),
-    "erm": ERM(iterations=5, begin=Likelihood(1.0, iterations=10)),
-    "erm, F1": ERM(lw.loss.F1(), iterations=5, begin=Likelihood(1.0, iterations=10)),
+    "samplerank": LabelSampleRank(epochs=3, sweeps=5),
+    "samplerank, adagrad": LabelSampleRank(epochs=2, sweeps=5, step=walk.AdaGrad()),
+    "samplerank, F1": LabelSampleRank(
+        epochs=2, sweeps=5, metric=lw.metric.VariableF1(variables=4), step=walk.MIRA(0.01)
+    ),
+    "all values": LabelSampleRank(epochs=3, sweeps=5, proposal=walk.AllValues()),
+    "forced flip": LabelSampleRank(epochs=3, sweeps=5, proposal=walk.ForcedFlip()),
+    "svm": LabelSampleRankSVM(epochs=3, sweeps=5),
+    "svm-1": LabelSampleRankSVM1(epochs=3, sweeps=5),
+    "hybrid": LabelHybrid(epochs=3, sweeps=5),
+    "cd": LabelCD(epochs=5, sweeps=5, step=walk.Decaying(0.1)),
+    "pcd": LabelPCD(epochs=5, sweeps=5, step=walk.Decaying(0.1)),
+    "perceptron": LabelPerceptron(epochs=3),
+    "pegasos": LabelPegasos(0.01, epochs=3, batch=10),
+    "likelihood": LabelLikelihood(1.0, iterations=15),
+    "erm": LabelERM(iterations=5, begin=LabelLikelihood(1.0, iterations=10)),
+    "erm, F1": LabelERM(lw.loss.F1(), iterations=5, begin=LabelLikelihood(1.0, iterations=10)),
 }
 
 
-FAST = SampleRankSVM(epochs=3, sweeps=5)
+FAST = LabelSampleRankSVM(epochs=3, sweeps=5)

@@ -13,7 +13,7 @@ import torch
 import loopwise as lw
 from loopwise import budget, decode
 from loopwise.apps import ChainCRF, Coref, Dedupe, GridCRF, MRFClassifier, MultiLabel, Parser, Tagger
-from loopwise.apps.chain import Perceptron
+from loopwise.apps.chain import ChainPerceptron
 from loopwise.apps.coref import made_documents
 from loopwise.apps.dedupe import made_records
 from loopwise.apps.grid_crf import ContrastPair, ConvUnary
@@ -128,14 +128,14 @@ KINDS: dict[str, Saved] = {
     ),
     "tagger": Saved(
         lambda path: (
-            Tagger("w[0] is_title[0] bias", learner=Perceptron(2)).fit(_WORDS, _TAGS, progress=False).save(path)
+            Tagger("w[0] is_title[0] bias", learner=ChainPerceptron(2)).fit(_WORDS, _TAGS, progress=False).save(path)
         ),
         Tagger.load,
         lambda tagger: [tagger.predict(_WORDS), *tagger.predict_marginals(_WORDS)],
     ),
     "tagger, hashed": Saved(
         lambda path: (
-            Tagger("w[0] bias", learner=Perceptron(2), hashing=50).fit(_WORDS, _TAGS, progress=False).save(path)
+            Tagger("w[0] bias", learner=ChainPerceptron(2), hashing=50).fit(_WORDS, _TAGS, progress=False).save(path)
         ),
         Tagger.load,
         lambda tagger: [tagger.predict(_WORDS), *tagger.predict_marginals(_WORDS)],

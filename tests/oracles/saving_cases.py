@@ -78,7 +78,7 @@ INFERENCES: list[inference.Inference] = [
 ]  # fmt: skip
 
 
-DECODERS: list[decode.Decoder] = [
+DECODERS: list[decode.BeliefDecoder] = [
     decode.Identity(),
     decode.Max(),
     decode.Max(training=decode.SoftArgmax(decode.Trained(0.3))),
@@ -98,9 +98,9 @@ DECODERS: list[decode.Decoder] = [
     ),
     decode.FactorVote(decode.Max(), groups=("ring",)),
     decode.MBR(lw.metric.HammingError(reduction=lw.loss.Each()), count=30, seed=1),
-    decode.MBR(lw.metric.F1(reduction=lw.loss.Each()), decode.Independent(), count=30, training=decode.Identity()),
+    decode.MBR(lw.metric.F1Score(reduction=lw.loss.Each()), decode.Independent(), count=30, training=decode.Identity()),
     decode.MBR(
-        lw.metric.FBeta(beta=2.0, positive={1, 2}, reduction=lw.loss.Each()),
+        lw.metric.FBetaScore(beta=2.0, positive={1, 2}, reduction=lw.loss.Each()),
         decode.Drawn(torch.zeros(5, 6, 4, dtype=torch.int64)),
         count=5,
     ),
@@ -115,7 +115,7 @@ def systems() -> list[System]:
         found.append(system)
     found.append(System(TiedTables.random(GRAPH, {"ring": [1, 0]}, seed=0, dtype=torch.float32), lw.BP()))
     # Reductions other than Each make no loss of pairs, but a class is a class.
-    others = [decode.MBR(lw.metric.F1(reduction=kind())) for kind in (lw.loss.Mean, lw.loss.Sum, lw.loss.Pooled)]
+    others = [decode.MBR(lw.metric.F1Score(reduction=kind())) for kind in (lw.loss.Mean, lw.loss.Sum, lw.loss.Pooled)]
     return found + [System(POTENTIALS, lw.Exact(), other) for other in others]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import loopwise as lw
-from loopwise.apps.chain import Documents, Likelihood, Skip, Tagger, Viterbi
+from loopwise.apps.chain import ChainLikelihood, Documents, Skip, Tagger, Viterbi
 from loopwise.apps.chain.features.text import Text
 from loopwise.learn.chain.problem import ChainWeights
 from loopwise.learn.chain.skip import SkipChain
@@ -24,7 +24,7 @@ EXACT = Skip(SKIP, inference=lw.Exact())
 
 def fitted(skip: Any = EXACT, **options: Any) -> Tagger:
     """A tagger of the small text."""
-    tagger = Tagger(TEMPLATES, skip=skip, **{"learner": Likelihood(l2=0.1), **options})
+    tagger = Tagger(TEMPLATES, skip=skip, **{"learner": ChainLikelihood(l2=0.1), **options})
     return tagger.fit(DOCUMENTS, Documents([TAGS[:2], TAGS[2:]]), progress=False)
 
 

@@ -27,7 +27,7 @@ def assert_alike(
 ) -> None:  # fmt: skip
     fit = options.pop("fit", {})
     found = []
-    for engine in (walk.Plain(), walk.Compiled()):
+    for engine in (walk.Plain(), walk.CompiledWalks()):
         tracing = Tracing(engine)
         learner = kind(model, proposal, metric=metric, engine=tracing, seed=5, **options)  # type: ignore[arg-type]
         learner.fit(documents, steps=steps, epochs=2, **fit)

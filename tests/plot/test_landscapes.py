@@ -14,7 +14,7 @@ GRAPH = lw.chain(3)
 BP = lw.BP(iterations=2, tolerance=0, engine=lw.inference.Reference())
 
 
-def system(seed: int, decoder: lw.decode.Decoder | None = None) -> lw.System:
+def system(seed: int, decoder: lw.decode.BeliefDecoder | None = None) -> lw.System:
     return lw.System(lw.TablePotentials.random(GRAPH, seed=seed), BP, decoder)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from loopwise.potentials.priors import L1, L2, Group, Prior, Separable
+from loopwise.potentials.priors import L1, L2, GroupSparsity, Prior, Separable
 
 SEPARABLE: list[Separable] = [L1(0.7), L2(0.7), L1(0.0), L2(0.0)]
 
@@ -25,12 +25,12 @@ def test_values_are_those_of_the_formulas() -> None:
     assert float(L2(0.5).value([table, other])) == pytest.approx(0.25 * (float((table**2).sum()) + 25))
     assert float(L1(0.5).value([table, other])) == pytest.approx(0.5 * (float(table.abs().sum()) + 7))
     norms = sum(np.sqrt(6) * float(row.norm()) for row in table)
-    assert float(Group(0.5).value([table])) == pytest.approx(0.5 * norms)
-    assert float(Group(0.5).value([other])) == pytest.approx(3.5)  # without cells, each number is a group
+    assert float(GroupSparsity(0.5).value([table])) == pytest.approx(0.5 * norms)
+    assert float(GroupSparsity(0.5).value([other])) == pytest.approx(3.5)  # without cells, each number is a group
     assert float(L2(1.0).value([])) == 0.0
 
 
-@pytest.mark.parametrize("prior", [L1(0.3), L2(0.3), Group(0.3)])
+@pytest.mark.parametrize("prior", [L1(0.3), L2(0.3), GroupSparsity(0.3)])
 def test_a_proximal_step_is_the_minimum_it_promises(prior: Prior) -> None:
     """Nothing near the answer does better: a smooth solver from there, and coordinate nudges, find no lower value."""
     start, scale = tables(), steps()
@@ -60,7 +60,7 @@ def test_repeated_steps_are_steps_repeated(prior: Separable) -> None:
 def test_a_group_vanishes_as_a_whole_or_stays() -> None:
     start = tables()
     start[1] *= 0.01
-    kept = Group(0.3).prox(start, steps())
+    kept = GroupSparsity(0.3).prox(start, steps())
     assert bool((kept[1] == 0).all())
     assert bool((kept[0] != 0).all())
     assert bool((kept[0].norm() < start[0].norm()).all())
@@ -68,11 +68,11 @@ def test_a_group_vanishes_as_a_whole_or_stays() -> None:
 
 def test_a_group_under_equal_steps_is_scaled_by_the_textbook_factor() -> None:
     start = tables()
-    kept = Group(0.2).prox(start, torch.tensor(0.5, dtype=torch.float64))
+    kept = GroupSparsity(0.2).prox(start, torch.tensor(0.5, dtype=torch.float64))
     for before, after in zip(start, kept, strict=True):
         factor = max(0.0, 1 - 0.5 * 0.2 * np.sqrt(6) / float(before.norm()))
         torch.testing.assert_close(after, factor * before, rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(Group(0.0).prox(start, steps()), start)
+    torch.testing.assert_close(GroupSparsity(0.0).prox(start, steps()), start)
 
 
 def test_refuses_strengths_that_are_none() -> None:

@@ -12,7 +12,7 @@ from loopwise.testing.walk import check_walk
 from oracles.walk_cases import chain_documents, chain_model, cluster_model, mention_document
 
 
-@pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.UniformChange(), walk.ForcedFlip(), walk.AllValues()])
+@pytest.mark.parametrize("proposal", [walk.GibbsChange(), walk.UniformChange(), walk.ForcedFlip(), walk.AllValues()])
 def test_labels(proposal: walk.Proposal) -> None:
     check_walk(chain_model(), proposal, lw.metric.Accuracy(), chain_documents((1, 3, 6)), steps=40)
 

@@ -7,7 +7,7 @@ import pytest
 
 import loopwise as lw
 from loopwise.apps.chain import (
-    SampleRank,
+    ChainSampleRank,
 )
 from loopwise.walk.chains import chain_documents
 from loopwise.walk.models.graph_model import GraphModel
@@ -38,5 +38,5 @@ def test_sample_rank_walks_on_the_same_scores(steps: str) -> None:
         np.testing.assert_allclose(tables["pair"].numpy(), mine, atol=1e-12)
         begin = end
     assert begin == problem.tokens
-    _, history = learnt(SampleRank(epochs=30), problem)
+    _, history = learnt(ChainSampleRank(epochs=30), problem)
     assert history.losses[-1] < 0.2 * history.losses[0]

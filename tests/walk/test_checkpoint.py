@@ -27,7 +27,7 @@ def clusters(kind: Any, **options: Any) -> Make:
 
 
 def chains(kind: Any, **options: Any) -> Make:
-    return lambda: (kind(chain_model(), walk.Gibbs(), metric=lw.metric.Accuracy(), **options), chain_documents())
+    return lambda: (kind(chain_model(), walk.GibbsChange(), metric=lw.metric.Accuracy(), **options), chain_documents())
 
 
 CASES: dict[str, tuple[Make, dict[str, Any]]] = {

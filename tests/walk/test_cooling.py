@@ -12,7 +12,7 @@ from loopwise.walk.models.model import dot
 from oracles.walk_cases import cluster_model, learner_of, mention_document, mixed_graph
 
 
-@pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.UniformChange(), walk.ForcedFlip()])
+@pytest.mark.parametrize("proposal", [walk.GibbsChange(), walk.UniformChange(), walk.ForcedFlip()])
 def test_cooling_finds_the_best_labelling(proposal: walk.Proposal) -> None:
     graph = mixed_graph()
     model = walk.GraphModel(lw.TablePotentials(graph))

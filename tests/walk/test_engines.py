@@ -26,5 +26,5 @@ def test_fetching_ahead_changes_no_step(monkeypatch: pytest.MonkeyPatch) -> None
     mentions = [mention_document(size, setwise=True, values=True, links=True) for size in (1, 2, 5, 8)]
     model = cluster_model(setwise=True, links=True)
     assert_alike(walk.SampleRank, model, walk.MentionMover(), lw.metric.BCubed(), mentions)
-    for proposal in (walk.Gibbs(), walk.AllValues(), walk.ForcedFlip()):
+    for proposal in (walk.GibbsChange(), walk.AllValues(), walk.ForcedFlip()):
         assert_alike(walk.SampleRank, chain_model(), proposal, lw.metric.Accuracy(), chain_documents())

@@ -38,7 +38,9 @@ def test_marginals_of_clusterings() -> None:
     assert estimate.mixed and estimate.r_hat < 1.01
 
 
-@pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.UniformChange(), walk.ForcedFlip(), walk.Gibbs(scan=True)])
+@pytest.mark.parametrize(
+    "proposal", [walk.GibbsChange(), walk.UniformChange(), walk.ForcedFlip(), walk.GibbsChange(scan=True)]
+)
 def test_marginals_of_labels(proposal: walk.Proposal) -> None:
     model, document = chain_model(), chain_documents((4,))[0]
     learner = walk.SampleRank(model, proposal, metric=lw.metric.Accuracy())
@@ -57,8 +59,8 @@ def test_plain_marginals_are_the_compiled_ones() -> None:
     documents = {chain_model(): chain_documents((3,))[0]}
     for model, document in documents.items():
         found = []
-        for engine in (walk.Plain(), walk.Compiled()):
-            learner = walk.SampleRank(model, walk.Gibbs(), metric=lw.metric.Accuracy(), engine=engine)
+        for engine in (walk.Plain(), walk.CompiledWalks()):
+            learner = walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), engine=engine)
             learner.set_weights(weights_of(model))
             found.append(learner.marginals(document, samples=50, burn_in=10))
         assert np.array_equal(found[0].probabilities, found[1].probabilities)

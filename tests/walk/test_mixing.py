@@ -17,7 +17,7 @@ from oracles.walk_cases import chain_documents, chain_model
 def test_one_shard_in_any_number_of_jobs_is_serial(kind: type[walk.Learner]) -> None:
     documents = chain_documents()
     found = [
-        kind(chain_model(), walk.Gibbs(), metric=lw.metric.Accuracy()).fit(documents, steps=50, epochs=3, **how)  # type: ignore[call-arg, arg-type]
+        kind(chain_model(), walk.GibbsChange(), metric=lw.metric.Accuracy()).fit(documents, steps=50, epochs=3, **how)  # type: ignore[call-arg, arg-type]
         for how in ({}, {"shards": 1, "jobs": 2})
     ]
     assert np.array_equal(found[0].weights, found[1].weights)
@@ -27,9 +27,9 @@ def test_shards_are_mixed_by_steps() -> None:
     """Two shards by hand: each learns from the common weights, which become the mean weighted by steps."""
     documents = chain_documents((3, 4, 6, 5, 2))
     options: dict[str, Any] = {"metric": lw.metric.Accuracy(), "step": walk.AdaGrad(), "seed": 3}
-    mixed = walk.SampleRank(chain_model(), walk.Gibbs(), **options)
+    mixed = walk.SampleRank(chain_model(), walk.GibbsChange(), **options)
     mixed.fit(documents, steps=50, epochs=2, shards=2, jobs=2)
-    again = walk.SampleRank(chain_model(), walk.Gibbs(), **options).fit(documents, steps=50, epochs=2, shards=2)
+    again = walk.SampleRank(chain_model(), walk.GibbsChange(), **options).fit(documents, steps=50, epochs=2, shards=2)
     assert np.array_equal(mixed.weights, again.weights) and np.array_equal(mixed.raw, again.raw)
 
     from loopwise.walk.plan import WalkPlan
@@ -39,7 +39,9 @@ def test_shards_are_mixed_by_steps() -> None:
     plan = WalkPlan(model, documents, 50, walk.Start.TRUTH, 3, True)
     rule = mixed.rule
     state, means, lengths = WalkWeights.zeros(model.size, rule), [], []
-    sessions = [walk.Compiled().open(model, documents[part::2], walk.Gibbs(), options["metric"]) for part in (0, 1)]
+    sessions = [
+        walk.CompiledWalks().open(model, documents[part::2], walk.GibbsChange(), options["metric"]) for part in (0, 1)
+    ]
     for epoch in (0, 1):
         parts = []
         for part in (0, 1):

@@ -48,7 +48,7 @@ def test_all_pairs_are_ranked_as_the_signal_does() -> None:
         return delta
 
     pairs = [walk.Pair(difference(i, j), float(omega[i] - omega[j])) for i, j in combinations(range(16), 2)]
-    learner = walk.SampleRank(model, walk.Gibbs(), metric=None, step=walk.MIRA(np.inf))
+    learner = walk.SampleRank(model, walk.GibbsChange(), metric=None, step=walk.MIRA(np.inf))
     for _ in range(300):
         learner.fit_pairs(pairs)
     scores = np.array([dot(vector, learner.raw.tolist()) for vector in features])

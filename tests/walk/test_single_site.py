@@ -12,7 +12,7 @@ from oracles.walk_cases import mixed_graph
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 2.0])
-@pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.AllValues(), walk.UniformChange(), walk.ForcedFlip()])
+@pytest.mark.parametrize("proposal", [walk.GibbsChange(), walk.AllValues(), walk.UniformChange(), walk.ForcedFlip()])
 def test_labels(proposal: walk.Proposal, temperature: float) -> None:
     graph = mixed_graph()
     model = walk.GraphModel(lw.TablePotentials(graph))
@@ -22,7 +22,7 @@ def test_labels(proposal: walk.Proposal, temperature: float) -> None:
     assert np.allclose(chain.probabilities @ chain.matrix, chain.probabilities, atol=1e-12)
 
 
-@pytest.mark.parametrize("proposal", [walk.Gibbs(), walk.UniformChange(), walk.ForcedFlip()])
+@pytest.mark.parametrize("proposal", [walk.GibbsChange(), walk.UniformChange(), walk.ForcedFlip()])
 def test_six_binary_labels(proposal: walk.Proposal) -> None:
     graph = lw.graph.complete(6)
     model = walk.GraphModel(lw.TablePotentials(graph))

@@ -21,7 +21,7 @@ from loopwise.inference.base import Inference
 from loopwise.inference.by_variable import state_values
 from loopwise.learn.evaluate import Goal
 from loopwise.loss.base import OnVariables
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.loss.reduction import Pooled, Reduction
 from loopwise.loss.targets import Targets
 from loopwise.loss.univariate import Hamming
@@ -100,14 +100,14 @@ class ClassWeighted(OnVariables):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassWeightedObjective(Objective):
+class ClassWeightedObjective(LikelihoodObjective):
     r""":math:`\frac1n\sum_k \big(\prod_i w_{y_i}\big)\,\ell^k`: a likelihood whose examples have weights.
 
     A joint likelihood is no sum over outputs, so examples are weighted: by the product of the weights of their known
     answers, as scikit-learn does with several outputs.
     """
 
-    objective: Objective
+    objective: LikelihoodObjective
     weights: Floats  # [states]
 
     @property
@@ -130,7 +130,7 @@ class ClassWeightedObjective(Objective):
 
 def weighted(goal: Goal, weights: Floats) -> Goal:
     """``goal`` with class weights ``[K]`` or ``[states]``; a goal that has no place for them is an error."""
-    if isinstance(goal, Objective):
+    if isinstance(goal, LikelihoodObjective):
         return ClassWeightedObjective(goal, weights)
     if isinstance(goal, OnVariables):
         return ClassWeighted(loss=goal, weights=weights)

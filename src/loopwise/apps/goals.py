@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
 from loopwise.inference.by_variable import label_list
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.stages import WARM_UP, Stage
 from loopwise.loss.base import Loss
 from loopwise.loss.f_measure import FBeta
-from loopwise.loss.likelihood import Objective, SurrogateLikelihood
+from loopwise.loss.likelihood import LikelihoodObjective, SurrogateLikelihood
 from loopwise.loss.reduction import Mean, Pooled
-from loopwise.loss.univariate import L1
+from loopwise.loss.univariate import MAE
 
 
 def checked_goal(loss: Any, classes: Sequence[NDArray[Any]], positive: Any) -> Goal:
@@ -32,7 +32,7 @@ def checked_goal(loss: Any, classes: Sequence[NDArray[Any]], positive: Any) -> G
     """
     if loss is None:
         loss = SurrogateLikelihood()
-    if not isinstance(loss, Loss | Objective):
+    if not isinstance(loss, Loss | LikelihoodObjective):
         raise ValueError(
             f"loss must be one of lw.loss, such as lw.loss.MSE() or lw.loss.F1(), or None for the likelihood, not "
             f"{loss!r}"
@@ -64,11 +64,11 @@ def positive_values(classes: Sequence[NDArray[Any]], positive: Any) -> list[int]
     return found
 
 
-def decoder_for(goal: Goal) -> Decoder:
+def decoder_for(goal: Goal) -> BeliefDecoder:
     """The decoder that goes with a loss: soft decisions for losses that count decisions, beliefs for the others."""
-    if isinstance(goal, Objective):
+    if isinstance(goal, LikelihoodObjective):
         return Max()
-    return SoftArgmax() if isinstance(goal, L1 | FBeta) else Identity()
+    return SoftArgmax() if isinstance(goal, MAE | FBeta) else Identity()
 
 
 def stages_for(goal: Goal, first: Goal | None, epochs: int, *, whole: bool) -> tuple[Stage, ...]:
@@ -77,6 +77,6 @@ def stages_for(goal: Goal, first: Goal | None, epochs: int, *, whole: bool) -> t
     ``whole``: an epoch is a whole minimisation; then ``first`` has as many as the goal, else a few.
     """
     last = Stage(goal, epochs)
-    if isinstance(goal, Objective) or first is None:
+    if isinstance(goal, LikelihoodObjective) or first is None:
         return (last,)
     return Stage(first, epochs if whole else WARM_UP), last

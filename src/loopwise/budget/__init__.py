@@ -3,7 +3,7 @@
 from loopwise.budget.baselines import fit_with_prior, random_factors, strongest, without_zeros
 from loopwise.budget.budgeted import Budgeted, Smoothing
 from loopwise.budget.calibration import Nanoseconds, calibrate
-from loopwise.budget.cost import Cells, Cost, Factors, Messages, Sweeps
+from loopwise.budget.cost import CellCost, Cost, FactorCost, MessageCost, SweepCost
 from loopwise.budget.escalation import Escalation
 from loopwise.budget.frontier import Frontier, Point, best_points, hypervolume, lower_hull
 from loopwise.budget.gated_template import GatedTemplate, WithoutGroups
@@ -59,7 +59,7 @@ __all__ = [
     "BudgetCurve",
     "Budgeted",
     "ByEvidence",
-    "Cells",
+    "CellCost",
     "Centred",
     "ChosenMessages",
     "Confident",
@@ -69,7 +69,7 @@ __all__ = [
     "Entropy",
     "Escalation",
     "EvidenceGate",
-    "Factors",
+    "FactorCost",
     "Falling",
     "Feature",
     "FixedSweeps",
@@ -91,8 +91,8 @@ __all__ = [
     "LogSweep",
     "Magnitude",
     "MeanChange",
+    "MessageCost",
     "MessageGates",
-    "Messages",
     "Nanoseconds",
     "Point",
     "Policy",
@@ -112,8 +112,8 @@ __all__ = [
     "StopByPolicy",
     "Stopping",
     "Strength",
+    "SweepCost",
     "SweepShare",
-    "Sweeps",
     "Tanh",
     "Undecided",
     "WithoutGroups",
@@ -148,9 +148,13 @@ __all__ = [
 __getattr__ = old_names(
     __name__,
     {
+        "Cells": "CellCost",
+        "Factors": "FactorCost",
         "Independent": "IndependentThresholds",
+        "Messages": "MessageCost",
         "Method": "BudgetCurve",
         "Step": "PresenceStep",
+        "Sweeps": "SweepCost",
         "Threshold": "RandomThreshold",
     },
 )

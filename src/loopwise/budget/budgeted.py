@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from loopwise.budget.cost import Cost, Messages, Presence, always_observed
+from loopwise.budget.cost import Cost, MessageCost, Presence, always_observed
 from loopwise.budget.gated_template import GatedTemplate
 from loopwise.budget.gates import Gated
 from loopwise.budget.gating.evidence_gates import ByEvidence, EvidenceGate, without_evidence_gates
@@ -20,7 +20,7 @@ from loopwise.budget.gating.message_gates import MessageGates, message_gates
 from loopwise.budget.objective import Priced
 from loopwise.budget.smoothing import Falling, IndependentThresholds, RandomThreshold
 from loopwise.budget.stopping import Stopping
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.temperature import TemperatureSchedule
 from loopwise.graph.evidence import FREE, EvidenceLike, clamped_values
 from loopwise.graph.factor_graph import FactorGraph
@@ -79,7 +79,7 @@ class Budgeted(System):
             roles=system.roles,
         )
         self.inner, self.limit = inner, method.iterations
-        self.cost = Messages() if cost is None else cost
+        self.cost = MessageCost() if cost is None else cost
         self.smoothing = Smoothing() if smoothing is None else smoothing
 
     def forward(self, given: Given = None, *, inputs: Inputs | None = None, step: int | None = None) -> Priced:
@@ -112,7 +112,7 @@ class Budgeted(System):
             sweeps = beliefs.status.sweeps.to(beliefs.states.dtype)
             return Priced(decision, self.share(sweeps, present, evidence, graph))
 
-    def every_decision(self, decoder: Decoder, every: Beliefs, given: Given) -> Decision:
+    def every_decision(self, decoder: BeliefDecoder, every: Beliefs, given: Given) -> Decision:
         """The decision on the beliefs of each sweep, which have the sweeps for their first axis."""
         part = self._corpus(given)
         if not isinstance(part, TemplateExamples):
@@ -122,7 +122,7 @@ class Budgeted(System):
             made.append(part.decide(decoder, Beliefs(every.graph, states, _none, _none, every.status)).states)
         return Decision(every, torch.stack(made), _none)
 
-    def _decision(self, decoder: Decoder, beliefs: Beliefs, given: Given) -> Decision:
+    def _decision(self, decoder: BeliefDecoder, beliefs: Beliefs, given: Given) -> Decision:
         part = self._corpus(given)
         if isinstance(part, TemplateExamples):
             return part.decide(decoder, beliefs)

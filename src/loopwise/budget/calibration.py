@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from loopwise.budget.cost import Cells, Cost, Floats, Messages
+from loopwise.budget.cost import CellCost, Cost, Floats, MessageCost
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.graph.builders import random_mrf
@@ -121,7 +121,7 @@ def calibrate(
     rows, seconds = [], []
     for graph, share in itertools.product(_graphs(), (0, 3)):
         observed = np.arange(graph.variables) % share == 0 if share else np.zeros(graph.variables, dtype=bool)
-        parts = [float(part.sweep(graph, None, observed)) for part in (Messages(), Cells())]
+        parts = [float(part.sweep(graph, None, observed)) for part in (MessageCost(), CellCost())]
         cut = float(Nanoseconds(slice=1.0).slicing(graph, None, observed))
         for sweeps in (SHORT, LONG):
             rows.append([sweeps * parts[0], sweeps * parts[1], sweeps, 1.0, cut])

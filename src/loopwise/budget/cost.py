@@ -149,7 +149,7 @@ class Cost(ABC):
 
 
 @dataclass(frozen=True)
-class Factors(Cost):
+class FactorCost(Cost):
     r""":math:`\kappa_\alpha=1`: the run time of Eisner & Stoyanov (2011), section 3."""
 
     unit: ClassVar[str] = "factors"
@@ -159,11 +159,11 @@ class Factors(Cost):
 
 
 @dataclass(frozen=True)
-class Messages(Cost):
+class MessageCost(Cost):
     r""":math:`\kappa_\alpha=|\alpha|`: messages from factors to variables, what a flooding sweep sends.
 
     >>> import loopwise as lw
-    >>> [float(Messages(sliced).sweep(lw.chain(4), observed=np.array([True, False, False, False])))
+    >>> [float(MessageCost(sliced).sweep(lw.chain(4), observed=np.array([True, False, False, False])))
     ...  for sliced in (True, False)]
     [4.0, 6.0]
     """
@@ -175,7 +175,7 @@ class Messages(Cost):
 
 
 @dataclass(frozen=True)
-class Cells(Cost):
+class CellCost(Cost):
     r""":math:`\kappa_\alpha=|\alpha|\prod_{j\in\alpha}K_j`: table cells read, for factors of mixed sizes."""
 
     unit: ClassVar[str] = "cells"
@@ -185,7 +185,7 @@ class Cells(Cost):
 
 
 @dataclass(frozen=True)
-class Sweeps(Cost):
+class SweepCost(Cost):
     """One a sweep, whatever the factors."""
 
     unit: ClassVar[str] = "sweeps"

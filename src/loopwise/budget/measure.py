@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from loopwise.budget.calibration import median_seconds
-from loopwise.budget.cost import Cost, Messages
+from loopwise.budget.cost import Cost, MessageCost
 from loopwise.budget.gating.chosen_messages import ChosenMessages
 from loopwise.budget.gating.evidence_gates import ByEvidence
 from loopwise.inference.base import Inference
@@ -35,7 +35,7 @@ class Spent(NamedTuple):
 def spend(system: System, examples: Corpus, cost: Cost | None = None) -> Spent:
     """What the system's runs cost on ``examples``, each with its own number of sweeps, on the graph it has; of a
     template, whose examples have a graph each, likewise."""
-    model = Messages() if cost is None else cost
+    model = MessageCost() if cost is None else cost
     costs, sweeps = [], []
     examples = system.examples(examples)
     order = examples.batch_indices(CHUNK, by_pattern=True)
@@ -58,7 +58,7 @@ def _cost_of(inference: Inference, model: Cost, beliefs: Beliefs, part: Corpus) 
     if (
         isinstance(inference, MessagePassing)
         and isinstance(inference.schedule, Residual)
-        and isinstance(model, Messages)
+        and isinstance(model, MessageCost)
     ):
         return torch.tensor(beliefs.status.messages / max(1, len(part)), dtype=torch.float64)
     return model.of(beliefs, part.evidence)

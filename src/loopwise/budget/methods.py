@@ -32,7 +32,7 @@ from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
-from loopwise.potentials.priors import L1, Group
+from loopwise.potentials.priors import L1, GroupSparsity
 from loopwise.potentials.template import Template
 
 STOPS = 10  # a fresh policy stops after each sweep with probability 1 / min(this, the limit)
@@ -232,7 +232,9 @@ class GroupLasso(BudgetCurve):
         return "group lasso, refitted" if self.refit else "group lasso"
 
     def systems(self, task: PricedTask) -> Iterator[Made]:
-        return _path(task, [(strength, Group(strength)) for strength in self.strengths], self.refit, self.continued)
+        return _path(
+            task, [(strength, GroupSparsity(strength)) for strength in self.strengths], self.refit, self.continued
+        )
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,9 @@ class FixedTolerance(BudgetCurve):
             yield tolerance, task.refit(own_weights(task.dense, method), self.refit)
 
 
-def _path(task: PricedTask, priors: list[tuple[float, L1 | Group]], refit: int, continued: bool) -> Iterator[Made]:
+def _path(
+    task: PricedTask, priors: list[tuple[float, L1 | GroupSparsity]], refit: int, continued: bool
+) -> Iterator[Made]:
     start = task.dense
     if not isinstance(task.examples, Examples):
         raise ValueError("penalties on tables choose factors of one graph, and examples of a template have one each")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from loopwise.budget.cost import Cost, Messages
+from loopwise.budget.cost import Cost, MessageCost
 from loopwise.budget.frontier import Frontier, Point
 from loopwise.budget.measure import seconds_each, spend
 from loopwise.budget.methods import BudgetCurve, FixedSweeps, Learned, PricedTask
@@ -75,7 +75,7 @@ def pareto(
         raise ValueError("there is no price to try; give at least one")
     for price in prices:
         check_price(price)
-    cost = Messages() if cost is None else cost
+    cost = MessageCost() if cost is None else cost
     data = system.examples(data)
     test, dev = (None if each is None else system.examples(each) for each in (test, dev))
     task = PricedTask(system, data, loss, cost, prices, epochs, batch, rate, policy_rate, clip, seed, dev)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import grouped
 from loopwise.cli.messages import is_interactive, one_line_each
-from loopwise.cli.methods import Choice, MethodName, ScheduleName, TaskName
+from loopwise.cli.methods import MessageOptions, MethodName, TaskName
 from loopwise.cli.problem import read_problem
 from loopwise.cli.targets import check_outputs
 
@@ -47,25 +48,19 @@ class ComparedLossName(str, Enum):
     CLIQUE_QUADRATIC = "clique-quadratic"
 
 
+@grouped
 def compare_gradients(
     model: Annotated[
         Path, typer.Argument(help="A .uai, .fg or .bif file, plain or .gz; - reads a .uai from standard input.")
     ],
+    *,
     evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None,
     method: Annotated[DifferentiableMethod, typer.Option(help="Inference method.")] = DifferentiableMethod.BP,
     loss: Annotated[
         ComparedLossName,
         typer.Option(help="Loss of a random labelling: likelihood or quadratic, of variables or factors."),
     ] = ComparedLossName.UNIVARIATE,
-    iterations: Annotated[int | None, typer.Option(help="Sweeps at most.", show_default="100")] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="Stop when no belief changes by more in a sweep; 0 never stops.", show_default="1e-6"),
-    ] = None,
-    damping: Annotated[
-        float | None, typer.Option(help="Share of the old message kept, 0 to below 1.", show_default="0")
-    ] = None,
-    schedule: Annotated[ScheduleName | None, typer.Option(help="Order of messages.", show_default="sequential")] = None,
+    messages: MessageOptions,
     directions: Annotated[
         int, typer.Option(help="Random directions to measure errors along, on models of over 100 numbers.", min=1)
     ] = 8,
@@ -76,7 +71,7 @@ def compare_gradients(
 ) -> None:
     """Error, time and memory of every gradient estimator on a model file, and which are not valid there."""
     with one_line_each():
-        choice = Choice(MethodName(method.value), TaskName.MAR, seed, iterations, tolerance, damping, schedule)
+        choice = messages.choice(MethodName(method.value), TaskName.MAR, seed)
         check_outputs({"--plot": plot}, inputs=(model, evidence))
         graph, potentials, observed, sizes = read_problem(model, evidence)
         from loopwise.compare.gradients import compare_gradients as compare

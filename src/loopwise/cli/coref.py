@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import grouped
 from loopwise.cli.messages import one_line_each, say
 from loopwise.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.coref import Coref, Report, Variant
+    from loopwise.apps.coref import Coref, CorefReport, Variant
     from loopwise.formats.coref import CorefDocument
 
 SUFFIX = ".loopwise"
@@ -48,23 +50,51 @@ _SkipBad = Annotated[
 ]
 
 
-@coref.command("train")
-def train(
-    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
-    dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
-    learner: Annotated[CorefLearnerName, typer.Option(help="How to train.")] = CorefLearnerName.MIRA,
-    rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 8,
-    steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 8000,
+@dataclass(frozen=True)
+class CorefOptions:
+    """What a new model looks at, and how it is trained."""
+
+    learner: Annotated[CorefLearnerName, typer.Option(help="How to train.")] = CorefLearnerName.MIRA
+    rounds: Annotated[int, typer.Option(help="Walks over each document.")] = 8
+    steps: Annotated[int, typer.Option(help="Steps of each walk.")] = 8000
     decode_steps: Annotated[
         int | None, typer.Option(help="Steps of the search for the best entities.", show_default="300 a mention")
-    ] = None,
-    pairs_only: Annotated[bool, typer.Option("--pairs-only", help="No features of whole entities.")] = False,
+    ] = None
+    pairs_only: Annotated[bool, typer.Option("--pairs-only", help="No features of whole entities.")] = False
     no_types: Annotated[
         bool, typer.Option("--no-types", help="Do not look at the types of entities that files give.")
-    ] = False,
+    ] = False
     jobs: Annotated[
         int, typer.Option(help="Parts of the documents that learn at the same time, mixed after each round.")
-    ] = 1,
+    ] = 1
+
+    def model(self, seed: int) -> Coref:
+        """A model to be trained."""
+        from loopwise.apps.coref import Coref
+        from loopwise.walk import Sweeps
+
+        if self.jobs < 1:
+            raise ValueError(f"--jobs must be at least 1, not {self.jobs}")
+        return Coref(
+            _way(self.learner),
+            rounds=self.rounds,
+            steps=self.steps,
+            decode_steps=Sweeps(300) if self.decode_steps is None else self.decode_steps,
+            setwise=not self.pairs_only,
+            types=not self.no_types,
+            shards=self.jobs,
+            jobs=self.jobs,
+            seed=seed,
+        )
+
+
+@coref.command("train")
+@grouped
+def train(
+    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
+    *,
+    dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
+    training: CorefOptions,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
@@ -77,28 +107,15 @@ def train(
 ) -> None:
     """Train on documents whose entities are known."""
     with one_line_each():
-        from loopwise.apps.coref import Coref
         from loopwise.formats.coref import read_coref
-        from loopwise.walk import Sweeps
 
-        if jobs < 1:
-            raise ValueError(f"--jobs must be at least 1, not {jobs}")
+        model = training.model(seed)
         target = target_of(
             out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX), inputs=(data, dev), checkpoint=checkpoint
         )
         documents = read_coref(data, skip_bad=skip_bad)
         held_out = None if dev is None else read_coref(dev, skip_bad=skip_bad)
-        model = Coref(
-            _way(learner),
-            rounds=rounds,
-            steps=steps,
-            decode_steps=Sweeps(300) if decode_steps is None else decode_steps,
-            setwise=not pairs_only,
-            types=not no_types,
-            shards=jobs,
-            jobs=jobs,
-            seed=seed,
-        ).fit(documents, checkpoint=checkpoint)
+        model.fit(documents, checkpoint=checkpoint)
         model.save(target)
         report = None if held_out is None else model.evaluate(held_out)
         _tell_training(as_json, model, target, report)
@@ -140,14 +157,14 @@ def evaluate(
 ) -> None:
     """B-cubed and pairwise scores, beside two answers that need no training."""
     with one_line_each():
-        from loopwise.apps.coref import Report, head_match, singletons
+        from loopwise.apps.coref import CorefReport, head_match, singletons
         from loopwise.formats.coref import read_coref
 
         trained, documents = _load(model, seed), read_coref(data, skip_bad=skip_bad)
         reports = {
             "model": trained.evaluate(documents),
-            "head match": Report.of(documents, [head_match(document) for document in documents]),
-            "all alone": Report.of(documents, [singletons(document) for document in documents]),
+            "head match": CorefReport.of(documents, [head_match(document) for document in documents]),
+            "all alone": CorefReport.of(documents, [singletons(document) for document in documents]),
         }
         if as_json:
             typer.echo(json.dumps({name: report.to_json() for name, report in reports.items()}, allow_nan=False))
@@ -184,7 +201,7 @@ def _entities(documents: Sequence[CorefDocument], answers: Sequence[Sequence[int
     return found
 
 
-def _tell_training(as_json: bool, model: Coref, target: Path, report: Report | None) -> None:
+def _tell_training(as_json: bool, model: Coref, target: Path, report: CorefReport | None) -> None:
     run = model.training_
     if as_json:
         told: dict[str, Any] = {
@@ -213,7 +230,7 @@ def _tell_training(as_json: bool, model: Coref, target: Path, report: Report | N
     typer.echo(f"saved {target}")
 
 
-def _tell_reports(reports: dict[str, Report]) -> None:
+def _tell_reports(reports: dict[str, CorefReport]) -> None:
     first = reports["model"]
     typer.echo(f"documents {len(first.documents)}, mentions {first.mentions}; means over documents")
     typer.echo(f"{'':12} B-cubed precision  recall      F1  pairwise F1  accuracy  CoNLL pooled")

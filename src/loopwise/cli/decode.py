@@ -56,7 +56,7 @@ _OutOf = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) wi
 
 
 @dataclass(frozen=True)
-class Setting:
+class CodeOptions:
     """What commands say of a code that stands in a file by itself, and of the message passing over its checks."""
 
     p: Annotated[
@@ -135,7 +135,7 @@ class Setting:
 def train(
     context: typer.Context,
     code: Annotated[Path, typer.Argument(metavar="CODE", help=_CODE)],
-    setting: Setting,
+    setting: CodeOptions,
     decibels: _OutOf = None,
     legs: Annotated[int, typer.Option(help="Settings in sequence, each trained on what the last leaves.")] = 1,
     loss: Annotated[DecoderLossName, typer.Option(help="What to train for.")] = DecoderLossName.RESIDUAL,
@@ -201,7 +201,7 @@ def run(
     model: Annotated[Path, typer.Argument(help=_MODEL)],
     shots: Annotated[Path, typer.Argument(help="Syndromes (.b8, .01, .npy), or log-odds of 0 against 1 (.npy).")],
     out: Annotated[Path, typer.Option(help="Where corrections are written (.b8, .01, .npy).")],
-    setting: Setting,
+    setting: CodeOptions,
     received: Annotated[
         bool, typer.Option("--received", help="SHOTS holds log-odds of received bits, not syndromes.")
     ] = False,
@@ -236,7 +236,7 @@ def run(
 def evaluate(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help=_MODEL)],
-    setting: Setting,
+    setting: CodeOptions,
     shots: Annotated[int | None, typer.Option(help="Draw so many.", min=1)] = None,
     syndromes: Annotated[Path | None, typer.Option(help="Syndromes from a file, with one of the next two.")] = None,
     received: Annotated[

@@ -16,7 +16,7 @@ from loopwise.cli.messages import one_line_each, say
 from loopwise.cli.targets import check_outputs, target_of
 
 if TYPE_CHECKING:
-    from loopwise.apps.dedupe import Dedupe, Records, Report
+    from loopwise.apps.dedupe import Dedupe, DedupeReport, Records
 
 SUFFIX = ".loopwise"
 
@@ -282,7 +282,7 @@ def _tell_training(as_json: bool, model: Dedupe, target: Path) -> None:
     typer.echo(f"saved {target}")
 
 
-def _lines(report: Report) -> str:
+def _lines(report: DedupeReport) -> str:
     return (
         f"records {report.records}\n"
         f"pairwise  precision {report.precision:.4f}  recall {report.recall:.4f}  F1 {report.pairwise_f1:.4f}\n"

@@ -7,12 +7,14 @@ labels and channels: denoising, segmentation and inpainting are one thing here.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import grouped
 from loopwise.cli.messages import is_interactive, one_line_each
 from loopwise.cli.targets import MOST_ITERATIONS, check_folder, target_of
 
@@ -79,36 +81,94 @@ class PairName(str, Enum):
     CONTRAST = "contrast"
 
 
-@denoise.command()
-def train(
-    images: Images,
-    labels: Labels,
-    states: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
-    masks: Masks = None,
-    label_values: Annotated[str | None, typer.Option(help=VALUES_HELP)] = None,
-    void: Annotated[str | None, typer.Option(help=VOID_HELP)] = None,
-    neighbours: Annotated[int, typer.Option(help="4 or 8.")] = 4,
+@dataclass(frozen=True)
+class LabelFiles:
+    """Which labels count, and by which numbers they stand in files."""
+
+    masks: Masks = None
+    label_values: Annotated[str | None, typer.Option(help=VALUES_HELP)] = None
+    void: Annotated[str | None, typer.Option(help=VOID_HELP)] = None
+
+
+@dataclass(frozen=True)
+class ImageModel:
+    """The potentials of a new model."""
+
+    neighbours: Annotated[int, typer.Option(help="4 or 8.")] = 4
     unary: Annotated[
         UnaryName, typer.Option(help="What a pixel's label depends on: its own intensities, or a window of pixels.")
-    ] = UnaryName.AFFINE,
+    ] = UnaryName.AFFINE
     pair: Annotated[
         PairName,
         typer.Option(help="Neighbours: one table, one for each direction, or one that depends on the contrast."),
-    ] = PairName.TIED,
-    loss: Annotated[
-        ImageLossName, typer.Option(help="What to train for; error is the smooth count of wrong pixels.")
-    ] = ImageLossName.UNIVARIATE,
-    inference: Annotated[
-        ImageMethodName, typer.Option(help="Inference, in training and in use.")
-    ] = ImageMethodName.TRW,
+    ] = PairName.TIED
+
+    def make_unary(self, states: int, channels: int, seed: int) -> Any:
+        """What a pixel's label depends on."""
+        from loopwise.apps.grid_crf import AffineUnary, ConvUnary
+
+        if self.unary is UnaryName.AFFINE:
+            return AffineUnary(states, channels)
+        return ConvUnary(states, channels, seed=seed)
+
+    def make_pair(self, states: int) -> Any:
+        """What joins neighbours."""
+        from loopwise.apps.grid_crf import ContrastPair, TiedPair
+
+        if self.pair is PairName.CONTRAST:
+            return ContrastPair(states)
+        return TiedPair(states, directions=self.neighbours // 2 if self.pair is PairName.DIRECTED else 1)
+
+
+@dataclass(frozen=True)
+class ImageInference:
+    """Inference of a new model."""
+
+    inference: Annotated[ImageMethodName, typer.Option(help="Inference, in training and in use.")] = ImageMethodName.TRW
     gradient: Annotated[
         GradientName | None,
         typer.Option(help="How inference is differentiated.", show_default="perturbation; unroll for meanfield"),
-    ] = None,
-    tolerance: Annotated[float, typer.Option(help="Inference stops when no marginal changes by more.")] = 1e-5,
-    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.", max=MOST_ITERATIONS)] = 1000,
-    iterations: Annotated[int, typer.Option(help="Iterations of L-BFGS at most, for each loss on the way.")] = 100,
-    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None,
+    ] = None
+    tolerance: Annotated[float, typer.Option(help="Inference stops when no marginal changes by more.")] = 1e-5
+    sweeps: Annotated[int, typer.Option(help="Sweeps of inference at most.", max=MOST_ITERATIONS)] = 1000
+
+    def method(self, neighbours: int) -> Inference:
+        """The method that the options describe."""
+        from loopwise.apps.grid_crf.model import check_neighbours
+        from loopwise.inference.mean_field.method import MeanField
+        from loopwise.inference.messages.message_passing import BP, TRW
+        from loopwise.inference.messages.schedules import Sequential
+
+        check_neighbours(neighbours)
+        options: dict[str, Any] = {"tolerance": self.tolerance, "iterations": self.sweeps}
+        if self.inference is ImageMethodName.MEAN_FIELD:
+            return MeanField(**options, gradient=_gradient(self.gradient or GradientName.UNROLL))
+        options |= {"schedule": Sequential(), "gradient": _gradient(self.gradient or GradientName.PERTURBATION)}
+        return BP(**options) if self.inference is ImageMethodName.BP else TRW(rho=2 / neighbours, **options)
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """How a model is trained."""
+
+    loss: Annotated[
+        ImageLossName, typer.Option(help="What to train for; error is the smooth count of wrong pixels.")
+    ] = ImageLossName.UNIVARIATE
+    iterations: Annotated[int, typer.Option(help="Iterations of L-BFGS at most, for each loss on the way.")] = 100
+    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None
+
+
+@denoise.command()
+@grouped
+def train(
+    images: Images,
+    labels: Labels,
+    *,
+    states: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
+    files: LabelFiles,
+    model: ImageModel,
+    inference: ImageInference,
+    training: ImageSettings,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"the images' folder with {SUFFIX}")
     ] = None,
@@ -122,26 +182,26 @@ def train(
         from loopwise.potentials.priors import L2
 
         folder = images.resolve()
-        read = [file for given in (images, labels, masks) if given is not None for file in picture_files(given)]
+        read = [file for given in (images, labels, files.masks) if given is not None for file in picture_files(given)]
         target = target_of(out, folder.parent / (folder.stem + SUFFIX), inputs=read)
-        values, empty = _numbers("--label-values", label_values), _numbers("--void", void) or []
+        values, empty = _numbers("--label-values", files.label_values), _numbers("--void", files.void) or []
         if values is not None and len(values) != states:
             raise ValueError(f"--label-values lists {len(values)} numbers for --states {states}; give one for each")
-        data = read_pictures(images, labels, masks, states=states, values=values, void=empty)
+        data = read_pictures(images, labels, files.masks, states=states, values=values, void=empty)
         channels = 1 if data.images[0].ndim == 2 else data.images[0].shape[2]
-        model = GridCRF(
+        new = GridCRF(
             states=states,
-            neighbours=neighbours,
-            unary=_unary(unary, states, channels, seed),
-            pair=_pair(pair, states, neighbours),
-            inference=_inference(inference, gradient, neighbours, tolerance, sweeps),
-            iterations=iterations,
-            prior=None if l2 is None else L2(l2),
+            neighbours=model.neighbours,
+            unary=model.make_unary(states, channels, seed),
+            pair=model.make_pair(states),
+            inference=inference.method(model.neighbours),
+            iterations=training.iterations,
+            prior=None if training.l2 is None else L2(training.l2),
             seed=seed,
         )
-        model.fit(data.images, data.labels, masks=data.masks, loss=_loss(loss), progress=is_interactive())
-        model.save(target, {"label_values": values, "void": list(empty)})
-        _report(as_json, model, data, target)
+        new.fit(data.images, data.labels, masks=data.masks, loss=_loss(training.loss), progress=is_interactive())
+        new.save(target, {"label_values": values, "void": list(empty)})
+        _report(as_json, new, data, target)
 
 
 @denoise.command()
@@ -226,22 +286,6 @@ def _numbers(option: str, text: str | list[int] | None) -> list[int] | None:
     return found
 
 
-def _unary(name: UnaryName, states: int, channels: int, seed: int) -> Any:
-    from loopwise.apps.grid_crf import AffineUnary, ConvUnary
-
-    if name is UnaryName.AFFINE:
-        return AffineUnary(states, channels)
-    return ConvUnary(states, channels, seed=seed)
-
-
-def _pair(name: PairName, states: int, neighbours: int) -> Any:
-    from loopwise.apps.grid_crf import ContrastPair, TiedPair
-
-    if name is PairName.CONTRAST:
-        return ContrastPair(states)
-    return TiedPair(states, directions=neighbours // 2 if name is PairName.DIRECTED else 1)
-
-
 def _loss(name: ImageLossName) -> Any:
     from loopwise import loss
 
@@ -252,25 +296,6 @@ def _loss(name: ImageLossName) -> Any:
         ImageLossName.ERROR: loss.SmoothError,
         ImageLossName.CLIQUE_ERROR: loss.SmoothCliqueError,
     }[name]()
-
-
-def _inference(
-    name: ImageMethodName, gradient: GradientName | None, neighbours: int, tolerance: float, sweeps: int
-) -> Inference:
-    from loopwise.apps.grid_crf.model import check_neighbours
-    from loopwise.inference.mean_field.method import MeanField
-    from loopwise.inference.messages.message_passing import BP, TRW
-    from loopwise.inference.messages.schedules import Sequential
-
-    check_neighbours(neighbours)
-    options: dict[str, Any] = {"tolerance": tolerance, "iterations": sweeps}
-    if name is ImageMethodName.MEAN_FIELD:
-        return MeanField(**options, gradient=_gradient(GradientName.UNROLL if gradient is None else gradient))
-    options |= {
-        "schedule": Sequential(),
-        "gradient": _gradient(GradientName.PERTURBATION if gradient is None else gradient),
-    }
-    return BP(**options) if name is ImageMethodName.BP else TRW(rho=2 / neighbours, **options)
 
 
 def _gradient(name: GradientName) -> Gradient:

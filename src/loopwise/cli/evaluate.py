@@ -65,7 +65,7 @@ def _measures(system: System, examples: Examples) -> dict[str, float]:
     pooled = losses.Pooled()
     goals: dict[str, Any] = {
         "accuracy": metric.Accuracy(reduction=pooled),
-        "f1": metric.F1(positive=positive, reduction=pooled),
+        "f1": metric.F1Score(positive=positive, reduction=pooled),
         "mse": losses.OnBeliefs(losses.MSE(reduction=pooled)),
         "log_loss": losses.OnBeliefs(losses.UnivariateLikelihood(reduction=pooled)),
         "negative_log_likelihood": losses.SurrogateLikelihood(),

@@ -6,6 +6,7 @@ A report goes to standard output, the system to a file.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.auto import AutoOptions, train_auto
-from loopwise.cli.groups import refuse_idle
+from loopwise.cli.groups import grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.tables import AUTO, EVERY, MODELS, SHAPES, named, positive_values, read_examples, read_training
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from loopwise.learn import Examples, History, System
     from loopwise.learn.evaluate import Goal
     from loopwise.learn.plan import MakeOptimizer
+    from loopwise.learn.stages import Goals
 
 SUFFIX = ".loopwise"
 
@@ -57,6 +59,127 @@ class OptimizerName(str, Enum):
     LBFGS = "lbfgs"
 
 
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What the columns of a table are, and how they are joined where no file says so."""
+
+    outputs: Annotated[
+        str, typer.Option(help="Columns to predict, separated by commas; all: any column from any others.")
+    ]
+    hidden: Annotated[str | None, typer.Option(help="Columns never observed; they may be empty.")] = None
+    ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None
+    structure: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Without a file: {SHAPES}, over the columns; or auto: a network that the data choose, trained for "
+            "cells that will be missing.",
+            show_default="by size",
+        ),
+    ] = None
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            help="With --structure auto: the share of input cells that will be missing in use; one for each input, "
+            "separated by commas; or some by name, age=0.3,sex=0.1, the others never missing.",
+            show_default="any share",
+        ),
+    ] = None
+    missing_like: Annotated[
+        Path | None, typer.Option(help="With --structure auto: a table whose rows miss what will be missing in use.")
+    ] = None
+    bins: Annotated[
+        int | None,
+        typer.Option(
+            help="Intervals into which columns of more different numbers are cut.",
+            show_default="8; with --structure auto 6",
+        ),
+    ] = None
+    numbers: Annotated[
+        str | None,
+        typer.Option(help="Columns of numbers, separated by commas.", show_default="all that hold only numbers"),
+    ] = None
+
+    @property
+    def predicted(self) -> list[str]:
+        """The outputs."""
+        return named(self.outputs, "--outputs")
+
+    @property
+    def left_out(self) -> list[str]:
+        """Columns that are no variables."""
+        return named(self.ignore, "--ignore")
+
+    @property
+    def numeric(self) -> list[str] | None:
+        """The columns that are said to be numbers, if any are said to be."""
+        return None if self.numbers is None else named(self.numbers, "--numbers")
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the data are to choose the structure."""
+        asked = self.missing is not None or self.missing_like is not None
+        return self.structure == AUTO or self.outputs == EVERY or asked
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How a system is trained: for what, under which inference, by which steps."""
+
+    loss: Annotated[GoalName, typer.Option(help="What to train for.")] = GoalName.LOGLIK
+    positive: Annotated[
+        str | None, typer.Option(help="The label that f1 counts.", show_default="all but the first")
+    ] = None
+    inference: Annotated[FitMethodName, typer.Option(help="Inference, in training and in use.")] = FitMethodName.BP
+    iterations: Annotated[int, typer.Option(help="Sweeps of inference.", max=MOST_ITERATIONS)] = 10
+    staged: Annotated[bool, typer.Option("--staged", help="Begin with three epochs of likelihood.")] = False
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Go to the loss by way of the MSE.")] = False
+    optimizer: Annotated[OptimizerName, typer.Option(help="Optimiser.")] = OptimizerName.ADAM
+    rate: Annotated[
+        float | None, typer.Option(help="Learning rate, or first gain.", show_default="adam 0.05, smd and sgd 0.5")
+    ] = None
+    epochs: Annotated[int, typer.Option(help="Passes over the table.")] = 25
+    batch: Annotated[int, typer.Option(help="Rows a step; multiples of 32 are fastest.")] = 32
+    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None
+    dev: Annotated[Path | None, typer.Option(help="A table to choose the best epoch by.")] = None
+    patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None
+    restarts: Annotated[int, typer.Option(help="Random starts, the best of which is kept.")] = 1
+
+    def method(self, seed: int) -> Inference:
+        """The method with its budget of sweeps, which is used up whether it converges or not."""
+        if self.inference is FitMethodName.EXACT:
+            from loopwise.inference.exact.method import Exact
+
+            return Exact()
+        if self.inference is FitMethodName.MEAN_FIELD:
+            from loopwise.inference.mean_field.method import MeanField
+
+            return MeanField(iterations=self.iterations, tolerance=0, seed=seed)
+        from loopwise.inference.messages.message_passing import BP, TRW
+
+        return (BP if self.inference is FitMethodName.BP else TRW)(iterations=self.iterations, tolerance=0)
+
+    def goals(self, goal: Goal) -> Goals:
+        """The goal, with what leads to it."""
+        from loopwise import learn
+
+        stages: Goals = learn.hybrid(goal) if self.hybrid else goal
+        return learn.staged(stages) if self.staged else stages
+
+    def of_fit(self) -> dict[str, Any]:
+        """What :func:`loopwise.fit` is told, but for development data."""
+        from loopwise.potentials.priors import L2
+
+        return {
+            "optimizer": _optimizer(self.optimizer, self.rate),
+            "prior": None if self.l2 is None else L2(self.l2),
+            "patience": self.patience,
+            "epochs": self.epochs,
+            "batch": self.batch,
+            "restarts": self.restarts,
+        }
+
+
+@grouped
 def fit(
     context: typer.Context,
     files: Annotated[
@@ -68,59 +191,9 @@ def fit(
             "value.",
         ),
     ],
-    outputs: Annotated[
-        str, typer.Option(help="Columns to predict, separated by commas; all: any column from any others.")
-    ],
-    hidden: Annotated[str | None, typer.Option(help="Columns never observed; they may be empty.")] = None,
-    ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
-    structure: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Without a file: {SHAPES}, over the columns; or auto: a network that the data choose, trained for "
-            "cells that will be missing.",
-            show_default="by size",
-        ),
-    ] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(
-            help="With --structure auto: the share of input cells that will be missing in use; one for each input, "
-            "separated by commas; or some by name, age=0.3,sex=0.1, the others never missing.",
-            show_default="any share",
-        ),
-    ] = None,
-    missing_like: Annotated[
-        Path | None, typer.Option(help="With --structure auto: a table whose rows miss what will be missing in use.")
-    ] = None,
-    bins: Annotated[
-        int | None,
-        typer.Option(
-            help="Intervals into which columns of more different numbers are cut.",
-            show_default="8; with --structure auto 6",
-        ),
-    ] = None,
-    numbers: Annotated[
-        str | None,
-        typer.Option(help="Columns of numbers, separated by commas.", show_default="all that hold only numbers"),
-    ] = None,
-    loss: Annotated[GoalName, typer.Option(help="What to train for.")] = GoalName.LOGLIK,
-    positive: Annotated[
-        str | None, typer.Option(help="The label that f1 counts.", show_default="all but the first")
-    ] = None,
-    inference: Annotated[FitMethodName, typer.Option(help="Inference, in training and in use.")] = FitMethodName.BP,
-    iterations: Annotated[int, typer.Option(help="Sweeps of inference.", max=MOST_ITERATIONS)] = 10,
-    staged: Annotated[bool, typer.Option("--staged", help="Begin with three epochs of likelihood.")] = False,
-    hybrid: Annotated[bool, typer.Option("--hybrid", help="Go to the loss by way of the MSE.")] = False,
-    optimizer: Annotated[OptimizerName, typer.Option(help="Optimiser.")] = OptimizerName.ADAM,
-    rate: Annotated[
-        float | None, typer.Option(help="Learning rate, or first gain.", show_default="adam 0.05, smd and sgd 0.5")
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the table.")] = 25,
-    batch: Annotated[int, typer.Option(help="Rows a step; multiples of 32 are fastest.")] = 32,
-    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="A table to choose the best epoch by.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None,
-    restarts: Annotated[int, typer.Option(help="Random starts, the best of which is kept.")] = 1,
+    *,
+    columns: ColumnOptions,
+    training: FitSettings,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
@@ -135,45 +208,43 @@ def fit(
 ) -> None:
     """Train a Markov random field on a table: for the loss you measure, under the inference you can afford."""
     with one_line_each():
+        from loopwise import learn
         from loopwise.formats.coding import BINS
 
-        refuse_idle(context, inference.value, {"iterations": ("bp", "trw", "meanfield")})
-        refuse_idle(context, loss.value, {"positive": ("f1",)})
+        refuse_idle(context, training.inference.value, {"iterations": ("bp", "trw", "meanfield")})
+        refuse_idle(context, training.loss.value, {"positive": ("f1",)})
         model, train = _files(files)
         target = target_of(
             out,
             Path(train.name.removesuffix(".gz").removesuffix(".csv") + SUFFIX),
-            inputs=(model, train, dev),
+            inputs=(model, train, training.dev),
             checkpoint=checkpoint,
         )
-        if structure == AUTO or outputs == EVERY or missing is not None or missing_like is not None:
-            _check_auto(context, model, structure)
-            listed = None if numbers is None else named(numbers, "--numbers")
-            shown = AutoOptions(outputs, named(ignore, "--ignore"), missing, missing_like, bins, listed, seed, curve)
+        left, bins = columns.left_out, columns.bins
+        if columns.automatic:
+            _check_auto(context, model, columns.structure)
+            shown = AutoOptions(
+                columns.outputs, left, columns.missing, columns.missing_like, bins, columns.numeric, seed, curve
+            )
             train_auto(train, target, shown, as_json)
             return
         if curve is not None:
             raise ValueError(f"--curve draws what --structure {AUTO} tried, and the structure is given; leave it out")
-        predicted, unseen, left = named(outputs, "--outputs"), named(hidden, "--hidden"), named(ignore, "--ignore")
+        predicted, unseen = columns.predicted, named(columns.hidden, "--hidden")
         if model is not None:
             alone = ("a table without one",)  # the structure says how many values each column has
             refuse_idle(context, "a structure file", {"bins": alone, "numbers": alone})
-        listed = None if numbers is None else named(numbers, "--numbers")
         cut = BINS if bins is None else bins
-        graph, table = read_training(model, train, structure, predicted, unseen, left, bins=cut, numbers=listed)
+        graph, table = read_training(
+            model, train, columns.structure, predicted, unseen, left, bins=cut, numbers=columns.numeric
+        )
         examples = _examples(graph, table, predicted, unseen)
-        goal, decoder = _goal(loss, positive_values(table.vocabulary, predicted, positive))
-        system = _system(examples, table, _inference(inference, iterations, seed), decoder)
-        options: dict[str, Any] = {
-            "epochs": epochs,
-            "batch": batch,
-            "seed": seed,
-            "restarts": restarts,
-            "checkpoint": checkpoint,
-        }
-        if dev is not None:
-            options["dev"] = read_examples(system, dev, left)
-        history = _train(system, examples, goal, staged, hybrid, _optimizer(optimizer, rate), l2, patience, options)
+        goal, decoder = _goal(training.loss, positive_values(table.vocabulary, predicted, training.positive))
+        system = _system(examples, table, training.method(seed), decoder)
+        dev = None if training.dev is None else read_examples(system, training.dev, left)
+        history = learn.fit(
+            system, examples, training.goals(goal), dev=dev, checkpoint=checkpoint, seed=seed, **training.of_fit()
+        )
         system.save(target)
         _report(as_json, train, target, examples, history)
 
@@ -221,21 +292,6 @@ def _goal(loss: GoalName, positive: tuple[int, ...]) -> tuple[Goal, Any]:
     return (losses.L1() if loss is GoalName.L1 else losses.Hamming()), decode.SoftArgmax()
 
 
-def _inference(method: FitMethodName, iterations: int, seed: int) -> Inference:
-    """The method with its budget of sweeps, which is used up whether it converges or not."""
-    if method is FitMethodName.EXACT:
-        from loopwise.inference.exact.method import Exact
-
-        return Exact()
-    if method is FitMethodName.MEAN_FIELD:
-        from loopwise.inference.mean_field.method import MeanField
-
-        return MeanField(iterations=iterations, tolerance=0, seed=seed)
-    from loopwise.inference.messages.message_passing import BP, TRW
-
-    return (BP if method is FitMethodName.BP else TRW)(iterations=iterations, tolerance=0)
-
-
 def _system(examples: Examples, table: DataTable, inference: Inference, decoder: Any) -> System:
     from loopwise.learn import System
     from loopwise.potentials import TablePotentials
@@ -263,27 +319,6 @@ def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
     if name is OptimizerName.SGD:
         return lambda params: torch.optim.SGD(params, lr=chosen)
     return lambda params: optim.SMD(params, gain=chosen)
-
-
-def _train(
-    system: System,
-    examples: Examples,
-    goal: Goal,
-    staged: bool,
-    hybrid: bool,
-    optimizer: MakeOptimizer,
-    l2: float | None,
-    patience: int | None,
-    options: dict[str, Any],
-) -> History:
-    from loopwise import learn
-    from loopwise.learn.stages import Goals
-    from loopwise.potentials.priors import L2
-
-    stages: Goals = learn.hybrid(goal) if hybrid else goal
-    stages = learn.staged(stages) if staged else stages
-    prior = None if l2 is None else L2(l2)
-    return learn.fit(system, examples, stages, optimizer=optimizer, prior=prior, patience=patience, **options)
 
 
 def _report(as_json: bool, train: Path, target: Path, examples: Examples, history: History) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -58,6 +58,29 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     del call.__wrapped__
     return call
+
+
+@dataclass(frozen=True)
+class SeveralAnswers:
+    """Several answers in place of one."""
+
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="So many of the most probable answers, with their probabilities.")
+    ] = None
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="So many answers drawn from the model, with their probabilities.")
+    ] = None
+    seed: Annotated[int, typer.Option(help="For --samples.")] = 0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether several are asked for."""
+        return self.k is not None or self.samples is not None
+
+    def check(self) -> None:
+        """Raises where both kinds are asked for."""
+        if self.k is not None and self.samples is not None:
+            raise ValueError("--k lists the best answers, --samples draws some; ask for one of the two")
 
 
 def refuse_idle(context: typer.Context, choice: str, options: Mapping[str, Collection[str]]) -> None:

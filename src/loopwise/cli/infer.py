@@ -9,15 +9,16 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import grouped
 from loopwise.cli.messages import is_interactive, one_line_each, say
-from loopwise.cli.methods import SECONDS, Choice, MethodName, ScheduleName, TaskName
+from loopwise.cli.methods import SECONDS, Choice, MessageOptions, MethodName, TaskName
 from loopwise.cli.problem import read_problem
 from loopwise.cli.targets import target_of
 
@@ -30,17 +31,52 @@ if TYPE_CHECKING:
 CHEAP = 100_000  # edges of a graph up to which bounds of log Z take seconds
 
 
-def infer(
-    model: Annotated[
-        Path, typer.Argument(help="A .uai, .fg or .bif file, plain or .gz; - reads a .uai from standard input.")
-    ],
-    evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None,
+@dataclass(frozen=True)
+class InferOptions(MessageOptions):
+    """The same, for methods that draw samples too."""
+
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Sweeps at most; for gibbs, samples a chain.", show_default="100; gibbs 1000"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """What exact answers and searches may cost."""
+
+    memory_limit: Annotated[float | None, typer.Option(help="GiB that exact inference may use.", show_default="2")] = (
+        None
+    )
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="For MAP: how long to search; if given, elimination is tried only if it should take no longer.",
+            show_default="20",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ObservedValues:
+    """What is known of the variables."""
+
+    evidence: Annotated[Path | None, typer.Option(help="A .evid file of observed values, plain or .gz.")] = None
     given: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE", help="An observed value, by the names of a .bif file or by number; may be repeated."
         ),
-    ] = None,
+    ] = None
+
+
+@grouped
+def infer(
+    model: Annotated[
+        Path, typer.Argument(help="A .uai, .fg or .bif file, plain or .gz; - reads a .uai from standard input.")
+    ],
+    *,
+    known: ObservedValues,
     method: Annotated[MethodName, typer.Option(help="auto: exact if it fits in memory, else bp.")] = MethodName.AUTO,
     task: Annotated[
         TaskName,
@@ -51,28 +87,8 @@ def infer(
         bool, typer.Option("--json", help="JSON with the status instead of the solution format.")
     ] = False,
     seed: Annotated[int, typer.Option(help="For the methods that draw random numbers.")] = 0,
-    iterations: Annotated[
-        int | None,
-        typer.Option(help="Sweeps at most; for gibbs, samples a chain.", show_default="100; gibbs 1000"),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="Stop when no belief changes by more in a sweep.", show_default="1e-6"),
-    ] = None,
-    damping: Annotated[
-        float | None, typer.Option(help="Share of the old message kept, 0 to below 1.", show_default="0")
-    ] = None,
-    schedule: Annotated[ScheduleName | None, typer.Option(help="Order of messages.", show_default="sequential")] = None,
-    memory_limit: Annotated[
-        float | None, typer.Option(help="GiB that exact inference may use.", show_default="2")
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            help="For MAP: how long to search; if given, elimination is tried only if it should take no longer.",
-            show_default="20",
-        ),
-    ] = None,
+    messages: InferOptions,
+    limits: SearchLimits,
     explained: Annotated[
         bool,
         typer.Option("--explain", help="Say why a run did not converge, what was tried, and what would help."),
@@ -80,9 +96,9 @@ def infer(
 ) -> None:
     """Marginals, partition function or most probable configuration of a model file."""
     with one_line_each():
-        choice = Choice(method, task, seed, iterations, tolerance, damping, schedule, memory_limit, seconds)
-        target = target_of(out, inputs=(model, evidence))
-        graph, potentials, observed, problem = read_problem(model, evidence, given or ())
+        choice = messages.choice(method, task, seed, **asdict(limits))
+        target = target_of(out, inputs=(model, known.evidence))
+        graph, potentials, observed, problem = read_problem(model, known.evidence, known.given or ())
         with _shown(choice) as choice:
             beliefs = choice.inference()(graph, potentials, observed)
             if beliefs.status.maximum is not None:

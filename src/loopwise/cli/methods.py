@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from loopwise.inference.base import Inference
@@ -55,6 +57,28 @@ _OPTIONS_OF = {
 }
 SECONDS = 20.0  # that a search for the joint maximum may take unless told otherwise
 _TASKS_OF = {MethodName.MEAN_FIELD: (TaskName.MAR, TaskName.PR), MethodName.GIBBS: (TaskName.MAR,)}
+
+
+@dataclass(frozen=True)
+class MessageOptions:
+    """What commands say of how messages are passed; None leaves an option to the method."""
+
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Sweeps at most.", show_default="100"),
+    ] = None
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Stop when no belief changes by more in a sweep; 0 never stops.", show_default="1e-6"),
+    ] = None
+    damping: Annotated[
+        float | None, typer.Option(help="Share of the old message kept, 0 to below 1.", show_default="0")
+    ] = None
+    schedule: Annotated[ScheduleName | None, typer.Option(help="Order of messages.", show_default="sequential")] = None
+
+    def choice(self, method: MethodName, task: TaskName, seed: int, **options: Any) -> Choice:
+        """A method with these options."""
+        return Choice(method, task, seed, self.iterations, self.tolerance, self.damping, self.schedule, **options)
 
 
 @dataclass(frozen=True)

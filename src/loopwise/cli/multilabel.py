@@ -6,13 +6,14 @@ Reports go to standard output, the model to a file.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import refuse_idle
+from loopwise.cli.groups import grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
@@ -81,29 +82,91 @@ _FILE = "An ARFF file, dense or sparse (.gz may follow)."
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
+@dataclass(frozen=True)
+class LabelTraining:
+    """How a model is trained, and how its label sets are chosen."""
+
+    learner: Annotated[LabelLearnerName, typer.Option(help="How to train.")] = LabelLearnerName.SAMPLERANK
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the examples; iterations of likelihood and erm.", show_default="10, 100"),
+    ] = None
+    sweeps: Annotated[int, typer.Option(help="Of a walk over the labels of an example.")] = 50
+    proposal: Annotated[ProposalName, typer.Option(help="How walks go on.")] = ProposalName.GIBBS
+    cap: Annotated[float, typer.Option(help="The largest MIRA step; small ones regularise.")] = 1e-4
+    rate: Annotated[float, typer.Option(help="The first step of cd and pcd, which decay.")] = 0.01
+    strength: Annotated[float, typer.Option(help="The penalty lambda of pegasos.")] = 0.1
+    l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 10.0
+    iterations: Annotated[int, typer.Option(help="BP sweeps of likelihood and erm.", max=MOST_ITERATIONS)] = 10
+    loss: Annotated[LabelLossName, typer.Option(help="What erm trains for.")] = LabelLossName.HAMMING
+    decoder: Annotated[LabelDecoderName, typer.Option(help="How label sets are chosen.")] = LabelDecoderName.AUTO
+
+    def make_learner(self) -> LabelLearner:
+        """The learner that the options describe."""
+        from loopwise import walk
+        from loopwise.apps import multilabel as app
+        from loopwise.inference.messages.message_passing import BP
+        from loopwise.loss import F1, Hamming
+
+        if self.epochs is not None and self.epochs < 1:
+            raise ValueError(f"--epochs must be at least 1, not {self.epochs}")
+        is_batch = self.learner in (LabelLearnerName.LIKELIHOOD, LabelLearnerName.ERM)
+        rounds = self.epochs if self.epochs is not None else 100 if is_batch else 10
+        if self.learner is LabelLearnerName.PERCEPTRON:
+            return app.LabelPerceptron(rounds)
+        if self.learner is LabelLearnerName.PEGASOS:
+            return app.LabelPegasos(self.strength, rounds)
+        if is_batch:
+            inference = BP(iterations=self.iterations)
+            likelihood = app.LabelLikelihood(self.l2, rounds, inference)
+            if self.learner is LabelLearnerName.LIKELIHOOD:
+                return likelihood
+            goal = Hamming() if self.loss is LabelLossName.HAMMING else F1()
+            return app.LabelERM(goal, self.l2, rounds, inference, begin=likelihood)
+        proposals = {
+            ProposalName.GIBBS: walk.GibbsChange(),
+            ProposalName.ALL_VALUES: walk.AllValues(),
+            ProposalName.FORCED_FLIP: walk.ForcedFlip(),
+        }
+        shared: dict[str, Any] = {"epochs": rounds, "sweeps": self.sweeps, "proposal": proposals[self.proposal]}
+        if self.learner in (LabelLearnerName.CD, LabelLearnerName.PCD):
+            kind = app.LabelCD if self.learner is LabelLearnerName.CD else app.LabelPCD
+            return kind(step=walk.Decaying(self.rate), **shared)
+        walks = {
+            LabelLearnerName.SAMPLERANK: app.LabelSampleRank,
+            LabelLearnerName.SVM: app.LabelSampleRankSVM,
+            LabelLearnerName.SVM_1: app.LabelSampleRankSVM1,
+            LabelLearnerName.HYBRID: app.LabelHybrid,
+        }
+        made: LabelLearner = walks[self.learner](step=walk.MIRA(self.cap), **shared)
+        return made
+
+    def make_decoder(self) -> LabelDecoder | None:
+        """The decoder that the options describe; None: what suits the learner."""
+        from loopwise.apps import multilabel as app
+        from loopwise.inference.messages.message_passing import BP
+
+        known = {
+            LabelDecoderName.AUTO: None,
+            LabelDecoderName.ENUMERATION: app.Enumeration(),
+            LabelDecoderName.ANNEALED: app.Annealed(),
+            LabelDecoderName.BP: app.ByBeliefs(BP(iterations=self.iterations)),
+        }
+        return known[self.decoder]
+
+
 @multilabel.command("train")
+@grouped
 def train(
     context: typer.Context,
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
+    *,
     labels: Annotated[
         Path | None,
         typer.Option(help="Mulan's XML list of labels.", show_default="-C in the relation's name, as MEKA writes it"),
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development data: the best epoch is kept.")] = None,
-    learner: Annotated[LabelLearnerName, typer.Option(help="How to train.")] = LabelLearnerName.SAMPLERANK,
-    epochs: Annotated[
-        int | None,
-        typer.Option(help="Passes over the examples; iterations of likelihood and erm.", show_default="10, 100"),
-    ] = None,
-    sweeps: Annotated[int, typer.Option(help="Of a walk over the labels of an example.")] = 50,
-    proposal: Annotated[ProposalName, typer.Option(help="How walks go on.")] = ProposalName.GIBBS,
-    cap: Annotated[float, typer.Option(help="The largest MIRA step; small ones regularise.")] = 1e-4,
-    rate: Annotated[float, typer.Option(help="The first step of cd and pcd, which decay.")] = 0.01,
-    strength: Annotated[float, typer.Option(help="The penalty lambda of pegasos.")] = 0.1,
-    l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 10.0,
-    iterations: Annotated[int, typer.Option(help="BP sweeps of likelihood and erm.", max=MOST_ITERATIONS)] = 10,
-    loss: Annotated[LabelLossName, typer.Option(help="What erm trains for.")] = LabelLossName.HAMMING,
-    decoder: Annotated[LabelDecoderName, typer.Option(help="How label sets are chosen.")] = LabelDecoderName.AUTO,
+    training: LabelTraining,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
@@ -119,8 +182,8 @@ def train(
         from loopwise.apps.multilabel import MultiLabel, read_labelled
         from loopwise.apps.multilabel.data import read_for
 
-        refuse_idle(context, learner.value, _USERS)
-        way = _learner(learner, epochs, sweeps, proposal, cap, rate, strength, l2, iterations, loss)
+        refuse_idle(context, training.learner.value, _USERS)
+        learner = training.make_learner()
         target = target_of(
             out,
             Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
@@ -129,7 +192,7 @@ def train(
         )
         examples = read_labelled(data, labels)
         held = None if dev is None else read_for(dev, examples.columns, wants_labels=True)
-        model = MultiLabel(way, _decoder(decoder, iterations), standardize, seed=seed)
+        model = MultiLabel(learner, training.make_decoder(), standardize, seed=seed)
         known = None if held is None else (held.inputs, held.labels)
         model.fit(examples.inputs, examples.labels, dev=known, checkpoint=checkpoint)
         model.label_names_ = examples.columns.labels
@@ -192,69 +255,6 @@ def evaluate(
         typer.echo(f"{'':24} error      F1    gold")
         for name, entry in report.labels.items():
             typer.echo(f"{name:24} {entry['error']:.4f} {entry['f1']:7.4f} {entry['gold']:7.0f}")
-
-
-def _learner(
-    name: LabelLearnerName,
-    epochs: int | None,
-    sweeps: int,
-    proposal: ProposalName,
-    cap: float,
-    rate: float,
-    strength: float,
-    l2: float,
-    iterations: int,
-    loss: LabelLossName,
-) -> LabelLearner:
-    from loopwise import walk
-    from loopwise.apps import multilabel as app
-    from loopwise.inference.messages.message_passing import BP
-    from loopwise.loss import F1, Hamming
-
-    if epochs is not None and epochs < 1:
-        raise ValueError(f"--epochs must be at least 1, not {epochs}")
-    is_batch = name in (LabelLearnerName.LIKELIHOOD, LabelLearnerName.ERM)
-    rounds = epochs if epochs is not None else 100 if is_batch else 10
-    if name is LabelLearnerName.PERCEPTRON:
-        return app.Perceptron(rounds)
-    if name is LabelLearnerName.PEGASOS:
-        return app.Pegasos(strength, rounds)
-    if is_batch:
-        likelihood = app.Likelihood(l2, rounds, BP(iterations=iterations))
-        if name is LabelLearnerName.LIKELIHOOD:
-            return likelihood
-        goal = Hamming() if loss is LabelLossName.HAMMING else F1()
-        return app.ERM(goal, l2, rounds, BP(iterations=iterations), begin=likelihood)
-    proposals = {
-        ProposalName.GIBBS: walk.Gibbs(),
-        ProposalName.ALL_VALUES: walk.AllValues(),
-        ProposalName.FORCED_FLIP: walk.ForcedFlip(),
-    }
-    shared: dict[str, Any] = {"epochs": rounds, "sweeps": sweeps, "proposal": proposals[proposal]}
-    if name in (LabelLearnerName.CD, LabelLearnerName.PCD):
-        kind = app.CD if name is LabelLearnerName.CD else app.PCD
-        return kind(step=walk.Decaying(rate), **shared)
-    walks = {
-        LabelLearnerName.SAMPLERANK: app.SampleRank,
-        LabelLearnerName.SVM: app.SampleRankSVM,
-        LabelLearnerName.SVM_1: app.SampleRankSVM1,
-        LabelLearnerName.HYBRID: app.Hybrid,
-    }
-    made: LabelLearner = walks[name](step=walk.MIRA(cap), **shared)
-    return made
-
-
-def _decoder(name: LabelDecoderName, iterations: int) -> LabelDecoder | None:
-    from loopwise.apps import multilabel as app
-    from loopwise.inference.messages.message_passing import BP
-
-    known = {
-        LabelDecoderName.AUTO: None,
-        LabelDecoderName.ENUMERATION: app.Enumeration(),
-        LabelDecoderName.ANNEALED: app.Annealed(),
-        LabelDecoderName.BP: app.ByBeliefs(BP(iterations=iterations)),
-    }
-    return known[name]
 
 
 def _load(path: Path) -> tuple[MultiLabel, LabelledColumns]:

@@ -7,12 +7,14 @@ error where that carries sentences).
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import SeveralAnswers, grouped
 from loopwise.cli.messages import is_interactive, one_line_each, say
 from loopwise.cli.targets import MOST_ITERATIONS, target_of
 
@@ -30,8 +32,6 @@ parser = typer.Typer(no_args_is_help=True, help="Dependency trees: train a parse
 
 STANDARD_STREAM = "-"
 SUFFIX = ".loopwise"
-TAGGER = "A file of loopwise tagger train: its tags replace the coarse ones."
-FINE_TAGGER = "The same for fine tags."
 
 
 class ParserLossName(str, Enum):
@@ -55,41 +55,119 @@ def _parser() -> None:
     pass
 
 
+@dataclass(frozen=True)
+class TagsOf:
+    """Taggers whose tags replace those of files."""
+
+    tagger: Annotated[
+        Path | None, typer.Option(help="A file of loopwise tagger train: its tags replace the coarse ones.")
+    ] = None
+    fine_tagger: Annotated[Path | None, typer.Option(help="The same for fine tags.")] = None
+
+    def read(self, path: Path, *, plain: bool = False) -> list[Sentence]:
+        """Sentences, with the tags of a tagger if one is given: coarse ones, and fine ones if there is a second.
+
+        ``plain``: the file may be plain text, a sentence a line, which then needs a tagger."""
+        from loopwise.formats.conllu import parse_conllu
+        from loopwise.formats.files import display_name, read_text
+        from loopwise.formats.plain_text import is_treebank, words_of_lines
+
+        text, where = read_text(str(path)), display_name(str(path))
+        if plain and not is_treebank(text):
+            if self.tagger is None:
+                raise ValueError(
+                    f"{where} is plain text, and a parser needs parts of speech: give --tagger, a file of loopwise "
+                    "tagger train, or CoNLL-U"
+                )
+            found = [_untagged(words) for words in words_of_lines(text, where)]
+        else:
+            found = list(parse_conllu(text, where))
+        if self.fine_tagger is not None and self.tagger is None:
+            raise ValueError("--fine-tagger sets fine tags beside the coarse ones of --tagger; give that too")
+        if self.tagger is None:
+            return found
+        from loopwise.apps import Tagger
+
+        forms = [sentence.forms for sentence in found]
+        coarse = Tagger.load(self.tagger).predict(forms)
+        fine = [None] * len(found) if self.fine_tagger is None else Tagger.load(self.fine_tagger).predict(forms)
+        return [sentence.with_tags(mine, finer) for sentence, mine, finer in zip(found, coarse, fine, strict=True)]
+
+
+@dataclass(frozen=True)
+class ParserModel:
+    """What a new parser is."""
+
+    iterations: Annotated[
+        int, typer.Option(help="Iterations of belief propagation, in training and in use.", max=MOST_ITERATIONS)
+    ] = 4
+    factors: Annotated[
+        str, typer.Option(help="Pairs of arcs to score, separated by commas: grandparent, sibling, or none.")
+    ] = "grandparent,sibling"
+    inference: Annotated[ParserMethodName, typer.Option(help="bp, or exact, which knows no siblings.")] = (
+        ParserMethodName.BP
+    )
+    nonprojective: Annotated[bool, typer.Option("--nonprojective", help="Arcs may cross.")] = False
+    multi_root: Annotated[bool, typer.Option("--multi-root", help="Several words may be roots.")] = False
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut unlikely arcs first.")] = True
+    size: Annotated[int, typer.Option(help="Weights that hashed features share.")] = 20_000_000
+    cutoff: Annotated[int, typer.Option(help="Words seen fewer times are unknown.")] = 3
+
+    def parser(self) -> Parser:
+        """A parser to be trained."""
+        from loopwise.apps.parser.estimator import Parser
+        from loopwise.apps.parser.options import Pruning, Templates
+
+        return Parser(
+            _factors(self.factors),
+            _inference(self.inference, self.iterations),
+            projective=not self.nonprojective,
+            single_root=not self.multi_root,
+            templates=Templates(size=self.size, cutoff=self.cutoff),
+            pruning=Pruning() if self.prune else None,
+        )
+
+
+@dataclass(frozen=True)
+class ParserSettings:
+    """How a parser is trained."""
+
+    loss: Annotated[ParserLossName, typer.Option(help="What to train for.")] = ParserLossName.L2
+    epochs: Annotated[int, typer.Option(help="Passes over the sentences.")] = 10
+    batch: Annotated[int, typer.Option(help="Sentences a step.")] = 15
+    rate: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None
+    probe: Annotated[bool, typer.Option("--probe", help="Find the learning rate by trials.")] = False
+    l2: Annotated[float, typer.Option("--l2", help="Strength of the prior, times the sentences.")] = 0.0
+    patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Also train relations.")] = True
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out sentences without a tree.")] = False
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Heads that are _ are not known; learn from the others.")
+    ] = False
+
+    def of_fit(self) -> dict[str, Any]:
+        """What :meth:`Parser.fit` is told."""
+        from loopwise.apps.parser.options import RATE
+
+        if self.probe and self.rate is not None:
+            raise ValueError("--probe finds the rate that --rate gives; use one of them")
+        rate = None if self.probe else RATE if self.rate is None else self.rate
+        names = ("epochs", "batch", "l2", "patience", "labels", "skip_bad", "partial")
+        return {"rate": rate, **{name: getattr(self, name) for name in names}}
+
+
 @parser.command()
+@grouped
 def train(
     sentences: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences with trees.")],
+    *,
     dev: Annotated[Path | None, typer.Option(help="Sentences to choose the best epoch by.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the parser.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
-    iterations: Annotated[
-        int, typer.Option(help="Iterations of belief propagation, in training and in use.", max=MOST_ITERATIONS)
-    ] = 4,
-    loss: Annotated[ParserLossName, typer.Option(help="What to train for.")] = ParserLossName.L2,
-    factors: Annotated[
-        str, typer.Option(help="Pairs of arcs to score, separated by commas: grandparent, sibling, or none.")
-    ] = "grandparent,sibling",
-    inference: Annotated[
-        ParserMethodName, typer.Option(help="bp, or exact, which knows no siblings.")
-    ] = ParserMethodName.BP,
-    nonprojective: Annotated[bool, typer.Option("--nonprojective", help="Arcs may cross.")] = False,
-    multi_root: Annotated[bool, typer.Option("--multi-root", help="Several words may be roots.")] = False,
-    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Cut unlikely arcs first.")] = True,
-    epochs: Annotated[int, typer.Option(help="Passes over the sentences.")] = 10,
-    batch: Annotated[int, typer.Option(help="Sentences a step.")] = 15,
-    rate: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Find the learning rate by trials.")] = False,
-    l2: Annotated[float, typer.Option("--l2", help="Strength of the prior, times the sentences.")] = 0.0,
-    patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None,
-    size: Annotated[int, typer.Option(help="Weights that hashed features share.")] = 20_000_000,
-    cutoff: Annotated[int, typer.Option(help="Words seen fewer times are unknown.")] = 3,
-    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Also train relations.")] = True,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out sentences without a tree.")] = False,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Heads that are _ are not known; learn from the others.")
-    ] = False,
-    tagger: Annotated[Path | None, typer.Option(help=TAGGER)] = None,
-    fine_tagger: Annotated[Path | None, typer.Option(help=FINE_TAGGER)] = None,
+    model: ParserModel,
+    training: ParserSettings,
+    tags: TagsOf,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
@@ -99,41 +177,27 @@ def train(
 ) -> None:
     """Train a parser on sentences with trees, for the inference it will be used with."""
     with one_line_each():
-        from loopwise.apps.parser.estimator import Parser
-        from loopwise.apps.parser.options import RATE, Pruning, Templates
         from loopwise.formats.conllu import NO_HEAD
 
-        if probe and rate is not None:
-            raise ValueError("--probe finds the rate that --rate gives; use one of them")
-        new = Parser(
-            _factors(factors),
-            _inference(inference, iterations),
-            projective=not nonprojective,
-            single_root=not multi_root,
-            templates=Templates(size=size, cutoff=cutoff),
-            pruning=Pruning() if prune else None,
-        )
-        target = target_of(
-            out, Path(_stem(sentences) + SUFFIX), inputs=(sentences, dev, tagger, fine_tagger), checkpoint=checkpoint
-        )
+        options, new = training.of_fit(), model.parser()
+        inputs = (sentences, dev, tags.tagger, tags.fine_tagger)
+        target = target_of(out, Path(_stem(sentences) + SUFFIX), inputs=inputs, checkpoint=checkpoint)
         if dev is not None and str(sentences) == str(dev) == STANDARD_STREAM:
             raise ValueError("training and development data cannot both come from standard input; give one as a file")
-        known = _read(sentences, tagger, fine_tagger)
-        held_out = None if dev is None else _read(dev, tagger, fine_tagger)
+        known, held_out = tags.read(sentences), None if dev is None else tags.read(dev)
         history = new.fit(
-            known, held_out, _objectives(loss), epochs=epochs, batch=batch,
-            rate=None if probe else RATE if rate is None else rate, l2=l2, patience=patience, seed=seed,
-            threads=threads, labels=labels, checkpoint=checkpoint, progress=is_interactive(), skip_bad=skip_bad,
-            partial=partial,
+            known, held_out, _objectives(training.loss), **options, seed=seed, threads=threads, checkpoint=checkpoint,
+            progress=is_interactive(),
         )  # fmt: skip
         new.save(target)
         judged = known if held_out is None else held_out
-        if partial:  # scores are of whole trees
+        if training.partial:  # scores are of whole trees
             judged = [sentence for sentence in judged if NO_HEAD not in sentence.heads]
         _report_training(as_json, new, sentences, target, judged, history)
 
 
 @parser.command()
+@grouped
 def predict(
     system: Annotated[Path, typer.Argument(metavar="PARSER", help="A file that loopwise parser train saved.")],
     sentences: Annotated[
@@ -142,6 +206,7 @@ def predict(
             metavar="IN", help="Sentences to parse; - is standard input. With --tagger, plain text too: one a line."
         ),
     ],
+    *,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     confidence: Annotated[
         bool, typer.Option("--confidence", help="The probability of each arc in the last column.")
@@ -152,17 +217,10 @@ def predict(
     iterations: Annotated[
         int | None, typer.Option(help="Another number of iterations.", show_default="as trained")
     ] = None,
-    tagger: Annotated[Path | None, typer.Option(help=TAGGER)] = None,
-    fine_tagger: Annotated[Path | None, typer.Option(help=FINE_TAGGER)] = None,
-    k: Annotated[
-        int | None, typer.Option("--k", min=1, help="So many of the most probable trees, with their probabilities.")
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="So many trees drawn from the model, with their probabilities.")
-    ] = None,
+    tags: TagsOf,
+    several: SeveralAnswers,
     threads: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON: heads, relations and probabilities.")] = False,
-    seed: Annotated[int, typer.Option(help="For --samples.")] = 0,
 ) -> None:
     """Parse sentences; everything but heads and relations is copied as it is. With --k or --samples, JSON: a line a
     sentence."""
@@ -170,20 +228,21 @@ def predict(
         from loopwise.formats import atomic_write
         from loopwise.formats.conllu import write_conllu
 
-        if k is not None and samples is not None:
-            raise ValueError("--k lists the best trees, --samples draws some; ask for one of the two")
-        if confidence and (k is not None or samples is not None):
+        several.check()
+        if confidence and several.wanted:
             raise ValueError("--confidence is of the arcs of one tree; leave it out with --k and --samples")
-        target = target_of(out, inputs=(system, sentences, tagger, fine_tagger))
+        target = target_of(out, inputs=(system, sentences, tags.tagger, tags.fine_tagger))
         trained = _load(system, iterations)
-        read = _read(sentences, tagger, fine_tagger, plain=True)
-        if k is not None or samples is not None:
-            if k is not None:
-                several = trained.k_best(read, k, partial=partial, threads=threads)
+        read = tags.read(sentences, plain=True)
+        if several.wanted:
+            if several.k is not None:
+                answers = trained.k_best(read, several.k, partial=partial, threads=threads)
             else:
-                several = trained.sample(read, samples or 1, seed=seed, partial=partial, threads=threads)
+                answers = trained.sample(
+                    read, several.samples or 1, seed=several.seed, partial=partial, threads=threads
+                )
             with atomic_write(target) as stream:
-                for sentence, found in zip(read, several, strict=True):
+                for sentence, found in zip(read, answers, strict=True):
                     stream.write(_several_json(sentence, found))
             return
         if as_json:
@@ -262,7 +321,7 @@ def show(
 
         as_page = _is_page(out)
         target = target_of(out, inputs=(sentences, model))
-        chosen = _chosen(_read(sentences), sentence, 20 if as_page else 1)
+        chosen = _chosen(TagsOf().read(sentences), sentence, 20 if as_page else 1)
         drawings = _model_drawings(_load(model, None), chosen) if model else [_plain_drawing(each) for each in chosen]
         with atomic_write(target) as stream:
             stream.write(arc_page(drawings, sentences.name) if as_page else str(drawings[0]))
@@ -297,13 +356,13 @@ def _inference(method: ParserMethodName, iterations: int) -> Inference:
 
 
 def _objectives(loss: ParserLossName) -> tuple[Objective, ...]:
-    from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+    from loopwise.apps.parser.objectives import CLL, AnnealedRisk, SquaredDistance
 
     known: dict[ParserLossName, tuple[Objective, ...]] = {
-        ParserLossName.L2: (L2(),),
+        ParserLossName.L2: (SquaredDistance(),),
         ParserLossName.CLL: (CLL(),),
         ParserLossName.AR: (AnnealedRisk(),),
-        ParserLossName.L2_AR: (L2(), AnnealedRisk()),
+        ParserLossName.L2_AR: (SquaredDistance(), AnnealedRisk()),
     }
     return known[loss]
 
@@ -325,38 +384,6 @@ def _load(path: Path, iterations: int | None) -> Parser:
     if not isinstance(trained.inference, BP):
         raise ValueError("--iterations means nothing to a parser with exact inference; leave it out")
     return trained.with_inference(BP(iterations=iterations, tolerance=trained.inference.tolerance))
-
-
-def _read(
-    path: Path, tagger: Path | None = None, fine_tagger: Path | None = None, *, plain: bool = False
-) -> list[Sentence]:
-    """Sentences, with the tags of a tagger if one is given: coarse ones, and fine ones if there is a second.
-
-    ``plain``: the file may be plain text, a sentence a line, which then needs a tagger."""
-    from loopwise.formats.conllu import parse_conllu
-    from loopwise.formats.files import display_name, read_text
-    from loopwise.formats.plain_text import is_treebank, words_of_lines
-
-    text, where = read_text(str(path)), display_name(str(path))
-    if plain and not is_treebank(text):
-        if tagger is None:
-            raise ValueError(
-                f"{where} is plain text, and a parser needs parts of speech: give --tagger, a file of loopwise tagger "
-                "train, or CoNLL-U"
-            )
-        found = [_untagged(words) for words in words_of_lines(text, where)]
-    else:
-        found = list(parse_conllu(text, where))
-    if fine_tagger is not None and tagger is None:
-        raise ValueError("--fine-tagger sets fine tags beside the coarse ones of --tagger; give that too")
-    if tagger is None:
-        return found
-    from loopwise.apps import Tagger
-
-    forms = [sentence.forms for sentence in found]
-    coarse = Tagger.load(tagger).predict(forms)
-    fine = [None] * len(found) if fine_tagger is None else Tagger.load(fine_tagger).predict(forms)
-    return [sentence.with_tags(mine, finer) for sentence, mine, finer in zip(found, coarse, fine, strict=True)]
 
 
 def _untagged(words: list[str]) -> Sentence:

@@ -88,12 +88,12 @@ def _shaped(
     """
     import numpy as np
 
-    from loopwise.apps.table.model import BySize, Chain, Complete, Grid, Structure, ToOutputs, Tree
+    from loopwise.apps.table.model import BySize, ColumnChain, ColumnTree, Complete, Grid, Structure, ToOutputs
     from loopwise.formats.quoting import quoted
     from loopwise.graph.evidence import Role
 
     known: dict[str, Structure] = {
-        "complete": Complete(), "outputs": ToOutputs(), "chain": Chain(), "tree": Tree(),
+        "complete": Complete(), "outputs": ToOutputs(), "chain": ColumnChain(), "tree": ColumnTree(),
     }  # fmt: skip
     grid = None if shape is None else re.fullmatch(r"grid:([0-9]{1,9})x([0-9]{1,9})", shape)
     if shape is not None and grid is None and shape not in known:

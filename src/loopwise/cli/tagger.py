@@ -6,13 +6,14 @@ Reports go to standard output, the tagger to a file.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import refuse_idle
+from loopwise.cli.groups import SeveralAnswers, grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.targets import target_of
 
@@ -83,67 +84,169 @@ _FILE = (
     "A column file (.gz may follow): CoNLL-2003, word TAB tag, word tag, UNER or a treebank (CoNLL-U); an empty line "
     "after each sentence."
 )
-_Coding = Annotated[CodingName, typer.Option(help="How the file's tags code entities; plain: tags are no entities.")]
-_Column = Annotated[
-    str | None,
-    typer.Option(
-        metavar="upos|xpos|feats|N|NAME",
-        help="The column of the tags, by number from 1 or, of a treebank, by name.",
-        show_default="the last; of a treebank upos",
-    ),
-]
-_Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags instead of repairing them.")]
-_Outside = Annotated[str, typer.Option(help="Types of entities to read as O, separated by commas.")]
 _Blank = Annotated[
     BlankTokensName, typer.Option(help="Tokens that are empty or only white space: refuse the file, skip or keep them.")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
-@tagger.command("train")
-def train(
-    context: typer.Context,
-    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
-    dev: Annotated[
-        Path | None, typer.Option(help="Development data: the best epoch is kept, and its score shown.")
-    ] = None,
+@dataclass(frozen=True)
+class TagFile:
+    """What commands say of the tags in a file."""
+
+    column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="upos|xpos|feats|N|NAME",
+            help="The column of the tags, by number from 1 or, of a treebank, by name.",
+            show_default="the last; of a treebank upos",
+        ),
+    ] = None
+    coding: Annotated[
+        CodingName, typer.Option(help="How the file's tags code entities; plain: tags are no entities.")
+    ] = CodingName.AUTO
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse broken tags instead of repairing them.")] = False
+    outside: Annotated[str, typer.Option(help="Types of entities to read as O, separated by commas.")] = ""
+    blank_tokens: _Blank = BlankTokensName.REFUSE
+
+    def read(self, path: Path, model: Tagger) -> TaggedText:
+        """The words and tags of a file, and the columns that the model looks at."""
+        from loopwise.cli.tables import named
+        from loopwise.formats.columns import BlankTokens, read_tagged
+        from loopwise.formats.iob import Coding
+
+        return read_tagged(
+            path,
+            coding=None if self.coding is CodingName.AUTO else Coding(self.coding.value),
+            repair=not self.strict,
+            outside=named(self.outside, "--outside"),
+            blank_tokens=BlankTokens(self.blank_tokens.value),
+            column=self.column,
+            extra=model.columns,
+        )
+
+
+@dataclass(frozen=True)
+class TagFeatures:
+    """What a tagger looks at; or one that was saved, to go on from."""
+
     templates: Annotated[
         str | None,
         typer.Option(
             help="Feature templates, such as 'w[0] suffix3[0] lower[-1]|lower[0] column2[0]', or a file of them."
         ),
-    ] = None,
-    step_templates: Annotated[str, typer.Option(help="Templates for pairs of neighbouring tags.")] = "",
-    minimum_count: Annotated[int, typer.Option(help="Leave out features that fewer tokens have.")] = 1,
-    hashing: Annotated[int | None, typer.Option(help="Hash features into so many rows.")] = None,
-    order: Annotated[int, typer.Option(min=1, max=2, help="2: tags depend on the two before (likelihood).")] = 1,
+    ] = None
+    step_templates: Annotated[str, typer.Option(help="Templates for pairs of neighbouring tags.")] = ""
+    minimum_count: Annotated[int, typer.Option(help="Leave out features that fewer tokens have.")] = 1
+    hashing: Annotated[int | None, typer.Option(help="Hash features into so many rows.")] = None
+    order: Annotated[int, typer.Option(min=1, max=2, help="2: tags depend on the two before (likelihood).")] = 1
     skip: Annotated[
         str | None,
         typer.Option(
             metavar="TEMPLATES",
             help="Link words of a document, or sentence, that see the same: 'w[0]|is_title[0]', say (likelihood, erm).",
         ),
-    ] = None,
+    ] = None
     neighbours: Annotated[
         int, typer.Option(min=0, help="How many equal words that follow --skip links a word to; 0: all.")
-    ] = 1,
-    learner: Annotated[TagLearnerName, typer.Option(help="How to train.")] = TagLearnerName.LIKELIHOOD,
-    l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 1.0,
-    iterations: Annotated[int | None, typer.Option(help="Of likelihood or erm.", show_default="200 or 50")] = None,
-    epochs: Annotated[int, typer.Option(help="Of perceptron, svm and samplerank.")] = 10,
-    c: Annotated[float, typer.Option("--c", help="The C of svm.")] = 0.1,
-    loss: Annotated[TagLossName, typer.Option(help="What erm trains for.")] = TagLossName.ENTITY_F1,
-    beta: Annotated[float, typer.Option(help="Of entity-fbeta: above 1, recall counts for more.")] = 2.0,
-    decoder: Annotated[TagDecoderName, typer.Option(help="How tags are chosen.")] = TagDecoderName.VITERBI,
-    start: Annotated[Path | None, typer.Option(help="A saved tagger to go on from.")] = None,
+    ] = 1
+    start: Annotated[Path | None, typer.Option(help="A saved tagger to go on from.")] = None
+
+    @property
+    def file(self) -> Path | None:
+        """The file that ``--templates`` names, if it names one."""
+        named = self.templates is not None and "[" not in self.templates and Path(self.templates).is_file()
+        return Path(self.templates) if self.templates is not None and named else None
+
+    def tagger(self) -> Tagger:
+        """A tagger to be trained."""
+        from loopwise.apps.chain import NAMES, Tagger
+        from loopwise.formats.files import read_text
+
+        links = self.links()
+        if self.start is not None:
+            if self != TagFeatures(start=self.start):
+                raise ValueError(
+                    "--start goes on with the features of the saved tagger; leave the options of features out"
+                )
+            return Tagger.load(self.start).set_params(warm_start=True)
+        chosen = NAMES if self.templates is None else self.templates if self.file is None else read_text(self.file)
+        return Tagger(
+            chosen,
+            self.step_templates,
+            minimum_count=self.minimum_count,
+            hashing=self.hashing,
+            order=self.order,
+            skip=links,
+        )
+
+    def links(self) -> Skip | None:
+        """What ``--skip`` and ``--neighbours`` ask for."""
+        from loopwise.apps.chain import Skip
+
+        if self.skip is None:
+            if self.neighbours != 1:
+                raise ValueError("--neighbours is about the links of --skip; give both, or none")
+            return None
+        return Skip(self.skip, self.neighbours or None)
+
+
+@dataclass(frozen=True)
+class TagTraining:
+    """How a tagger is trained, and how its tags are chosen."""
+
+    learner: Annotated[TagLearnerName, typer.Option(help="How to train.")] = TagLearnerName.LIKELIHOOD
+    l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 1.0
+    iterations: Annotated[int | None, typer.Option(help="Of likelihood or erm.", show_default="200 or 50")] = None
+    epochs: Annotated[int, typer.Option(help="Of perceptron, svm and samplerank.")] = 10
+    c: Annotated[float, typer.Option("--c", help="The C of svm.")] = 0.1
+    loss: Annotated[TagLossName, typer.Option(help="What erm trains for.")] = TagLossName.ENTITY_F1
+    beta: Annotated[float, typer.Option(help="Of entity-fbeta: above 1, recall counts for more.")] = 2.0
+    decoder: Annotated[TagDecoderName, typer.Option(help="How tags are chosen.")] = TagDecoderName.VITERBI
+
+    def make_learner(self) -> ChainLearner:
+        """The learner that the options describe."""
+        from loopwise.apps import chain as app
+
+        if self.learner is TagLearnerName.PERCEPTRON:
+            return app.ChainPerceptron(self.epochs)
+        if self.learner is TagLearnerName.SVM:
+            return app.ChainSVM(self.c, self.epochs)
+        if self.learner is TagLearnerName.SAMPLE_RANK:
+            return app.ChainSampleRank(self.epochs)
+        if self.learner is TagLearnerName.LIKELIHOOD:
+            return app.ChainLikelihood(self.l2, 200 if self.iterations is None else self.iterations)
+        losses: dict[TagLossName, app.SoftLoss] = {
+            TagLossName.ENTITY_F1: app.EntityF1(),
+            TagLossName.ENTITY_F_BETA: app.EntityFBeta(self.beta),
+            TagLossName.TOKEN_F1: app.TokenF1(),
+            TagLossName.HAMMING: app.TokenHamming(),
+        }
+        iterations = 50 if self.iterations is None else self.iterations
+        return app.ChainERM(losses[self.loss], self.l2, iterations, begin=app.ChainLikelihood(self.l2))
+
+    def make_decoder(self) -> ChainDecoder:
+        """The decoder that the options describe."""
+        from loopwise.apps.chain import Posterior, Viterbi
+
+        return Viterbi() if self.decoder is TagDecoderName.VITERBI else Posterior()
+
+
+@tagger.command("train")
+@grouped
+def train(
+    context: typer.Context,
+    data: Annotated[Path, typer.Argument(metavar="TRAIN", help=_FILE)],
+    *,
+    dev: Annotated[
+        Path | None, typer.Option(help="Development data: the best epoch is kept, and its score shown.")
+    ] = None,
+    features: TagFeatures,
+    training: TagTraining,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
     ] = None,
-    column: _Column = None,
-    coding: _Coding = CodingName.AUTO,
-    strict: _Strict = False,
-    outside: _Outside = "",
-    blank_tokens: _Blank = BlankTokensName.REFUSE,
+    file: TagFile,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the tagger.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
@@ -152,21 +255,16 @@ def train(
 ) -> None:
     """Train a tagger on a column file."""
     with one_line_each():
-        refuse_idle(context, learner.value, _USERS)
-        way = _learner(learner, l2, iterations, epochs, c, loss, beta)
+        refuse_idle(context, training.learner.value, _USERS)
+        learner = training.make_learner()
         target = target_of(
             out,
             Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
-            inputs=(data, dev, start, _file_of(templates)),
+            inputs=(data, dev, features.start, features.file),
             checkpoint=checkpoint,
         )
-        model = _model(start, templates, step_templates, minimum_count, hashing, order, _skip(skip, neighbours))
-        model.set_params(learner=way, decoder=_decoder(decoder), seed=seed)
-        text, held_out = (
-            None if file is None else _read(file, model, column, coding, strict, outside, blank_tokens)
-            for file in (data, dev)
-        )
-        assert text is not None
+        model = features.tagger().set_params(learner=learner, decoder=training.make_decoder(), seed=seed)
+        text, held_out = file.read(data, model), None if dev is None else file.read(dev, model)
         model.fit(text, dev=held_out, checkpoint=checkpoint)
         model.save(target)
         scores = {} if held_out is None else {"dev": model.evaluate(held_out).to_json()}
@@ -174,19 +272,15 @@ def train(
 
 
 @tagger.command("predict")
+@grouped
 def predict(
     model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE + " Tags are not looked at.")],
+    *,
     blank_tokens: _Blank = BlankTokensName.REFUSE,
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
-    k: Annotated[
-        int | None, typer.Option("--k", min=1, help="So many of the most probable taggings, with their probabilities.")
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="So many taggings drawn from the model, with their probabilities.")
-    ] = None,
+    several: SeveralAnswers,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with entities and the probability of tags.")] = False,
-    seed: Annotated[int, typer.Option(help="For --samples.")] = 0,
 ) -> None:
     """Tag the words of a column file: word TAB tag lines. With --k or --samples, a column of tags for each
     answer, under a line of their probabilities."""
@@ -195,16 +289,18 @@ def predict(
         from loopwise.formats.columns import BlankTokens, read_words, write_tagged
         from loopwise.formats.files import atomic_write
 
-        if k is not None and samples is not None:
-            raise ValueError("--k lists the best taggings, --samples draws some; ask for one of the two")
+        several.check()
         target = target_of(out, inputs=(model, data))
         blank = BlankTokens(blank_tokens.value)
         trained = Tagger.load(model)
         text = read_words(data, blank_tokens=blank, extra=trained.columns)
-        if k is not None or samples is not None:
-            several = trained.predict(text, k=k) if k is not None else trained.sample(text, seed, count=samples)
+        if several.wanted:
+            if several.k is not None:
+                answers = trained.predict(text, k=several.k)
+            else:
+                answers = trained.sample(text, several.seed, count=several.samples)
             with atomic_write(target) as stream:
-                stream.write(_several_json(text, several) if as_json else _several_lines(text, several))
+                stream.write(_several_json(text, answers) if as_json else _several_lines(text, answers))
             return
         if not as_json:
             write_tagged(target, text.sentences(), trained.predict(text), blank_tokens=blank)
@@ -214,14 +310,11 @@ def predict(
 
 
 @tagger.command("evaluate")
+@grouped
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE)],
-    column: _Column = None,
-    coding: _Coding = CodingName.AUTO,
-    strict: _Strict = False,
-    outside: _Outside = "",
-    blank_tokens: _Blank = BlankTokensName.REFUSE,
+    file: TagFile,
     as_json: _Json = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
 ) -> None:
@@ -230,102 +323,11 @@ def evaluate(
         from loopwise.apps.chain import Tagger
 
         trained = Tagger.load(model)
-        report = trained.evaluate(_read(data, trained, column, coding, strict, outside, blank_tokens))
+        report = trained.evaluate(file.read(data, trained))
         if as_json:
             typer.echo(json.dumps(report.to_json(), allow_nan=False))
         else:
             _tell_report(report)
-
-
-def _read(
-    path: Path,
-    model: Tagger,
-    column: str | None,
-    coding: CodingName,
-    strict: bool,
-    outside: str,
-    blank_tokens: BlankTokensName,
-) -> TaggedText:
-    from loopwise.cli.tables import named
-    from loopwise.formats.columns import BlankTokens, read_tagged
-    from loopwise.formats.iob import Coding
-
-    known = None if coding is CodingName.AUTO else Coding(coding.value)
-    return read_tagged(
-        path,
-        coding=known,
-        repair=not strict,
-        outside=named(outside, "--outside"),
-        blank_tokens=BlankTokens(blank_tokens.value),
-        column=column,
-        extra=model.columns,
-    )
-
-
-def _learner(
-    name: TagLearnerName, l2: float, iterations: int | None, epochs: int, c: float, loss: TagLossName, beta: float
-) -> ChainLearner:
-    from loopwise.apps import chain as app
-
-    if name is TagLearnerName.PERCEPTRON:
-        return app.Perceptron(epochs)
-    if name is TagLearnerName.SVM:
-        return app.SVM(c, epochs)
-    if name is TagLearnerName.SAMPLE_RANK:
-        return app.SampleRank(epochs)
-    if name is TagLearnerName.LIKELIHOOD:
-        return app.Likelihood(l2, 200 if iterations is None else iterations)
-    losses: dict[TagLossName, app.SoftLoss] = {
-        TagLossName.ENTITY_F1: app.EntityF1(),
-        TagLossName.ENTITY_F_BETA: app.EntityFBeta(beta),
-        TagLossName.TOKEN_F1: app.TokenF1(),
-        TagLossName.HAMMING: app.Hamming(),
-    }
-    return app.ERM(losses[loss], l2, 50 if iterations is None else iterations, begin=app.Likelihood(l2))
-
-
-def _decoder(name: TagDecoderName) -> ChainDecoder:
-    from loopwise.apps.chain import Posterior, Viterbi
-
-    return Viterbi() if name is TagDecoderName.VITERBI else Posterior()
-
-
-def _skip(templates: str | None, neighbours: int) -> Skip | None:
-    from loopwise.apps.chain import Skip
-
-    if templates is None:
-        if neighbours != 1:
-            raise ValueError("--neighbours is about the links of --skip; give both, or none")
-        return None
-    return Skip(templates, neighbours or None)
-
-
-def _model(
-    start: Path | None,
-    templates: str | None,
-    step_templates: str,
-    minimum_count: int,
-    hashing: int | None,
-    order: int,
-    skip: Skip | None,
-) -> Tagger:
-    from loopwise.apps.chain import NAMES, Tagger
-    from loopwise.formats.files import read_text
-
-    if start is not None:
-        features = (templates, step_templates or None, hashing, skip)
-        if any(option is not None for option in features) or minimum_count != 1 or order != 1:
-            raise ValueError("--start goes on with the features of the saved tagger; leave the options of features out")
-        return Tagger.load(start).set_params(warm_start=True)
-    listed = _file_of(templates)
-    chosen = NAMES if templates is None else templates if listed is None else read_text(listed)
-    return Tagger(chosen, step_templates, minimum_count=minimum_count, hashing=hashing, order=order, skip=skip)
-
-
-def _file_of(templates: str | None) -> Path | None:
-    """The file that ``--templates`` names, if it names one."""
-    named = templates is not None and "[" not in templates and Path(templates).is_file()
-    return Path(templates) if templates is not None and named else None
 
 
 def _several_json(text: TaggedText, several: list[list[RankedAnswer]]) -> str:

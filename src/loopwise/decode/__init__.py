@@ -1,7 +1,7 @@
 """Decoders: from beliefs to a decision, soft in training and hard in testing."""
 
 from loopwise.decode.approximate_f import ApproximateF, SoftApproximateF
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.configurations import Configurations, draw, k_best
 from loopwise.decode.factor_vote import FactorVote
 from loopwise.decode.mbr import MBR
@@ -15,9 +15,9 @@ from loopwise.lazy import old_names
 __all__ = [
     "MBR",
     "ApproximateF",
+    "BeliefDecoder",
     "Configurations",
     "Decision",
-    "Decoder",
     "Drawn",
     "FactorVote",
     "Fixed",
@@ -41,4 +41,4 @@ __all__ = [
     "one_by_one",
 ]
 
-__getattr__ = old_names(__name__, {"Schedule": "TemperatureSchedule"})
+__getattr__ = old_names(__name__, {"Decoder": "BeliefDecoder", "Schedule": "TemperatureSchedule"})

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder, OutputsLike, output_mask
+from loopwise.decode.base import BeliefDecoder, OutputsLike, output_mask
 from loopwise.decode.pointwise import soft_maximum
 from loopwise.decode.temperature import (
     DEFAULT_TEMPERATURE,
@@ -27,7 +27,7 @@ from loopwise.inference.decision import Decision
 _FLAT = 1e-12  # below it no output is near the threshold, which then stands still
 
 
-class ApproximateF(Decoder, nn.Module):
+class ApproximateF(BeliefDecoder, nn.Module):
     r"""Positive where :math:`\sum_{x \in P} b_i(x) > \kappa`, then the most probable value on that side.
 
     (Stoyanov et al. 2011, section 5, for binary variables: :math:`\hat y_i = [b_i(1) > \kappa]`, :math:`\kappa` the
@@ -60,13 +60,13 @@ class ApproximateF(Decoder, nn.Module):
             chosen = scores.positive > self.threshold(scores)
             return Decision.of_assignment(beliefs, scores.if_positive.where(chosen, scores.if_negative))
 
-    def soft(self) -> Decoder:
+    def soft(self) -> BeliefDecoder:
         return SoftApproximateF(self.threshold, self.temperature, self.positive)
 
-    def hard(self) -> Decoder:
+    def hard(self) -> BeliefDecoder:
         return ApproximateF(self.threshold, self.temperature, self.positive)
 
-    def at(self, step: int) -> Decoder:
+    def at(self, step: int) -> BeliefDecoder:
         temperature = temperature_at(self.temperature, step)
         same = temperature is self.temperature
         return self if same else type(self)(self.threshold, temperature, self.positive)

@@ -22,7 +22,7 @@ from loopwise.inference.rows import beliefs_in_rows, decision_of_rows, in_rows
 OutputsLike = Evidence | Tensor | ArrayLike | None
 
 
-class Decoder(ABC):
+class BeliefDecoder(ABC):
     """Turns beliefs into a decision: a distribution over the values of each variable.
 
     "Training always uses the soft decoder, testing the hard one" (ERMA): :meth:`soft` and :meth:`hard` give the two
@@ -55,14 +55,14 @@ class Decoder(ABC):
         return decision_of_rows(rows, decision, beliefs)
 
     @abstractmethod
-    def soft(self) -> Decoder:
+    def soft(self) -> BeliefDecoder:
         """The form for training: differentiable in the beliefs."""
 
     @abstractmethod
-    def hard(self) -> Decoder:
+    def hard(self) -> BeliefDecoder:
         """The form for testing: what the trained system answers."""
 
-    def at(self, step: int) -> Decoder:
+    def at(self, step: int) -> BeliefDecoder:
         """The decoder at ``step`` of training: schedules become the numbers of that step, all else is shared."""
         return self
 

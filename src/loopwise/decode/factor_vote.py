@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder, OutputsLike
+from loopwise.decode.base import BeliefDecoder, OutputsLike
 from loopwise.decode.pointwise import Max, one_hot_at_maximum
 from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.graph.rows import Rows
@@ -20,16 +20,16 @@ from loopwise.inference.by_variable import map_variables, spread
 from loopwise.inference.decision import Decision
 
 
-class FactorVote(Decoder, nn.Module):
+class FactorVote(BeliefDecoder, nn.Module):
     """Each factor decides over its joint cells by ``decoder``; a variable averages the votes of its factors.
 
     ``groups``: the names of those that vote (by default all of arity 2 and more). A variable without such a factor is
     decided from its own belief. Where hard votes are tied, the variable's own belief decides.
     """
 
-    def __init__(self, decoder: Decoder | None = None, groups: Sequence[str] | None = None) -> None:
+    def __init__(self, decoder: BeliefDecoder | None = None, groups: Sequence[str] | None = None) -> None:
         super().__init__()
-        self.decoder: Decoder = Max() if decoder is None else decoder
+        self.decoder: BeliefDecoder = Max() if decoder is None else decoder
         self.groups = groups
 
     def decide(self, beliefs: Beliefs, outputs: Tensor | None) -> Decision:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.pointwise import SoftArgmax
 from loopwise.decode.samples import AssignmentLoss, Joint, Sampler, check_samples, check_takes, expected_loss
 from loopwise.inference.beliefs import Beliefs
@@ -18,7 +18,7 @@ from loopwise.inference.decision import Decision
 
 
 @dataclass(frozen=True, eq=False)
-class MBR(Decoder):
+class MBR(BeliefDecoder):
     r"""The candidate of least expected loss, :math:`\hat y = \arg\min_{y} \frac1S \sum_s \ell(y, y^s)`.
 
     ``loss`` takes predictions and truths ``[pairs, variables]`` and gives ``[pairs]`` (wrap a loss of one pair in
@@ -34,7 +34,7 @@ class MBR(Decoder):
     count: int = 100
     candidates: int | None = None
     seed: int = 0
-    training: Decoder | None = None  # SoftArgmax(0.5)
+    training: BeliefDecoder | None = None  # SoftArgmax(0.5)
 
     def __post_init__(self) -> None:
         check_samples(self.count)
@@ -55,7 +55,7 @@ class MBR(Decoder):
                 least = torch.where(better, risk, least)
             return Decision.of_assignment(beliefs, best)
 
-    def soft(self) -> Decoder:
+    def soft(self) -> BeliefDecoder:
         return SoftArgmax() if self.training is None else self.training.soft()
 
     def hard(self) -> MBR:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.temperature import (
     DEFAULT_TEMPERATURE,
     Temperature,
@@ -25,7 +25,7 @@ from loopwise.inference.by_variable import map_variables, point_masses
 from loopwise.inference.decision import Decision
 
 
-class Pointwise(Decoder):
+class Pointwise(BeliefDecoder):
     """A decoder that looks at one variable or factor at a time, so that examples of a union do not disturb others."""
 
     def decide_parts(self, beliefs: Beliefs, outputs: Tensor, rows: Rows) -> Decision:
@@ -55,13 +55,13 @@ class Max(Pointwise):
     temperature, give the soft decoder itself to whatever holds the parameters.
     """
 
-    training: Decoder | None = None  # SoftArgmax(0.5)
+    training: BeliefDecoder | None = None  # SoftArgmax(0.5)
 
     def decide(self, beliefs: Beliefs, outputs: Tensor | None) -> Decision:
         states = point_masses(beliefs.graph, beliefs.assignment, beliefs.states)
         return Decision(beliefs, states, lambda name: on_factors(beliefs, name, one_hot_at_maximum), hard=True)
 
-    def soft(self) -> Decoder:
+    def soft(self) -> BeliefDecoder:
         return SoftArgmax() if self.training is None else self.training.soft()
 
     def hard(self) -> Max:

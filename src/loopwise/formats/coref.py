@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from loopwise.formats.conllu import MISC, Sentence, format_sentence, parse_conllu
 from loopwise.formats.coref_brackets import Brackets, Mark
-from loopwise.formats.coref_brackets import Span as Span
+from loopwise.formats.coref_brackets import MentionSpan as MentionSpan
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
@@ -49,7 +49,7 @@ class CorefDocument(Shown):
     name: str
     words: tuple[str, ...]
     sentence_start: tuple[int, ...]
-    mentions: tuple[Span, ...]
+    mentions: tuple[MentionSpan, ...]
     trees: tuple[Sentence, ...] = ()
     tags: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class CorefDocument(Shown):
         known: dict[str, int] = {}
         return [known.setdefault(mention.entity, len(known)) for mention in self.mentions]
 
-    def text(self, mention: Span) -> str:
+    def text(self, mention: MentionSpan) -> str:
         """The words of a mention."""
         return " ".join(self.words[mention.first : mention.last + 1])
 

@@ -1,8 +1,8 @@
 """Brackets around words that mark mentions, in either format of coreference files.
 
-In: the brackets at each word, with the line they stand in. Out: :class:`Span` and :class:`Mark`; a :class:`FormatError`
-with the line for brackets that close nothing, are never closed, or enclose themselves: raised, or kept in ``damaged``
-where such brackets are to be passed over.
+In: the brackets at each word, with the line they stand in. Out: :class:`MentionSpan` and :class:`Mark`; a
+:class:`FormatError` with the line for brackets that close nothing, are never closed, or enclose themselves: raised, or
+kept in ``damaged`` where such brackets are to be passed over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNKNOWN = "_"
 
 
 @dataclass(frozen=True)
-class Span:
+class MentionSpan:
     """A mention: its first and last word in the document, its entity's name, the entity's type ("" where unknown)."""
 
     first: int
@@ -54,7 +54,7 @@ class Brackets:
         self.group = next((place for place, field in enumerate(fields) if field in ("GRP", "eid")), 0)
         self.kind = fields.index("etype") if "etype" in fields else None
         self.open: list[tuple[str, int, int]] = []  # entity, mention, line
-        self.spans: list[Span] = []
+        self.spans: list[MentionSpan] = []
         self.marks: list[Mark] = []
         self.seen: set[tuple[int, int, str]] = set()
 
@@ -87,7 +87,7 @@ class Brackets:
             before = "".join(f"{field}-" for field in fields[: self.group])
             after = "".join(f"-{field}" for field in fields[self.group + 1 :])
             mention = len(self.spans)
-            self.spans.append(Span(word, -1, entity, "" if kind == _UNKNOWN else kind))
+            self.spans.append(MentionSpan(word, -1, entity, "" if kind == _UNKNOWN else kind))
             self.open.append((entity, mention, line))
             self.marks.append(Mark(word, mention, True, closes, before, after))
         else:
@@ -131,7 +131,7 @@ class Brackets:
         self.damaged.append(error)
         self.passed_over.add(word)
 
-    def sorted(self) -> tuple[tuple[Span, ...], tuple[Mark, ...]]:
+    def sorted(self) -> tuple[tuple[MentionSpan, ...], tuple[Mark, ...]]:
         """Mentions in order, and brackets that name them by it."""
         whole = [place for place, span in enumerate(self.spans) if span.last >= 0]
         order = sorted(whole, key=lambda place: (self.spans[place].first, -self.spans[place].last))

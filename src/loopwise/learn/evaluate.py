@@ -20,10 +20,10 @@ from loopwise.learn.data.batching import BatchSize
 from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.system import Given, System, answering, naming_the_example
 from loopwise.loss.base import Measure
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.loss.reduction import Each, Mean, Pooled
 
-Goal = Measure | Objective
+Goal = Measure | LikelihoodObjective
 
 
 def risk(system: System, examples: Given, goal: Goal, *, step: int | None = None) -> Tensor:
@@ -32,7 +32,7 @@ def risk(system: System, examples: Given, goal: Goal, *, step: int | None = None
     ``step`` is where schedules of the decoder stand.
     """
     part = system.examples(examples)
-    if isinstance(goal, Objective):
+    if isinstance(goal, LikelihoodObjective):
         values = objective_values(system, part, goal)
         return (values if part.weights is None else values * torch.from_numpy(part.weights).to(values)).sum() / len(
             part
@@ -59,7 +59,7 @@ def combined(goal: Measure, statistics: Tensor, weights: NDArray[np.float64] | N
     )
 
 
-def objective_values(system: System, part: Corpus, goal: Objective) -> Tensor:
+def objective_values(system: System, part: Corpus, goal: LikelihoodObjective) -> Tensor:
     """The objective of each example of ``part``; of a union of examples, their total."""
     with naming_the_example(part, lambda single: objective_values(system, single, goal)):
         return goal.per_example(system.inference, part.graph, system.tables(part), part.evidence)
@@ -137,14 +137,14 @@ def score_examples(
     An objective of examples of a template goes one example at a time: of a union only the sum is known.
     """
     corpus = system.examples(examples)
-    if isinstance(measure, Objective) and isinstance(corpus, TemplateExamples):
+    if isinstance(measure, LikelihoodObjective) and isinstance(corpus, TemplateExamples):
         batch = 1
     (rows,) = _statistics(system, corpus, [measure], batch, by_pattern)
-    return rows if isinstance(measure, Objective) else Each()(measure, rows)
+    return rows if isinstance(measure, LikelihoodObjective) else Each()(measure, rows)
 
 
 def _number(goal: Goal, rows: Tensor, count: int) -> float:
-    value = rows.sum() / count if isinstance(goal, Objective) else goal.combine(rows)
+    value = rows.sum() / count if isinstance(goal, LikelihoodObjective) else goal.combine(rows)
     if value.ndim:
         raise ValueError(
             f"{type(goal).__name__} with reduction=Each() is a number for each example: call lw.learn.score_examples "
@@ -159,14 +159,14 @@ def _statistics(
     """Of each measure its statistics ``[examples, columns]``, of each objective its values ``[examples]``; of unions of
     examples their totals."""
     for goal in goals:
-        if not isinstance(goal, Measure | Objective):
+        if not isinstance(goal, Measure | LikelihoodObjective):
             raise ValueError(f"{goal!r} is no measure; use one of lw.loss or lw.metric, such as lw.loss.MSE()")
     if not len(examples):
         raise ValueError("there are no examples to evaluate on; give at least one")
     batch = examples.usual_chunk if batch is None else batch
     found: list[list[Tensor]] = [[] for _ in goals]
     measures = {place: goal for place, goal in enumerate(goals) if isinstance(goal, Measure)}
-    objectives = {place: goal for place, goal in enumerate(goals) if isinstance(goal, Objective)}
+    objectives = {place: goal for place, goal in enumerate(goals) if isinstance(goal, LikelihoodObjective)}
     with answering(system):
         if measures:
             if not examples.scored:
@@ -197,7 +197,7 @@ def _measured(system: System, part: Corpus, measures: Mapping[int, Measure]) -> 
             yield place, measure.statistics(decision, part.targets).to("cpu", torch.float64)
 
 
-def _objective(system: System, part: Corpus, objective: Objective, whole: Corpus) -> Tensor:
+def _objective(system: System, part: Corpus, objective: LikelihoodObjective, whole: Corpus) -> Tensor:
     """Values of a part. Where nothing is scored there is no likelihood, and its share of the mean is 0; an error only
     if that is so in the ``whole``."""
     if _scored_by(objective, whole) and not _scored_by(objective, part):
@@ -205,12 +205,12 @@ def _objective(system: System, part: Corpus, objective: Objective, whole: Corpus
     return objective_values(system, part, objective).to("cpu", torch.float64).reshape(-1)
 
 
-def scored_roles(objective: Objective) -> tuple[Role, ...]:
+def scored_roles(objective: LikelihoodObjective) -> tuple[Role, ...]:
     """Outputs; a joint likelihood scores inputs as well."""
     return (Role.INPUT, Role.OUTPUT) if getattr(objective, "joint", False) else (Role.OUTPUT,)
 
 
-def _scored_by(objective: Objective, examples: Corpus) -> bool:
+def _scored_by(objective: LikelihoodObjective, examples: Corpus) -> bool:
     return bool(examples.having(scored_roles(objective)).any())
 
 

@@ -25,7 +25,7 @@ from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.evaluate import Goal, risk
 from loopwise.learn.system import CHUNK, Given, System
 from loopwise.learn.system_loss import whole_risk
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.notices import GradientWarning, callers_level
 from loopwise.potentials.priors import L2
 
@@ -225,7 +225,7 @@ def _checked(goal: Goal, prior: L2, scale: float | None, rank: int) -> float:
         raise ValueError(
             "a posterior needs the L2 prior of training, with a strength above 0, such as lw.prior.L2(0.01)"
         )
-    if scale is None and not isinstance(goal, Objective):
+    if scale is None and not isinstance(goal, LikelihoodObjective):
         raise ValueError(
             f"{type(goal).__name__} is no likelihood: say by scale= how much a unit of it counts, for instance chosen "
             "by the log-loss of development data"
@@ -240,7 +240,7 @@ def _checked(goal: Goal, prior: L2, scale: float | None, rank: int) -> float:
 def _losses(system: System, corpus: Corpus, goal: Goal) -> list[Callable[[], Tensor]]:
     """Functions that add up to the mean loss: a likelihood a part at a time, a pooled loss as a whole."""
     rows = np.arange(len(corpus))
-    if not isinstance(goal, Objective):
+    if not isinstance(goal, LikelihoodObjective):
         return [lambda: whole_risk(system, corpus, goal, [rows])]
     parts = [corpus[rows[first : first + CHUNK]] for first in range(0, len(rows), CHUNK)]
     return [partial(_share, system, part, goal, len(rows)) for part in parts]

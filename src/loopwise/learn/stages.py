@@ -13,7 +13,7 @@ from loopwise.learn.course import epochs_of as epochs_of
 from loopwise.learn.evaluate import Goal
 from loopwise.loss.base import Loss, Measure
 from loopwise.loss.interpolated import Interpolated
-from loopwise.loss.likelihood import Objective, SurrogateLikelihood
+from loopwise.loss.likelihood import LikelihoodObjective, SurrogateLikelihood
 
 CONVERGED = 1e-3  # relative improvement an epoch (ERMA spec, section 7)
 WARM_UP = 3  # epochs of likelihood before the loss itself (the "-in" settings)
@@ -36,7 +36,7 @@ class Stage:
     keep_gains: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.goal, Measure | Objective):
+        if not isinstance(self.goal, Measure | LikelihoodObjective):
             raise ValueError(
                 f"a goal must be a loss such as lw.loss.MSE() or a likelihood such as lw.loss.SurrogateLikelihood(), "
                 f"not {self.goal!r}"
@@ -96,7 +96,7 @@ def as_stages(goal: Goals) -> tuple[Stage, ...]:
     """A goal, a stage or several, as stages."""
     if isinstance(goal, Stage):
         return (goal,)
-    if isinstance(goal, Measure | Objective):
+    if isinstance(goal, Measure | LikelihoodObjective):
         return (Stage(goal),)
     stages = tuple(goal) if isinstance(goal, Sequence) else ()
     if not stages or not all(isinstance(stage, Stage) for stage in stages):

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.configurations import Configurations, draw, k_best
 from loopwise.decode.pointwise import Identity
 from loopwise.formats.by_extension import write_model
@@ -90,13 +90,13 @@ class System(nn.Module):
     """
 
     potentials: nn.Module
-    decoder: Decoder
+    decoder: BeliefDecoder
 
     def __init__(
         self,
         potentials: nn.Module,
         inference: Inference,
-        decoder: Decoder | None = None,
+        decoder: BeliefDecoder | None = None,
         *,
         graph: FactorGraph | None = None,
         vocabulary: Vocabulary | None = None,
@@ -114,7 +114,7 @@ class System(nn.Module):
         self.potentials = potentials
         self.inference = inference
         self.decoder = Identity() if decoder is None else decoder
-        _check_kind("decoder", self.decoder, Decoder, "a decoder, such as lw.decode.Max()")
+        _check_kind("decoder", self.decoder, BeliefDecoder, "a decoder, such as lw.decode.Max()")
         self.vocabulary = None if self._graph is None else self._graph.vocabulary
         self.roles = None if roles is None else checked_roles(self.graph, roles)
         options: dict[str, object] = {"inference": inference}
@@ -331,7 +331,7 @@ class System(nn.Module):
         found = examples.in_order(pieces, rows)
         return found.reshape(*shape, *found.shape[1:]) if shape is not None and isinstance(found, Tensor) else found
 
-    def _decided(self, decoder: Decoder, given: Given, inputs: Inputs | None) -> Decision:
+    def _decided(self, decoder: BeliefDecoder, given: Given, inputs: Inputs | None) -> Decision:
         part = self._corpus(given)
         if part is not None:
             return part.decide(decoder, self.beliefs(part))

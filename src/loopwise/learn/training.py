@@ -53,7 +53,7 @@ from loopwise.learn.system import Given, System, answering
 from loopwise.learn.system_loss import shared_risk, whole_risk
 from loopwise.learn.trainer import TrainingError as TrainingError
 from loopwise.loss.base import Measure
-from loopwise.loss.likelihood import Objective as Likelihood
+from loopwise.loss.likelihood import LikelihoodObjective as Likelihood
 from loopwise.notices import GradientError
 from loopwise.potentials.sparse import SparsePotentials
 from loopwise.potentials.template import Template

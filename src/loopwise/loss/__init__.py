@@ -1,22 +1,25 @@
 """Losses on decisions and beliefs, and objectives on whole models."""
 
+from loopwise.lazy import old_names
 from loopwise.loss.base import Loss, Measure, OnFactors, OnVariables
 from loopwise.loss.clique import CliqueLikelihood, CliqueQuadratic, SmoothCliqueError
 from loopwise.loss.f_measure import F1, FBeta
 from loopwise.loss.interpolated import Interpolated, OnBeliefs
-from loopwise.loss.likelihood import Objective, SurrogateLikelihood, TruncatedLikelihood
+from loopwise.loss.likelihood import LikelihoodObjective, SurrogateLikelihood, TruncatedLikelihood
 from loopwise.loss.piecewise import Piecewise
 from loopwise.loss.pseudo_likelihood import PseudoLikelihood
 from loopwise.loss.reduction import Each, Mean, Pooled, Reduction, Sum
 from loopwise.loss.targets import Targets
-from loopwise.loss.univariate import L1, MSE, Hamming, SmoothError, UnivariateLikelihood, UnivariateQuadratic
+from loopwise.loss.univariate import MAE, MSE, Hamming, SmoothError, UnivariateLikelihood, UnivariateQuadratic
 
+L1 = MAE  # as Stoyanov, Ropson and Eisner (2011) call it
 L2 = UnivariateQuadratic  # as the parsing literature calls it
 
 __all__ = [
     "F1",
     "L1",
     "L2",
+    "MAE",
     "MSE",
     "CliqueLikelihood",
     "CliqueQuadratic",
@@ -24,10 +27,10 @@ __all__ = [
     "FBeta",
     "Hamming",
     "Interpolated",
+    "LikelihoodObjective",
     "Loss",
     "Mean",
     "Measure",
-    "Objective",
     "OnBeliefs",
     "OnFactors",
     "OnVariables",
@@ -44,3 +47,5 @@ __all__ = [
     "UnivariateLikelihood",
     "UnivariateQuadratic",
 ]
+
+__getattr__ = old_names(__name__, {"Objective": "LikelihoodObjective"})

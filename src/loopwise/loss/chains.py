@@ -73,7 +73,7 @@ class SoftLoss(Protocol):
 
 
 @dataclass(frozen=True)
-class Hamming:
+class TokenHamming:
     """The expected share of wrong tokens."""
 
     def __call__(self, single: Tensor, double: Tensor, gold: GoldTags) -> Tensor:
@@ -172,7 +172,7 @@ class OfElements:
         return self.loss(_TokenCosts(gold.graph, single), gold.targets)
 
 
-OF_TOKENS = (Hamming, TokenF1, OfElements)  # which can leave tokens out
+OF_TOKENS = (TokenHamming, TokenF1, OfElements)  # which can leave tokens out
 
 
 def expected_entities(single: Tensor, double: Tensor, gold: GoldTags, worth: Floats | None = None) -> Tensor:

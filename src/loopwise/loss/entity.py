@@ -26,7 +26,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EntityF1(Metric):
+class EntityF1Score(Metric):
     """F1 of entities; ``tags`` names each value: ``O``, or ``B-``, ``I-``, ``E-`` or ``S-`` and a type.
 
     The lenient reading of the CoNLL shared tasks and of seqeval's default mode: an entity goes on from one token to the
@@ -34,7 +34,7 @@ class EntityF1(Metric):
     IOB1, IOB2 and IOBES all read as meant. The mean over sequences unless ``reduction=Pooled()``, which is what shared
     tasks report. Tokens with target -1 are outside.
 
-    >>> metric = EntityF1(tags=("O", "B-PER", "I-PER"))
+    >>> metric = EntityF1Score(tags=("O", "B-PER", "I-PER"))
     >>> round(float(metric(torch.tensor([1, 2, 0, 1]), torch.tensor([1, 2, 0, 0]))), 3)
     0.667
     """
@@ -108,7 +108,7 @@ class EntityF1(Metric):
 class EntityTracker(Tracker):
     """F1 of the entities of one sequence; a change looks at the entities next to it only."""
 
-    def __init__(self, metric: EntityF1, truth: Sequence[int], state: Sequence[int]) -> None:
+    def __init__(self, metric: EntityF1Score, truth: Sequence[int], state: Sequence[int]) -> None:
         self.kinds, self.goes_on = metric.types.tolist(), metric.continues.tolist()
         for tag in (*truth, *state):
             if not 0 <= tag < len(self.kinds):

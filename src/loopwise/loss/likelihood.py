@@ -29,7 +29,7 @@ from loopwise.potentials.checks import broadcast_batches, checked_tables
 Own = Mapping[str, list[Tensor | None]]  # potentials of the structured factors of each name
 
 
-class Objective(ABC):
+class LikelihoodObjective(ABC):
     """Something to minimise that needs the whole model, not only its beliefs."""
 
     def __call__(
@@ -96,7 +96,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class _LogPartitionDifference(Objective):
+class _LogPartitionDifference(LikelihoodObjective):
     """log Z given the inputs, less log Z given inputs and outputs; how log Z is differentiated is left open."""
 
     joint: bool = False
@@ -276,7 +276,7 @@ def model_batch(
         ) from None
 
 
-def check_tables_only(graph: FactorGraph, objective: Objective) -> None:
+def check_tables_only(graph: FactorGraph, objective: LikelihoodObjective) -> None:
     """Refuses a graph with structured factors, for objectives that look at one table at a time."""
     if graph.structured:
         weighted = any(group.weighted for group in graph.structured)  # whose log-potentials beliefs do not speak of

@@ -1,9 +1,9 @@
 """Metrics on hard answers: what is reported, and what decoders and walks may ask for.
 
 In: assignments (or decisions, read as assignments) and targets. Out: a number, not differentiable. Stage: loss.
-A metric is a measure like a loss, with the same statistics, averages and call. ``MSE`` and ``L1`` are the losses
-themselves: they may be asked of soft decisions. ``track`` follows a metric through small changes of an assignment
-(:mod:`~loopwise.loss.incremental`), which is how walks use it.
+A metric is a measure like a loss, with the same statistics, averages and call. ``MSE`` and ``MAE`` (``L1``) are the
+losses themselves: they may be asked of soft decisions. ``track`` follows a metric through small changes of an
+assignment (:mod:`~loopwise.loss.incremental`), which is how walks use it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from torch import Tensor
 
 from loopwise.inference.by_variable import Labels, label_list
 from loopwise.inference.decision import Distributions
+from loopwise.lazy import old_names
 from loopwise.loss.answers import KnownAnswers, Metric
 from loopwise.loss.calibration import Reliability, reliability
 from loopwise.loss.clustering import BCubed, PairwiseAccuracy, PairwiseF1
 from loopwise.loss.coreference import BLANC, MUC, CEAFEntities, CEAFMentions, CoNLL
-from loopwise.loss.entity import EntityF1
+from loopwise.loss.entity import EntityF1Score
 from loopwise.loss.f_measure import check_f, f_measure
 from loopwise.loss.incremental import CountTracker, HammingTracker, Tracker
 from loopwise.loss.labels import Correct, ValueF1, VariableF1
 from loopwise.loss.targets import TargetsLike
-from loopwise.loss.univariate import L1, MSE
+from loopwise.loss.univariate import MAE, MSE
+
+L1 = MAE  # as in loopwise.loss
 
 __all__ = [
     "BLANC",
-    "F1",
     "L1",
+    "MAE",
     "MSE",
     "MUC",
     "Accuracy",
@@ -40,8 +43,9 @@ __all__ = [
     "CEAFMentions",
     "CoNLL",
     "Correct",
-    "EntityF1",
-    "FBeta",
+    "EntityF1Score",
+    "F1Score",
+    "FBetaScore",
     "HammingError",
     "Metric",
     "PairwiseAccuracy",
@@ -94,7 +98,7 @@ class Accuracy(_Wrong):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FBeta(Metric):
+class FBetaScore(Metric):
     r""":math:`F_\beta` of the ``positive`` labels, as in :class:`loopwise.loss.FBeta`, but a score: higher is better.
 
     Macro over examples; micro with ``reduction=Pooled()``; ``per_example`` for one an example.
@@ -129,7 +133,10 @@ class FBeta(Metric):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class F1(FBeta):
-    """:class:`FBeta` with beta 1."""
+class F1Score(FBetaScore):
+    """:class:`FBetaScore` with beta 1."""
 
     beta: float = field(default=1.0, init=False)
+
+
+__getattr__ = old_names(__name__, {"EntityF1": "EntityF1Score", "F1": "F1Score", "FBeta": "FBetaScore"})

@@ -17,7 +17,7 @@ from loopwise.graph.evidence import FREE, Evidence
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.loss.likelihood import (
-    Objective,
+    LikelihoodObjective,
     Observed,
     cells_at,
     check_possible,
@@ -30,7 +30,7 @@ from loopwise.potentials.fold import fold_unary
 
 
 @dataclass(frozen=True)
-class Piecewise(Objective):
+class Piecewise(LikelihoodObjective):
     r"""Negative piecewise log-likelihood (Sutton and McCallum 2005).
 
     .. math:: -\sum_\alpha\Big[\eta_\alpha(x_\alpha) - \mathrm{LSE}_{x_\alpha'}\,\eta_\alpha(x_\alpha')\Big]

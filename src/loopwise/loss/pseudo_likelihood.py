@@ -16,7 +16,7 @@ from loopwise.graph.evidence import FREE, Evidence
 from loopwise.graph.factor_graph import FactorGraph, Group, Integers
 from loopwise.inference.base import Inference
 from loopwise.loss.likelihood import (
-    Objective,
+    LikelihoodObjective,
     Observed,
     cells_at,
     check_tables_only,
@@ -28,7 +28,7 @@ from loopwise.notices import ImpossibleError, in_example
 
 
 @dataclass(frozen=True)
-class PseudoLikelihood(Objective):
+class PseudoLikelihood(LikelihoodObjective):
     r"""Negative log-pseudo-likelihood (Besag 1975).
 
     .. math:: -\sum_{i \in \text{outputs}} \log p(x_i \mid x_{\setminus i}), \qquad

@@ -33,7 +33,7 @@ class MSE(OnVariables):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class L1(OnVariables):
+class MAE(OnVariables):
     r""":math:`\frac1k \sum_i (1 - d_i(y_i))`; of a hard decision, the share of wrong variables.
 
     For binary variables this is :math:`\frac1k \sum_i |y_i - d_i(1)|` (Stoyanov et al. 2011, section 5).
@@ -44,8 +44,8 @@ class L1(OnVariables):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Hamming(L1):
-    r""":math:`\sum_i w_i (1 - d_i(y_i)) / \sum_i w_i`: expected Hamming loss, weighted; :class:`L1` without weights.
+class Hamming(MAE):
+    r""":math:`\sum_i w_i (1 - d_i(y_i)) / \sum_i w_i`: expected Hamming loss, weighted; :class:`MAE` without weights.
 
     ``weights``: one for each variable ``[variables]``, or one for each right answer ``[states]`` (class weights; a set
     of right values has the mean of theirs); for examples of a template, one for each value. None may be negative.

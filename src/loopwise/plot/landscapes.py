@@ -22,7 +22,7 @@ from loopwise.learn.evaluate import Goal, evaluate
 from loopwise.learn.start import SCALE, restore, snapshot
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.plot.style import BLACK, COLOURS, MARGINALS, ORANGE, PALE, new_axes, plain
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _without_repeats(found: dict[str, Values]) -> dict[str, Values]:
 
 def _draw_lines(axes: Axes, found: Landscape, goals: Mapping[str, Goal]) -> None:
     plain(axes)
-    objectives = {name for name, goal in goals.items() if isinstance(goal, Objective)}
+    objectives = {name for name, goal in goals.items() if isinstance(goal, LikelihoodObjective)}
     right = axes.twinx() if objectives and len(objectives) < len(goals) else None
     lines = []
     for number, name in enumerate(goals):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from loopwise.lazy import old_names
+
 # Halvings of the interval in which the norm of a group is sought: down to the last bit of a double.
 _HALVINGS = 60
 
@@ -104,7 +106,7 @@ class L1(Separable):
         return self.strength, 0.0
 
 
-class Group(Prior):
+class GroupSparsity(Prior):
     r"""A penalty on whole tables: :math:`\lambda\sum_f\sqrt{\mathrm{cells}}\,\lVert\theta_f\rVert_2` (Yuan & Lin 2006).
 
     Row ``f`` of a parameter ``[factors, *shape]`` is one group, so factors that do not help vanish as a whole: the
@@ -112,7 +114,7 @@ class Group(Prior):
 
     >>> import torch
     >>> tables = torch.tensor([[[0.1, 0.0], [0.0, 0.1]], [[3.0, 0.0], [0.0, 4.0]]])
-    >>> kept = Group(0.5).prox(tables, torch.tensor(1.0))
+    >>> kept = GroupSparsity(0.5).prox(tables, torch.tensor(1.0))
     >>> [round(float(table.norm()), 4) for table in kept]
     [0.0, 4.0]
     """
@@ -146,3 +148,6 @@ class Group(Prior):
 def _rows(parameter: Tensor) -> Tensor:
     """``[groups, cells]``: a parameter of one axis or none has one cell a group."""
     return parameter.reshape(parameter.shape[0], -1) if parameter.ndim > 1 else parameter.reshape(-1, 1)
+
+
+__getattr__ = old_names(__name__, {"Group": "GroupSparsity"})

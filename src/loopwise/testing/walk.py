@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.walk.engines import Compiled, Plain
+from loopwise.walk.engines import CompiledWalks, Plain
 from loopwise.walk.learning.rules import LearningRule, Towards
 from loopwise.walk.learning.updates import WalkWeights
 from loopwise.walk.models.model import Model, Sparse, dot
@@ -261,7 +261,7 @@ def _check_engines(
         for number in range(len(documents))
     ]
     found = []
-    for engine in (Plain(), Compiled()):
+    for engine in (Plain(), CompiledWalks()):
         session = engine.open(model, documents, proposal, metric)
         session.trace = []
         learned, _ = session.learn(rule, WalkWeights.zeros(model.size, rule), visits, seed)

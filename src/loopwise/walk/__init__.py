@@ -3,7 +3,7 @@
 from loopwise.lazy import old_names
 from loopwise.walk.clustering import Clustering
 from loopwise.walk.cooling import Cooling
-from loopwise.walk.engines import Compiled, Fastest, Plain, WalkEngine
+from loopwise.walk.engines import CompiledWalks, Fastest, Plain, WalkEngine
 from loopwise.walk.labelling import Labelling
 from loopwise.walk.learning.averaging import Averaging
 from loopwise.walk.learning.learner import Learner, WalkEpoch
@@ -24,7 +24,7 @@ from loopwise.walk.plan import Sweeps
 from loopwise.walk.proposal import ALWAYS, Proposal, Proposed, Ranked, Walker
 from loopwise.walk.randomness import Stream
 from loopwise.walk.signal import Signal, WholeWorld
-from loopwise.walk.single_site import AllValues, ForcedFlip, Gibbs, UniformChange
+from loopwise.walk.single_site import AllValues, ForcedFlip, GibbsChange, UniformChange
 from loopwise.walk.world import Move, Start, World
 
 __all__ = [
@@ -41,15 +41,15 @@ __all__ = [
     "BalancedMover",
     "ClusterModel",
     "Clustering",
-    "Compiled",
     "CompiledModel",
+    "CompiledWalks",
     "ConstantMargin",
     "Cooling",
     "Decaying",
     "ExactDecoder",
     "Fastest",
     "ForcedFlip",
-    "Gibbs",
+    "GibbsChange",
     "GraphDocument",
     "GraphModel",
     "Hybrid",
@@ -91,4 +91,6 @@ __all__ = [
     "shared_rows",
 ]
 
-__getattr__ = old_names(__name__, {"Engine": "WalkEngine", "Epoch": "WalkEpoch"})
+__getattr__ = old_names(
+    __name__, {"Compiled": "CompiledWalks", "Engine": "WalkEngine", "Epoch": "WalkEpoch", "Gibbs": "GibbsChange"}
+)

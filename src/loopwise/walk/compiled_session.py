@@ -49,7 +49,7 @@ class CompiledSession(WalkSession):
             self.corpus.world,
             kernel_rule(rule),
             record.learning,
-            self._visits(visits, seed),
+            kernel_visits(visits, self._known, seed),
             self._work(rule),
             record.tally,
             record.steps,
@@ -62,7 +62,7 @@ class CompiledSession(WalkSession):
         return record.result()
 
     def search(self, weights: Floats, visits: Sequence[Visiting], how: Searching, seed: int) -> list[SearchResult]:
-        from loopwise.walk.kernels.search import run_search
+        from loopwise.walk.kernels.search import SearchArrays, run_search
 
         lengths = np.diff(self.corpus.starts)
         starts = starts_of([int(lengths[visit.document]) for visit in visits])
@@ -74,13 +74,10 @@ class CompiledSession(WalkSession):
             self.corpus.arrays,
             self.corpus.world,
             np.array(weights, dtype=np.float64),
-            self._visits(visits, seed),
+            kernel_visits(visits, self._known, seed),
             _kernel_search(how),
             self._work(None),
-            best,
-            starts,
-            scores,
-            counts,
+            SearchArrays(best, starts, scores, counts),
             tally,
         )
         for visit in visits:
@@ -104,20 +101,6 @@ class CompiledSession(WalkSession):
             self._known[place] = labels is not None
             if labels is not None:
                 self.corpus.states[self.corpus.starts[place] : self.corpus.starts[place + 1]] = labels
-
-    def _visits(self, visits: Sequence[Visiting], seed: int) -> Any:
-        from loopwise.walk.kernels.models import Visits
-
-        def column(numbers: Sequence[int]) -> Integers:
-            return np.array(numbers, dtype=np.int64)
-
-        return Visits(
-            column([visit.document for visit in visits]),
-            column([visit.steps for visit in visits]),
-            column([start_code(visit, self._known) for visit in visits]),
-            column([visit.stream for visit in visits]),
-            seed,
-        )
 
     def _work(self, rule: LearningRule | None) -> Any:
         from loopwise.walk.kernels.delta import empty_delta
@@ -163,6 +146,21 @@ class LearningRecord:
                 self._trace.append((item, old, new, bool(made)) if item >= 0 else (-1, -1, -1, False))
         self._learned.time = int(self._clock[0])
         return self._learned, Tally(*self.tally.sum(axis=0).tolist())
+
+
+def kernel_visits(visits: Sequence[Visiting], known: NDArray[np.bool_], seed: int) -> codes.Visits:
+    """Visits as arrays; ``known``: of which documents a state is."""
+
+    def column(numbers: Sequence[int]) -> Integers:
+        return np.array(numbers, dtype=np.int64)
+
+    return codes.Visits(
+        column([visit.document for visit in visits]),
+        column([visit.steps for visit in visits]),
+        column([start_code(visit, known) for visit in visits]),
+        column([visit.stream for visit in visits]),
+        seed,
+    )
 
 
 def start_code(visit: Visiting, known: NDArray[np.bool_]) -> int:

@@ -35,7 +35,7 @@ class Plain(WalkEngine):
 
 
 @dataclass(frozen=True)
-class Compiled(WalkEngine):
+class CompiledWalks(WalkEngine):
     """Compiled loops, for models, proposals and metrics that have a form of arrays."""
 
     def open(self, model: Model, documents: Sequence[Any], proposal: Proposal, metric: Any) -> WalkSession:

@@ -54,7 +54,7 @@ class UniformChange(SingleSite):
 
 
 @dataclass(frozen=True)
-class Gibbs(SingleSite):
+class GibbsChange(SingleSite):
     r"""A draw of :math:`y_v \sim \pi(\cdot \mid y_{-v})^{1/T}`, always accepted (Geman and Geman 1984).
 
     A learner ranks the old value against the drawn one. O(values x factors of the variable).
@@ -70,7 +70,7 @@ class Gibbs(SingleSite):
 
 
 @dataclass(frozen=True)
-class AllValues(Gibbs):
+class AllValues(GibbsChange):
     """Gibbs draws, but a learner ranks values among all of the variable's.
 
     If the value that the model likes best is not one that the signal likes best, the latter (ties: by the model) is

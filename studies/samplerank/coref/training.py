@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from loopwise.apps.coref import Coref, Report, Variant, head_match, published_variants, singletons
+from loopwise.apps.coref import Coref, CorefReport, Variant, head_match, published_variants, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats.coref import CorefDocument
 from loopwise.walk import CD, MIRA, PCD, AdaGrad, ConstantMargin, Cooling, Decaying, MentionDocument, Step, Sweeps, Unit
@@ -212,7 +212,7 @@ def _compile(way: Variant, featuriser: Featuriser, train: Sequence[MentionDocume
 
 
 def _scores(known: Sequence[CorefDocument], answers: Sequence[Any]) -> dict[str, list[float]]:
-    report = Report.of(known, answers)
+    report = CorefReport.of(known, answers)
     return {name: [mine.b_cubed, mine.precision, mine.recall, mine.pairwise_f1] for name, mine in report.documents}
 
 

@@ -23,20 +23,20 @@ import numpy as np
 
 from loopwise import walk
 from loopwise.apps.multilabel import (
-    CD,
-    ERM,
-    PCD,
     Exactly,
-    Hybrid,
+    LabelCD,
+    LabelERM,
+    LabelHybrid,
     LabelLearner,
     LabelledData,
-    Likelihood,
+    LabelLikelihood,
+    LabelPCD,
+    LabelPegasos,
+    LabelPerceptron,
+    LabelSampleRank,
+    LabelSampleRankSVM,
+    LabelSampleRankSVM1,
     MultiLabel,
-    Pegasos,
-    Perceptron,
-    SampleRank,
-    SampleRankSVM,
-    SampleRankSVM1,
     read_labelled,
 )
 from studies.harness.published import published
@@ -127,27 +127,29 @@ def methods(protocol: MultiLabelProtocol) -> list[MultiLabelMethod]:
         return lambda size, epochs: kind(step=walk.Decaying(size), epochs=epochs, sweeps=sweeps)
 
     def pegasos(size: float, epochs: int) -> LabelLearner:
-        return Pegasos(size, epochs, protocol.batch)
+        return LabelPegasos(size, epochs, protocol.batch)
 
     return [
-        MultiLabelMethod(PCD_ROW, rates, decaying(PCD)),
+        MultiLabelMethod(PCD_ROW, rates, decaying(LabelPCD)),
         MultiLabelMethod(PEGASOS, protocol.strengths, pegasos),
-        MultiLabelMethod(SAMPLERANK, caps, mira(SampleRank)),
-        MultiLabelMethod(SVM, caps, mira(SampleRankSVM)),
-        MultiLabelMethod(HYBRID, caps, mira(Hybrid)),
-        MultiLabelMethod(ALL_VALUES, caps, mira(SampleRank, proposal=walk.AllValues())),
-        MultiLabelMethod(FORCED, caps, mira(SampleRank, proposal=walk.ForcedFlip())),
-        MultiLabelMethod(SVM_1, caps, mira(SampleRankSVM1)),
-        MultiLabelMethod(CD_1, rates, decaying(CD)),
-        MultiLabelMethod(PERCEPTRON, (1.0,), lambda size, epochs: Perceptron(epochs)),
-        MultiLabelMethod(EXACT, protocol.strengths, lambda size, epochs: Pegasos(size, epochs, maximiser=Exactly())),
+        MultiLabelMethod(SAMPLERANK, caps, mira(LabelSampleRank)),
+        MultiLabelMethod(SVM, caps, mira(LabelSampleRankSVM)),
+        MultiLabelMethod(HYBRID, caps, mira(LabelHybrid)),
+        MultiLabelMethod(ALL_VALUES, caps, mira(LabelSampleRank, proposal=walk.AllValues())),
+        MultiLabelMethod(FORCED, caps, mira(LabelSampleRank, proposal=walk.ForcedFlip())),
+        MultiLabelMethod(SVM_1, caps, mira(LabelSampleRankSVM1)),
+        MultiLabelMethod(CD_1, rates, decaying(LabelCD)),
+        MultiLabelMethod(PERCEPTRON, (1.0,), lambda size, epochs: LabelPerceptron(epochs)),
         MultiLabelMethod(
-            LIKELIHOOD, protocol.penalties, lambda size, epochs: Likelihood(size, 10 * epochs), random=False
+            EXACT, protocol.strengths, lambda size, epochs: LabelPegasos(size, epochs, maximiser=Exactly())
+        ),
+        MultiLabelMethod(
+            LIKELIHOOD, protocol.penalties, lambda size, epochs: LabelLikelihood(size, 10 * epochs), random=False
         ),
         MultiLabelMethod(
             RISK,
             protocol.risk_penalties,
-            lambda size, epochs: ERM(l2=size, iterations=10 * epochs, begin=Likelihood(BEGIN, 10 * epochs)),
+            lambda size, epochs: LabelERM(l2=size, iterations=10 * epochs, begin=LabelLikelihood(BEGIN, 10 * epochs)),
             random=False,
         ),
     ]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loopwise.apps.chain import NAMES, SAMPLERANK, SVM, ChainLearner, Likelihood, Perceptron
-from loopwise.apps.chain import SampleRank as TaggerSampleRank
-from loopwise.walk import MIRA, AllValues, Gibbs, Proposal, ScaledMargin, Start
+from loopwise.apps.chain import NAMES, SAMPLERANK, ChainLearner, ChainLikelihood, ChainPerceptron, ChainSVM
+from loopwise.apps.chain import ChainSampleRank as TaggerSampleRank
+from loopwise.walk import MIRA, AllValues, GibbsChange, Proposal, ScaledMargin, Start
 from studies.harness.results import FULL, QUICK
 from studies.samplerank.names.data import OPEN
 
@@ -131,15 +131,15 @@ def methods(protocol: NamesProtocol, features: FeatureSet) -> list[NamesMethod]:
 
         return NamesMethod(row, first, make, refined=refined)
 
-    gibbs, all_values, epochs = Gibbs(scan=True), AllValues(scan=True), protocol.epochs
+    gibbs, all_values, epochs = GibbsChange(scan=True), AllValues(scan=True), protocol.epochs
     found = [
         walk(SR10, epochs, gibbs),
         walk(SR1, 1, gibbs),
         walk(ALL10, epochs, all_values),
         walk(ALL1, 1, all_values),
-        NamesMethod(LIKELIHOOD, protocol.penalties, lambda l2: Likelihood(l2, protocol.iterations), random=False),
-        NamesMethod(PERCEPTRON, (1.0,), lambda _: Perceptron(epochs)),
-        NamesMethod(SSVM, protocol.costs, lambda c: SVM(c, epochs)),
+        NamesMethod(LIKELIHOOD, protocol.penalties, lambda l2: ChainLikelihood(l2, protocol.iterations), random=False),
+        NamesMethod(PERCEPTRON, (1.0,), lambda _: ChainPerceptron(epochs)),
+        NamesMethod(SSVM, protocol.costs, lambda c: ChainSVM(c, epochs)),
     ]
     if crfsuite_can(features):
         found.append(NamesMethod(CRFSUITE, protocol.penalties, None, random=False))

@@ -11,20 +11,28 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from loopwise.apps.chain import ERM, SVM, ChainLearner, Likelihood, Perceptron, SampleRank, Tagger
+from loopwise.apps.chain import (
+    ChainERM,
+    ChainLearner,
+    ChainLikelihood,
+    ChainPerceptron,
+    ChainSampleRank,
+    ChainSVM,
+    Tagger,
+)
 from loopwise.formats.errors import FormatError
 from oracles.interruptions import StoppedError, always_written, stop_at
 from oracles.tagger_text import names
 
 LEARNERS: dict[str, ChainLearner] = {
-    "likelihood": Likelihood(l2=0.3, iterations=12, tolerance=1e-12),
-    "converged": Likelihood(l2=3.0, iterations=100, tolerance=1e-3),
-    "seen only": Likelihood(l2=0.3, iterations=12, memory=2, seen_only=True),
-    "erm": ERM(l2=0.3, iterations=5, begin=Likelihood(l2=0.3, iterations=6)),
-    "perceptron": Perceptron(5),
-    "svm": SVM(0.1, 5),
-    "samplerank": SampleRank(5),
-    "samplerank, previous": SampleRank(5, start=lw.walk.Start.PREVIOUS, proposal=lw.walk.Gibbs(scan=True)),
+    "likelihood": ChainLikelihood(l2=0.3, iterations=12, tolerance=1e-12),
+    "converged": ChainLikelihood(l2=3.0, iterations=100, tolerance=1e-3),
+    "seen only": ChainLikelihood(l2=0.3, iterations=12, memory=2, seen_only=True),
+    "erm": ChainERM(l2=0.3, iterations=5, begin=ChainLikelihood(l2=0.3, iterations=6)),
+    "perceptron": ChainPerceptron(5),
+    "svm": ChainSVM(0.1, 5),
+    "samplerank": ChainSampleRank(5),
+    "samplerank, previous": ChainSampleRank(5, start=lw.walk.Start.PREVIOUS, proposal=lw.walk.GibbsChange(scan=True)),
 }
 TEMPLATES = "w[0] is_title[0] lower[-1]|lower[0] bias"
 
@@ -67,7 +75,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from oracles.tagger_text import names
-from loopwise.apps.chain import Perceptron, Tagger
+from loopwise.apps.chain import ChainPerceptron, Tagger
 
 replace, count = os.replace, [0]
 
@@ -80,7 +88,7 @@ def third_time(*paths):  # the new file is written, the old one not yet replaced
 os.replace = third_time
 from loopwise.learn.files import ledger
 ledger.Ledger.keep.__globals__["time"].perf_counter = lambda: 0.0  # writing takes no time
-Tagger("w[0] bias", learner=Perceptron(6), threads=1).fit(*names(30), checkpoint=sys.argv[2])
+Tagger("w[0] bias", learner=ChainPerceptron(6), threads=1).fit(*names(30), checkpoint=sys.argv[2])
 """
 
 
@@ -90,26 +98,26 @@ def test_a_process_killed_while_it_writes(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parents[2]), str(path)], timeout=300)
     assert done.returncode == -signal.SIGKILL
     heard: list[int] = []
-    again = Tagger("w[0] bias", learner=Perceptron(6), threads=1)
+    again = Tagger("w[0] bias", learner=ChainPerceptron(6), threads=1)
     again.fit(*names(30), checkpoint=path, callback=lambda epoch: heard.append(epoch.number))
-    whole = Tagger("w[0] bias", learner=Perceptron(6), threads=1).fit(*names(30))
+    whole = Tagger("w[0] bias", learner=ChainPerceptron(6), threads=1).fit(*names(30))
     assert heard == [3, 4, 5, 6]  # two epochs were kept
     assert np.array_equal(again.weights_.vector, whole.weights_.vector)
 
 
 def test_a_training_without_a_checkpoint_is_the_same(tmp_path: Path) -> None:
     text = names(20)
-    for learner in (Likelihood(iterations=8), Perceptron(3)):
+    for learner in (ChainLikelihood(iterations=8), ChainPerceptron(3)):
         one, other = make(learner).fit(*text), make(learner).fit(*text, checkpoint=tmp_path / type(learner).__name__)
         assert np.array_equal(one.weights_.vector, other.weights_.vector)
 
 
 def test_another_training_is_refused_by_name(tmp_path: Path) -> None:
     path, text = tmp_path / "run", names(20)
-    learner = SampleRank(2)
+    learner = ChainSampleRank(2)
     make(learner).fit(*text, checkpoint=path)
     others = {
-        "learner": (make(SampleRank(2, start=lw.walk.Start.RANDOM)), text, None),
+        "learner": (make(ChainSampleRank(2, start=lw.walk.Start.RANDOM)), text, None),
         "training data": (make(learner), names(20, seed=5), None),
         "seed": (make(learner).set_params(seed=9), text, None),
         "development data": (make(learner), text, names(5)),

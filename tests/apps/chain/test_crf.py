@@ -12,7 +12,15 @@ from scipy.optimize import check_grad, minimize
 
 import loopwise as lw
 from loopwise.apps import ChainCRF
-from loopwise.apps.chain import SVM, EntityF1, Perceptron, Posterior, SoftmaxMargin, Viterbi, WeightedLikelihood
+from loopwise.apps.chain import (
+    ChainPerceptron,
+    ChainSVM,
+    EntityF1,
+    Posterior,
+    SoftmaxMargin,
+    Viterbi,
+    WeightedLikelihood,
+)
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.learn.chain.risk import ExactRisk
 from oracles.crf_cases import Oracle, fitted, problem_of, small
@@ -100,13 +108,13 @@ def test_f_beta_and_class_weights_change_the_answers() -> None:
 def test_learners_that_go_sequence_by_sequence() -> None:
     x, y = bursts(30, seed=2, noise=0.5)
     flags = [sparse.csr_matrix((part > 0.5).astype(float)) for part in x]
-    for learner in (Perceptron(5), SVM(c=1.0)):
+    for learner in (ChainPerceptron(5), ChainSVM(c=1.0)):
         crf = ChainCRF(learner=learner, standardize=False).fit(flags, y)
         assert crf.score(flags, y) > 0.93 and len(crf.history_) == learner.epochs
     with pytest.raises(ValueError, match="features that are 0 or 1"):
-        ChainCRF(learner=Perceptron(1)).fit(x, y)
+        ChainCRF(learner=ChainPerceptron(1)).fit(x, y)
     with pytest.raises(ValueError, match="objective of its own"):
-        ChainCRF(learner=Perceptron(1), class_weight="balanced").fit(x, y)
+        ChainCRF(learner=ChainPerceptron(1), class_weight="balanced").fit(x, y)
 
 
 def test_losses_of_entities() -> None:

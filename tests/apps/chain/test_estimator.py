@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from loopwise.apps.chain import ERM, SVM, EntityF1, Likelihood, Perceptron, Posterior, SampleRank, Tagger, Viterbi
+from loopwise.apps.chain import (
+    ChainERM,
+    ChainLikelihood,
+    ChainPerceptron,
+    ChainSampleRank,
+    ChainSVM,
+    EntityF1,
+    Posterior,
+    Tagger,
+    Viterbi,
+)
 from loopwise.formats.columns import read_tagged, write_tagged
 from loopwise.formats.errors import FormatError
 from loopwise.formats.iob import TagSet, broken_places
@@ -17,7 +27,7 @@ from oracles.tagger_text import TEMPLATES, TEST, TRAIN
 
 @pytest.mark.parametrize(
     "learner",
-    [Likelihood(), Perceptron(5), SVM(0.1, 10), ERM(EntityF1(), iterations=10), SampleRank(5)],
+    [ChainLikelihood(), ChainPerceptron(5), ChainSVM(0.1, 10), ChainERM(EntityF1(), iterations=10), ChainSampleRank(5)],
     ids=lambda learner: type(learner).__name__,
 )
 @pytest.mark.parametrize("steps", ["", "is_title[0]"])
@@ -87,7 +97,9 @@ def test_entities_are_those_of_the_tags(fitted: Tagger) -> None:
 
 
 def test_files_keep_everything(fitted: Tagger, tmp_path: Path) -> None:
-    hashed = Tagger(TEMPLATES, "is_title[0]", hashing=512, learner=Perceptron(3), decoder=Posterior(False)).fit(*TRAIN)
+    hashed = Tagger(TEMPLATES, "is_title[0]", hashing=512, learner=ChainPerceptron(3), decoder=Posterior(False)).fit(
+        *TRAIN
+    )
     for tagger in (fitted, hashed):
         tagger.save(tmp_path / "t.loopwise")
         again = Tagger.load(tmp_path / "t.loopwise")
@@ -117,23 +129,23 @@ def test_column_files_in_and_out(tmp_path: Path) -> None:
 
 
 def test_development_data_choose_the_epoch() -> None:
-    tagger = Tagger(TEMPLATES, learner=Perceptron(4)).fit(*TRAIN, dev=TEST)
+    tagger = Tagger(TEMPLATES, learner=ChainPerceptron(4)).fit(*TRAIN, dev=TEST)
     scores = [epoch.dev for epoch in tagger.history_]
     assert tagger.history_.best == 1 + int(np.argmax(scores))
     assert tagger.score(*TEST) == max(scores)
 
 
 def test_warm_starts_go_on() -> None:
-    cold = Tagger(TEMPLATES, learner=Likelihood(iterations=200, tolerance=1e-10)).fit(*TRAIN)
-    warm = Tagger(TEMPLATES, learner=Likelihood(iterations=3), warm_start=True).fit(*TRAIN)
+    cold = Tagger(TEMPLATES, learner=ChainLikelihood(iterations=200, tolerance=1e-10)).fit(*TRAIN)
+    warm = Tagger(TEMPLATES, learner=ChainLikelihood(iterations=3), warm_start=True).fit(*TRAIN)
     first = warm.history_.losses[-1]
-    warm.set_params(learner=Likelihood(iterations=200, tolerance=1e-10)).fit(*TRAIN)
+    warm.set_params(learner=ChainLikelihood(iterations=200, tolerance=1e-10)).fit(*TRAIN)
     assert warm.history_.losses[0] < first
     assert warm.history_.losses[-1] == pytest.approx(cold.history_.losses[-1], rel=1e-6)
 
 
 def test_seeds_and_threads() -> None:
-    one, two, other = (Tagger(TEMPLATES, learner=Perceptron(2), seed=seed).fit(*TRAIN) for seed in (1, 1, 2))
+    one, two, other = (Tagger(TEMPLATES, learner=ChainPerceptron(2), seed=seed).fit(*TRAIN) for seed in (1, 1, 2))
     assert np.array_equal(one.weights_.vector, two.weights_.vector)
     assert not np.array_equal(one.weights_.vector, other.weights_.vector)
     single, double = (Tagger(TEMPLATES, threads=threads).fit(*TRAIN) for threads in (1, 2))
@@ -143,9 +155,9 @@ def test_seeds_and_threads() -> None:
 def test_scikit_learn_knows_it() -> None:
     base = pytest.importorskip("sklearn.base")
     search = pytest.importorskip("sklearn.model_selection")
-    tagger = Tagger(TEMPLATES, learner=Perceptron(2))
+    tagger = Tagger(TEMPLATES, learner=ChainPerceptron(2))
     assert base.clone(tagger).get_params() == tagger.get_params()
-    found = search.GridSearchCV(tagger, {"learner": [Perceptron(1), Perceptron(3)]}, cv=2).fit(*TRAIN)
+    found = search.GridSearchCV(tagger, {"learner": [ChainPerceptron(1), ChainPerceptron(3)]}, cv=2).fit(*TRAIN)
     assert found.best_score_ > 0.8
     assert "Perceptron" in repr(tagger) and "seed" not in repr(tagger)
     with pytest.raises(ValueError, match="no parameter 'nonsense'"):

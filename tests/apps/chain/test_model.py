@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from loopwise.apps.chain import (
-    ERM,
-    SVM,
+    ChainERM,
+    ChainLikelihood,
+    ChainPerceptron,
+    ChainSampleRank,
+    ChainSVM,
     EntityF1,
-    Likelihood,
-    Perceptron,
-    SampleRank,
 )
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
 from loopwise.learn.chain.risk import ExactRisk
@@ -24,7 +24,7 @@ from oracles.chain_cases import (
 def test_likelihood_training_reaches_the_minimum() -> None:
     """At the minimum the gradient vanishes, and no direction leads down."""
     problem = make_problem(30)
-    learner = Likelihood(l2=0.5, iterations=500, tolerance=1e-14)
+    learner = ChainLikelihood(l2=0.5, iterations=500, tolerance=1e-14)
     found, history = learnt(learner, problem)
     value, gradient = NegativeLogLikelihood(problem)(found)
     assert np.abs(gradient + 0.5 * found.vector).max() < 1e-3
@@ -35,7 +35,7 @@ def test_likelihood_training_reaches_the_minimum() -> None:
 
 def test_weights_only_for_what_is_seen() -> None:
     problem = make_problem(25)
-    found = learnt(Likelihood(l2=0.5, iterations=500, tolerance=1e-15, seen_only=True), problem, 0)[0]
+    found = learnt(ChainLikelihood(l2=0.5, iterations=500, tolerance=1e-15, seen_only=True), problem, 0)[0]
     flat, seen = problem.unary.flat, np.zeros(problem.start().unary.shape, dtype=np.bool_)
     for token, tag in enumerate(problem.gold):
         seen[flat.index[flat.start[token] : flat.start[token + 1]], tag] = True
@@ -47,9 +47,9 @@ def test_weights_only_for_what_is_seen() -> None:
 
 def test_risk_training_lowers_the_risk() -> None:
     problem = make_problem(40)
-    begin = Likelihood(l2=5.0)
+    begin = ChainLikelihood(l2=5.0)
     start, _ = learnt(begin, problem)
-    found, history = learnt(ERM(EntityF1(), l2=0.05, iterations=20, begin=begin), problem)
+    found, history = learnt(ChainERM(EntityF1(), l2=0.05, iterations=20, begin=begin), problem)
     assert {epoch.stage for epoch in history} == {0, 1}
     risk = ExactRisk(problem, EntityF1())
     assert risk(found)[0] < 0.7 * risk(start)[0]
@@ -58,13 +58,13 @@ def test_risk_training_lowers_the_risk() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Likelihood(l2=-1), "l2"),
-        (lambda: Likelihood(iterations=0), "iterations"),
-        (lambda: Perceptron(epochs=0), "epochs"),
-        (lambda: SampleRank(sweeps=0), "sweeps"),
-        (lambda: SVM(c=0), "c must be"),
-        (lambda: SVM(cost=float("nan")), "cost"),
-        (lambda: ERM(l2=float("inf")), "l2"),
+        (lambda: ChainLikelihood(l2=-1), "l2"),
+        (lambda: ChainLikelihood(iterations=0), "iterations"),
+        (lambda: ChainPerceptron(epochs=0), "epochs"),
+        (lambda: ChainSampleRank(sweeps=0), "sweeps"),
+        (lambda: ChainSVM(c=0), "c must be"),
+        (lambda: ChainSVM(cost=float("nan")), "cost"),
+        (lambda: ChainERM(l2=float("inf")), "l2"),
     ],
 )
 def test_bad_options(make, message: str) -> None:

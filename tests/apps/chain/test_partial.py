@@ -10,16 +10,16 @@ import pytest
 
 from loopwise.apps import ChainCRF, Tagger
 from loopwise.apps.chain import (
-    ERM,
-    SVM,
+    ChainERM,
+    ChainLikelihood,
+    ChainPerceptron,
+    ChainSampleRank,
+    ChainSVM,
     EntityF1,
     EntityFBeta,
     Forbid,
-    Hamming,
-    Likelihood,
-    Perceptron,
     Posterior,
-    SampleRank,
+    TokenHamming,
     Viterbi,
 )
 from loopwise.apps.chain.features.text import Text
@@ -60,7 +60,7 @@ def distribution(tagger: Tagger, words: list[str]) -> dict[tuple[str, ...], floa
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["first order", "second order"])
 def tagger(request: pytest.FixtureRequest) -> Tagger:
-    return Tagger(TEMPLATES, learner=Likelihood(l2=0.5), order=request.param).fit(WORDS, TAGS)
+    return Tagger(TEMPLATES, learner=ChainLikelihood(l2=0.5), order=request.param).fit(WORDS, TAGS)
 
 
 def test_the_best_few_with_their_probabilities(tagger: Tagger) -> None:
@@ -154,7 +154,11 @@ def test_the_likelihood_of_what_is_known(order: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "learner", [Likelihood(l2=0.1), Likelihood(l2=0.1, seen_only=True), Perceptron(10), SVM(0.1), ERM(Hamming())],
+    "learner",
+    [
+        ChainLikelihood(l2=0.1), ChainLikelihood(l2=0.1, seen_only=True), ChainPerceptron(10), ChainSVM(0.1),
+        ChainERM(TokenHamming()),
+    ],
     ids=lambda learner: type(learner).__name__,
 )  # fmt: skip
 def test_learning_from_some_tags(learner: Any) -> None:
@@ -168,11 +172,11 @@ def test_learning_from_some_tags(learner: Any) -> None:
 
 def test_learners_that_need_every_tag_say_so() -> None:
     some = [[None, *row[1:]] for row in TAGS]
-    for learner, name in ((ERM(EntityF1()), "EntityF1"), (SampleRank(2), "a walk")):
+    for learner, name in ((ChainERM(EntityF1()), "EntityF1"), (ChainSampleRank(2), "a walk")):
         with pytest.raises(ValueError, match=rf"{name} needs every tag, and 3 are not known, the first in sentence 0"):
             Tagger(TEMPLATES, learner=learner).fit(WORDS, some)
     with pytest.raises(ValueError, match="trained by likelihood"):
-        Tagger(TEMPLATES, order=2, learner=Perceptron()).fit(WORDS, TAGS)
+        Tagger(TEMPLATES, order=2, learner=ChainPerceptron()).fit(WORDS, TAGS)
 
 
 def test_rules_hold_in_training() -> None:
@@ -186,7 +190,7 @@ def test_rules_hold_in_training() -> None:
 
 def test_codings_that_are_not_iob2_are_left_alone() -> None:
     tags = [[tag.replace("B-", "I-") for tag in row] for row in TAGS]
-    tagger = Tagger(TEMPLATES, learner=Likelihood(l2=0.1)).fit(WORDS, tags)
+    tagger = Tagger(TEMPLATES, learner=ChainLikelihood(l2=0.1)).fit(WORDS, tags)
     assert tagger.rules_ is None and tagger.predict(WORDS) == tags
     with pytest.warns(BrokenTagsWarning, match="1 tags continue an entity that none began, the first in sentence 2"):
         mended = Tagger(TEMPLATES).fit(WORDS, [*TAGS[:2], ["I-PER", "O"]])
@@ -222,7 +226,7 @@ def test_second_order_learns_what_first_order_cannot(tmp_path: Any) -> None:
         first, second = rng.integers(2, size=2)
         words.append([f"a{first}", f"b{second}", "c"])
         tags.append([f"T{first}", f"T{second}", f"T{first}"])
-    scores = [Tagger("w[0]", order=order, learner=Likelihood(l2=0.1)).fit(words, tags) for order in (1, 2)]
+    scores = [Tagger("w[0]", order=order, learner=ChainLikelihood(l2=0.1)).fit(words, tags) for order in (1, 2)]
     assert scores[0].score(words, tags) < 0.9 and scores[1].score(words, tags) == 1.0
     scores[1].save(tmp_path / "t.loopwise")
     assert Tagger.load(tmp_path / "t.loopwise").predict(words) == tags
@@ -233,16 +237,18 @@ def test_second_order_learns_what_first_order_cannot(tmp_path: Any) -> None:
 def test_f_beta_and_class_weights() -> None:
     words, tags = names(120, seed=0)
     templates = "shape[0] bias"  # too little to be right
-    careful, bold = (Tagger(templates, learner=ERM(EntityFBeta(beta), l2=0.1)).fit(words, tags) for beta in (0.2, 5.0))
+    careful, bold = (
+        Tagger(templates, learner=ChainERM(EntityFBeta(beta), l2=0.1)).fit(words, tags) for beta in (0.2, 5.0)
+    )
     one, two = careful.evaluate(words, tags).entities, bold.evaluate(words, tags).entities
     assert one is not None and two is not None and two.recall >= one.recall and two.decided > one.decided
     kinds = sorted(careful.evaluate(words, tags).types)
-    favoured = ERM(EntityF1(), l2=0.1, class_weight={kinds[0]: 50.0})
+    favoured = ChainERM(EntityF1(), l2=0.1, class_weight={kinds[0]: 50.0})
     report = Tagger(templates, learner=favoured).fit(words, tags).evaluate(words, tags)
-    plain = Tagger(templates, learner=ERM(EntityF1(), l2=0.1)).fit(words, tags).evaluate(words, tags)
+    plain = Tagger(templates, learner=ChainERM(EntityF1(), l2=0.1)).fit(words, tags).evaluate(words, tags)
     assert report.types[kinds[0]].f1 >= plain.types[kinds[0]].f1
-    heavy = Tagger(templates, learner=ERM(Hamming(), l2=0.1, class_weight={"O": 0.01})).fit(words, tags)
-    light = Tagger(templates, learner=ERM(Hamming(), l2=0.1)).fit(words, tags)
+    heavy = Tagger(templates, learner=ChainERM(TokenHamming(), l2=0.1, class_weight={"O": 0.01})).fit(words, tags)
+    light = Tagger(templates, learner=ChainERM(TokenHamming(), l2=0.1)).fit(words, tags)
     count = [sum(tag != "O" for row in model.predict(words) for tag in row) for model in (heavy, light)]
     assert count[0] > count[1]
     with pytest.raises(ValueError, match="beta must be"):

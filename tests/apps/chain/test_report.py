@@ -8,7 +8,7 @@ import torch
 
 from loopwise.apps.chain import Tagger
 from loopwise.apps.chain.report import compare
-from loopwise.loss.entity import EntityF1 as EntityMetric
+from loopwise.loss.entity import EntityF1Score as EntityMetric
 from loopwise.loss.reduction import Pooled
 from oracles.tagger_text import names
 

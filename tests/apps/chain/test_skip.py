@@ -11,9 +11,9 @@ import pytest
 import loopwise as lw
 from loopwise.apps import ChainCRF, Tagger
 from loopwise.apps.chain import (
+    ChainLikelihood,
+    ChainPerceptron,
     Documents,
-    Likelihood,
-    Perceptron,
     Posterior,
     Skip,
     SoftmaxMargin,
@@ -98,7 +98,7 @@ def test_decoders_and_the_rules_of_tags() -> None:
     words = [["Ann", "Lee", "met", "Ann", "Lee"], ["Lee", "ran", "to", "Lee"]]
     tags = [["B-PER", "I-PER", "O", "B-PER", "I-PER"], ["B-PER", "O", "O", "B-PER"]]
     for decoder in (None, Posterior()):
-        tagger = Tagger("w[0] bias", skip=SKIP, decoder=decoder, learner=Likelihood(l2=0.1)).fit(
+        tagger = Tagger("w[0] bias", skip=SKIP, decoder=decoder, learner=ChainLikelihood(l2=0.1)).fit(
             words, tags, progress=False
         )
         assert tagger.predict(words) == tags
@@ -112,7 +112,7 @@ def test_decoders_and_the_rules_of_tags() -> None:
 def test_tags_known_in_part() -> None:
     some = [["PER", None, "LOC"], [{"LOC", "PER"}, "O"], ["O", None], ["PER", "O", None]]
     assert fitted(SKIP).predict(DOCUMENTS) == TAGS
-    partly = Tagger(TEMPLATES, skip=SKIP, learner=Likelihood(l2=0.1)).fit(DOCUMENTS, some, progress=False)
+    partly = Tagger(TEMPLATES, skip=SKIP, learner=ChainLikelihood(l2=0.1)).fit(DOCUMENTS, some, progress=False)
     for said, known in zip(partly.predict(DOCUMENTS), some, strict=True):
         assert all(tag is None or one == tag or one in tag for one, tag in zip(said, known, strict=True))
 
@@ -244,4 +244,4 @@ def test_class_weights_need_a_loss_of_elements() -> None:
     with pytest.raises(ValueError, match="class_weight needs a loss of elements"):
         ChainCRF(skip=1, class_weight="balanced").fit(*train, progress=False)
     with pytest.raises(ValueError, match="learner does not go with skip"):
-        ChainCRF(skip=1, learner=Perceptron()).fit(*train, progress=False)
+        ChainCRF(skip=1, learner=ChainPerceptron()).fit(*train, progress=False)

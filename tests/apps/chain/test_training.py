@@ -10,13 +10,13 @@ import pytest
 
 import loopwise as lw
 from loopwise.apps import Tagger
-from loopwise.apps.chain import ERM, SVM, EntityF1, Likelihood, Perceptron, SampleRank
+from loopwise.apps.chain import ChainERM, ChainLikelihood, ChainPerceptron, ChainSampleRank, ChainSVM, EntityF1
 from loopwise.formats.columns import read_tagged
 from oracles.skip_cases import DOCUMENTS, SKIP, TAGS, TEMPLATES, WORDS, fitted
 
 
 @pytest.mark.parametrize(
-    "learner", [Likelihood(l2=0.1), ERM(EntityF1(), l2=0.1), ERM(l2=0.1, inference=lw.BP(iterations=3))]
+    "learner", [ChainLikelihood(l2=0.1), ChainERM(EntityF1(), l2=0.1), ChainERM(l2=0.1, inference=lw.BP(iterations=3))]
 )
 def test_learners_that_know_links(learner: Any) -> None:
     tags = [[tag if tag == "O" else f"B-{tag}" for tag in row] for row in TAGS]
@@ -34,7 +34,7 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
             raise StopError
 
     whole = fitted(SKIP)
-    tagger = Tagger(TEMPLATES, skip=SKIP, learner=Likelihood(l2=0.1))
+    tagger = Tagger(TEMPLATES, skip=SKIP, learner=ChainLikelihood(l2=0.1))
     with pytest.raises(StopError):
         tagger.fit(DOCUMENTS, TAGS, progress=False, checkpoint=tmp_path / "c", callback=stop)
     tagger.fit(DOCUMENTS, TAGS, progress=False, checkpoint=tmp_path / "c")
@@ -44,10 +44,10 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"learner": Perceptron()}, "Perceptron does not go with skip"),
-        ({"learner": SVM()}, "SVM"),
-        ({"learner": SampleRank()}, "SampleRank"),
-        ({"learner": Likelihood(seen_only=True)}, "seen_only"),
+        ({"learner": ChainPerceptron()}, "Perceptron does not go with skip"),
+        ({"learner": ChainSVM()}, "SVM"),
+        ({"learner": ChainSampleRank()}, "SampleRank"),
+        ({"learner": ChainLikelihood(seen_only=True)}, "seen_only"),
         ({"order": 2}, "order=2"),
     ],
 )

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from loopwise import walk
-from loopwise.apps.coref import Coref, Report, made_documents, singletons
+from loopwise.apps.coref import Coref, CorefReport, made_documents, singletons
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats import FormatError
-from loopwise.formats.coref import CorefDocument, Span, read_coref, write_coref
+from loopwise.formats.coref import CorefDocument, MentionSpan, read_coref, write_coref
 from loopwise.learn.files.container import read_container, write_container
 from oracles.coref_cases import TEST, TRAIN
 
@@ -21,7 +21,7 @@ def test_without_features_of_entities_or_types() -> None:
     options = {"setwise": False, "links": False, "types": False}
     simple = Coref(rounds=1, steps=1500, decode_steps=walk.Sweeps(80), **options).fit(TRAIN)  # type: ignore[arg-type]
     assert simple.featuriser_.types == () and len(simple.weights_) == simple.featuriser_.starts[-1]
-    alone = Report.of(TEST, [singletons(document) for document in TEST])
+    alone = CorefReport.of(TEST, [singletons(document) for document in TEST])
     assert simple.evaluate(TEST).mean.b_cubed > alone.mean.b_cubed
 
 
@@ -99,7 +99,7 @@ def test_marginals_agree_with_the_best_answer(fitted: Coref) -> None:
 
 def test_documents_without_mentions(fitted: Coref) -> None:
     empty = CorefDocument("empty", ("Hello",), (0, 1), ())
-    single = CorefDocument("single", ("Hello",), (0, 1), (Span(0, 0, "1"),))
+    single = CorefDocument("single", ("Hello",), (0, 1), (MentionSpan(0, 0, "1"),))
     assert [answer.tolist() for answer in fitted.predict([empty, single])] == [[], [0]]
     assert fitted.evaluate([empty, single]).mean.b_cubed == 1.0
     with pytest.raises(ValueError, match="no mentions"):

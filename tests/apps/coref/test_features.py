@@ -8,9 +8,9 @@ import pytest
 from loopwise.apps.coref import made_documents
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.mentions import describe
-from loopwise.apps.coref.pair_templates import Pairs
+from loopwise.apps.coref.pair_templates import MentionPairs
 from loopwise.apps.coref.set_templates import PREDICATES
-from loopwise.formats.coref import CorefDocument, Span
+from loopwise.formats.coref import CorefDocument, MentionSpan
 
 
 def test_shared_rows_hold_the_features_of_every_pair() -> None:
@@ -18,7 +18,7 @@ def test_shared_rows_hold_the_features_of_every_pair() -> None:
     (document,) = made_documents(1, seed=2, mentions=20)
     featuriser = Featuriser.of([document])
     made = featuriser(document)
-    pairs = Pairs(
+    pairs = MentionPairs(
         describe(document, {name: place for place, name in enumerate(featuriser.types)}), featuriser.frequencies
     )
     assert made.pair_row is not None and made.predicates is not None and made.attributes is not None
@@ -34,7 +34,7 @@ def test_shared_rows_hold_the_features_of_every_pair() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_documents_with_hardly_any_mention(count: int) -> None:
-    spans = (Span(0, 0, "1", "person"),)[:count]
+    spans = (MentionSpan(0, 0, "1", "person"),)[:count]
     document = CorefDocument("d", ("Ann", "sang"), (0, 2), spans)
     made = Featuriser.of([document])(document)
     assert made.mentions == count and made.pair_row is not None and len(made.pair_row) == 0

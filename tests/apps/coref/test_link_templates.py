@@ -9,32 +9,32 @@ from loopwise.apps.coref import lexicon, made_documents
 from loopwise.apps.coref.features import Featuriser
 from loopwise.apps.coref.link_templates import group_of, link_templates, openings, passed
 from loopwise.apps.coref.mentions import COMMON, PRONOUN, describe
-from loopwise.apps.coref.pair_templates import Pairs
+from loopwise.apps.coref.pair_templates import MentionPairs
 from loopwise.apps.coref.rule import rule_entities
 from loopwise.apps.coref.similarity import Frequencies
-from loopwise.formats.coref import CorefDocument, Span
+from loopwise.formats.coref import CorefDocument, MentionSpan
 
 
 def text_of(words: str, mentions: list[tuple[int, int]]) -> CorefDocument:
     forms = tuple(words.split())
-    spans = tuple(Span(first, last, str(place)) for place, (first, last) in enumerate(mentions))
+    spans = tuple(MentionSpan(first, last, str(place)) for place, (first, last) in enumerate(mentions))
     return CorefDocument("d", forms, (0, len(forms)), spans)
 
 
 @pytest.fixture(scope="module")
-def pairs() -> Pairs:
+def pairs() -> MentionPairs:
     document = made_documents(1, seed=4, mentions=14)[0]
-    return Pairs(describe(document, {}), Frequencies.of([document.words]))
+    return MentionPairs(describe(document, {}), Frequencies.of([document.words]))
 
 
-def test_candidates_passed_over(pairs: Pairs) -> None:
+def test_candidates_passed_over(pairs: MentionPairs) -> None:
     marked = np.random.default_rng(0).random(len(pairs.one)) < 0.4
     of = {(one, two): mark for one, two, mark in zip(pairs.one.tolist(), pairs.two.tolist(), marked, strict=True)}
     slow = [sum(of[k, two] for k in range(one + 1, two)) for one, two in of]
     assert passed(pairs, marked).tolist() == slow
 
 
-def test_codes_are_in_range(pairs: Pairs) -> None:
+def test_codes_are_in_range(pairs: MentionPairs) -> None:
     for template in link_templates(2):
         codes = template.codes(pairs)
         assert codes.shape == pairs.one.shape and codes.min() >= -1 and codes.max() < template.weights, template.name
@@ -43,7 +43,7 @@ def test_codes_are_in_range(pairs: Pairs) -> None:
         assert codes.shape == (14,) and codes.min() >= -1 and codes.max() < opening.values, opening.name
 
 
-def test_groups(pairs: Pairs) -> None:
+def test_groups(pairs: MentionPairs) -> None:
     for kind, group, pronoun in zip(pairs.mentions.kind, group_of(pairs), pairs.mentions.pronoun, strict=True):
         nominal = lexicon.PRONOUN_CLASSES + int(kind == COMMON)
         assert group == (pronoun if kind == PRONOUN else nominal)

@@ -7,15 +7,15 @@ import pytest
 
 from loopwise.apps.coref import lexicon, made_documents
 from loopwise.apps.coref.mentions import COMMON, PRONOUN, PROPER, Mentions, describe
-from loopwise.apps.coref.pair_templates import Pairs, pair_templates
+from loopwise.apps.coref.pair_templates import MentionPairs, pair_templates
 from loopwise.apps.coref.similarity import Frequencies
-from loopwise.formats.coref import CorefDocument, Span
+from loopwise.formats.coref import CorefDocument, MentionSpan
 
 SOCIETY, JOHN, TEACHER, CHILDREN, UBS, HIM, TEACHERS, THAT = range(8)
 
 
 def values(name: str, mentions: Mentions) -> dict[tuple[int, int], int]:
-    pairs = Pairs(mentions, Frequencies.of([]))
+    pairs = MentionPairs(mentions, Frequencies.of([]))
     template = next(template for template in pair_templates(2) if template.name == name)
     found = np.asarray(template.compute(pairs)).astype(int).tolist()
     return dict(zip(zip(pairs.one.tolist(), pairs.two.tolist(), strict=True), found, strict=True))
@@ -56,7 +56,14 @@ def test_templates_that_always_speak(mentions: Mentions) -> None:
 def test_without_a_tree() -> None:
     text = "The University of Arden praised Mary and her old house . She cried"
     words = tuple(text.split())
-    spans = (Span(0, 3, "1"), Span(3, 3, "2"), Span(5, 5, "3"), Span(7, 9, "4"), Span(7, 7, "3"), Span(11, 11, "3"))
+    spans = (
+        MentionSpan(0, 3, "1"),
+        MentionSpan(3, 3, "2"),
+        MentionSpan(5, 5, "3"),
+        MentionSpan(7, 9, "4"),
+        MentionSpan(7, 7, "3"),
+        MentionSpan(11, 11, "3"),
+    )
     mentions = describe(CorefDocument("d", words, (0, 11, 13), spans), {})
     assert [words[head] for head in mentions.head] == ["University", "Arden", "Mary", "house", "her", "She"]
     assert mentions.kind.tolist() == [PROPER, PROPER, PROPER, COMMON, PRONOUN, PRONOUN]
@@ -70,7 +77,7 @@ def test_codes_are_in_range(types: int) -> None:
     made = made_documents(3, seed=4, mentions=25)
     kinds = {"person": 0, "place": 1, "object": 2} if types else {}
     for document in made:
-        pairs = Pairs(describe(document, kinds), Frequencies.of(d.words for d in made))
+        pairs = MentionPairs(describe(document, kinds), Frequencies.of(d.words for d in made))
         for template in pair_templates(types):
             codes = template.codes(pairs)
             assert codes.shape == pairs.one.shape and codes.min(initial=0) >= -1, template.name

@@ -13,7 +13,7 @@ import torch
 from loopwise.apps import Decoder
 from loopwise.apps.decoder import Code, Flips, Gaussian, Leg, MinSum, Shots, SumProduct
 from loopwise.apps.decoder.losses import BitErrors, BitwiseCrossEntropy, BlockError, ObservableFlips, ResidualParity
-from loopwise.apps.decoder.training import Trained
+from loopwise.apps.decoder.training import TrainedNumbers
 from loopwise.formats.errors import FormatError
 from loopwise.inference.families.parity import trace
 from loopwise.learn.files import ledger
@@ -51,7 +51,7 @@ def test_a_classical_code_is_trained_for_bits() -> None:
     random = np.random.default_rng(3)
     code = Code.of([np.isin(np.arange(40), random.choice(40, 6, replace=False)).astype(int) for _ in range(20)], 0.1)
     decoder = Decoder(code, rule=SumProduct(), sweeps=5)
-    trained = Trained(edges=True, sweeps=True, memory=False, priors=True)
+    trained = TrainedNumbers(edges=True, sweeps=True, memory=False, priors=True)
     sampler = Gaussian(code, [4.0, 5.0])
     words = sampler.draw(4000, np.random.default_rng(1))
     before = decoder.evaluate(words)
@@ -163,7 +163,9 @@ def test_ties_by_a_symmetry_keep_it() -> None:
     ties = 2 * (bit // side**2) + (check != bit % side**2)
     legs = [Leg(code, 6, edge_ties=ties)]
     decoder = Decoder(code, rule=SumProduct(), legs=legs, stops=False, double=True)
-    decoder.fit(Flips(code), trained=Trained(memory=False), steps=40, rate=0.05, dev=500, report=20, progress=False)
+    decoder.fit(
+        Flips(code), trained=TrainedNumbers(memory=False), steps=40, rate=0.05, dev=500, report=20, progress=False
+    )
     assert decoder.legs[0].edge is not None and len(decoder.legs[0].edge) == 4
     assert decoder.legs[0].edge.unique().numel() > 1  # trained
     syndromes = Flips(code).draw(50, np.random.default_rng(2)).syndromes
@@ -250,4 +252,4 @@ def test_bad_options_get_one_sentence() -> None:
     with pytest.raises(ValueError, match="there are no shots to train on"):
         decoder.fit(Shots(np.zeros((0, 3), np.uint8)), progress=False)
     with pytest.raises(ValueError, match="nothing is trained"):
-        Trained(False, False, False, False)
+        TrainedNumbers(False, False, False, False)

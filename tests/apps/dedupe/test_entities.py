@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loopwise.apps.dedupe import Report, Resolution
+from loopwise.apps.dedupe import DedupeReport, Resolution
 from loopwise.apps.dedupe.entities import EntityModel, first_weights
 from oracles.dedupe_cases import TEST, TEST_IDS
 
@@ -14,8 +14,8 @@ def test_a_walk_undoes_wrong_clusters(found: Resolution) -> None:
     assert model.weights.tolist() == first_weights(model.columns).tolist()
     alone = np.arange(len(TEST))
     better = model.improved(found.parts, alone, found.table.agreement)
-    assert Report.of(better, TEST_IDS).b_cubed > Report.of(alone, TEST_IDS).b_cubed + 0.1
+    assert DedupeReport.of(better, TEST_IDS).b_cubed > DedupeReport.of(alone, TEST_IDS).b_cubed + 0.1
     blank = EntityModel(np.zeros_like(model.weights), model.columns)
     taught = blank.trained(found.parts, TEST_IDS, found.table.agreement)  # SampleRank, from nothing
     learned = taught.improved(found.parts, alone, found.table.agreement)
-    assert Report.of(learned, TEST_IDS).b_cubed >= Report.of(better, TEST_IDS).b_cubed - 0.01
+    assert DedupeReport.of(learned, TEST_IDS).b_cubed >= DedupeReport.of(better, TEST_IDS).b_cubed - 0.01

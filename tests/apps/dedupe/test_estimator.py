@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps import Dedupe
-from loopwise.apps.dedupe import Report, Resolution
+from loopwise.apps.dedupe import DedupeReport, Resolution
 from oracles.dedupe_cases import IDS, RECORDS, TEST, TEST_IDS
 
 
@@ -35,7 +35,7 @@ def test_two_tables_are_linked() -> None:
     both = IDS[np.concatenate([first, second])]
     model = Dedupe().fit(left, other=right, ids=both)
     found = model.predict(left, other=right)
-    assert Report.of(found.clusters, both, found.table.side).pairwise_f1 > 0.8
+    assert DedupeReport.of(found.clusters, both, found.table.side).pairwise_f1 > 0.8
     side = found.table.side
     assert all(side[one] != side[two] for one, two, _ in found.links())
     with pytest.raises(ValueError, match="trained to link two tables; give both"):

@@ -8,8 +8,8 @@ import pytest
 from loopwise.apps.dedupe import Resolution
 from loopwise.apps.dedupe.pair_model import (
     LEVELS,
-    Levels,
     PairModel,
+    SimilarityLevels,
     _rising,
     estimate_levels,
 )
@@ -53,7 +53,9 @@ def test_factors_rise_as_isotonic_regression_has_them() -> None:
 
 def test_labels_pull_the_pair_model_away_from_em(found: Resolution) -> None:
     comparer = found.table.comparer
-    base = PairModel.unlabelled(Levels(np.zeros((len(comparer.columns), len(LEVELS) + 1)), 0.0), len(comparer.names))
+    base = PairModel.unlabelled(
+        SimilarityLevels(np.zeros((len(comparer.columns), len(LEVELS) + 1)), 0.0), len(comparer.names)
+    )
     pairs = np.stack([found.table.one, found.table.other], axis=1)
     match = (TEST_IDS[pairs[:, 0]] == TEST_IDS[pairs[:, 1]]).astype(float)
     similar = comparer.compute(pairs[:, 0], pairs[:, 1])

@@ -9,14 +9,14 @@ from loopwise.apps.dedupe import made_records
 from loopwise.apps.dedupe.candidates import DOUBT
 from loopwise.apps.dedupe.kinds import kinds_of
 from loopwise.apps.dedupe.pair_model import PairModel
-from loopwise.apps.dedupe.table import Table
+from loopwise.apps.dedupe.table import CandidateTable
 
 RECORDS, IDS = made_records(90, seed=7)
 NONE = np.zeros((0, 2), dtype=np.int64)
 
 
-def made(side: np.ndarray | None = None) -> Table:
-    return Table.of(RECORDS, kinds_of(RECORDS, {}), side, 20, NONE)
+def made(side: np.ndarray | None = None) -> CandidateTable:
+    return CandidateTable.of(RECORDS, kinds_of(RECORDS, {}), side, 20, NONE)
 
 
 def test_each_candidate_pair_stands_once() -> None:

@@ -9,28 +9,28 @@ import pytest
 
 from loopwise import walk
 from loopwise.apps.multilabel import (
-    CD,
-    ERM,
+    LabelCD,
+    LabelERM,
     LabelLearner,
-    Likelihood,
+    LabelLikelihood,
+    LabelPegasos,
+    LabelPerceptron,
+    LabelSampleRank,
+    LabelSampleRankSVM,
     MultiLabel,
-    Pegasos,
-    Perceptron,
-    SampleRank,
-    SampleRankSVM,
 )
 from loopwise.formats.errors import FormatError
 from oracles.interruptions import StoppedError, always_written, stop_at
 from oracles.label_cases import make_data
 
 LEARNERS: dict[str, LabelLearner] = {
-    "samplerank": SampleRank(epochs=4, sweeps=3),
-    "svm, previous": SampleRankSVM(epochs=4, sweeps=3, start=walk.Start.PREVIOUS),
-    "cd": CD(epochs=4, sweeps=3),
-    "perceptron": Perceptron(4),
-    "pegasos": Pegasos(0.1, 4),
-    "likelihood": Likelihood(iterations=6),
-    "erm": ERM(iterations=3, begin=Likelihood(iterations=3)),
+    "samplerank": LabelSampleRank(epochs=4, sweeps=3),
+    "svm, previous": LabelSampleRankSVM(epochs=4, sweeps=3, start=walk.Start.PREVIOUS),
+    "cd": LabelCD(epochs=4, sweeps=3),
+    "perceptron": LabelPerceptron(4),
+    "pegasos": LabelPegasos(0.1, 4),
+    "likelihood": LabelLikelihood(iterations=6),
+    "erm": LabelERM(iterations=3, begin=LabelLikelihood(iterations=3)),
 }
 
 
@@ -61,8 +61,8 @@ def test_a_stopped_training_ends_with_the_same_weights(
 @pytest.mark.parametrize("changed", ["learner", "training data", "seed", "development data"])
 def test_another_training_is_refused(changed: str, tmp_path: Path) -> None:
     path, data, dev = tmp_path / "run", make_data(30), make_data(20, seed=3)
-    MultiLabel(Perceptron(2)).fit(*data, dev=dev, progress=False, checkpoint=path)
-    learner = Perceptron(3 if changed == "learner" else 2)
+    MultiLabel(LabelPerceptron(2)).fit(*data, dev=dev, progress=False, checkpoint=path)
+    learner = LabelPerceptron(3 if changed == "learner" else 2)
     if changed == "training data":
         data = make_data(30, seed=8)
     if changed == "development data":

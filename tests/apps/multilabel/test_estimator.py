@@ -16,10 +16,10 @@ from loopwise.apps.multilabel import (
     Annealed,
     ByBeliefs,
     Enumeration,
-    Likelihood,
+    LabelLikelihood,
+    LabelPerceptron,
+    LabelSampleRank,
     MultiLabel,
-    Perceptron,
-    SampleRank,
 )
 from loopwise.learn.files.container import read_container, write_container
 from oracles.label_cases import FAST
@@ -33,8 +33,8 @@ def test_scikit_learn_takes_it_for_an_estimator() -> None:
     # depends on the order of examples, and weighted and repeated ones have another: scikit-learn excuses its SGD, too.
     by_order = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
     for model, unfit in (
-        (MultiLabel(SampleRank(epochs=4, sweeps=5), decoder=ByBeliefs(lw.Exact())), by_order),
-        (MultiLabel(Likelihood(inference=lw.Exact(), iterations=50)), set()),
+        (MultiLabel(LabelSampleRank(epochs=4, sweeps=5), decoder=ByBeliefs(lw.Exact())), by_order),
+        (MultiLabel(LabelLikelihood(inference=lw.Exact(), iterations=50)), set()),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is no subclass of scikit-learn's
@@ -51,7 +51,7 @@ def test_clone_and_search(data: tuple[np.ndarray, np.ndarray]) -> None:
 
     model = MultiLabel(FAST, seed=3)
     assert repr(clone(model)) == repr(model) and not hasattr(clone(model), "weights_")
-    search = GridSearchCV(MultiLabel(), {"learner": [Perceptron(1), FAST]}, cv=2).fit(*data)
+    search = GridSearchCV(MultiLabel(), {"learner": [LabelPerceptron(1), FAST]}, cv=2).fit(*data)
     assert search.best_score_ > 0.8 and isinstance(search.best_estimator_, MultiLabel)
     with pytest.raises(ValueError, match="'colour'"):
         model.set_params(colour=1)
@@ -60,7 +60,7 @@ def test_clone_and_search(data: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_marginals(data: tuple[np.ndarray, np.ndarray]) -> None:
     x, y = data
-    model = MultiLabel(Likelihood(1.0, 60, lw.Exact())).fit(x[:150], y[:150])
+    model = MultiLabel(LabelLikelihood(1.0, 60, lw.Exact())).fit(x[:150], y[:150])
     shares = model.predict_marginals(x)
     np.testing.assert_array_equal(model.predict_proba(x), shares)
     np.testing.assert_array_equal(model.predict(x), shares > 0.5)

@@ -7,12 +7,12 @@ import pytest
 
 from loopwise import walk
 from loopwise.apps.multilabel import (
-    CD,
     Enumeration,
-    Likelihood,
-    Pegasos,
-    Perceptron,
-    SampleRank,
+    LabelCD,
+    LabelLikelihood,
+    LabelPegasos,
+    LabelPerceptron,
+    LabelSampleRank,
 )
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import LabelWeights
@@ -42,10 +42,15 @@ def test_a_single_label_has_no_pairs(name: str) -> None:
 
 
 def test_bad_options() -> None:
-    for make in (lambda: SampleRank(epochs=0), lambda: Pegasos(0.0), lambda: Perceptron(0), lambda: Likelihood(-1.0)):
+    for make in (
+        lambda: LabelSampleRank(epochs=0),
+        lambda: LabelPegasos(0.0),
+        lambda: LabelPerceptron(0),
+        lambda: LabelLikelihood(-1.0),
+    ):
         with pytest.raises(ValueError, match=r"positive|at least [01]"):
             make()
     with pytest.raises(ValueError, match="20 labels, not 21"):
-        learn(Perceptron(), make_problem(3, labels=21))
+        learn(LabelPerceptron(), make_problem(3, labels=21))
     with pytest.raises(ValueError, match="begins at the truth"):
-        learn(CD(start=walk.Start.RANDOM), make_problem(3))
+        learn(LabelCD(start=walk.Start.RANDOM), make_problem(3))

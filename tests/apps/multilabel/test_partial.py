@@ -10,7 +10,15 @@ import pytest
 
 import loopwise as lw
 from loopwise.apps import MultiLabel
-from loopwise.apps.multilabel import ERM, Annealed, ByBeliefs, Enumeration, Likelihood, Perceptron, SampleRank
+from loopwise.apps.multilabel import (
+    Annealed,
+    ByBeliefs,
+    Enumeration,
+    LabelERM,
+    LabelLikelihood,
+    LabelPerceptron,
+    LabelSampleRank,
+)
 from loopwise.learn.label_sets.problem import LabelProblem
 
 
@@ -35,14 +43,14 @@ def thinned(unknown: Any, share: float = 0.4) -> Any:
 
 
 @pytest.mark.parametrize("unknown", [None, float("nan"), -1])
-@pytest.mark.parametrize("learner", [None, Likelihood(l2=1.0)])
+@pytest.mark.parametrize("learner", [None, LabelLikelihood(l2=1.0)])
 def test_learning_from_some_labels(unknown: Any, learner: Any) -> None:
     model = MultiLabel(learner).fit(X, thinned(unknown))
     assert [pair.tolist() for pair in model.classes_] == [[0, 1]] * 4
     assert model.score(X, Y) > 0.85
 
 
-@pytest.mark.parametrize("learner", [Perceptron(3), SampleRank(epochs=2, sweeps=5), ERM(iterations=5)])
+@pytest.mark.parametrize("learner", [LabelPerceptron(3), LabelSampleRank(epochs=2, sweeps=5), LabelERM(iterations=5)])
 def test_every_kind_of_learner_takes_them(learner: Any) -> None:
     assert MultiLabel(learner).fit(X, thinned(-1)).score(X, Y) > 0.8
 
@@ -50,9 +58,9 @@ def test_every_kind_of_learner_takes_them(learner: Any) -> None:
 def test_likelihood_of_what_is_known() -> None:
     """With exact inference: the mean of minus log the sum over all sets that agree, by enumeration."""
     labels = thinned(-1)[:5]
-    model = MultiLabel(Likelihood(l2=1.0, iterations=3, inference=lw.Exact())).fit(X, thinned(-1))
+    model = MultiLabel(LabelLikelihood(l2=1.0, iterations=3, inference=lw.Exact())).fit(X, thinned(-1))
     weights, inputs = model.weights_, model._ready(X[:5])
-    learner = Likelihood(l2=0.0, iterations=1, inference=lw.Exact())
+    learner = LabelLikelihood(l2=0.0, iterations=1, inference=lw.Exact())
     value = float(learner.smooth(LabelProblem(inputs, labels), weights).function(weights.vector)[0])
     sets = np.array(list(product((0, 1), repeat=4)))
     expected = 0.0
@@ -65,7 +73,7 @@ def test_likelihood_of_what_is_known() -> None:
 
 @pytest.mark.parametrize("decoder", [Enumeration(), Annealed(), ByBeliefs(lw.Exact())], ids=lambda d: type(d).__name__)
 def test_given_labels(decoder: Any) -> None:
-    model = MultiLabel(Likelihood(l2=0.5, inference=lw.Exact()), decoder=decoder).fit(X, Y)
+    model = MultiLabel(LabelLikelihood(l2=0.5, inference=lw.Exact()), decoder=decoder).fit(X, Y)
     given = np.array([[0, -1, -1, 1], [-1, 1, -1, -1], [-1, -1, -1, -1]])
     said, shares = model.predict(X[:3], evidence=given), model.predict_marginals(X[:3], evidence=given)
     sets = np.array(list(product((0, 1), repeat=4)))
@@ -84,12 +92,12 @@ def test_given_labels(decoder: Any) -> None:
 
 
 def test_labels_without_meaning() -> None:
-    model = MultiLabel(Perceptron(1)).fit(X, Y)
+    model = MultiLabel(LabelPerceptron(1)).fit(X, Y)
     with pytest.raises(ValueError, match="label 0 of example 0 is not known; every label must be, to be compared"):
         model.score(X, np.where(np.arange(len(Y))[:, None] == 0, np.nan, Y))
     with pytest.raises(ValueError, match="3 inputs and 2 rows of evidence"):
         model.predict(X[:3], evidence=Y[:2])
     with pytest.raises(ValueError, match=r"only in column 1"):
         MultiLabel().fit(X, np.where(np.arange(4) == 1, np.nan, Y))
-    signs = MultiLabel(Perceptron(1)).fit(X, 2 * Y - 1)
+    signs = MultiLabel(LabelPerceptron(1)).fit(X, 2 * Y - 1)
     assert signs.classes_[0].tolist() == [-1, 1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps import Parser
-from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+from loopwise.apps.parser.objectives import CLL, AnnealedRisk, SquaredDistance
 from loopwise.formats import FormatError
 from loopwise.formats.conllu import NO_HEAD, Sentence, check_tree, make_sentence, read_conllu, write_conllu
 from loopwise.gradient.perturbation import Perturbation
@@ -98,9 +98,9 @@ def test_decoding_by_odds_is_another_rule(trained: Parser) -> None:
     [
         (CLL(), ("grandparent", "sibling"), BP(iterations=2)),
         (CLL(), (), BP(iterations=1)),
-        (L2(), (), BP(iterations=1, gradient=Perturbation())),
-        ((L2(), AnnealedRisk()), ("sibling",), BP(iterations=1)),
-        (L2(), ("grandparent",), Exact()),
+        (SquaredDistance(), (), BP(iterations=1, gradient=Perturbation())),
+        ((SquaredDistance(), AnnealedRisk()), ("sibling",), BP(iterations=1)),
+        (SquaredDistance(), ("grandparent",), Exact()),
         (CLL(), ("grandparent",), Exact()),
     ],
 )

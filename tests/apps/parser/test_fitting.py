@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loopwise.apps.parser.objectives import L2, AnnealedRisk
+from loopwise.apps.parser.objectives import AnnealedRisk, SquaredDistance
 from loopwise.inference.messages.message_passing import BP
 from oracles.toy_language import DEV, TRAIN, small
 
@@ -16,9 +16,9 @@ def test_training_goes_on_from_another_parser() -> None:
     options = {"epochs": 2, "rate": 0.1, "labels": False}
     data = small().prepare(TRAIN[:30], DEV)
     first, second, staged = (small(("sibling",), BP(iterations=1)) for _ in range(3))
-    first.fit(data, loss=L2(), **options)
+    first.fit(data, loss=SquaredDistance(), **options)
     second.fit(data, loss=AnnealedRisk(), start=first, **options)
-    history = staged.fit(data, loss=(L2(), AnnealedRisk()), **options)
+    history = staged.fit(data, loss=(SquaredDistance(), AnnealedRisk()), **options)
     assert np.array_equal(staged.model.weights, second.model.weights)
     assert history.dev == first.history.dev + second.history.dev
     harmed = small(("sibling",), BP(iterations=1))
@@ -36,8 +36,8 @@ def test_a_prior_is_gentle_to_the_weights_training_starts_from() -> None:
     """At a rate at which nothing is learnt, one epoch shrinks them by what the prior asks for, no more."""
     data = small().prepare(TRAIN[:30])
     first, second = (small(("sibling",), BP(iterations=1)) for _ in range(2))
-    first.fit(data, loss=L2(), epochs=1, rate=0.1, labels=False)
-    second.fit(data, loss=L2(), epochs=1, rate=1e-6, l2=10.0, start=first, labels=False)
+    first.fit(data, loss=SquaredDistance(), epochs=1, rate=0.1, labels=False)
+    second.fit(data, loss=SquaredDistance(), epochs=1, rate=1e-6, l2=10.0, start=first, labels=False)
     before, after = first.model.weights, second.model.weights
     np.testing.assert_allclose(after[before != 0], before[before != 0], atol=1e-4)
 

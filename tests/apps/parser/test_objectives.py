@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from loopwise.apps.parser.features.parts import list_pairs
-from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+from loopwise.apps.parser.objectives import CLL, AnnealedRisk, SquaredDistance
 from loopwise.apps.parser.options import TreeInference
 from oracles.parser_beliefs import (
     GRANDPARENTS,
@@ -38,7 +38,7 @@ def test_losses_and_gradients_equal_those_of_torch(structure: int, n: int, kind:
         scores = torch.tensor(case.scores, requires_grad=True)
         belief, _ = reference_beliefs(case.trees, unary, case.pairs, scores, iterations)
         loss = reference_loss(kind, case.trees, belief, torch.tensor(case.gold, dtype=torch.float64), 0.5)
-        ours, of_unary, of_scores = case.step(L2() if kind == "l2" else HALF, TreeInference(iterations))
+        ours, of_unary, of_scores = case.step(SquaredDistance() if kind == "l2" else HALF, TreeInference(iterations))
         assert ours == pytest.approx(float(loss.detach()), abs=1e-11)
         if n > 1:  # of a single word everything is certain
             expected = torch.autograd.grad(loss, [unary, scores], allow_unused=True)
@@ -56,7 +56,7 @@ def test_gradients_of_a_longer_sentence_equal_differences() -> None:
     case.first, case.second, _ = list_pairs(n, case.heads, case.mods, case.structure)
     case.unary, case.scores = rng.normal(size=len(case.arcs)), rng.normal(size=len(case.first))
     case.gold = (case.heads == case.mods - 1).astype(np.int64)
-    for objective in (L2(), HALF):
+    for objective in (SquaredDistance(), HALF):
         _, of_unary, of_scores = case.step(objective, TreeInference(3))
         ahead, along = rng.normal(size=len(case.unary)), rng.normal(size=len(case.scores))
         up, down = (
@@ -123,7 +123,7 @@ def test_exact_grandparents_equal_enumeration(structure: int) -> None:
         np.testing.assert_allclose(case.beliefs(EXACT), (share @ trees).detach().numpy(), atol=1e-11)
         gold = torch.tensor(case.gold, dtype=torch.float64)
         for objective, loss in (
-            (L2(), reference_loss("l2", trees, share @ trees, gold, 0.5)),
+            (SquaredDistance(), reference_loss("l2", trees, share @ trees, gold, 0.5)),
             (HALF, reference_loss("ar", trees, share @ trees, gold, 0.5)),
             (CLL(), torch.logsumexp(weight, 0) - gold @ unary - (gold[case.first] * gold[case.second]) @ scores),
         ):
@@ -136,14 +136,17 @@ def test_exact_grandparents_equal_enumeration(structure: int) -> None:
 
 def test_perturbation_agrees_where_it_is_valid_and_refuses_elsewhere() -> None:
     case = Case(4, PROJECTIVE | SINGLE_ROOT, seed=2)
-    unrolled, perturbed = case.step(L2(), TreeInference(1)), case.step(L2(), TreeInference(1, perturbed=True))
+    unrolled, perturbed = (
+        case.step(SquaredDistance(), TreeInference(1)),
+        case.step(SquaredDistance(), TreeInference(1, perturbed=True)),
+    )
     assert perturbed[0] == pytest.approx(unrolled[0])
     np.testing.assert_allclose(perturbed[1], unrolled[1], atol=1e-7)
     loopy = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=2, scale=0.3)
-    assert all(np.isinf(loopy.step(L2(), TreeInference(count, perturbed=True))[0]) for count in (1, 2))
-    settled = loopy.step(L2(), TreeInference(200, perturbed=True))
-    np.testing.assert_allclose(settled[1], loopy.step(L2(), TreeInference(200))[1], atol=1e-5)
-    np.testing.assert_allclose(settled[2], loopy.step(L2(), TreeInference(200))[2], atol=1e-5)
+    assert all(np.isinf(loopy.step(SquaredDistance(), TreeInference(count, perturbed=True))[0]) for count in (1, 2))
+    settled = loopy.step(SquaredDistance(), TreeInference(200, perturbed=True))
+    np.testing.assert_allclose(settled[1], loopy.step(SquaredDistance(), TreeInference(200))[1], atol=1e-5)
+    np.testing.assert_allclose(settled[2], loopy.step(SquaredDistance(), TreeInference(200))[2], atol=1e-5)
 
 
 def test_risk_becomes_the_errors_of_the_decoded_tree() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps import Parser
-from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk, Gold
+from loopwise.apps.parser.objectives import CLL, AnnealedRisk, Gold, SquaredDistance
 from loopwise.apps.parser.options import Pruning, Templates
 from loopwise.apps.parser.tasks import TreeTask
 from loopwise.formats import FormatError
@@ -123,7 +123,7 @@ def thinned(sentences: list[Sentence], seed: int = 0) -> list[Sentence]:
     ]
 
 
-@pytest.mark.parametrize("objective", [CLL(), L2(), AnnealedRisk(0.5, 0.5)], ids=lambda goal: goal.name)
+@pytest.mark.parametrize("objective", [CLL(), SquaredDistance(), AnnealedRisk(0.5, 0.5)], ids=lambda goal: goal.name)
 def test_losses_of_known_heads(objective: Any) -> None:
     """By enumeration of all trees: likelihood is that of those which agree, other losses are of known words; slopes by
     differences."""
@@ -159,7 +159,7 @@ def test_losses_of_known_heads(objective: Any) -> None:
                 if all(heads[mod - 1] == head for mod, head in gold_heads.items())
             )
             return float(-np.log(fits / total))
-        if isinstance(objective, L2):
+        if isinstance(objective, SquaredDistance):
             return float(2 * (((marginal - right) ** 2)[known]).sum())
         if temperature == 1.0:
             return loss(marginal, 0.5)
@@ -172,7 +172,7 @@ def test_losses_of_known_heads(objective: Any) -> None:
         assert slope[number] == pytest.approx((loss(unary + step) - loss(unary - step)) / 2e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("objective", [CLL(), L2()], ids=lambda goal: goal.name)
+@pytest.mark.parametrize("objective", [CLL(), SquaredDistance()], ids=lambda goal: goal.name)
 def test_learning_from_some_heads(objective: Any) -> None:
     some = thinned(toy_sentences(80, seed=4))
     with pytest.raises(FormatError, match="has no head; column 7 must be a number here"):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from loopwise.apps.parser.objectives import CLL, L2, AnnealedRisk
+from loopwise.apps.parser.objectives import CLL, AnnealedRisk, SquaredDistance
 from loopwise.apps.parser.options import TreeInference
 from oracles.parser_beliefs import (
     GRANDPARENTS,
@@ -37,7 +37,7 @@ def test_beliefs_of_each_word_sum_to_one(structure: int) -> None:
 def test_forced_arcs_and_extreme_scores_stay_finite() -> None:
     """A word with one head left is certain: its log-odds are capped, and nothing flows through them."""
     case = Case(4, PROJECTIVE | SINGLE_ROOT | PAIRS, seed=1, pruned=0.9, scale=40.0)
-    for objective in (L2(), HALF, CLL()):
+    for objective in (SquaredDistance(), HALF, CLL()):
         loss, of_unary, of_scores = case.step(objective, TreeInference(4))
         assert np.isfinite(loss) and np.isfinite(of_unary).all() and np.isfinite(of_scores).all()
     np.testing.assert_allclose(np.bincount(case.mods, case.beliefs(TreeInference(4)))[1:], 1.0, atol=1e-12)
@@ -48,6 +48,6 @@ def test_arcs_without_a_tree_are_said_to_be() -> None:
     case = Case(3, PROJECTIVE | SINGLE_ROOT, seed=0)
     case.heads, case.mods = np.array([2, 1, 1], np.int32), np.array([1, 2, 3], np.int32)
     case.unary, case.gold = np.zeros(3), np.zeros(3, np.int64)
-    assert np.isnan(case.step(L2(), TreeInference(1))[0])
-    assert np.isnan(case.step(L2(), TreeInference(3, perturbed=True))[0])
+    assert np.isnan(case.step(SquaredDistance(), TreeInference(1))[0])
+    assert np.isnan(case.step(SquaredDistance(), TreeInference(3, perturbed=True))[0])
     assert case.propagate(1).possible.tolist() == [True, False, True]

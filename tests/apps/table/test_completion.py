@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps import Table
-from loopwise.apps.table import Chain, Edges, selection, training
+from loopwise.apps.table import ColumnChain, ColumnPairs, selection, training
 from loopwise.apps.table.completion import drawn, most_probable
 from oracles.enumeration import enumerate_model
 
@@ -25,7 +25,7 @@ def trained(structure: object, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 @pytest.mark.parametrize(
-    ("structure", "apart"), [(Chain(), 1e-9), (Edges(((0, 1), (1, 2), (2, 3), (0, 3))), 0.02), (None, 0.03)]
+    ("structure", "apart"), [(ColumnChain(), 1e-9), (ColumnPairs(((0, 1), (1, 2), (2, 3), (0, 3))), 0.02), (None, 0.03)]
 )
 def test_beliefs_and_draws_are_those_of_the_joint_model(
     structure: object, apart: float, monkeypatch: pytest.MonkeyPatch

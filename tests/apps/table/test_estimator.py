@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import loopwise as lw
 from loopwise.apps import MRFClassifier
-from loopwise.apps.table import Chain, Complete, Edges, ToOutputs, Tree, estimator
+from loopwise.apps.table import ColumnChain, ColumnPairs, ColumnTree, Complete, ToOutputs, estimator
 from loopwise.cli.tables import read_examples, read_saved
 from loopwise.graph.evidence import FREE
 from oracles.enumeration import Enumeration, enumerate_model
@@ -39,8 +39,8 @@ def conditional(everything: Enumeration, evidence: np.ndarray, variable: int, si
     [
         {"inference": EXACT},
         {"inference": EXACT, "hidden": (2,), "structure": ToOutputs(), "iterations": 15},
-        {"structure": Tree()},  # where BP is exact
-        {"structure": Chain(), "loss": lw.loss.MSE(), "iterations": 15},
+        {"structure": ColumnTree()},  # where BP is exact
+        {"structure": ColumnChain(), "loss": lw.loss.MSE(), "iterations": 15},
     ],
 )
 def test_probabilities_are_those_of_the_learnt_tables(options: dict[str, Any]) -> None:
@@ -252,8 +252,8 @@ def test_going_on_and_other_optimisers() -> None:
         ({"class_weight": {0: 0.0, 1: 0}}, "all class weights are 0"),
         ({"class_weight": [None]}, "weights for 1 outputs; there are 2"),
         ({"class_weight": 3}, "not int"),
-        ({"structure": Edges(((0, 9),))}, "names variable 9"),
-        ({"structure": Edges(((0, 0),))}, "joins a variable with itself"),
+        ({"structure": ColumnPairs(((0, 9),))}, "names variable 9"),
+        ({"structure": ColumnPairs(((0, 0),))}, "joins a variable with itself"),
     ],
 )
 def test_options_without_meaning(options: dict[str, Any], words: str) -> None:

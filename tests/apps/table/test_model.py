@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from loopwise.apps.table import BySize, Chain, Complete, Edges, Grid, ToOutputs, Tree
+from loopwise.apps.table import BySize, ColumnChain, ColumnPairs, ColumnTree, Complete, Grid, ToOutputs
 from loopwise.apps.table.model import cells_of, mutual_information
 from loopwise.graph.evidence import FREE, Role
 
@@ -38,7 +38,7 @@ def test_mutual_information() -> None:
 def test_the_tree_is_the_best_of_all(seed: int) -> None:
     values, sizes = random_rows(seed)
     roles = np.array([Role.INPUT] * 3 + [Role.OUTPUT])
-    pairs = Tree().pairs(values, sizes, roles)
+    pairs = ColumnTree().pairs(values, sizes, roles)
     shared = mutual_information(values, sizes)
 
     def joined(edges: tuple[tuple[int, int], ...]) -> bool:
@@ -65,9 +65,9 @@ def test_structures() -> None:
 
     assert pairs(Complete()) == set(combinations(range(4), 2)) | hidden
     assert pairs(ToOutputs()) == {(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)} | hidden
-    assert pairs(Chain()) == {(0, 1), (1, 2), (2, 3)} | hidden
+    assert pairs(ColumnChain()) == {(0, 1), (1, 2), (2, 3)} | hidden
     assert pairs(Grid(2, 2)) == {(0, 1), (2, 3), (0, 2), (1, 3)} | hidden
-    assert pairs(Edges(((3, 0), (0, 3), (1, 4)))) == {(0, 3), (1, 4)}
+    assert pairs(ColumnPairs(((3, 0), (0, 3), (1, 4)))) == {(0, 3), (1, 4)}
     with pytest.raises(ValueError, match="has 6 places"):
         pairs(Grid(3, 2))
 

@@ -13,7 +13,7 @@ import torch
 
 import loopwise as lw
 from loopwise.apps import MRFClassifier, Table
-from loopwise.apps.table import AnyRate, Chain, Patterns, Rates, selection, training
+from loopwise.apps.table import AnyRate, ColumnChain, Patterns, Rates, selection, training
 from loopwise.apps.table.explanation import by_gradient
 from loopwise.apps.table.missingness import missingness_of
 from loopwise.apps.table.rows import CountedRows
@@ -247,7 +247,7 @@ def test_answers_of_dates_are_texts_before_a_file_and_after(tmp_path: Path) -> N
 
 def test_explanations_by_clamping_and_by_gradient() -> None:
     x, y = patients(250, seed=0)
-    model = Table(structure=Chain(), sweeps=6).fit(x, y, progress=False)
+    model = Table(structure=ColumnChain(), sweeps=6).fit(x, y, progress=False)
     told = model.explain(["r", 20.0, None])
     assert told.column == "y0" and told.answer == "yes" and told.probability > told.before
     assert {cell.column for cell in told.cells} == {"x0", "x1"} and "y0 is yes" in str(told)
@@ -405,7 +405,7 @@ def test_a_saved_model_goes_on_with_batches(tmp_path: Path) -> None:
 
 def test_classifier_of_plain_bp_answers_rows_as_its_system_does() -> None:
     x, y = patients(60, seed=0, missing=0.2)
-    model = MRFClassifier(Chain(), iterations=10).fit(x, y, progress=False)
+    model = MRFClassifier(ColumnChain(), iterations=10).fit(x, y, progress=False)
     assert model._row_answers[0] is not None
     beliefs = model.system_.predict_marginals(model._asked(x)).numpy()
     np.testing.assert_allclose(model.predict_proba(x), beliefs[:, 3, :2], atol=1e-12)

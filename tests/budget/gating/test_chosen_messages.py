@@ -126,8 +126,8 @@ def test_costs_are_those_of_messages_that_are_sent() -> None:
     )  # fmt: skip
     assert budget.spend(system, examples).cost == wanted
     assert system.beliefs(examples).status.messages == 4 * wanted
-    assert budget.spend(system, examples, budget.Messages(sliced=False)).cost == int(sent.sum())
-    assert budget.spend(system, examples, budget.Cells(sliced=False)).cost == 4 * int(sent.sum())
+    assert budget.spend(system, examples, budget.MessageCost(sliced=False)).cost == int(sent.sum())
+    assert budget.spend(system, examples, budget.CellCost(sliced=False)).cost == 4 * int(sent.sum())
 
 
 def test_what_cannot_be_chosen_is_refused() -> None:

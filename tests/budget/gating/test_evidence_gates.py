@@ -55,7 +55,7 @@ def test_gradients_of_loss_and_price_by_differences() -> None:
     graph, examples = patterned()
     method = budget.ByEvidence(lw.BP(iterations=3, tolerance=0), drawn(graph))
     system = lw.System(lw.TablePotentials.random(graph, seed=0), method)
-    budgeted = budget.Budgeted(system, budget.Messages(sliced=False))
+    budgeted = budget.Budgeted(system, budget.MessageCost(sliced=False))
     loss = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.7)
     params = list(budgeted.parameters())
     assert len(params) == 4
@@ -117,7 +117,7 @@ def test_all_four_together_are_what_they_were_trained_as() -> None:
     for row, one in enumerate(decided):
         torch.testing.assert_close(found.states[row], one.beliefs.states[0], rtol=0, atol=1e-5)
         observed = seen_in(examples)[row]
-        whole = budget.Messages().run(graph, 4.0, None, observed)
+        whole = budget.MessageCost().run(graph, 4.0, None, observed)
         assert float(spent.costs[row]) == pytest.approx(float(one.cost * whole), abs=1e-9)
     assert found.status.messages == int(spent.costs.sum()) > 0
     assert len(set(found.status.sweeps.tolist())) > 1

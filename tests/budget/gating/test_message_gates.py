@@ -28,7 +28,7 @@ def gated_system(sweeps: int = 3, policy: bool = False) -> tuple[lw.System, lw.E
 @pytest.mark.parametrize("policy", [False, True])
 def test_gradients_of_loss_and_price_by_differences(policy: bool) -> None:
     system, examples, _ = gated_system(policy=policy)
-    budgeted = budget.Budgeted(system, budget.Messages())
+    budgeted = budget.Budgeted(system, budget.MessageCost())
     loss = budget.SpeedAugmented(loss=lw.loss.MSE(), price=0.7)
     params = [param for name, param in budgeted.named_parameters()]
     assert any(param.shape == (3, 20) for param in params)
@@ -37,7 +37,7 @@ def test_gradients_of_loss_and_price_by_differences(policy: bool) -> None:
 
 def test_cost_is_the_share_of_gates_that_are_open() -> None:
     system, examples, gates = gated_system()
-    budgeted = budget.Budgeted(system, budget.Messages(sliced=False))
+    budgeted = budget.Budgeted(system, budget.MessageCost(sliced=False))
     found = budgeted(examples).cost.detach()
     torch.testing.assert_close(found, gates.open().detach().mean().expand(4), rtol=0, atol=1e-12)
     hard = budgeted.decide(examples).cost
@@ -76,7 +76,7 @@ def test_what_is_sent_gives_the_beliefs_of_hard_gates(policy: bool) -> None:
     torch.testing.assert_close(found.states, wanted.states, rtol=0, atol=1e-5)
     assert torch.equal(found.status.sweeps, wanted.status.sweeps)
     budgeted = budget.Budgeted(system)
-    share = budgeted.decide(examples).cost * budget.Messages().run(
+    share = budgeted.decide(examples).cost * budget.MessageCost().run(
         system.graph, 3.0, None, np.array([True, False, False, False, False])
     )
     torch.testing.assert_close(budget.spend(small, examples).costs, share, rtol=0, atol=1e-9)

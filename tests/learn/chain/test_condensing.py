@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps.chain import (
-    Likelihood,
+    ChainLikelihood,
 )
 from loopwise.learn.chain.condensing import Condensed
 from loopwise.learn.chain.likelihood import NegativeLogLikelihood
@@ -29,7 +29,7 @@ def test_condensing_keeps_scores_and_the_minimum(steps: str) -> None:
     assert float(weights.vector @ weights.vector) == pytest.approx(float(whole.vector @ whole.vector))
     np.testing.assert_allclose(small.narrow(whole).vector, weights.vector, atol=1e-12)
     # At the minimum found in the small problem, the gradient of the whole one vanishes.
-    found = learnt(Likelihood(l2=0.5, iterations=500, tolerance=1e-15), problem, 0)[0]
+    found = learnt(ChainLikelihood(l2=0.5, iterations=500, tolerance=1e-15), problem, 0)[0]
     _, gradient = NegativeLogLikelihood(problem)(found)
     assert np.abs(gradient + 0.5 * found.vector).max() < 1e-3
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from loopwise.apps.chain import (
-    SVM,
-    Perceptron,
+    ChainPerceptron,
+    ChainSVM,
 )
 from loopwise.learn.chain.problem import ChainProblem, ChainWeights
 from oracles.chain_cases import (
@@ -45,7 +45,7 @@ def perceptron_by_hand(problem: ChainProblem, epochs: int, seed: int) -> np.ndar
 @pytest.mark.parametrize("steps", ["", "is_title[0]"])
 def test_perceptron_is_the_mean_of_its_steps(steps: str) -> None:
     problem = make_problem(6, steps)
-    found = learnt(Perceptron(epochs=3), problem, 4)[0]
+    found = learnt(ChainPerceptron(epochs=3), problem, 4)[0]
     np.testing.assert_allclose(found.vector, perceptron_by_hand(problem, 3, 4), atol=1e-12)
 
 
@@ -65,15 +65,15 @@ def svm_objective(problem: ChainProblem, weights: ChainWeights, c: float) -> flo
 def test_svm_approaches_its_minimum() -> None:
     """The objective, by enumeration, is near the best value that many more steps find, and far from that of zero."""
     problem, c = make_problem(8, seed=3), 0.05
-    some = svm_objective(problem, learnt(SVM(c, epochs=50), problem, 0)[0], c)
-    many = svm_objective(problem, learnt(SVM(c, epochs=3000), problem, 0)[0], c)
+    some = svm_objective(problem, learnt(ChainSVM(c, epochs=50), problem, 0)[0], c)
+    many = svm_objective(problem, learnt(ChainSVM(c, epochs=3000), problem, 0)[0], c)
     assert many <= some * 1.001 and some < 1.1 * many < 0.9 * svm_objective(problem, problem.start(), c)
 
 
 def test_the_first_step_of_the_svm_by_hand() -> None:
     """From zero the best path with costs is the first wrong one everywhere; the step is C n times the difference."""
     problem = make_problem(1, seed=3)
-    found = learnt(SVM(c=0.5, epochs=1), problem, 0)[0]
+    found = learnt(ChainSVM(c=0.5, epochs=1), problem, 0)[0]
     gold = gold_path(problem, 0)
     worst = max(
         all_paths(problem, 0),

@@ -8,8 +8,8 @@ import pytest
 import loopwise as lw
 from loopwise.apps.chain import (
     EntityF1,
-    Hamming,
     TokenF1,
+    TokenHamming,
 )
 from loopwise.learn.chain.risk import ExactRisk, RiskUnder
 from loopwise.loss.chains import SoftLoss
@@ -20,7 +20,7 @@ from oracles.chain_cases import (
 )
 
 
-@pytest.mark.parametrize("loss", [Hamming(), TokenF1(), EntityF1()])
+@pytest.mark.parametrize("loss", [TokenHamming(), TokenF1(), EntityF1()])
 @pytest.mark.parametrize("steps", ["", "is_title[0]"])
 def test_risks_and_their_gradients(loss: SoftLoss, steps: str) -> None:
     problem = make_problem(4, steps)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from loopwise.apps.chain import EntityF1, Hamming, Skip
+from loopwise.apps.chain import EntityF1, Skip, TokenHamming
 from loopwise.learn.chain.skip import SkipLikelihood, SkipRisk
 from oracles.chain_cases import check_gradient, random_weights
 from oracles.skip_cases import EXACT, TAGS, assignments, log_sum, skip_problem
@@ -37,7 +37,7 @@ def test_the_bethe_likelihood_has_the_gradient_that_it_says() -> None:
     check_gradient(SkipLikelihood(problem), weights, gradient)
 
 
-@pytest.mark.parametrize("loss", [Hamming(), EntityF1()])
+@pytest.mark.parametrize("loss", [TokenHamming(), EntityF1()])
 @pytest.mark.parametrize("steps", ["", "is_title[0]"])
 def test_risk_and_its_gradient(loss: object, steps: str) -> None:
     tags = [["B-PER", "O", "B-LOC"], ["B-LOC", "O"], ["O", "O"], ["B-PER", "O", "B-PER"]]

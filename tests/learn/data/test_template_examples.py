@@ -30,7 +30,7 @@ from oracles.template_cases import (
 SWEEPS = lw.BP(iterations=4, tolerance=0)
 
 
-def system_of(name: str, inference: Inference = SWEEPS, decoder: lw.decode.Decoder | None = None) -> lw.System:
+def system_of(name: str, inference: Inference = SWEEPS, decoder: lw.decode.BeliefDecoder | None = None) -> lw.System:
     return lw.System(CASES[name][0](), inference, decoder)
 
 
@@ -53,7 +53,7 @@ def test_marginals_are_those_of_enumeration(name: str) -> None:
 
 @pytest.mark.parametrize("objective", [lw.loss.SurrogateLikelihood(), lw.loss.TruncatedLikelihood()])
 @pytest.mark.parametrize("name", CASES)
-def test_likelihoods_are_those_of_enumeration(name: str, objective: lw.loss.Objective) -> None:
+def test_likelihoods_are_those_of_enumeration(name: str, objective: lw.loss.LikelihoodObjective) -> None:
     system, examples = system_of(name, lw.Exact()), examples_of(name)
     with torch.no_grad():
         each = lw.learn.score_examples(system, examples, objective)
@@ -83,7 +83,7 @@ def test_gradients_are_those_of_enumeration(name: str, goal: Any) -> None:
 
 
 def _enumerated_loss(template: lw.Template, examples: list[Any], goal: Any) -> float:
-    if isinstance(goal, lw.loss.Objective):
+    if isinstance(goal, lw.loss.LikelihoodObjective):
         return float(np.mean([likelihood(template, example) for example in examples]))
     losses = []
     for example in examples:
@@ -138,7 +138,7 @@ def test_with_a_tolerance_a_union_differs_by_less_than_it() -> None:
         torch.testing.assert_close(found, system.predict_marginals([example])[0], rtol=0, atol=1e-5)
 
 
-DECODERS: dict[str, lw.decode.Decoder] = {
+DECODERS: dict[str, lw.decode.BeliefDecoder] = {
     "identity": lw.decode.Identity(),
     "max": lw.decode.Max(),
     "soft": lw.decode.SoftArgmax(0.5),
@@ -207,9 +207,9 @@ MEASURES: dict[str, Any] = {
     "accuracy": lw.metric.Accuracy(),
     "pooled accuracy": lw.metric.Accuracy(reduction=Pooled()),
     "correct": lw.metric.Correct(),
-    "metric F1": lw.metric.F1(reduction=Pooled()),
+    "metric F1": lw.metric.F1Score(reduction=Pooled()),
     "F1 of values": lw.metric.ValueF1(values=[0, 1]),
-    "entities": lw.metric.EntityF1(tags=["O", "B-x", "I-x"], reduction=Pooled()),
+    "entities": lw.metric.EntityF1Score(tags=["O", "B-x", "I-x"], reduction=Pooled()),
     "clusters": lw.metric.BCubed(),
     "pairs": lw.metric.PairwiseF1(reduction=Pooled()),
 }
@@ -276,7 +276,7 @@ def test_one_graph_is_a_special_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("objective", [lw.loss.PseudoLikelihood(), lw.loss.Piecewise(), lw.loss.Piecewise(joint=True)])
-def test_objectives_without_inference_add_up(objective: lw.loss.Objective) -> None:
+def test_objectives_without_inference_add_up(objective: lw.loss.LikelihoodObjective) -> None:
     system, examples = system_of("skip chain"), SENTENCES[:2]
     each = [float(lw.learn.risk(system, [example], objective).detach()) for example in examples]
     assert float(lw.learn.risk(system, examples, objective).detach()) == pytest.approx(np.mean(each), abs=1e-12)

@@ -47,7 +47,7 @@ class StopError(Exception):
     pass
 
 
-def fresh(decoder: lw.decode.Decoder | None = None, noisy: bool = False) -> System:
+def fresh(decoder: lw.decode.BeliefDecoder | None = None, noisy: bool = False) -> System:
     potentials = Noisy() if noisy else lw.TablePotentials.random(GRAPH, seed=5, scale=0.3)
     return System(potentials, FEW, decoder)
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.learn.kernels.hashed import find_rows, join_positions, scatter_parts, split_rows, sum_parts
+from loopwise.learn.kernels.hashed import (
+    DuePenalty,
+    find_rows,
+    join_positions,
+    scatter_parts,
+    split_rows,
+    sum_parts,
+)
 
 SIZE = 40
 
@@ -31,7 +38,7 @@ def test_rows_are_found_once_and_scores_are_sums_of_their_weights() -> None:
     weights = np.random.default_rng(8).normal(size=(SIZE, 1))
     table = (weights.copy(), np.zeros((SIZE, 1)), np.zeros(SIZE, np.int64), np.zeros(SIZE, np.int32))
     found, position, out = np.zeros(30, np.int64), np.zeros(30, np.int32), np.zeros(35)
-    count = find_rows(index, 5, table, 0, 0.1, 0.1, 0.0, found, 0, position, out)
+    count = find_rows(index, 5, table, DuePenalty(0, 0.1, 0.1, 0.0), found, 0, position, out)
     assert sorted(found[:count].tolist()) == sorted(set(index.tolist()))
     assert found[position - 5].tolist() == index.tolist()
     assert out[5 : 5 + count] == pytest.approx(weights[found[:count], 0])

@@ -9,7 +9,7 @@ import numpy as np
 from loopwise import walk
 from loopwise.apps.multilabel import (
     Enumeration,
-    Perceptron,
+    LabelPerceptron,
 )
 from loopwise.walk.models.label_sets import label_documents, label_model
 from oracles.label_cases import learn, make_problem
@@ -26,4 +26,4 @@ def test_the_perceptron_is_that_of_walks() -> None:
 
     documents = label_documents(problem)
     plain = walk.AveragedPerceptron(label_model(problem), decoder, seed=5).fit(documents, epochs=3)
-    np.testing.assert_allclose(learn(Perceptron(epochs=3), problem, seed=5).vector, plain.weights, atol=1e-12)
+    np.testing.assert_allclose(learn(LabelPerceptron(epochs=3), problem, seed=5).vector, plain.weights, atol=1e-12)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from loopwise.learn.optim import AdaGradCOMID
 from loopwise.learn.optim import adagrad_comid as module
 from loopwise.potentials import Features, SparseGroup, SparsePotentials
-from loopwise.potentials.priors import L1, L2, Group, Prior
+from loopwise.potentials.priors import L1, L2, GroupSparsity, Prior
 
 PRIORS: list[Prior | None] = [None, L2(0.3), L1(0.3)]
 
@@ -205,7 +205,7 @@ def test_attached_to_its_model_training_is_the_dense_one(prior: Prior, attached:
 
 def test_groups_take_dense_gradients_only() -> None:
     param = start().requires_grad_()
-    optimizer = AdaGradCOMID([param], 0.2, Group(0.5), delta=1.0)
+    optimizer = AdaGradCOMID([param], 0.2, GroupSparsity(0.5), delta=1.0)
     give(param, np.array([2]), torch.ones(1, 3, dtype=torch.float64), dense=True)
     for _ in range(60):
         optimizer.step()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from studies.entities import run
-from studies.entities.claims import Found, claims_of
+from studies.entities.claims import EntityRun, claims_of
 from studies.entities.data import PROBLEMS, labelled_pairs
 from studies.entities.protocol import AVERAGE, DEDUPE, ENTITIES, IDS, NONE, OURS, PROTOCOLS, SPLINK, EntityJob, jobs
 from studies.entities.single import labels_of
@@ -53,12 +53,12 @@ def test_pairs_become_components_or_the_best_partners() -> None:
     assert _joined_at(two, pairs, 0.1).tolist() == [0, 1, 1, 2], "1 and 2 are surest; 0 and 3 are left"
 
 
-def found(tool: str, setting: str, draw: int, score: float, **ways: float) -> Found:
+def found(tool: str, setting: str, draw: int, score: float, **ways: float) -> EntityRun:
     scores = {name: {"pairwise_f1": value, "b_cubed": value} for name, value in {tool: score, **ways}.items()}
-    return Found(EntityJob("cora", setting, tool, draw), {"scores": scores, "seconds": 1.0, "peak_mb": 9.0})
+    return EntityRun(EntityJob("cora", setting, tool, draw), {"scores": scores, "seconds": 1.0, "peak_mb": 9.0})
 
 
-def decided(runs: list[Found]) -> dict[str, bool | None]:
+def decided(runs: list[EntityRun]) -> dict[str, bool | None]:
     protocol = replace(PROTOCOLS[FULL], problems=("cora",), settings=(NONE, "20", IDS))
     return {claim.id: claim.holds for claim in claims_of(runs, protocol)}
 
@@ -69,7 +69,7 @@ def test_best_or_within_noise() -> None:
     others = [found(SPLINK, NONE, 0, 0.801), found(DEDUPE, "20", 0, 0.8), found(DEDUPE, "20", 1, 0.85)]
     assert decided([*ours, *others])["best-cora-b_cubed"] is None, "not every tool was run with each kind of labels"
     others += [found(SPLINK, "20", 0, 0.8), found(SPLINK, IDS, 0, 0.8)]
-    others.append(Found(EntityJob("cora", IDS, DEDUPE, 0), {"failed": "out of time"}))
+    others.append(EntityRun(EntityJob("cora", IDS, DEDUPE, 0), {"failed": "out of time"}))
     told = decided([*ours, *others])
     assert told == {"best-cora-pairwise_f1": True, "best-cora-b_cubed": True, "entities": True, "harm": True}
     worse = decided([*ours, found(SPLINK, NONE, 0, 0.81)])

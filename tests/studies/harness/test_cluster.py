@@ -98,7 +98,7 @@ def test_nobody_at_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_sweeps_and_walks(cluster: str) -> None:
-    learners = [lw.walk.SampleRank(chain_model(), lw.walk.Gibbs(), metric=lw.metric.Accuracy()) for _ in range(2)]
+    learners = [lw.walk.SampleRank(chain_model(), lw.walk.GibbsChange(), metric=lw.metric.Accuracy()) for _ in range(2)]
     documents = chain_documents((3, 5, 4))
     learners[0].fit(documents, steps=20, epochs=2, shards=2)
     with distributed.Client(cluster), joblib.parallel_config(backend="dask"):

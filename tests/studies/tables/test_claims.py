@@ -6,30 +6,30 @@ from collections.abc import Callable
 
 import pytest
 
-from studies.tables.claims import RATES, Found, cells_of, claims_of
+from studies.tables.claims import RATES, TableRun, cells_of, claims_of
 from studies.tables.data import DESIGN, SET_ASIDE
 from studies.tables.methods import BOOSTING, MAJORITY, METHODS, NAIVE, OURS
 
 Score = Callable[[str, str], tuple[float, float]]  # accuracy and log-loss of a method at a rate
 
 
-def run(score: Score, table: str = "zoo", trained_with: float = 0.0, outputs: int = 1) -> Found:
+def run(score: Score, table: str = "zoo", trained_with: float = 0.0, outputs: int = 1) -> TableRun:
     methods = {
         method: {"scores": {rate: list(score(method, rate)) for rate in RATES}, "seconds": 1.0}
         for method in (*METHODS, MAJORITY)
     }
-    return Found(table, 0, trained_with, outputs, {"rows": 100, "methods": methods})
+    return TableRun(table, 0, trained_with, outputs, {"rows": 100, "methods": methods})
 
 
 def ours_best(method: str, rate: str) -> tuple[float, float]:
     return {OURS: (0.9, 0.3), MAJORITY: (0.5, 1.0)}.get(method, (0.8 if method != BOOSTING else 0.7, 0.4))
 
 
-def everywhere(score: Score) -> list[Found]:
+def everywhere(score: Score) -> list[TableRun]:
     return [run(score, table, rate) for table in SET_ASIDE for rate in (0.0, 0.2)]
 
 
-def verdicts(found: list[Found]) -> dict[str, bool | None]:
+def verdicts(found: list[TableRun]) -> dict[str, bool | None]:
     return {claim.id: claim.holds for claim in claims_of(found, (0.0, 0.2))}
 
 
@@ -45,8 +45,8 @@ def test_tables_weigh_the_same_and_designs_do_not_count() -> None:
         return (0.1, 2.0) if method == OURS else ours_best(method, rate)
 
     found = [run(ours_best), run(ours_best, trained_with=0.2), run(ours_worst, "hepatitis"), run(ours_worst, DESIGN[0])]
-    assert Found.mean_rank(found, OURS, 0.1, 0, SET_ASIDE) == pytest.approx((1 + len(METHODS)) / 2)
-    assert Found.mean_rank([], OURS, 0.1, 0, SET_ASIDE) is None
+    assert TableRun.mean_rank(found, OURS, 0.1, 0, SET_ASIDE) == pytest.approx((1 + len(METHODS)) / 2)
+    assert TableRun.mean_rank([], OURS, 0.1, 0, SET_ASIDE) is None
 
 
 def test_nothing_is_decided_before_every_table_was_run_both_ways() -> None:

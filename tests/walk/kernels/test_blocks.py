@@ -32,7 +32,7 @@ def test_the_steps_of_plain_walks(proposal: walk.Proposal, options: dict[str, bo
     """The same moves, accepted alike; weights agree but for the order in which features of a block are added."""
     model, made = cluster_model(**options), documents(options)
     results = []
-    for engine in (walk.Plain(), walk.Compiled()):
+    for engine in (walk.Plain(), walk.CompiledWalks()):
         tracing = Tracing(engine)
         learner = walk.SampleRank(model, proposal, metric=metric, engine=tracing, start=walk.Start.RANDOM, seed=5)
         learner.fit(made, steps=80, epochs=2)
@@ -51,7 +51,7 @@ def test_marginals_are_those_of_enumeration(proposal: walk.Proposal) -> None:
     model = cluster_model(**WHOLE)
     document = mention_document(4, setwise=True, links=True)
     weights = weights_of(model, 0.3)
-    learner = walk.SampleRank(model, proposal, metric=BCubed(), engine=walk.Compiled(), seed=1)
+    learner = walk.SampleRank(model, proposal, metric=BCubed(), engine=walk.CompiledWalks(), seed=1)
     learner.set_weights(np.array(weights))
     table = learner.marginals(document, samples=40_000, chains=2, burn_in=500).probabilities
     chain = found(model, proposal, document, weights)
@@ -64,7 +64,7 @@ def test_marginals_are_those_of_enumeration(proposal: walk.Proposal) -> None:
 
 def test_walks_that_go_back_step_by_step_are_refused() -> None:
     model, made = cluster_model(), documents({})
-    learner = walk.SampleRankSVM1(model, MIXTURE, metric=BCubed(), engine=walk.Compiled())
+    learner = walk.SampleRankSVM1(model, MIXTURE, metric=BCubed(), engine=walk.CompiledWalks())
     with pytest.raises(ValueError, match="go back to the truth step by step"):
         learner.fit(made, steps=5)
 

@@ -40,10 +40,10 @@ def test_the_average_of_a_compiled_walk_is_that_of_its_iterates() -> None:
 def test_the_average_of_the_last_epoch() -> None:
     documents = chain_documents()
     learner = walk.SampleRank(
-        chain_model(), walk.Gibbs(), metric=lw.metric.Accuracy(), averaging=walk.Averaging(last_epoch=True)
+        chain_model(), walk.GibbsChange(), metric=lw.metric.Accuracy(), averaging=walk.Averaging(last_epoch=True)
     )
     learner.fit(documents, steps=30, epochs=2)
-    second = walk.SampleRank(chain_model(), walk.Gibbs(), metric=lw.metric.Accuracy())
+    second = walk.SampleRank(chain_model(), walk.GibbsChange(), metric=lw.metric.Accuracy())
     second.fit(documents, steps=30)
     first_sum = second.weights * 90
     second.fit(documents, steps=30)

@@ -12,5 +12,5 @@ from oracles.walk_engines import LEARNERS, assert_alike
 
 @pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
 def test_learners_of_labels(kind: type[walk.Learner]) -> None:
-    for proposal in (walk.UniformChange(), walk.ForcedFlip(), walk.Gibbs(scan=True)):
+    for proposal in (walk.UniformChange(), walk.ForcedFlip(), walk.GibbsChange(scan=True)):
         assert_alike(kind, chain_model(), proposal, lw.metric.Accuracy(), chain_documents())

@@ -47,7 +47,7 @@ def test_contrastive_divergence_with_a_perfect_sampler_has_the_gradient_of_the_l
     exact = np.eye(4)[2] - np.exp(weights) / np.exp(weights).sum()
     total, count = np.zeros(4), 4000
     for seed in range(count):
-        learner = walk.CD(model, walk.Gibbs(), metric=lw.metric.Accuracy(), step=walk.Unit(), seed=seed)
+        learner = walk.CD(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), step=walk.Unit(), seed=seed)
         learner.set_weights(weights)
         state, _ = learner.engine.open(model, [document], learner.proposal, learner.metric).learn(
             learner.rule, learner.state, [_visit()], seed
@@ -192,12 +192,12 @@ def test_learners_learn() -> None:
     model, documents = separable()
     exact = walk.ExactDecoder()
     learners = [
-        walk.SampleRank(model, walk.Gibbs(), metric=lw.metric.Accuracy(), step=walk.MIRA()),
+        walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), step=walk.MIRA()),
         walk.SampleRank(model, walk.AllValues(), metric=lw.metric.Accuracy(), step=walk.AdaGrad()),
-        walk.SampleRankSVM(model, walk.Gibbs(), metric=lw.metric.Accuracy()),
-        walk.SampleRankSVM1(model, walk.Gibbs(), metric=lw.metric.Accuracy()),
-        walk.CD(model, walk.Gibbs(), metric=lw.metric.Accuracy(), steps_away=5),
-        walk.PCD(model, walk.Gibbs(), metric=lw.metric.Accuracy(), start=walk.Start.PREVIOUS),
+        walk.SampleRankSVM(model, walk.GibbsChange(), metric=lw.metric.Accuracy()),
+        walk.SampleRankSVM1(model, walk.GibbsChange(), metric=lw.metric.Accuracy()),
+        walk.CD(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), steps_away=5),
+        walk.PCD(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), start=walk.Start.PREVIOUS),
         walk.Hybrid(model, walk.ForcedFlip(), metric=lw.metric.Accuracy()),
     ]
     for learner in learners:
@@ -207,7 +207,7 @@ def test_learners_learn() -> None:
 
 def test_trained_weights_go_into_the_potentials() -> None:
     model, documents = separable()
-    learner = walk.SampleRank(model, walk.Gibbs(), metric=lw.metric.Accuracy(), step=walk.MIRA())
+    learner = walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), step=walk.MIRA())
     learner.fit(documents, steps=500)
     model.write(learner.weights)
     assert np.array_equal(model.read(), learner.weights)

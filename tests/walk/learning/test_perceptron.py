@@ -13,5 +13,5 @@ def test_the_averaged_perceptron() -> None:
     assert learner.mistakes[0] > 0 and learner.mistakes[-1] == 0
     for document in documents:
         assert learner.decode(document).tolist() == document.truth.tolist()
-    annealed = walk.AnnealedDecoder(walk.Gibbs())
+    annealed = walk.AnnealedDecoder(walk.GibbsChange())
     assert learner.decode(documents[0], annealed).tolist() == documents[0].truth.tolist()

@@ -18,4 +18,6 @@ def test_steps_margins_acceptance(step: walk.Step) -> None:
                 walk.SampleRank, chain_model(), walk.UniformChange(), lw.metric.Accuracy(), chain_documents(),
                 step=step, margin=margin, accept_with=accept_with, temperature=0.7,
             )  # fmt: skip
-    assert_alike(walk.Hybrid, chain_model(), walk.Gibbs(), lw.metric.F1(), chain_documents(), step=step, on_ties=True)
+    assert_alike(
+        walk.Hybrid, chain_model(), walk.GibbsChange(), lw.metric.F1Score(), chain_documents(), step=step, on_ties=True
+    )

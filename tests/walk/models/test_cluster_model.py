@@ -15,7 +15,7 @@ def test_the_difference_to_the_truth_is_rebuilt_alike() -> None:
 
     documents = [mention_document(6, values=True)]
     found = []
-    for engine in (walk.Plain(), walk.Compiled()):
+    for engine in (walk.Plain(), walk.CompiledWalks()):
         learner = walk.PCD(cluster_model(), walk.MentionMover(), metric=lw.metric.BCubed(), engine=engine)
         learner.rule = replace(learner.rule, rebuild=7)
         found.append(learner.fit(documents, steps=100).raw)

@@ -16,8 +16,8 @@ def test_tables_tied_tables_columns_and_evidence() -> None:
     documents = [walk.GraphDocument(graph, [0, 2, 1, 1], free=free), walk.GraphDocument(graph, [1, 0, -1, 0])]
     for potentials in (lw.TablePotentials(graph), lw.potentials.TiedTables(graph)):
         model = walk.GraphModel(potentials)
-        assert_alike(walk.SampleRank, model, walk.Gibbs(), lw.metric.Accuracy(), documents)
-        assert_alike(walk.SampleRankSVM, model, walk.Gibbs(), lw.metric.Accuracy(), documents[:1])
+        assert_alike(walk.SampleRank, model, walk.GibbsChange(), lw.metric.Accuracy(), documents)
+        assert_alike(walk.SampleRankSVM, model, walk.GibbsChange(), lw.metric.Accuracy(), documents[:1])
     tied = lw.SparsePotentials(
         {
             "unary": lw.potentials.SparseGroup((3,), 12, columns=(-1, 0, 1), table="shared"),

@@ -24,7 +24,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "hybrid": (walk.Hybrid, {"step": walk.MIRA(0.5), "start": walk.Start.MIXED}),
     "hybrid on ties": (walk.Hybrid, {"step": walk.Decaying(0.5), "on_ties": True, "temperature": 0.5}),
 }
-PROPOSALS = [walk.Gibbs(), walk.Gibbs(scan=True), walk.AllValues(), walk.ForcedFlip(), walk.UniformChange()]
+PROPOSALS = [walk.GibbsChange(), walk.GibbsChange(scan=True), walk.AllValues(), walk.ForcedFlip(), walk.UniformChange()]
 
 
 def trained(case: str, proposal: walk.Proposal, engine: walk.WalkEngine, metric: Any, scant: bool) -> Any:

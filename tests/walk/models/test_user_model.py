@@ -73,7 +73,7 @@ def test_a_model_of_ones_own_compiled() -> None:
     functions = walk.WalkFunctions(_start, _propose, _difference, _gain, _apply, _undo, _features, _gap)
     model = walk.CompiledModel(2, functions, rings, [5, 5])
     found = []
-    for engine in (walk.Plain(), walk.Compiled()):
+    for engine in (walk.Plain(), walk.CompiledWalks()):
         learner = walk.SampleRank(model, model.proposal, metric=model.metric, step=walk.MIRA(), engine=engine)
         learner.fit([0, 1], steps=100, epochs=2)
         found.append((learner.raw, learner.tally, learner.decode(1, steps=50).tolist()))

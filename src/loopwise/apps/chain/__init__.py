@@ -3,7 +3,14 @@
 from loopwise.apps.chain.crf import ChainCRF
 from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.templates import NAMES, SAMPLERANK
-from loopwise.apps.chain.model import ERM, SVM, ChainLearner, Likelihood, Perceptron, SampleRank
+from loopwise.apps.chain.model import (
+    ChainERM,
+    ChainLearner,
+    ChainLikelihood,
+    ChainPerceptron,
+    ChainSampleRank,
+    ChainSVM,
+)
 from loopwise.apps.chain.report import TaggingReport
 from loopwise.apps.chain.skip import Skip
 from loopwise.apps.chain.tagger import Tagger
@@ -14,42 +21,53 @@ from loopwise.lazy import old_names
 from loopwise.loss.chains import (
     EntityF1,
     EntityFBeta,
-    Hamming,
     SoftLoss,
     SoftmaxMargin,
     TokenF1,
+    TokenHamming,
     WeightedLikelihood,
 )
 
 __all__ = [
-    "ERM",
     "NAMES",
     "SAMPLERANK",
-    "SVM",
     "ChainCRF",
     "ChainDecoder",
+    "ChainERM",
     "ChainLearner",
+    "ChainLikelihood",
+    "ChainPerceptron",
+    "ChainSVM",
+    "ChainSampleRank",
     "Documents",
     "EntityF1",
     "EntityFBeta",
     "Forbid",
-    "Hamming",
-    "Likelihood",
-    "Perceptron",
     "Posterior",
     "RankedAnswer",
-    "SampleRank",
     "Skip",
     "SoftLoss",
     "SoftmaxMargin",
     "Tagger",
     "TaggingReport",
     "TokenF1",
+    "TokenHamming",
     "Viterbi",
     "WeightedLikelihood",
 ]
 
 __getattr__ = old_names(
     __name__,
-    {"Decoder": "ChainDecoder", "Learner": "ChainLearner", "Ranked": "RankedAnswer", "Report": "TaggingReport"},
+    {
+        "Decoder": "ChainDecoder",
+        "ERM": "ChainERM",
+        "Hamming": "TokenHamming",
+        "Learner": "ChainLearner",
+        "Likelihood": "ChainLikelihood",
+        "Perceptron": "ChainPerceptron",
+        "Ranked": "RankedAnswer",
+        "Report": "TaggingReport",
+        "SVM": "ChainSVM",
+        "SampleRank": "ChainSampleRank",
+    },
 )

@@ -74,8 +74,8 @@ class ChainCRF(Incremental, ChainEstimator):
         None, ``"balanced"``, or ``{label: weight}``: what elements with this right label count, in likelihood
         (:math:`-\sum_t w_{y_t}\log p(y_t\mid y_{t-1},x)`), margins and losses of elements.
     learner:
-        Instead of a loss: ``Perceptron()``, ``SVM()`` or another of :mod:`loopwise.apps.chain` that goes sequence by
-        sequence; features must then be 0 or 1.
+        Instead of a loss: ``ChainPerceptron()``, ``ChainSVM()`` or another of :mod:`loopwise.apps.chain` that goes
+        sequence by sequence; features must then be 0 or 1.
     decoder:
         ``Viterbi(valid=False)``, the best sequence (the default for likelihood, margins and learners), or
         ``Posterior(valid=False)``, the best label of each element (the default for losses of elements).

@@ -12,7 +12,7 @@ import numpy as np
 
 from loopwise.apps.chain.features.index import Indexed
 from loopwise.apps.chain.features.text import known_tags, mended
-from loopwise.apps.chain.model import Likelihood
+from loopwise.apps.chain.model import ChainLikelihood
 from loopwise.apps.chain.skip import check_skip
 from loopwise.apps.estimator import SampleWeights, taken
 from loopwise.apps.incremental import Incremental
@@ -48,8 +48,8 @@ class IncrementalTagger(Incremental):
         grow with the data. ``classes``: tags there are besides those of this batch.
         """
         tagger: Tagger = self  # type: ignore[assignment]  # which alone this is part of
-        learner = Likelihood() if tagger.learner is None else tagger.learner
-        if not isinstance(learner, Likelihood):
+        learner = ChainLikelihood() if tagger.learner is None else tagger.learner
+        if not isinstance(learner, ChainLikelihood):
             raise ValueError(
                 f"{type(learner).__name__} needs all sentences at once; partial_fit goes with Likelihood(), the default"
             )

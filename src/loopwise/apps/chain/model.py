@@ -32,15 +32,15 @@ from loopwise.loss.chains import (
     EntityF1,
     EntityFBeta,
     GoldTags,
-    Hamming,
     OfElements,
     SoftLoss,
     SoftmaxMargin,
+    TokenHamming,
     WeightedLikelihood,
 )
 from loopwise.loss.f_measure import FBeta
 from loopwise.loss.labels import Correct
-from loopwise.loss.likelihood import Objective as Likelihoods
+from loopwise.loss.likelihood import LikelihoodObjective as Likelihoods
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.potentials.linear import Floats, MatrixDesign
 from loopwise.walk.learning.margins import Margin, OmegaMargin
@@ -65,7 +65,7 @@ class ChainLearner(Protocol):
 
 
 @dataclass(frozen=True)
-class Likelihood(DescentOptions):
+class ChainLikelihood(DescentOptions):
     r"""Minimises :math:`-\sum_i\log p(y_i\mid x_i)+\frac{\lambda}{2}|w|^2`, convex, by L-BFGS (Lafferty et al. 2001).
 
     ``l2``: :math:`\lambda` (twice what crfsuite calls ``c2``). ``tolerance``: stop when an iteration changes the value
@@ -93,15 +93,16 @@ class Likelihood(DescentOptions):
 
 
 @dataclass(frozen=True)
-class ERM(DescentOptions):
+class ChainERM(DescentOptions):
     r"""Minimises :math:`n\,\ell(\mu(w),y)+\frac{\lambda}{2}|w|^2` by L-BFGS (Stoyanov, Ropson & Eisner 2011).
 
     :math:`\ell` is ``loss`` of the text, :math:`\mu(w)` its marginals, ``n`` the number of tokens, so that ``l2`` has
-    the weight against a wrong token that it has for :class:`Likelihood` (and less against an entity, in F1: there are
-    more tokens). The problem is not convex: it starts from the weights that ``begin`` finds (None: from those given,
-    where zero is a poor choice). ``inference``: None for exact marginals, whose adjoint is a covariance (O(K^2) a
-    token); or a method such as ``lw.BP(iterations=3)``. ``class_weight``: None, ``"balanced"``, or ``{name: weight}``,
-    what entities of each type count in ``EntityF1`` and ``EntityFBeta``, or tokens of each right tag in ``Hamming``.
+    the weight against a wrong token that it has for :class:`ChainLikelihood` (and less against an entity, in F1: there
+    are more tokens). The problem is not convex: it starts from the weights that ``begin`` finds (None: from those
+    given, where zero is a poor choice). ``inference``: None for exact marginals, whose adjoint is a covariance (O(K^2)
+    a token); or a method such as ``lw.BP(iterations=3)``. ``class_weight``: None, ``"balanced"``, or ``{name:
+    weight}``, what entities of each type count in ``EntityF1`` and ``EntityFBeta``, or tokens of each right tag in
+    ``TokenHamming``.
     """
 
     loss: SoftLoss = field(default_factory=EntityF1)
@@ -109,7 +110,7 @@ class ERM(DescentOptions):
     iterations: int = 50
     tolerance: float = 1e-6
     memory: int = MEMORY
-    begin: Likelihood | None = field(default_factory=Likelihood)
+    begin: ChainLikelihood | None = field(default_factory=ChainLikelihood)
     inference: Inference | None = None
     class_weight: Any = None
 
@@ -142,7 +143,7 @@ def _weighted(loss: SoftLoss, wish: Any, problem: ChainProblem) -> SoftLoss:
         gold = GoldTags(problem.gold, problem.chains.start, problem.labels)
         weights = class_weights(wish, np.array(gold.kinds.types), gold.spans.type)
         return EntityFBeta(loss.beta, dict(zip(gold.kinds.types, weights.tolist(), strict=True)))
-    if isinstance(loss, Hamming):
+    if isinstance(loss, TokenHamming):
         goal = weighted(losses.Hamming(), class_weights(wish, np.array(problem.labels), problem.gold))
         assert isinstance(goal, Loss)
         return OfElements(goal)
@@ -153,7 +154,7 @@ def check_order(order: int, learner: object) -> None:
     """Refuses what chains of second order cannot do."""
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, not {order!r}")
-    if order == 2 and not (isinstance(learner, Likelihood) and not learner.seen_only):
+    if order == 2 and not (isinstance(learner, ChainLikelihood) and not learner.seen_only):
         raise ValueError(
             "chains of second order are trained by likelihood, with weights for all tags; use Likelihood(), or order=1"
         )
@@ -183,7 +184,7 @@ def _descent(stages: Sequence[Smooth], small: Condensed, start: ChainWeights) ->
 
 
 @dataclass(frozen=True)
-class Perceptron(EpochOptions):
+class ChainPerceptron(EpochOptions):
     r"""At each sentence :math:`w\leftarrow w+\phi(y)-\phi(\hat y)`, :math:`\hat y` the best path; gives the mean.
 
     (Collins 2002.) The mean is over all steps, also those without a change. The history shows the share of wrong
@@ -197,7 +198,7 @@ class Perceptron(EpochOptions):
 
 
 @dataclass(frozen=True)
-class SVM(EpochOptions):
+class ChainSVM(EpochOptions):
     r"""Minimises :math:`\frac12|w|^2+C\sum_i\max_y[\Delta(y,y_i)+\theta\cdot(\phi(y)-\phi(y_i))]`.
 
     :math:`\Delta` is ``cost`` for each wrong token; the inner maximum is a best path with these costs added
@@ -219,15 +220,15 @@ class SVM(EpochOptions):
 
 
 @dataclass(frozen=True)
-class SampleRank(EpochOptions):
+class ChainSampleRank(EpochOptions):
     r"""Ranks the tags of a sentence before and after each change of one tag, as the signal has them.
 
     (Wick et al. 2011, section 5.3.) ``sweeps`` over each sentence an epoch, token after token, from ``start``.
     ``proposal``: Gibbs draws; the value that the model likes best is ranked against the right one (``AllValues``, which
-    learns more from a step), or the old one against the drawn one (``Gibbs``, as published). The signal is ``metric``,
-    by default the number of right tags, so that margins are 1. ``step``: by default the smallest that meets the margin.
-    The answer is the mean of the weights after every step; the history shows the share of pairs that were badly ranked.
-    A step costs O(K x features of the token) and no dynamic program.
+    learns more from a step), or the old one against the drawn one (``GibbsChange``, as published). The signal is
+    ``metric``, by default the number of right tags, so that margins are 1. ``step``: by default the smallest that meets
+    the margin. The answer is the mean of the weights after every step; the history shows the share of pairs that were
+    badly ranked. A step costs O(K x features of the token) and no dynamic program.
     """
 
     epochs: int = 10

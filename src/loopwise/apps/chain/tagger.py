@@ -18,7 +18,7 @@ from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.chain.features.reader import FEW, Reader
 from loopwise.apps.chain.features.templates import NAMES
 from loopwise.apps.chain.features.text import Sentences, Text, known_tags, tag_numbers
-from loopwise.apps.chain.model import ChainLearner, Likelihood
+from loopwise.apps.chain.model import ChainLearner, ChainLikelihood
 from loopwise.apps.chain.report import TaggingReport, compare
 from loopwise.apps.chain.saving import (
     describe_decoder,
@@ -67,7 +67,8 @@ class Tagger(TrainedTagger):
         The same for pairs of neighbouring tags: factors :math:`y_{t-1}\times y_t\times x_t`. Each feature has
         :math:`K^2` weights.
     learner:
-        :class:`Likelihood` (the default), :class:`Perceptron`, :class:`SVM`, :class:`ERM` or your own.
+        :class:`ChainLikelihood` (the default), :class:`ChainPerceptron`, :class:`ChainSVM`, :class:`ChainERM` or your
+        own.
     decoder:
         :class:`Viterbi` (the default) or :class:`Posterior`.
     minimum_count:
@@ -88,18 +89,19 @@ class Tagger(TrainedTagger):
         2: tags depend on the two before them (:math:`\theta_{y_{t-2}y_{t-1}y_t}`), for likelihood and few tags.
     skip:
         Links between words far apart, a skip chain: templates such as ``"w[0]|is_title[0]"``, where words are linked
-        that see the same, or :class:`Skip`. For :class:`Likelihood` and :class:`ERM`; answers are then approximate.
+        that see the same, or :class:`Skip`. For :class:`ChainLikelihood` and :class:`ChainERM`; answers are then
+        approximate.
 
     After fitting: ``labels_``, ``weights_``, ``history_``, ``rules_``.
 
     >>> words = [["Ann", "saw", "Bob"], ["the", "dog", "saw", "Ann"], ["Bob", "ran"]]
     >>> tags = [["B-PER", "O", "B-PER"], ["O", "O", None, "B-PER"], ["B-PER", "O"]]
-    >>> tagger = Tagger("w[0] is_title[0] bias", learner=Likelihood(l2=0.1)).fit(words, tags)
+    >>> tagger = Tagger("w[0] is_title[0] bias", learner=ChainLikelihood(l2=0.1)).fit(words, tags)
     >>> tagger.predict([["Zoe", "saw", "the", "dog"]])
     [['B-PER', 'O', 'O', 'O']]
     """
 
-    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": Likelihood, "decoder": Viterbi}
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": ChainLikelihood, "decoder": Viterbi}
 
     def __init__(
         self,

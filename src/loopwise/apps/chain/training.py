@@ -26,7 +26,7 @@ from loopwise.apps.chain.features.text import (
     tag_numbers,
 )
 from loopwise.apps.chain.incremental import IncrementalTagger, weighed, weighted_descent
-from loopwise.apps.chain.model import ERM, ChainLearner, Likelihood, check_order
+from loopwise.apps.chain.model import ChainERM, ChainLearner, ChainLikelihood, check_order
 from loopwise.apps.chain.report import compare
 from loopwise.apps.chain.skip import check_skip, text_links
 from loopwise.decode.rules import Forbid, Rules
@@ -87,14 +87,14 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
         the same, bit for bit at the same number of threads. It is written after rounds of the learner, as often as
         takes a tenth of the time at most. A finished training is not repeated. ``callback``: as for
         :func:`loopwise.fit`. ``sample_weight``: what each sentence counts, as if it were there so many times; learners
-        other than :class:`Likelihood` take whole numbers.
+        other than :class:`ChainLikelihood` take whole numbers.
         """
         self._stream = None
-        learner = Likelihood() if self.learner is None else self.learner
+        learner = ChainLikelihood() if self.learner is None else self.learner
         self._check_learner(learner, sample_weight is not None)
         words, known = self._with_tags(sentences, tags)
         words, known, counts = weighed(
-            sample_weight, words, known, isinstance(learner, Likelihood), type(learner).__name__
+            sample_weight, words, known, isinstance(learner, ChainLikelihood), type(learner).__name__
         )
         text = self._text(words, fitting=True)
         if not text.tokens:
@@ -125,7 +125,7 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
                 "order=2": self.order != 1,
                 "sample_weight": weighted,
                 "seen_only=True": getattr(learner, "seen_only", False),
-                type(learner).__name__: not isinstance(learner, Likelihood | ERM),
+                type(learner).__name__: not isinstance(learner, ChainLikelihood | ChainERM),
             },
         )
 

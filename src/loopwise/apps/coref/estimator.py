@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.apps.coref.features import Featuriser
-from loopwise.apps.coref.report import Report
+from loopwise.apps.coref.report import CorefReport
 from loopwise.apps.coref.set_templates import PREDICATES
 from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.coref.variants import Variant, default_variant
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Training:
+class CorefTraining:
     """What happened in :meth:`Coref.fit`."""
 
     way: str
@@ -97,7 +97,7 @@ class Coref(SavedEstimator):
 
     weights_: Floats
     featuriser_: Featuriser
-    training_: Training
+    training_: CorefTraining
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Coref(SavedEstimator):
         seconds = time.perf_counter() - began
         self.featuriser_, self.weights_ = featuriser, learner.weights
         mentions = sum(document.mentions for document in useful)
-        self.training_ = Training(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
+        self.training_ = CorefTraining(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
         said, figures = (
             f"{len(useful)} documents, {mentions} mentions",
             {"learner": self.way.name, "rounds": self.rounds},
@@ -222,10 +222,10 @@ class Coref(SavedEstimator):
             found.append(estimate.probabilities)
         return found
 
-    def evaluate(self, documents: Documents) -> Report:
+    def evaluate(self, documents: Documents) -> CorefReport:
         """B-cubed and pairwise scores against the entities of the documents."""
         known = documents_of(documents)
-        return Report.of(known, self.predict(known))
+        return CorefReport.of(known, self.predict(known))
 
     def score(self, documents: Documents) -> float:
         """B-cubed F1, averaged over documents."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loopwise.apps.coref.lexicon import UNKNOWN
 from loopwise.apps.coref.link_templates import Opening, link_templates, openings
 from loopwise.apps.coref.mentions import describe
-from loopwise.apps.coref.pair_templates import Pairs, Template, pair_templates
+from loopwise.apps.coref.pair_templates import MentionPairs, PairTemplate, pair_templates
 from loopwise.apps.coref.set_templates import PREDICATES, attribute_table, attribute_values, predicate_table
 from loopwise.apps.coref.similarity import Frequencies
 from loopwise.formats.coref import CorefDocument
@@ -48,11 +48,11 @@ class Featuriser:
         return Featuriser(tuple(found) if types else (), Frequencies.of(d.words for d in documents), setwise, links)
 
     @cached_property
-    def templates(self) -> tuple[Template, ...]:
+    def templates(self) -> tuple[PairTemplate, ...]:
         return pair_templates(len(self.types))
 
     @cached_property
-    def link_templates(self) -> tuple[Template, ...]:
+    def link_templates(self) -> tuple[PairTemplate, ...]:
         return link_templates(len(self.types))
 
     @cached_property
@@ -85,7 +85,7 @@ class Featuriser:
 
     def __call__(self, document: CorefDocument) -> MentionDocument:
         mentions = describe(document, {name: number for number, name in enumerate(self.types)})
-        pairs = Pairs(mentions, self.frequencies)
+        pairs = MentionPairs(mentions, self.frequencies)
         codes = np.stack([template.codes(pairs) for template in self.templates], axis=1)
         predicates = predicate_table(pairs) if self.setwise else np.zeros((len(codes), 0), dtype=np.int32)
         shown, row = _shared(codes, predicates)
@@ -100,7 +100,7 @@ class Featuriser:
             link_row,
         )
 
-    def _linked(self, pairs: Pairs) -> tuple[Features, NDArray[np.int32]]:
+    def _linked(self, pairs: MentionPairs) -> tuple[Features, NDArray[np.int32]]:
         """Features of links, in rows that links alike share: those of pairs, then those of first members."""
         middle = len(self.link_templates)
         codes = np.full((len(pairs.one) + len(pairs.mentions), len(self.link_starts) - 1), UNKNOWN, dtype=np.int64)

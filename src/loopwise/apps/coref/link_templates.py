@@ -1,9 +1,9 @@
 """What is looked at in a link: a mention and the one before it in its entity, or an entity's first member.
 
-In: :class:`~loopwise.apps.coref.pair_templates.Pairs`. Out: whole numbers, -1 where a template has nothing to say.
-Stage: use. Where all pairs of an entity vote, a pronoun meets every other mention of a long entity; in a link it meets
-its antecedent alone. Links have the templates of pairs, with weights of their own, and ask what lies between, besides:
-how many candidates the link passes over, and what a rule of thumb would do.
+In: :class:`~loopwise.apps.coref.pair_templates.MentionPairs`. Out: whole numbers, -1 where a template has nothing to
+say. Stage: use. Where all pairs of an entity vote, a pronoun meets every other mention of a long entity; in a link it
+meets its antecedent alone. Links have the templates of pairs, with weights of their own, and ask what lies between,
+besides: how many candidates the link passes over, and what a rule of thumb would do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.coref.lexicon import DETERMINER_CLASSES, PRONOUN_CLASSES, UNKNOWN
 from loopwise.apps.coref.mentions import COMMON, KINDS, PRONOUN, ROLES
-from loopwise.apps.coref.pair_templates import MISMATCH, Pairs, Template, binned, pair_templates
+from loopwise.apps.coref.pair_templates import MISMATCH, MentionPairs, PairTemplate, binned, pair_templates
 
 Integers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -27,37 +27,37 @@ PLACE_BINS = (0, 4, 16, 64)
 _GROUPS = PRONOUN_CLASSES + 2  # classes of pronouns, names, nouns
 
 
-def link_templates(types: int) -> tuple[Template, ...]:
+def link_templates(types: int) -> tuple[PairTemplate, ...]:
     """The templates of links, for so many types of entities."""
     bins = len(BETWEEN_BINS) + 1
     return (
         *pair_templates(types),
-        Template("group and sentences", _GROUPS * 5, lambda pairs: _groups(pairs) * 5 + pairs.sentence_bins),
-        Template("candidates between", _GROUPS * bins, lambda pairs: _groups(pairs) * bins + _between(pairs)),
-        Template("pronouns and candidates", _GROUPS * _GROUPS * 3, _between_groups),
-        Template("heads between", 2 * bins, _heads_between, by_kind=True),
-        Template("rule", 2, lambda pairs: _same_rule(pairs).astype(np.int64), by_kind=True),
-        Template("rule's antecedent", _GROUPS * 2, lambda pairs: _groups(pairs) * 2 + _rule_link(pairs)),
-        Template("roles", ROLES * ROLES, _roles, by_kind=True),
-        Template("determiners", 2 * DETERMINER_CLASSES * DETERMINER_CLASSES, _determiners),
+        PairTemplate("group and sentences", _GROUPS * 5, lambda pairs: _groups(pairs) * 5 + pairs.sentence_bins),
+        PairTemplate("candidates between", _GROUPS * bins, lambda pairs: _groups(pairs) * bins + _between(pairs)),
+        PairTemplate("pronouns and candidates", _GROUPS * _GROUPS * 3, _between_groups),
+        PairTemplate("heads between", 2 * bins, _heads_between, by_kind=True),
+        PairTemplate("rule", 2, lambda pairs: _same_rule(pairs).astype(np.int64), by_kind=True),
+        PairTemplate("rule's antecedent", _GROUPS * 2, lambda pairs: _groups(pairs) * 2 + _rule_link(pairs)),
+        PairTemplate("roles", ROLES * ROLES, _roles, by_kind=True),
+        PairTemplate("determiners", 2 * DETERMINER_CLASSES * DETERMINER_CLASSES, _determiners),
     )
 
 
 # ------------------------------------------------------------------------------------------- templates of links
 
 
-def group_of(pairs: Pairs) -> Integers:
+def group_of(pairs: MentionPairs) -> Integers:
     """Of each mention: its class of pronoun, or name, or noun."""
     mentions = pairs.mentions
     nouns = PRONOUN_CLASSES + (mentions.kind == COMMON)
     return np.where(mentions.kind == PRONOUN, mentions.pronoun, nouns)
 
 
-def _groups(pairs: Pairs) -> Integers:
+def _groups(pairs: MentionPairs) -> Integers:
     return group_of(pairs)[pairs.two]
 
 
-def passed(pairs: Pairs, candidates: Truths) -> Integers:
+def passed(pairs: MentionPairs, candidates: Truths) -> Integers:
     """How many candidates of the second mention lie between the two, of those that ``candidates`` [pairs] names."""
     count = len(pairs.mentions)
     table = np.zeros((count, count), dtype=np.int64)
@@ -67,7 +67,7 @@ def passed(pairs: Pairs, candidates: Truths) -> Integers:
     return found
 
 
-def _compatible(pairs: Pairs) -> Truths:
+def _compatible(pairs: MentionPairs) -> Truths:
     """Nothing speaks against the earlier mention: gender, number, person; it is not around the later one."""
     mentions = pairs.mentions
     against = pairs.nested.copy()
@@ -77,40 +77,40 @@ def _compatible(pairs: Pairs) -> Truths:
     return ~against
 
 
-def _between(pairs: Pairs) -> Integers:
+def _between(pairs: MentionPairs) -> Integers:
     return binned(passed(pairs, _compatible(pairs)), BETWEEN_BINS)
 
 
-def _between_groups(pairs: Pairs) -> Integers:
+def _between_groups(pairs: MentionPairs) -> Integers:
     one, two = pairs.both(group_of(pairs))
     rank = np.minimum(passed(pairs, _compatible(pairs)), 2)
     return np.where(pairs.mentions.kind[pairs.two] == PRONOUN, (one * _GROUPS + two) * 3 + rank, UNKNOWN)
 
 
-def _heads_between(pairs: Pairs) -> Integers:
+def _heads_between(pairs: MentionPairs) -> Integers:
     """Nominal mentions with the later one's head that a link passes over, and whether the earlier one has it."""
     bins = binned(passed(pairs, pairs.head_match), BETWEEN_BINS)
     later = pairs.mentions.kind[pairs.two] != PRONOUN
     return np.where(later, pairs.head_match * (len(BETWEEN_BINS) + 1) + bins, UNKNOWN)
 
 
-def _same_rule(pairs: Pairs) -> Truths:
+def _same_rule(pairs: MentionPairs) -> Truths:
     return pairs.equal(pairs.rule)
 
 
-def _rule_link(pairs: Pairs) -> Truths:
+def _rule_link(pairs: MentionPairs) -> Truths:
     """Whether the earlier mention is the last one that the rule puts with the later."""
     same = _same_rule(pairs)
     found: Truths = same & (passed(pairs, same) == 0)
     return found
 
 
-def _roles(pairs: Pairs) -> Integers:
+def _roles(pairs: MentionPairs) -> Integers:
     one, two = pairs.both(pairs.mentions.role)
     return np.where((one == UNKNOWN) | (two == UNKNOWN), UNKNOWN, one * ROLES + two)
 
 
-def _determiners(pairs: Pairs) -> Integers:
+def _determiners(pairs: MentionPairs) -> Integers:
     one, two = pairs.both(pairs.mentions.determiner)
     known = pairs.nominal & (one != UNKNOWN) & (two != UNKNOWN)
     both = (pairs.head_match * DETERMINER_CLASSES + one) * DETERMINER_CLASSES + two
@@ -126,7 +126,7 @@ class Opening:
 
     name: str
     values: int
-    compute: Callable[[Pairs], Integers]
+    compute: Callable[[MentionPairs], Integers]
 
 
 def openings(types: int) -> tuple[Opening, ...]:
@@ -143,21 +143,21 @@ def openings(types: int) -> tuple[Opening, ...]:
     )
 
 
-def _places(pairs: Pairs) -> Integers:
+def _places(pairs: MentionPairs) -> Integers:
     return np.arange(len(pairs.mentions), dtype=np.int64)
 
 
-def _length(pairs: Pairs) -> Integers:
+def _length(pairs: MentionPairs) -> Integers:
     found: Integers = pairs.mentions.last - pairs.mentions.first + 1
     return found
 
 
-def _earlier(pairs: Pairs, truth: Truths) -> Integers:
+def _earlier(pairs: MentionPairs, truth: Truths) -> Integers:
     """Of each mention: of how many earlier ones something holds."""
     return np.bincount(pairs.two[truth], minlength=len(pairs.mentions)).astype(np.int64)
 
 
-def _determiner_and_head(pairs: Pairs) -> Integers:
+def _determiner_and_head(pairs: MentionPairs) -> Integers:
     """Whether the head was there before, and the very words; with what the mention begins with."""
     mentions = pairs.mentions
     seen = (_earlier(pairs, pairs.head_match) > 0) * 2 + (_earlier(pairs, pairs.equal(mentions.core)) > 0)
@@ -166,19 +166,19 @@ def _determiner_and_head(pairs: Pairs) -> Integers:
     return np.where(mentions.kind == PRONOUN, UNKNOWN, found)
 
 
-def _with_candidates(pairs: Pairs) -> Integers:
+def _with_candidates(pairs: MentionPairs) -> Integers:
     return group_of(pairs) * 3 + np.minimum(_earlier(pairs, _compatible(pairs)), 2)
 
 
-def _rule_opens(pairs: Pairs) -> Truths:
+def _rule_opens(pairs: MentionPairs) -> Truths:
     found: Truths = _earlier(pairs, _same_rule(pairs)) == 0
     return found
 
 
-def _type(pairs: Pairs, types: int) -> Integers:
+def _type(pairs: MentionPairs, types: int) -> Integers:
     return np.where(pairs.mentions.type == UNKNOWN, types, pairs.mentions.type)
 
 
-def _role(pairs: Pairs) -> Integers:
+def _role(pairs: MentionPairs) -> Integers:
     role, kind = pairs.mentions.role, pairs.mentions.kind
     return np.where(role == UNKNOWN, UNKNOWN, role * KINDS + kind)

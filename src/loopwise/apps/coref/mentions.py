@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.coref import lexicon as words_of
 from loopwise.apps.coref.lexicon import UNKNOWN
-from loopwise.formats.coref import CorefDocument, Span
+from loopwise.formats.coref import CorefDocument, MentionSpan
 
 Integers = NDArray[np.int64]
 
@@ -156,7 +156,7 @@ def _coarse(tag: str) -> str:
     return "PRON" if tag.startswith(("PRP", "WP", "EX")) else {"CD": "NUM", "DT": "DET", "JJ": "ADJ"}.get(tag, "X")
 
 
-def _head(words: _Words, span: Span) -> int:
+def _head(words: _Words, span: MentionSpan) -> int:
     """The first word whose governor lies outside; without a tree the last one before what follows a head."""
     if words.tree:
         outside = (w for w in range(span.first, span.last + 1) if not span.first <= words.governor[w] <= span.last)
@@ -177,7 +177,7 @@ _NO_PRONOUN = words_of.Pronoun(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 class _Mention:
     """One mention, asked for its properties."""
 
-    def __init__(self, words: _Words, span: Span, head: int) -> None:
+    def __init__(self, words: _Words, span: MentionSpan, head: int) -> None:
         self.words, self.span, self.head = words, span, head
         self.places = range(span.first, span.last + 1)
         self.pronoun, self.relative = self._pronoun()

@@ -1,8 +1,8 @@
 """What is looked at in a pair of mentions: templates, each a small number for every pair of a document.
 
-In: :class:`Pairs`. Out: whole numbers ``[pairs]``, -1 where a template has nothing to say. Stage: use (Wick et al.
-2011, section 5.1; the properties of Culotta et al. 2007). All vectorised. A template ``by_kind`` has weights of its own
-for each pair of proper name, common noun and pronoun.
+In: :class:`MentionPairs`. Out: whole numbers ``[pairs]``, -1 where a template has nothing to say. Stage: use (Wick et
+al. 2011, section 5.1; the properties of Culotta et al. 2007). All vectorised. A template ``by_kind`` has weights of its
+own for each pair of proper name, common noun and pronoun.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MATCH, MISMATCH, UNSAID = 0, 1, 2
 _WHO = PRONOUN_CLASSES + 2  # classes of pronouns, proper names, common nouns
 
 
-class Pairs:
+class MentionPairs:
     """All pairs (one, two) of a document's mentions, ``one`` the earlier, in the order in which walks number them."""
 
     def __init__(self, mentions: Mentions, frequencies: Frequencies) -> None:
@@ -132,19 +132,19 @@ def _relation(shared: Integers, one: Integers, two: Integers) -> Integers:
 
 
 @dataclass(frozen=True)
-class Template:
+class PairTemplate:
     """A number from 0 to ``values`` - 1 for each pair, or -1."""
 
     name: str
     values: int
-    compute: Callable[[Pairs], Integers]
+    compute: Callable[[MentionPairs], Integers]
     by_kind: bool = False
 
     @property
     def weights(self) -> int:
         return self.values * (KINDS * KINDS if self.by_kind else 1)
 
-    def codes(self, pairs: Pairs) -> Integers:
+    def codes(self, pairs: MentionPairs) -> Integers:
         """Which weight of the template each pair has, -1: none."""
         values = np.asarray(self.compute(pairs), dtype=np.int64)
         if self.by_kind:
@@ -152,44 +152,46 @@ class Template:
         return values
 
 
-def pair_templates(types: int) -> tuple[Template, ...]:
+def pair_templates(types: int) -> tuple[PairTemplate, ...]:
     """The templates, for so many types of entities."""
     known = types + 1  # the last one: no type
     return (
-        Template("kinds", KINDS * KINDS, lambda pairs: pairs.kinds),
-        Template("exact match", 2, _exact),
-        Template("relaxed match", 2, lambda pairs: _nominal(pairs, pairs.equal(pairs.mentions.core))),
-        Template("head match", 2, lambda pairs: _nominal(pairs, pairs.head_match), by_kind=True),
-        Template("head word match", 1, lambda pairs: _if(pairs.nominal & pairs.equal(pairs.mentions.head_word))),
-        Template("head substring", 1, _head_substring),
-        Template("acronym", 1, _acronym),
-        Template("names and heads match", 2, lambda pairs: np.where(pairs.proper, ~pairs.head_match, UNKNOWN)),
-        Template("parts of names", SET_RELATIONS, lambda pairs: np.where(pairs.proper, pairs.names, UNKNOWN)),
-        Template("type", 3, lambda pairs: pairs.agreement(pairs.mentions.type), by_kind=True),
-        Template("shared type", known, _shared_type),
-        Template("gender", 3, lambda pairs: pairs.agreement(pairs.mentions.gender), by_kind=True),
-        Template("number", 3, lambda pairs: pairs.agreement(pairs.mentions.number), by_kind=True),
-        Template("person", 3, lambda pairs: np.where(pairs.nominal, UNKNOWN, pairs.agreement(pairs.mentions.person))),
-        Template("pronouns", _WHO * _WHO, _who),
-        Template("same pronoun", 2, _same_pronoun),
-        Template("pronoun and earlier type", _WHO * known, lambda pairs: _pronoun_type(pairs, types, later=True)),
-        Template("pronoun and later type", _WHO * known, lambda pairs: _pronoun_type(pairs, types, later=False)),
-        Template("pronoun and sentences", _WHO * 5, _pronoun_distance),
-        Template("apposition", 2, _apposition),
-        Template("predicate", 1, _predicate),
-        Template("relative pronoun", 2, _relative),
-        Template("nested", 1, lambda pairs: _if(pairs.nested), by_kind=True),
-        Template("possessor inside", 1, _possessor),
-        Template("sentences apart", 5, lambda pairs: binned(pairs.sentences_apart, SENTENCE_BINS), by_kind=True),
-        Template("mentions apart", 8, lambda pairs: binned(pairs.two - pairs.one, MENTION_BINS), by_kind=True),
-        Template("modifiers", 2 * SET_RELATIONS, _modifiers),
-        Template("cosine", 7, _cosine, by_kind=True),
-        Template("later determiner", 2 * DETERMINER_CLASSES, lambda pairs: _determiner(pairs, pairs.two)),
-        Template("earlier determiner", 2 * DETERMINER_CLASSES, lambda pairs: _determiner(pairs, pairs.one)),
-        Template("earlier role", ROLES, lambda pairs: pairs.mentions.role[pairs.one], by_kind=True),
-        Template("parallel roles", ROLES * 2, _parallel),
-        Template("speakers", 8, _speakers),
-        Template("near subject", 2, _near_subject),
+        PairTemplate("kinds", KINDS * KINDS, lambda pairs: pairs.kinds),
+        PairTemplate("exact match", 2, _exact),
+        PairTemplate("relaxed match", 2, lambda pairs: _nominal(pairs, pairs.equal(pairs.mentions.core))),
+        PairTemplate("head match", 2, lambda pairs: _nominal(pairs, pairs.head_match), by_kind=True),
+        PairTemplate("head word match", 1, lambda pairs: _if(pairs.nominal & pairs.equal(pairs.mentions.head_word))),
+        PairTemplate("head substring", 1, _head_substring),
+        PairTemplate("acronym", 1, _acronym),
+        PairTemplate("names and heads match", 2, lambda pairs: np.where(pairs.proper, ~pairs.head_match, UNKNOWN)),
+        PairTemplate("parts of names", SET_RELATIONS, lambda pairs: np.where(pairs.proper, pairs.names, UNKNOWN)),
+        PairTemplate("type", 3, lambda pairs: pairs.agreement(pairs.mentions.type), by_kind=True),
+        PairTemplate("shared type", known, _shared_type),
+        PairTemplate("gender", 3, lambda pairs: pairs.agreement(pairs.mentions.gender), by_kind=True),
+        PairTemplate("number", 3, lambda pairs: pairs.agreement(pairs.mentions.number), by_kind=True),
+        PairTemplate(
+            "person", 3, lambda pairs: np.where(pairs.nominal, UNKNOWN, pairs.agreement(pairs.mentions.person))
+        ),
+        PairTemplate("pronouns", _WHO * _WHO, _who),
+        PairTemplate("same pronoun", 2, _same_pronoun),
+        PairTemplate("pronoun and earlier type", _WHO * known, lambda pairs: _pronoun_type(pairs, types, later=True)),
+        PairTemplate("pronoun and later type", _WHO * known, lambda pairs: _pronoun_type(pairs, types, later=False)),
+        PairTemplate("pronoun and sentences", _WHO * 5, _pronoun_distance),
+        PairTemplate("apposition", 2, _apposition),
+        PairTemplate("predicate", 1, _predicate),
+        PairTemplate("relative pronoun", 2, _relative),
+        PairTemplate("nested", 1, lambda pairs: _if(pairs.nested), by_kind=True),
+        PairTemplate("possessor inside", 1, _possessor),
+        PairTemplate("sentences apart", 5, lambda pairs: binned(pairs.sentences_apart, SENTENCE_BINS), by_kind=True),
+        PairTemplate("mentions apart", 8, lambda pairs: binned(pairs.two - pairs.one, MENTION_BINS), by_kind=True),
+        PairTemplate("modifiers", 2 * SET_RELATIONS, _modifiers),
+        PairTemplate("cosine", 7, _cosine, by_kind=True),
+        PairTemplate("later determiner", 2 * DETERMINER_CLASSES, lambda pairs: _determiner(pairs, pairs.two)),
+        PairTemplate("earlier determiner", 2 * DETERMINER_CLASSES, lambda pairs: _determiner(pairs, pairs.one)),
+        PairTemplate("earlier role", ROLES, lambda pairs: pairs.mentions.role[pairs.one], by_kind=True),
+        PairTemplate("parallel roles", ROLES * 2, _parallel),
+        PairTemplate("speakers", 8, _speakers),
+        PairTemplate("near subject", 2, _near_subject),
     )
 
 
@@ -201,7 +203,7 @@ def _if(truth: Truths) -> Integers:
     return np.where(truth, 0, UNKNOWN)
 
 
-def _nominal(pairs: Pairs, truth: Truths) -> Integers:
+def _nominal(pairs: MentionPairs, truth: Truths) -> Integers:
     """1 where it holds and 0 where not, of pairs without pronouns."""
     return np.where(pairs.nominal, truth.astype(np.int64), UNKNOWN)
 
@@ -211,13 +213,13 @@ def binned(values: Integers, ends: tuple[int, ...]) -> Integers:
     return np.searchsorted(np.array(ends), values, side="left").astype(np.int64)
 
 
-def _exact(pairs: Pairs) -> Integers:
+def _exact(pairs: MentionPairs) -> Integers:
     """The same string, 1 of two names, 0 of other nominal mentions."""
     same = pairs.equal(pairs.mentions.text)
     return np.where(pairs.nominal & same, pairs.proper.astype(np.int64), UNKNOWN)
 
 
-def _head_substring(pairs: Pairs) -> Integers:
+def _head_substring(pairs: MentionPairs) -> Integers:
     texts = pairs.mentions.head_texts
     table = np.array([[one in two or two in one for two in texts] for one in texts], dtype=np.bool_)
     table = table.reshape(len(texts), len(texts))
@@ -226,14 +228,14 @@ def _head_substring(pairs: Pairs) -> Integers:
     return _if(pairs.nominal & found & ~pairs.head_match)
 
 
-def _acronym(pairs: Pairs) -> Integers:
+def _acronym(pairs: MentionPairs) -> Integers:
     capitals, initials = pairs.mentions.capitals, pairs.mentions.initials
     forward = (initials[pairs.one] == capitals[pairs.two]) & (capitals[pairs.two] != UNKNOWN)
     backward = (capitals[pairs.one] == initials[pairs.two]) & (capitals[pairs.one] != UNKNOWN)
     return _if(forward | backward)
 
 
-def _shared_type(pairs: Pairs) -> Integers:
+def _shared_type(pairs: MentionPairs) -> Integers:
     one, two = pairs.both(pairs.mentions.type)
     return np.where(one == two, one, UNKNOWN)
 
@@ -243,18 +245,18 @@ def _classes(mentions: Mentions) -> Integers:
     return np.where(mentions.kind == PRONOUN, mentions.pronoun, nominal)
 
 
-def _who(pairs: Pairs) -> Integers:
+def _who(pairs: MentionPairs) -> Integers:
     one, two = pairs.both(_classes(pairs.mentions))
     return np.where(pairs.nominal, UNKNOWN, one * _WHO + two)
 
 
-def _same_pronoun(pairs: Pairs) -> Integers:
+def _same_pronoun(pairs: MentionPairs) -> Integers:
     one, two = pairs.both(pairs.mentions.kind)
     same = pairs.equal(pairs.mentions.head_word)
     return np.where((one == PRONOUN) & (two == PRONOUN), same.astype(np.int64), UNKNOWN)
 
 
-def _pronoun_type(pairs: Pairs, types: int, *, later: bool) -> Integers:
+def _pronoun_type(pairs: MentionPairs, types: int, *, later: bool) -> Integers:
     """A pronoun, and the type of the other mention, which is none."""
     pronoun, other = (pairs.two, pairs.one) if later else (pairs.one, pairs.two)
     kind, group, type_of = pairs.mentions.kind, pairs.mentions.pronoun, pairs.mentions.type[other]
@@ -262,12 +264,12 @@ def _pronoun_type(pairs: Pairs, types: int, *, later: bool) -> Integers:
     return np.where(wanted, group[pronoun] * (types + 1) + np.where(type_of == UNKNOWN, types, type_of), UNKNOWN)
 
 
-def _pronoun_distance(pairs: Pairs) -> Integers:
+def _pronoun_distance(pairs: MentionPairs) -> Integers:
     pronoun = pairs.mentions.pronoun[pairs.two]
     return np.where(pronoun == UNKNOWN, UNKNOWN, pronoun * 5 + binned(pairs.sentences_apart, SENTENCE_BINS))
 
 
-def _apposition(pairs: Pairs) -> Integers:
+def _apposition(pairs: MentionPairs) -> Integers:
     """0: by the tree; 1: only a word (a comma) between two nominal mentions."""
     mentions = pairs.mentions
     by_tree = (mentions.apposed[pairs.two] == 1) & (mentions.governor[pairs.two] == mentions.head[pairs.one])
@@ -276,41 +278,41 @@ def _apposition(pairs: Pairs) -> Integers:
     return np.where(by_tree, 0, np.where(near, 1, UNKNOWN))
 
 
-def _predicate(pairs: Pairs) -> Integers:
+def _predicate(pairs: MentionPairs) -> Integers:
     """The first is the subject of the second, a noun."""
     mentions = pairs.mentions
     subject = mentions.role[pairs.one] == SUBJECT
     return _if(subject & (mentions.governor[pairs.one] == mentions.head[pairs.two]) & ~pairs.nested)
 
 
-def _relative(pairs: Pairs) -> Integers:
+def _relative(pairs: MentionPairs) -> Integers:
     """A relative pronoun: 0 inside the first mention or right after it, 1 elsewhere."""
     mentions = pairs.mentions
     near = pairs.nested | (mentions.first[pairs.two] - mentions.last[pairs.one] == 1)
     return np.where(mentions.relative[pairs.two] == 1, np.where(near, 0, 1), UNKNOWN)
 
 
-def _possessor(pairs: Pairs) -> Integers:
+def _possessor(pairs: MentionPairs) -> Integers:
     """The second begins the first, as in *her house*: hardly ever the same."""
     return _if(pairs.nested & (pairs.mentions.first[pairs.one] == pairs.mentions.first[pairs.two]))
 
 
-def _modifiers(pairs: Pairs) -> Integers:
+def _modifiers(pairs: MentionPairs) -> Integers:
     return np.where(pairs.nominal, pairs.head_match * SET_RELATIONS + pairs.modifiers, UNKNOWN)
 
 
-def _cosine(pairs: Pairs) -> Integers:
+def _cosine(pairs: MentionPairs) -> Integers:
     bins = np.searchsorted(np.array(COSINE_BINS) + 1e-9, pairs.cosine, side="left")
     return np.where(pairs.nominal, bins, UNKNOWN)
 
 
-def _determiner(pairs: Pairs, side: Integers) -> Integers:
+def _determiner(pairs: MentionPairs, side: Integers) -> Integers:
     determiner = pairs.mentions.determiner[side]
     known = pairs.nominal & (determiner != UNKNOWN)
     return np.where(known, pairs.head_match * DETERMINER_CLASSES + determiner, UNKNOWN)
 
 
-def _parallel(pairs: Pairs) -> Integers:
+def _parallel(pairs: MentionPairs) -> Integers:
     """The same role, in the same or the sentence before; and whether the second is a pronoun."""
     role = pairs.mentions.role
     near = pairs.equal(role) & (pairs.sentences_apart <= 1)
@@ -318,7 +320,7 @@ def _parallel(pairs: Pairs) -> Integers:
     return np.where(near, role[pairs.two] * 2 + pronoun, UNKNOWN)
 
 
-def _speakers(pairs: Pairs) -> Integers:
+def _speakers(pairs: MentionPairs) -> Integers:
     """I and I, I and you, you and you, we and we; each by the same speaker or by others."""
     one, two = pairs.both(pairs.mentions.pronoun)
     first, second = pairs.both(pairs.mentions.speaker)
@@ -332,7 +334,7 @@ def _speakers(pairs: Pairs) -> Integers:
     return np.where(unknown, UNKNOWN, case * 2 + (first != second))
 
 
-def _near_subject(pairs: Pairs) -> Integers:
+def _near_subject(pairs: MentionPairs) -> Integers:
     """A pronoun and a subject: in the same sentence (0), in the one before (1)."""
     mentions = pairs.mentions
     wanted = (mentions.kind[pairs.two] == PRONOUN) & (mentions.role[pairs.one] == SUBJECT)

@@ -1,6 +1,6 @@
 """How well entities were found.
 
-In: answers and documents. Out: :class:`Report`. Stage: use.
+In: answers and documents. Out: :class:`CorefReport`. Stage: use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Report:
+class CorefReport:
     """Scores of each document and their means: F1 is taken a document and then averaged, as published.
 
     ``pooled``: B-cubed F1 of all mentions together. ``reference``: F1 by name as the reference scorer of the CoNLL
@@ -48,7 +48,7 @@ class Report:
     reference: dict[str, float] = field(default_factory=dict)
 
     @staticmethod
-    def of(documents: Sequence[CorefDocument], answers: Sequence[ArrayLike]) -> Report:
+    def of(documents: Sequence[CorefDocument], answers: Sequence[ArrayLike]) -> CorefReport:
         """Compares ``answers``, the entity of each mention, with what the documents say. O(mentions)."""
         rows, statistics = [], []
         for document, answer in zip(documents, answers, strict=True):
@@ -62,7 +62,7 @@ class Report:
         pooled = BCubed().value(torch.stack(statistics).sum(0))
         count = sum(len(document.mentions) for document in documents)
         known = [(document, answer) for document, answer in zip(documents, answers, strict=True) if document.mentions]
-        return Report(tuple(rows), count, Scores(*columns.mean(axis=0).tolist()), float(pooled), _reference(known))
+        return CorefReport(tuple(rows), count, Scores(*columns.mean(axis=0).tolist()), float(pooled), _reference(known))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from loopwise.apps.decoder.evaluation import Counts
     from loopwise.apps.decoder.losses import DecoderLoss
-    from loopwise.apps.decoder.training import Trained
+    from loopwise.apps.decoder.training import TrainedNumbers
 
 _TOGETHER = 8192  # shots: what a decoder keeps of all of them at once
 
@@ -260,7 +260,7 @@ class Decoder(Saved):
         source: Shots | ShotSampler,
         loss: DecoderLoss | None = None,
         *,
-        trained: Trained | None = None,
+        trained: TrainedNumbers | None = None,
         leg: int = -1,
         steps: int = 300,
         batch: int = 128,
@@ -301,10 +301,12 @@ class Decoder(Saved):
         and then that and the loss at each report; its ``best`` is 0 where the start was kept.
         """
         from loopwise.apps.decoder.losses import ResidualParity
-        from loopwise.apps.decoder.training import LegTraining, Trained, train
+        from loopwise.apps.decoder.training import LegTraining, TrainedNumbers, train
 
         looks = None if kept is None else tuple(kept)
-        plan = LegTraining(trained or Trained(), leg, steps, batch, rate, clip, looks, hard, spread, report, seed)
+        plan = LegTraining(
+            trained or TrainedNumbers(), leg, steps, batch, rate, clip, looks, hard, spread, report, seed
+        )
         self.history_ = train(self, source, loss or ResidualParity(), plan, dev, checkpoint, progress)
         shots = f"{len(source)} shots" if isinstance(source, Shots) else f"shots drawn by {type(source).__name__}"
         goal = type(loss or ResidualParity()).__name__

@@ -43,7 +43,7 @@ _STEP, _CONFIRMATION = 7, 8  # what shots are drawn for
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedNumbers:
     """Which numbers are trained. ``edges``: a weight for each edge, or for edges that are tied; ``sweeps``: for each
     sweep; ``memory``: a strength for each bit; ``priors``: how much each bit's prior counts."""
 
@@ -61,7 +61,7 @@ class Trained:
 class LegTraining:
     """How a leg is trained; :meth:`Decoder.fit` says what each means."""
 
-    trained: Trained
+    trained: TrainedNumbers
     leg: int
     steps: int
     batch: int
@@ -80,7 +80,7 @@ class LegTraining:
         checked_number("rate", self.rate)
         checked_number("clip", self.clip)
         checked_number("spread", self.spread, above=False)
-        checked_kind("trained", self.trained, Trained, "a Trained(...)")
+        checked_kind("trained", self.trained, TrainedNumbers, "a Trained(...)")
         if not 0 <= self.hard <= 1:
             raise ValueError(f"hard must be a share from 0 to 1, not {self.hard}")
 

@@ -1,6 +1,6 @@
 """Scored pairs of a table and the components they form: what clustering works on.
 
-In: candidate pairs with logits. Out: :class:`Graph`, :class:`Parts`. Stage: use. No component is
+In: candidate pairs with logits. Out: :class:`Graph`, :class:`CandidateParts`. Stage: use. No component is
 larger than ``LARGEST``, so that no chain of doubtful pairs makes one cluster of a whole table.
 """
 
@@ -39,7 +39,7 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class CandidateParts:
     """Components of two records and more. Part c has the records ``records[starts[c]:starts[c + 1]]``, ascending, and
     the pairs from ``pair_starts[c]`` on, whose ``one`` and ``other`` count within the part."""
 
@@ -60,7 +60,7 @@ class Parts:
         base = np.repeat(self.starts[:-1], np.diff(self.pair_starts))
         return self.records[base + self.one], self.records[base + self.other]
 
-    def above(self, zero: float) -> Parts:
+    def above(self, zero: float) -> CandidateParts:
         """The same, logits counted from ``zero``."""
         return replace(self, logit=self.logit - zero)
 
@@ -106,7 +106,7 @@ def closed(graph: Graph, score: Score, side: Integers) -> Graph:
     return Graph(graph.size, one[order], other[order], logit[order])
 
 
-def parts_of(graph: Graph) -> Parts:
+def parts_of(graph: Graph) -> CandidateParts:
     """The components of two records and more, with all pairs within them."""
     label = cut_components(graph)
     sizes = np.bincount(label, minlength=graph.size)
@@ -124,10 +124,10 @@ def parts_of(graph: Graph) -> Parts:
     one, other, logit = chosen.one[order], chosen.other[order], chosen.logit[order]
     counts = np.bincount(number[one], minlength=len(names))
     pair_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Parts(graph.size, records, starts, within[one], within[other], logit, pair_starts)
+    return CandidateParts(graph.size, records, starts, within[one], within[other], logit, pair_starts)
 
 
-def average_clusters(parts: Parts, threshold: float, missing: float) -> Integers:
+def average_clusters(parts: CandidateParts, threshold: float, missing: float) -> Integers:
     """Clusters by average linkage of logits in each part; each is named by its smallest record."""
     labels = np.zeros(len(parts.records), dtype=np.int64)
     linkage.link_components(
@@ -136,7 +136,7 @@ def average_clusters(parts: Parts, threshold: float, missing: float) -> Integers
     return whole(parts, labels)
 
 
-def whole(parts: Parts, labels: Integers) -> Integers:
+def whole(parts: CandidateParts, labels: Integers) -> Integers:
     """The clusters of all records, from the clusters within parts."""
     out = np.arange(parts.size)
     own = np.repeat(np.arange(len(parts)), np.diff(parts.starts))

@@ -6,11 +6,11 @@ and decoded by a walk. Stage: use.
 .. math:: \pi(y)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f(\operatorname{logit} p_{ij}-t)
    +\sum_e\theta'\cdot g_e\Big)
 
-with t the threshold of the linkage at which a walk begins (:meth:`Parts.above`): average linkage joins clusters whose
-pairs have a mean above t, a step up in this score, so that the walk goes on where the linkage stopped; and g the size
-of the cluster in bins and, for each column, whether all, most, some, none of its pairs agree and how alike they are in
-the mean: its spread. It begins with the pair model alone (correlation clustering), so that training can only add to
-that what the truth of whole clusters says.
+with t the threshold of the linkage at which a walk begins (:meth:`CandidateParts.above`): average linkage joins
+clusters whose pairs have a mean above t, a step up in this score, so that the walk goes on where the linkage stopped;
+and g the size of the cluster in bins and, for each column, whether all, most, some, none of its pairs agree and how
+alike they are in the mean: its spread. It begins with the pair model alone (correlation clustering), so that training
+can only add to that what the truth of whole clusters says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.dedupe.candidates import Parts, whole
+from loopwise.apps.dedupe.candidates import CandidateParts, whole
 from loopwise.loss.clustering import BCubed
 from loopwise.potentials.features import Features
 from loopwise.walk import (
@@ -65,7 +65,9 @@ def first_weights(columns: int) -> Floats:
     return weights
 
 
-def documents(parts: Parts, chosen: Sequence[int], labels: Integers, agreement: Agreement) -> list[MentionDocument]:
+def documents(
+    parts: CandidateParts, chosen: Sequence[int], labels: Integers, agreement: Agreement
+) -> list[MentionDocument]:
     """A document of each chosen part; ``labels``: the cluster of each record, taken for the truth."""
     found = []
     for part in chosen:
@@ -92,7 +94,7 @@ def _features(logit: Floats) -> Features:
     return Features.of(start, index.astype(np.int32), value)
 
 
-def doubtful(parts: Parts, labels: Integers, sure: float = 4.0) -> list[int]:
+def doubtful(parts: CandidateParts, labels: Integers, sure: float = 4.0) -> list[int]:
     """Parts in which something is to be decided: a cluster holds an unsure pair, or an unsure pair is kept apart."""
     own = np.repeat(np.arange(len(parts)), np.diff(parts.pair_starts))
     one, other = parts.pairs
@@ -128,7 +130,7 @@ class EntityModel:
         """The pair model alone."""
         return EntityModel(first_weights(columns), columns, seed)
 
-    def trained(self, parts: Parts, truth: Integers, agreement: Agreement) -> EntityModel:
+    def trained(self, parts: CandidateParts, truth: Integers, agreement: Agreement) -> EntityModel:
         """After SampleRank on parts whose records' entities are known, from the truth and from all alone."""
         known = [part for part in range(len(parts)) if _size(parts, part) > 1]
         if not known:
@@ -136,7 +138,7 @@ class EntityModel:
         learner = self._learner().fit(documents(parts, known, truth, agreement), steps=TRAINING, epochs=EPOCHS)
         return EntityModel(learner.weights, self.columns, self.seed)
 
-    def improved(self, parts: Parts, labels: Integers, agreement: Agreement) -> Integers:
+    def improved(self, parts: CandidateParts, labels: Integers, agreement: Agreement) -> Integers:
         """The best clusters that a walk finds which begins with ``labels`` and cools; sure parts stay as they are."""
         chosen = doubtful(parts, labels)
         if not chosen:
@@ -150,7 +152,14 @@ class EntityModel:
         return whole(parts, inner)
 
     def together(
-        self, parts: Parts, labels: Integers, agreement: Agreement, *, temperature: float, most: int, samples: int = 100
+        self,
+        parts: CandidateParts,
+        labels: Integers,
+        agreement: Agreement,
+        *,
+        temperature: float,
+        most: int,
+        samples: int = 100,
     ) -> Floats:
         """The probability of each pair of the parts to be in one cluster: shares of the samples of a walk, in parts
         where something is open (``most`` of them); else what the pair model says, as the clusters have it."""
@@ -169,7 +178,7 @@ class EntityModel:
         return found
 
 
-def _size(parts: Parts, part: int) -> int:
+def _size(parts: CandidateParts, part: int) -> int:
     return int(parts.starts[part + 1] - parts.starts[part])
 
 

@@ -19,10 +19,10 @@ from loopwise.apps.dedupe.blocking import Coverage, Predicate
 from loopwise.apps.dedupe.kinds import Kind, kinds_of
 from loopwise.apps.dedupe.labels import Labels, entities_of, labels_of, names_of
 from loopwise.apps.dedupe.records import Records, RecordsLike, side_of
-from loopwise.apps.dedupe.report import Report
+from loopwise.apps.dedupe.report import DedupeReport
 from loopwise.apps.dedupe.resolution import Resolution
-from loopwise.apps.dedupe.table import Table
-from loopwise.apps.dedupe.training import Method, Trained, train_on_entities, train_on_pairs, train_without
+from loopwise.apps.dedupe.table import CandidateTable
+from loopwise.apps.dedupe.training import Method, TrainedDedupe, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.formats.quoting import listed
@@ -38,7 +38,7 @@ MOST_MATCHES = 100_000  # labelled ones that predicates are chosen by
 
 
 @dataclass(frozen=True)
-class Training:
+class DedupeTraining:
     """What happened in :meth:`Dedupe.fit`: labels used, what blocking keeps, what each way reached on held-out ones."""
 
     records: int
@@ -85,8 +85,8 @@ class Dedupe(SavedEstimator):
     """
 
     kinds_: dict[str, Kind]
-    trained_: Trained
-    training_: Training
+    trained_: TrainedDedupe
+    training_: DedupeTraining
     predicates_: tuple[Predicate, ...]
     linking_: bool
 
@@ -139,13 +139,13 @@ class Dedupe(SavedEstimator):
         kinds = kinds_of(table, self._told(ids))
         matches = _NONE if truth is None else _matches_of(truth, side, self.seed)
         matches = labels.matches if labels is not None else matches
-        made = Table.of(table, kinds, side, self.pairs_per_record, matches)
+        made = CandidateTable.of(table, kinds, side, self.pairs_per_record, matches)
         trained = self._trained(made, truth, labels)
         self.kinds_, self.predicates_, self.trained_ = kinds, made.predicates, trained
         self.linking_ = side is not None
         count = labels.count if labels is not None else 0 if truth is None else int((truth >= 0).sum())
         seconds = time.perf_counter() - started
-        self.training_ = Training(len(table), count, made.coverage(matches), trained.choices, seconds)
+        self.training_ = DedupeTraining(len(table), count, made.coverage(matches), trained.choices, seconds)
         said = f"{len(table)} records" + (f", {count} labels" if count else " without labels")
         figures = {f"F1 of {way} on held-out labels": float(score) for way, score in trained.choices.items()}
         self.card_ = training_card(said, "pairs and clusters", figures=figures)
@@ -155,7 +155,7 @@ class Dedupe(SavedEstimator):
     def _budget(self) -> str:
         return f"{self.pairs_per_record} pairs a record, clusters by {self.trained_.method.value}"
 
-    def _trained(self, table: Table, truth: Integers | None, labels: Labels | None) -> Trained:
+    def _trained(self, table: CandidateTable, truth: Integers | None, labels: Labels | None) -> TrainedDedupe:
         if truth is not None:
             matches = _matches_of(truth, table.side if table.linking else None, self.seed)
             one_to_one = self._one_to_one(table, matches)
@@ -166,7 +166,7 @@ class Dedupe(SavedEstimator):
             return train_on_pairs(table, labels, one_to_one, self.seed, only)
         return train_without(table, self.seed, only)
 
-    def _only(self, table: Table, one_to_one: bool) -> Method | None:
+    def _only(self, table: CandidateTable, one_to_one: bool) -> Method | None:
         """The method that was asked for."""
         if self.method is None:
             return None
@@ -179,7 +179,7 @@ class Dedupe(SavedEstimator):
             )
         return method
 
-    def _one_to_one(self, table: Table, matches: Integers) -> bool:
+    def _one_to_one(self, table: CandidateTable, matches: Integers) -> bool:
         """As told; else unless a large share of the labelled matches shares a record with another."""
         if not table.linking:
             return False
@@ -233,7 +233,7 @@ class Dedupe(SavedEstimator):
         table, names = self._prepared(records, other)
         return Resolution.of(table, self.trained_, names)
 
-    def _prepared(self, records: RecordsLike, other: RecordsLike | None) -> tuple[Table, tuple[str, ...]]:
+    def _prepared(self, records: RecordsLike, other: RecordsLike | None) -> tuple[CandidateTable, tuple[str, ...]]:
         if not hasattr(self, "trained_"):
             raise not_fitted("this Dedupe is not fitted; call fit first")
         if (other is not None) != self.linking_:
@@ -247,15 +247,15 @@ class Dedupe(SavedEstimator):
         for name, kind in self.kinds_.items():
             if kind is not Kind.IGNORE:
                 table.column(name)
-        made = Table.of(table, self.kinds_, side, self.pairs_per_record, _NONE, self.predicates_)
+        made = CandidateTable.of(table, self.kinds_, side, self.pairs_per_record, _NONE, self.predicates_)
         if made.linking:
             made.watch_rivals(self.trained_.pairs.levels)
         return made, names
 
-    def evaluate(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> Report:
+    def evaluate(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> DedupeReport:
         """How good the clusters of a table are whose true entities are known."""
         found = self.predict(records, other=other)
-        return Report.of(found.clusters, entities_of(ids, found.records), found.table.side)
+        return DedupeReport.of(found.clusters, entities_of(ids, found.records), found.table.side)
 
     def score(self, records: RecordsLike, ids: Any, *, other: RecordsLike | None = None) -> float:
         """B-cubed F1."""

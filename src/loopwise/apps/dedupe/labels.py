@@ -30,7 +30,7 @@ MOST_CLOSED = 1000  # records of a group of matches of which all pairs are liste
 CHANCE = 1.645  # standard errors by which labels must favour what they teach
 
 
-class Answer(str, Enum):
+class PairAnswer(str, Enum):
     """What is said of a pair."""
 
     MATCH = "match"
@@ -39,13 +39,13 @@ class Answer(str, Enum):
 
 
 _WORDS = {
-    **dict.fromkeys(("match", "m", "yes", "y", "1", "true", "same"), Answer.MATCH),
-    **dict.fromkeys(("distinct", "d", "no", "n", "0", "false", "different"), Answer.DISTINCT),
-    **dict.fromkeys(("unsure", "u", "?", "uncertain", ""), Answer.UNSURE),
+    **dict.fromkeys(("match", "m", "yes", "y", "1", "true", "same"), PairAnswer.MATCH),
+    **dict.fromkeys(("distinct", "d", "no", "n", "0", "false", "different"), PairAnswer.DISTINCT),
+    **dict.fromkeys(("unsure", "u", "?", "uncertain", ""), PairAnswer.UNSURE),
 }
 
 
-def answer_of(word: str) -> Answer | None:
+def answer_of(word: str) -> PairAnswer | None:
     """What a word says: match, yes, 1; distinct, no, 0; unsure, ?; None if it says none of these."""
     return _WORDS.get(word.strip().lower())
 
@@ -242,7 +242,7 @@ def _flat(value: Any) -> str:
 
 
 def _of_json(told: Any, finder: _Finder) -> Labels:
-    answers = {answer.value for answer in Answer}
+    answers = {answer.value for answer in PairAnswer}
     if not isinstance(told, Mapping) or not told or set(told) - answers:
         raise FormatError(finder.where, None, 'labels must be {"match": [...], "distinct": [...]}, lists of pairs')
     found: dict[str, list[tuple[int, int]]] = {}
@@ -270,13 +270,13 @@ def _of_csv(path: PathLike, finder: _Finder) -> Labels:
     header, rows, lines = read_cells(path)
     if len(header) < 3:
         raise FormatError(finder.where, 1, "labels need three columns: two ids, and match, distinct or unsure")
-    found: dict[Answer, list[tuple[int, int]]] = {answer: [] for answer in Answer}
+    found: dict[PairAnswer, list[tuple[int, int]]] = {answer: [] for answer in PairAnswer}
     for line, cells in zip(lines, rows, strict=True):
         answer = answer_of(cells[-1])
         if answer is None:
             raise FormatError(finder.where, line, f"{quoted(cells[-1])} is no answer; say match, distinct or unsure")
         found[answer].append(finder.pair(cells[0], cells[1], line))
-    return Labels.of(found[Answer.MATCH], found[Answer.DISTINCT], finder.names)
+    return Labels.of(found[PairAnswer.MATCH], found[PairAnswer.DISTINCT], finder.names)
 
 
 def names_of(records: Records, id_column: str | None, side: Integers | None = None) -> tuple[str, ...]:

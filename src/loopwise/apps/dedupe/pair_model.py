@@ -40,7 +40,7 @@ _MOST_PRIOR, _MOST_BIAS = 40.0, 0.5  # ... and most: these are two numbers, whic
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class SimilarityLevels:
     """Logarithms of Bayes factors ``[columns, levels]`` of the model of EM, and the logit of its share of matches."""
 
     factors: Floats
@@ -65,7 +65,7 @@ def levels_of(summary: Similarities) -> NDArray[np.int64]:
     return found
 
 
-def estimate_levels(summary: Similarities, random: Similarities) -> Levels:
+def estimate_levels(summary: Similarities, random: Similarities) -> SimilarityLevels:
     """EM from a first guess by rule: pairs whose mean similarity is high, among the candidates.
 
     ``random``: similarities of pairs drawn at random, few of which are matches; they say how often others agree by
@@ -76,17 +76,17 @@ def estimate_levels(summary: Similarities, random: Similarities) -> Levels:
     count = len(LEVELS) + 1
     limit = _first_limit(summary)
     match, drawn = expit(20.0 * (_mean(summary) - limit)), expit(20.0 * (_mean(random) - limit))
-    found = Levels(np.zeros((level.shape[1], count)), 0.0)
+    found = SimilarityLevels(np.zeros((level.shape[1], count)), 0.0)
     for _ in range(_ITERATIONS):
         matches = _table(np.concatenate([level, chance]), np.concatenate([match, drawn]), count)
         others = _table(np.concatenate([chance, level]), 1.0 - np.concatenate([drawn, match]), count)
-        found = Levels(_rising(np.log(matches) - np.log(others)), _log_odds(match, _MOST_MATCHES))
+        found = SimilarityLevels(_rising(np.log(matches) - np.log(others)), _log_odds(match, _MOST_MATCHES))
         new = expit(found.score(summary))
         drawn = expit(found.score(random) - found.prior + _log_odds(drawn, _MOST_DRAWN))
         if len(new) == 0 or np.abs(new - match).max() < 1e-4:
             break
         match = new
-    return Levels(found.factors, _log_odds(match, _MOST_MATCHES))
+    return SimilarityLevels(found.factors, _log_odds(match, _MOST_MATCHES))
 
 
 def _mean(summary: Similarities) -> Floats:
@@ -148,11 +148,11 @@ def scales(found: Similarities) -> NDArray[np.float32]:
 class PairModel:
     """Scores pairs. ``weights``: bias, weight of the score of EM, one a similarity and stretch of its scale."""
 
-    levels: Levels
+    levels: SimilarityLevels
     weights: Floats
 
     @staticmethod
-    def unlabelled(levels: Levels, comparisons: int) -> PairModel:
+    def unlabelled(levels: SimilarityLevels, comparisons: int) -> PairModel:
         """What EM says, alone, and less surely: columns are not as independent as it takes them to be."""
         weights = np.zeros(2 + comparisons * PER_COMPARISON)
         weights[0], weights[1] = 0.5 * levels.prior, TRUST

@@ -1,6 +1,6 @@
 """How good clusters are: pairs, B-cubed, whole clusters.
 
-In: the cluster and the true entity of each record. Out: :class:`Report`. Stage: use.
+In: the cluster and the true entity of each record. Out: :class:`DedupeReport`. Stage: use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Report:
+class DedupeReport:
     """Pairwise precision, recall and F1 (between two tables: of links); B-cubed; F1 of clusters that are exactly right.
 
     >>> Report.of(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 2])).cluster_f1
@@ -34,7 +34,7 @@ class Report:
     cluster_f1: float
 
     @staticmethod
-    def of(clusters: Integers, truth: Integers, side: Integers | None = None) -> Report:
+    def of(clusters: Integers, truth: Integers, side: Integers | None = None) -> DedupeReport:
         """Records whose truth is -1 are not looked at."""
         known = truth >= 0
         mine, gold = clusters[known], truth[known]
@@ -46,7 +46,7 @@ class Report:
         count = max(len(mine), 1)
         precision, recall = float((squares / overlap.mine).sum() / count), float((squares / overlap.gold).sum() / count)
         exact = int(((overlap.both == overlap.mine) & (overlap.both == overlap.gold)).sum())
-        return Report(
+        return DedupeReport(
             int(known.sum()),
             both / made if made else 1.0,
             both / right if right else 1.0,

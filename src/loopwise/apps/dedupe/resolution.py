@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from loopwise.apps.dedupe.candidates import Graph, Parts
+from loopwise.apps.dedupe.candidates import CandidateParts, Graph
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.pair_model import PER_COMPARISON, scales
 from loopwise.apps.dedupe.records import Records
-from loopwise.apps.dedupe.table import Table
-from loopwise.apps.dedupe.training import Method, Trained
+from loopwise.apps.dedupe.table import CandidateTable
+from loopwise.apps.dedupe.training import Method, TrainedDedupe
 from loopwise.formats.files import PathLike, atomic_write
 from loopwise.formats.table import csv_line
 
@@ -59,16 +59,16 @@ class Resolution:
     the probability that it belongs with the others of its cluster (alone: that it belongs with nobody).
     """
 
-    table: Table
-    trained: Trained
+    table: CandidateTable
+    trained: TrainedDedupe
     graph: Graph
-    parts: Parts
+    parts: CandidateParts
     clusters: Integers
     probability: Floats  # of each pair of the parts: to be in one cluster
     names: tuple[str, ...]
 
     @staticmethod
-    def of(table: Table, trained: Trained, names: Sequence[str]) -> Resolution:
+    def of(table: CandidateTable, trained: TrainedDedupe, names: Sequence[str]) -> Resolution:
         """Resolves the table."""
         graph = table.graph(trained.pairs)
         parts = table.parts(trained.pairs, graph)
@@ -237,7 +237,7 @@ def _reason(what: str, similarity: float, weight: float) -> Reason:
     return Reason(what, None if np.isnan(similarity) else float(similarity), float(weight))
 
 
-def _of_links(parts: Parts, clusters: Integers, threshold: float) -> Floats:
+def _of_links(parts: CandidateParts, clusters: Integers, threshold: float) -> Floats:
     """The probability of each pair; that no better partner is left speaks for a link, by what the threshold is below 0:
     there a link is as likely right as wrong."""
     one, other = parts.pairs

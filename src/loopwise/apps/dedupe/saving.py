@@ -15,9 +15,9 @@ from loopwise.apps.dedupe.blocking import KNOWN, Predicate
 from loopwise.apps.dedupe.compare import ALL, RIVALS, Comparer
 from loopwise.apps.dedupe.entities import EntityModel, cluster_model
 from loopwise.apps.dedupe.kinds import Kind
-from loopwise.apps.dedupe.pair_model import LEVELS, PER_COMPARISON, Levels, PairModel
+from loopwise.apps.dedupe.pair_model import LEVELS, PER_COMPARISON, PairModel, SimilarityLevels
 from loopwise.apps.dedupe.records import Records
-from loopwise.apps.dedupe.training import Method, Trained, Way
+from loopwise.apps.dedupe.training import Method, TrainedDedupe, Way
 from loopwise.learn.files.fields import LARGEST, FieldError, Record
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def rebuilt(kind: type[D], told: Record) -> D:
     linking = told.flag("linking")
     predicates = told.items("predicates", lambda inner, key: _predicate(inner.record(key), compared))
     columns, comparisons = len(compared) + 1, _comparisons(kinds, linking)
-    levels = Levels(told.weights("factors", (columns, len(LEVELS) + 1)), told.number("prior", -100.0, 100.0))
+    levels = SimilarityLevels(told.weights("factors", (columns, len(LEVELS) + 1)), told.number("prior", -100.0, 100.0))
     pairs = PairModel(levels, told.weights("pairs", (2 + comparisons * PER_COMPARISON,)))
     seed = told.whole("seed", 0, LARGEST)
     entities = EntityModel(told.weights("entities", (cluster_model(columns).size,)), columns, seed)
@@ -77,7 +77,7 @@ def rebuilt(kind: type[D], told: Record) -> D:
     )
     dedupe.kinds_, dedupe.predicates_, dedupe.linking_ = kinds, predicates, linking
     start = Method(told.choice("start", _LINKAGES)) if "start" in told else Method.AVERAGE  # older files have none
-    dedupe.trained_ = Trained(pairs, Way(method, told.number("threshold", -100.0, 100.0), start), entities)
+    dedupe.trained_ = TrainedDedupe(pairs, Way(method, told.number("threshold", -100.0, 100.0), start), entities)
     return dedupe
 
 

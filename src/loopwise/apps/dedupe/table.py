@@ -1,6 +1,6 @@
 """A table ready to be resolved: its comparisons, its candidate pairs, and their scores by a model.
 
-In: records of one table or two. Out: :class:`Table`. Stage: use.
+In: records of one table or two. Out: :class:`CandidateTable`. Stage: use.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.dedupe.blocking import Blocker, Coverage, Predicate, chunks, pairs_of
-from loopwise.apps.dedupe.candidates import DOUBT, Graph, Parts, closed, parts_of
+from loopwise.apps.dedupe.candidates import DOUBT, CandidateParts, Graph, closed, parts_of
 from loopwise.apps.dedupe.compare import Comparer, Rivals, Similarities
 from loopwise.apps.dedupe.kinds import Kind
-from loopwise.apps.dedupe.pair_model import Levels, PairModel, estimate_levels
+from loopwise.apps.dedupe.pair_model import PairModel, SimilarityLevels, estimate_levels
 from loopwise.apps.dedupe.records import Records
 
 Integers = NDArray[np.int64]
@@ -28,7 +28,7 @@ RANDOM = 20_000  # pairs drawn at random, for EM
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CandidateTable:
     """``one``, ``other``: the candidate pairs. ``side``: the table of each record, -1 where there is only one."""
 
     records: Records
@@ -46,14 +46,14 @@ class Table:
         per_record: int,
         matches: Integers,
         predicates: Sequence[Predicate] | None = None,
-    ) -> Table:
+    ) -> CandidateTable:
         """Chooses predicates by the labelled ``matches``, or takes those given, and lists their pairs."""
         comparer = Comparer(records, kinds)
         blocker = Blocker(comparer, side)
         most = max(per_record * len(records), LEAST_PAIRS)
         chosen, codes = blocker.choose(matches, most, predicates)
         one, other = pairs_of(codes, len(records))
-        return Table(records, comparer, blocker, chosen, one, other)
+        return CandidateTable(records, comparer, blocker, chosen, one, other)
 
     @property
     def side(self) -> Integers:
@@ -67,7 +67,7 @@ class Table:
         """What the predicates keep of labelled matches."""
         return self.blocker.coverage(self.predicates, self.one * len(self.records) + self.other, matches)
 
-    def levels(self, seed: int) -> Levels:
+    def levels(self, seed: int) -> SimilarityLevels:
         """The model of EM, from a sample of the candidates."""
         random = np.random.default_rng(seed)
         chosen = np.arange(len(self.one))
@@ -79,7 +79,7 @@ class Table:
             self._summary(self.one[chosen], self.other[chosen]), self._summary(first[apart], second[apart])
         )
 
-    def watch_rivals(self, levels: Levels) -> None:
+    def watch_rivals(self, levels: SimilarityLevels) -> None:
         """From now on pairs are also compared with the best other candidates of their records."""
         self.comparer.rivals = None
         scores = np.concatenate(
@@ -117,6 +117,6 @@ class Table:
         kept = logit >= 2 * DOUBT
         return Graph(len(self.records), one[kept], other[kept], logit[kept])
 
-    def parts(self, model: PairModel, graph: Graph) -> Parts:
+    def parts(self, model: PairModel, graph: Graph) -> CandidateParts:
         """Components of the graph, closed as far as that is cheap."""
         return parts_of(closed(graph, lambda one, other: self.score(model, one, other), self.side))

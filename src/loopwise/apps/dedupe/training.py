@@ -1,6 +1,6 @@
 """Training: the pair model from labels, and on held-out labels the choice of how clusters are made of it.
 
-In: a table, true entities or labelled pairs. Out: :class:`Trained`. Stage: use.
+In: a table, true entities or labelled pairs. Out: :class:`TrainedDedupe`. Stage: use.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from loopwise.apps.dedupe.candidates import (
+    CandidateParts,
     Graph,
-    Parts,
     average_clusters,
     closed,
     cut_components,
@@ -28,8 +28,8 @@ from loopwise.apps.dedupe.compare import Similarities
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.labels import Labels, clearly_more
 from loopwise.apps.dedupe.pair_model import PairModel
-from loopwise.apps.dedupe.report import Report
-from loopwise.apps.dedupe.table import Table
+from loopwise.apps.dedupe.report import DedupeReport
+from loopwise.apps.dedupe.table import CandidateTable
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedDedupe:
     """Everything that resolving a table needs, besides the table."""
 
     pairs: PairModel
@@ -91,12 +91,14 @@ class Trained:
     def method(self) -> Method:
         return self.way.method
 
-    def clusters(self, table: Table, graph: Graph, parts: Parts) -> Integers:
+    def clusters(self, table: CandidateTable, graph: Graph, parts: CandidateParts) -> Integers:
         """The cluster of each record, named by its smallest record."""
         return clusters_by(self.way, self.entities, table, graph, parts)
 
 
-def clusters_by(way: Way, entities: EntityModel, table: Table, graph: Graph, parts: Parts) -> Integers:
+def clusters_by(
+    way: Way, entities: EntityModel, table: CandidateTable, graph: Graph, parts: CandidateParts
+) -> Integers:
     """Clusters by one way."""
     if way.method is Method.MATCHED:
         return matched_clusters(graph, way.threshold)
@@ -111,7 +113,7 @@ def clusters_by(way: Way, entities: EntityModel, table: Table, graph: Graph, par
 # --------------------------------------------------------------------------------------------------- no labels
 
 
-def train_without(table: Table, seed: int, only: Method | None = None) -> Trained:
+def train_without(table: CandidateTable, seed: int, only: Method | None = None) -> TrainedDedupe:
     """EM alone; ``only``: how clusters are made, where that is not left open."""
     levels = table.levels(seed)
     if table.linking:
@@ -119,17 +121,19 @@ def train_without(table: Table, seed: int, only: Method | None = None) -> Traine
     model = PairModel.unlabelled(levels, len(table.comparer.names))
     method = only or (Method.MATCHED if table.linking else Method.AVERAGE)
     usual = LINKED if method is Method.MATCHED else UNLABELLED
-    return Trained(model, Way(method, usual), _untrained(table, seed))
+    return TrainedDedupe(model, Way(method, usual), _untrained(table, seed))
 
 
-def _untrained(table: Table, seed: int) -> EntityModel:
+def _untrained(table: CandidateTable, seed: int) -> EntityModel:
     return EntityModel.untrained(len(table.comparer.columns), seed)
 
 
 # ------------------------------------------------------------------------------------------------ labelled pairs
 
 
-def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, only: Method | None = None) -> Trained:
+def train_on_pairs(
+    table: CandidateTable, labels: Labels, one_to_one: bool, seed: int, only: Method | None = None
+) -> TrainedDedupe:
     """The pair model from labelled pairs, pulled towards EM as hard as held-out pairs say.
 
     It is taken if its clusters have clearly more labelled pairs right than those of EM alone, which stays otherwise: a
@@ -142,7 +146,7 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, on
     method = only or (Method.MATCHED if one_to_one else Method.AVERAGE)
     usual = LINKED if one_to_one else UNLABELLED
     if min(match.sum(), (1 - match).sum()) < 2:
-        return Trained(base.pairs, Way(method, usual), base.entities)
+        return TrainedDedupe(base.pairs, Way(method, usual), base.entities)
     kept = _threshold(table, base.pairs, method, pairs, match > 0, usual)
     strength = _strength(table, base.pairs, found, match, seed)
     if strength < inf:
@@ -150,8 +154,8 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, on
         nearer = usual if one_to_one else UNLABELLED * FEW / (FEW + len(match))
         cut = _threshold(table, model, method, pairs, match > 0, nearer)
         if clearly_more(cut.right, kept.right):
-            return Trained(model, Way(method, cut.threshold), base.entities, {"pull": strength})
-    return Trained(base.pairs, Way(method, kept.threshold), base.entities)
+            return TrainedDedupe(model, Way(method, cut.threshold), base.entities, {"pull": strength})
+    return TrainedDedupe(base.pairs, Way(method, kept.threshold), base.entities)
 
 
 class _Cut(NamedTuple):
@@ -161,7 +165,9 @@ class _Cut(NamedTuple):
     right: Mask
 
 
-def _threshold(table: Table, model: PairModel, method: Method, pairs: Integers, match: Mask, usual: float) -> _Cut:
+def _threshold(
+    table: CandidateTable, model: PairModel, method: Method, pairs: Integers, match: Mask, usual: float
+) -> _Cut:
     """The one with the fewest labelled pairs wrong, where each logit away from the usual one counts as some more."""
     graph = table.graph(model)
     parts = table.parts(model, graph)
@@ -172,7 +178,7 @@ def _threshold(table: Table, model: PairModel, method: Method, pairs: Integers, 
     return min(cuts, key=lambda cut: int((~cut.right).sum()) + PRICE * abs(cut.threshold - usual))
 
 
-def _strength(table: Table, base: PairModel, found: Similarities, match: Floats, seed: int) -> float:
+def _strength(table: CandidateTable, base: PairModel, found: Similarities, match: Floats, seed: int) -> float:
     """The strongest pull that is as good as the best on held-out labels, but for one standard error of the difference.
 
     So a few labels, which can tell little, change little: at most what they show beyond chance.
@@ -199,7 +205,7 @@ def _dealt(match: Floats, seed: int) -> Integers:
     return fold
 
 
-def _pulled(table: Table, base: PairModel, found: Similarities, match: Floats, strength: float) -> PairModel:
+def _pulled(table: CandidateTable, base: PairModel, found: Similarities, match: Floats, strength: float) -> PairModel:
     """The model of labelled pairs; with an infinite pull that without labels."""
     if strength == inf:
         return base
@@ -216,12 +222,12 @@ class _Half(NamedTuple):
     learnt: Mask
     held: Mask
     graph: Graph
-    parts: Parts
+    parts: CandidateParts
 
 
 def train_on_entities(
-    table: Table, truth: Integers, one_to_one: bool, seed: int, only: Method | None = None
-) -> Trained:
+    table: CandidateTable, truth: Integers, one_to_one: bool, seed: int, only: Method | None = None
+) -> TrainedDedupe:
     """All models from records whose entities are known; how clusters are made is chosen on held-out entities.
 
     Entities are halved; each half is resolved by models of the other. Of all ways the one with the best mean of
@@ -254,7 +260,7 @@ def train_on_entities(
     best: dict[str, float] = {}
     for each, values in reached.items():
         best[each.method.value] = max(best.get(each.method.value, 0.0), float(np.mean(values)))
-    return Trained(model, way, entities, best)
+    return TrainedDedupe(model, way, entities, best)
 
 
 def _allowed(method: Method, only: Method | None) -> bool:
@@ -262,7 +268,7 @@ def _allowed(method: Method, only: Method | None) -> bool:
     return method is not Method.WALK if only is Method.ENTITIES else only in (None, method)
 
 
-def _halves(table: Table, base: PairModel, truth: Integers, half: Integers, seed: int) -> Iterator[_Half]:
+def _halves(table: CandidateTable, base: PairModel, truth: Integers, half: Integers, seed: int) -> Iterator[_Half]:
     for number in (0, 1):
         learnt, held = (truth >= 0) & (half[truth] == number), (truth >= 0) & (half[truth] != number)
         if learnt.sum() < 2 or held.sum() < 2:
@@ -272,13 +278,13 @@ def _halves(table: Table, base: PairModel, truth: Integers, half: Integers, seed
         yield _Half(model, learnt, held, graph, table.parts(model, graph))
 
 
-def _score(table: Table, found: Integers, truth: Integers, among: Mask) -> float:
+def _score(table: CandidateTable, found: Integers, truth: Integers, among: Mask) -> float:
     """The mean of B-cubed F1 and pairwise F1."""
-    report = Report.of(found[among], truth[among], table.side[among])
+    report = DedupeReport.of(found[among], truth[among], table.side[among])
     return (report.b_cubed + report.pairwise_f1) / 2
 
 
-def _linkages(table: Table, halves: Sequence[_Half], truth: Integers, one_to_one: bool) -> Reached:
+def _linkages(table: CandidateTable, halves: Sequence[_Half], truth: Integers, one_to_one: bool) -> Reached:
     """What the ways without a walk reach."""
     untrained = _untrained(table, 0)
     methods = (Method.MATCHED,) if one_to_one else (Method.CONNECTED, Method.AVERAGE)
@@ -290,7 +296,7 @@ def _linkages(table: Table, halves: Sequence[_Half], truth: Integers, one_to_one
     return reached
 
 
-def _walks(table: Table, halves: Sequence[_Half], truth: Integers, reached: Reached, seed: int) -> Reached:
+def _walks(table: CandidateTable, halves: Sequence[_Half], truth: Integers, reached: Reached, seed: int) -> Reached:
     """What walks reach that begin at the best average linkage, and at the best connected components."""
     starts = []
     for method in (Method.AVERAGE, Method.CONNECTED):
@@ -309,7 +315,7 @@ def _walks(table: Table, halves: Sequence[_Half], truth: Integers, reached: Reac
     return found
 
 
-def _on_all(table: Table, models: list[PairModel], half: Integers, truth: Integers, method: Method) -> Reached:
+def _on_all(table: CandidateTable, models: list[PairModel], half: Integers, truth: Integers, method: Method) -> Reached:
     """What the thresholds of a way reach on all known records, pairs being scored by models that have not seen them.
 
     A model has seen the pairs within its half; pairs across the halves, which none has, get the mean of both.
@@ -345,7 +351,7 @@ def _choice(reached: Reached, one_to_one: bool) -> Way:
     return sorted(of_start, key=lambda way: way.threshold)[len(of_start) // 2]
 
 
-def _pairs_of_entities(table: Table, base: PairModel, truth: Integers, known: Mask, seed: int) -> PairModel:
+def _pairs_of_entities(table: CandidateTable, base: PairModel, truth: Integers, known: Mask, seed: int) -> PairModel:
     chosen = np.flatnonzero(known[table.one] & known[table.other])
     if len(chosen) > MOST_PAIRS:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, MOST_PAIRS, replace=False))
@@ -357,7 +363,7 @@ def _pairs_of_entities(table: Table, base: PairModel, truth: Integers, known: Ma
 
 
 def _trained_entities(
-    table: Table, model: PairModel, truth: Integers, known: Mask, zero: float, seed: int
+    table: CandidateTable, model: PairModel, truth: Integers, known: Mask, zero: float, seed: int
 ) -> EntityModel:
     parts = table.parts(model, table.graph(model, known)).above(zero)
     return _untrained(table, seed).trained(parts, truth, table.agreement)

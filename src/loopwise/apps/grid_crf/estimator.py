@@ -45,7 +45,7 @@ from loopwise.learn.objective import Callback
 from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import answering
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.loss.metric import Accuracy
 from loopwise.loss.reduction import Pooled
 from loopwise.loss.univariate import UnivariateLikelihood
@@ -236,7 +236,7 @@ class GridCRF(SavedEstimator):
 
     def _weighted(self, goal: Goal, blocks: Sequence[ImageBatch]) -> Goal:
         """The loss with class weights; a likelihood of whole images has no place for them."""
-        if isinstance(goal, Objective):
+        if isinstance(goal, LikelihoodObjective):
             raise ValueError(
                 f"class_weight means nothing to {type(goal).__name__}, the likelihood of whole images; choose a loss "
                 "of pixels, such as lw.loss.UnivariateLikelihood()"

@@ -21,7 +21,7 @@ from loopwise.inference.base import Inference
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.evaluate import combined as combined_measure
 from loopwise.loss.base import Measure
-from loopwise.loss.likelihood import Objective
+from loopwise.loss.likelihood import LikelihoodObjective
 from loopwise.loss.targets import Targets
 
 
@@ -63,7 +63,7 @@ def statistics(
     beliefs = None
     found = []
     for goal in goals:
-        if isinstance(goal, Objective):
+        if isinstance(goal, LikelihoodObjective):
             values = goal.per_example(inference, piece.graph, tables, piece.evidence)
             found.append(torch.stack([piece.scored, values.double()], -1))
         else:
@@ -88,6 +88,6 @@ def weights_of_images(pieces: Sequence[LabelledImages]) -> Tensor | None:
 
 def check_goal(goal: object) -> Goal:
     """Refuses what is neither a loss nor a likelihood."""
-    if not isinstance(goal, Measure | Objective):
+    if not isinstance(goal, Measure | LikelihoodObjective):
         raise ValueError(f"{goal!r} is no loss; use one of lw.loss, such as lw.loss.UnivariateLikelihood()")
     return goal

@@ -46,7 +46,7 @@ from loopwise.learn.progress import Tell
 from loopwise.learn.trainer import Limits, TrainingError, train
 from loopwise.loss.base import Averaged
 from loopwise.loss.clique import CliqueLikelihood, SmoothCliqueError
-from loopwise.loss.likelihood import Objective as Likelihoods
+from loopwise.loss.likelihood import LikelihoodObjective as Likelihoods
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.univariate import SmoothError, UnivariateLikelihood
 from loopwise.notices import GradientError, GradientWarning, LoopwiseWarning, callers_level

@@ -3,17 +3,17 @@
 from loopwise.apps.multilabel.data import LabelledData, read_labelled
 from loopwise.apps.multilabel.estimator import MultiLabel
 from loopwise.apps.multilabel.model import (
-    CD,
-    ERM,
-    PCD,
-    Hybrid,
+    LabelCD,
+    LabelERM,
+    LabelHybrid,
     LabelLearner,
-    Likelihood,
-    Pegasos,
-    Perceptron,
-    SampleRank,
-    SampleRankSVM,
-    SampleRankSVM1,
+    LabelLikelihood,
+    LabelPCD,
+    LabelPegasos,
+    LabelPerceptron,
+    LabelSampleRank,
+    LabelSampleRankSVM,
+    LabelSampleRankSVM1,
 )
 from loopwise.apps.multilabel.report import MultiLabelReport
 from loopwise.lazy import old_names
@@ -21,28 +21,38 @@ from loopwise.learn.label_sets.decoding import Annealed, Automatic, ByBeliefs, E
 from loopwise.learn.label_sets.maximise import Exactly, LinearProgram
 
 __all__ = [
-    "CD",
-    "ERM",
-    "PCD",
     "Annealed",
     "Automatic",
     "ByBeliefs",
     "Enumeration",
     "Exactly",
-    "Hybrid",
+    "LabelCD",
     "LabelDecoder",
+    "LabelERM",
+    "LabelHybrid",
     "LabelLearner",
+    "LabelLikelihood",
+    "LabelPCD",
+    "LabelPegasos",
+    "LabelPerceptron",
+    "LabelSampleRank",
+    "LabelSampleRankSVM",
+    "LabelSampleRankSVM1",
     "LabelledData",
-    "Likelihood",
     "LinearProgram",
     "MultiLabel",
     "MultiLabelReport",
-    "Pegasos",
-    "Perceptron",
-    "SampleRank",
-    "SampleRankSVM",
-    "SampleRankSVM1",
     "read_labelled",
 ]
 
-__getattr__ = old_names(__name__, {"Decoder": "LabelDecoder", "Learner": "LabelLearner", "Report": "MultiLabelReport"})
+__getattr__ = old_names(
+    __name__,
+    {"Decoder": "LabelDecoder", "Learner": "LabelLearner", "Report": "MultiLabelReport"}
+    | {
+        name: f"Label{name}"
+        for name in (
+            *("CD", "ERM", "Hybrid", "Likelihood", "PCD", "Pegasos", "Perceptron"),
+            *("SampleRank", "SampleRankSVM", "SampleRankSVM1"),
+        )
+    },
+)

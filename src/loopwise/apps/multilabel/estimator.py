@@ -17,7 +17,7 @@ from loopwise.apps.estimator import SampleWeights, classifier_tags, column_names
 from loopwise.apps.incremental import Incremental
 from loopwise.apps.inputs import Scaling, as_inputs
 from loopwise.apps.multilabel.features import Classes
-from loopwise.apps.multilabel.model import ERM, LabelLearner, Likelihood, SampleRank, Stream, completed
+from loopwise.apps.multilabel.model import LabelERM, LabelLearner, LabelLikelihood, LabelSampleRank, Stream, completed
 from loopwise.apps.multilabel.report import MultiLabelReport, compare
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.formats.files import PathLike
@@ -53,9 +53,9 @@ class MultiLabel(Incremental, SavedEstimator):
     Parameters
     ----------
     learner:
-        How to train: :class:`SampleRank` (the default), :class:`SampleRankSVM`, :class:`SampleRankSVM1`,
-        :class:`Hybrid`, :class:`CD`, :class:`PCD`, :class:`Perceptron`, :class:`Pegasos`, :class:`Likelihood`,
-        :class:`ERM`, all of :mod:`loopwise.apps.multilabel`, or your own.
+        How to train: :class:`LabelSampleRank` (the default), :class:`LabelSampleRankSVM`, :class:`LabelSampleRankSVM1`,
+        :class:`LabelHybrid`, :class:`LabelCD`, :class:`LabelPCD`, :class:`LabelPerceptron`, :class:`LabelPegasos`,
+        :class:`LabelLikelihood`, :class:`LabelERM`, all of :mod:`loopwise.apps.multilabel`, or your own.
     decoder:
         How to answer: :class:`Enumeration` (exact, up to 20 labels), :class:`Annealed`, :class:`ByBeliefs`; by default
         what suits the learner and the number of labels.
@@ -86,7 +86,7 @@ class MultiLabel(Incremental, SavedEstimator):
     label_names_: tuple[str, ...]
     _classes: Classes
     _stream: Stream | None = None  # of partial_fit
-    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": SampleRank, "decoder": Automatic}
+    _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": LabelSampleRank, "decoder": Automatic}
 
     def __init__(
         self,
@@ -118,13 +118,13 @@ class MultiLabel(Incremental, SavedEstimator):
         ``checkpoint``: a file from which the same call goes on if the process was stopped, to the same weights, bit
         for bit. It is written after rounds of the learner, as often as takes a tenth of the time at most. A finished
         training is not repeated. ``callback``: as for :func:`loopwise.fit`. ``sample_weight``: what each example
-        counts, as if it were there so many times; learners other than :class:`Likelihood` and :class:`ERM` take whole
-        numbers.
+        counts, as if it were there so many times; learners other than :class:`LabelLikelihood` and :class:`LabelERM`
+        take whole numbers.
         """
         self._stream = None
         inputs = as_inputs(X)
         counts = SampleWeights.of(sample_weight, inputs.shape[0])
-        weighs = isinstance(self._learner, Likelihood | ERM)
+        weighs = isinstance(self._learner, LabelLikelihood | LabelERM)
         if counts is not None:
             rows = counts.rows if weighs else counts.repeated(type(self._learner).__name__)
             X, y, inputs = taken(X, rows), taken(y, rows), inputs[rows]
@@ -146,7 +146,7 @@ class MultiLabel(Incremental, SavedEstimator):
             self._begin(X, y, inputs, gold.shape[1], weights)
         learner = self._learner
         problem = LabelProblem(self._prepared(inputs), gold, weights)
-        if not isinstance(learner, Likelihood | ERM):
+        if not isinstance(learner, LabelLikelihood | LabelERM):
             problem = completed(problem)
         start = self.weights_ if goes_on else problem.start()
         run = {} if checkpoint is None else self._run(problem, start, dev)
@@ -162,7 +162,7 @@ class MultiLabel(Incremental, SavedEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> MultiLabel:
-        """Goes on with a batch of examples: walks over them, or steps of AdaGrad under :class:`Likelihood`.
+        """Goes on with a batch of examples: walks over them, or steps of AdaGrad under :class:`LabelLikelihood`.
 
         The first batch says how features are scaled; ``classes`` are all values of a label (0 and 1, say; a list of
         pairs if labels differ), by default those of the first batch.
@@ -222,7 +222,7 @@ class MultiLabel(Incremental, SavedEstimator):
 
     @property
     def _learner(self) -> LabelLearner:
-        return SampleRank() if self.learner is None else self.learner
+        return LabelSampleRank() if self.learner is None else self.learner
 
     @property
     def decoder_(self) -> LabelDecoder:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from loopwise import walk
 from loopwise.apps.inputs import is_sparse
-from loopwise.decode.base import Decoder as Rule
+from loopwise.decode.base import BeliefDecoder as Rule
 from loopwise.decode.pointwise import Identity
 from loopwise.graph.builders import complete
 from loopwise.graph.evidence import Role
@@ -27,7 +27,7 @@ from loopwise.learn.descent import Descent, DescentOptions, EpochOptions, Smooth
 from loopwise.learn.evaluate import Goal
 from loopwise.learn.label_sets.decoding import Automatic, ByBeliefs, LabelDecoder
 from loopwise.learn.label_sets.maximise import LinearProgram, Maximiser
-from loopwise.learn.label_sets.online import LabelPegasos, LabelPerceptron
+from loopwise.learn.label_sets.online import OnlinePegasos, OnlinePerceptron
 from loopwise.learn.label_sets.problem import LabelProblem
 from loopwise.learn.label_sets.weights import Floats, LabelWeights
 from loopwise.learn.optim.stream import StreamAdaGrad, parts, total
@@ -112,7 +112,7 @@ def completed(problem: LabelProblem) -> LabelProblem:
     """
     if not (problem.gold < 0).any():
         return problem
-    learner, start = Likelihood(), problem.start()
+    learner, start = LabelLikelihood(), problem.start()
     objective = learner.objective(problem, start, 0)
     train(objective, learner.limits)
     weights = start.like(objective.answer).given(problem.gold)
@@ -121,7 +121,7 @@ def completed(problem: LabelProblem) -> LabelProblem:
 
 
 @dataclass(frozen=True)
-class Likelihood(DescentOptions):
+class LabelLikelihood(DescentOptions):
     r"""Maximum likelihood with an L2 penalty, :math:`\sum\log p(y\mid x)-\frac{\lambda}{2}|\theta|^2`, by L-BFGS.
 
     Under ``inference``: the surrogate likelihood of BP by default; ``lw.Exact()`` for the likelihood itself.
@@ -160,7 +160,7 @@ class Likelihood(DescentOptions):
 
 
 @dataclass(frozen=True)
-class ERM(DescentOptions):
+class LabelERM(DescentOptions):
     r"""Minimises the loss of the decisions made from the beliefs of ``inference``, however few its sweeps
     (Stoyanov, Ropson & Eisner 2011).
 
@@ -174,7 +174,7 @@ class ERM(DescentOptions):
     iterations: int = 100
     inference: Inference = field(default_factory=lambda: BP(iterations=5))
     rule: Rule = field(default_factory=Identity)
-    begin: Likelihood | None = field(default_factory=Likelihood)
+    begin: LabelLikelihood | None = field(default_factory=LabelLikelihood)
 
     @property
     def decoder(self) -> LabelDecoder:
@@ -186,7 +186,9 @@ class ERM(DescentOptions):
         return Descent([*first, goal], start.vector, selects=True)
 
 
-def _smooth(how: Likelihood | ERM, problem: LabelProblem, start: LabelWeights, goal: Goal, rule: Rule) -> Smooth:
+def _smooth(
+    how: LabelLikelihood | LabelERM, problem: LabelProblem, start: LabelWeights, goal: Goal, rule: Rule
+) -> Smooth:
     system = System(LabelPotentials(start), how.inference, rule)
     return Smooth(
         SystemLoss(system, examples_of(problem), goal),
@@ -210,7 +212,7 @@ class _ByEpochs(EpochOptions):
 
 
 @dataclass(frozen=True)
-class Perceptron(_ByEpochs):
+class LabelPerceptron(_ByEpochs):
     r"""Adds :math:`\phi(y^*)-\phi(\hat y)` where the best set is wrong (Collins 2002); averaged over all examples seen.
 
     The best set is found by enumeration, so there are at most 20 labels. O(2^K K + features) an example.
@@ -218,16 +220,16 @@ class Perceptron(_ByEpochs):
 
     epochs: int = 10
 
-    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPerceptron:
-        return LabelPerceptron(problem, start, seed)
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> OnlinePerceptron:
+        return OnlinePerceptron(problem, start, seed)
 
 
 @dataclass(frozen=True)
-class Pegasos(_ByEpochs):
+class LabelPegasos(_ByEpochs):
     r"""Minimises :math:`\frac\lambda2|\theta|^2+\frac1n\sum\max_y[\Delta(y^*,y)+\theta\cdot(\phi(y)-\phi(y^*))]`.
 
     :math:`\Delta` is the number of wrong labels, ``strength`` :math:`\lambda`. Steps along subgradients of ``batch``
-    random examples (:class:`~loopwise.learn.label_sets.online.LabelPegasos`); the answer is the mean of the weights of
+    random examples (:class:`~loopwise.learn.label_sets.online.OnlinePegasos`); the answer is the mean of the weights of
     the last epoch, unless ``average`` is false. ``maximiser``: :class:`LinearProgram`, some milliseconds an example, or
     :class:`Exactly`. It starts at 0 whatever weights there are. An epoch is as many draws as there are examples.
     """
@@ -239,8 +241,8 @@ class Pegasos(_ByEpochs):
     average: bool = True
     _positive: ClassVar[tuple[str, ...]] = ("strength", "batch")
 
-    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> LabelPegasos:
-        return LabelPegasos(
+    def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> OnlinePegasos:
+        return OnlinePegasos(
             problem, seed, self.maximiser, strength=self.strength, batch=self.batch, average=self.average
         )
 
@@ -259,7 +261,7 @@ class WalkLearner(_ByEpochs):
 
     epochs: int = 10
     sweeps: int = 50
-    proposal: walk.Proposal = field(default_factory=walk.Gibbs)
+    proposal: walk.Proposal = field(default_factory=walk.GibbsChange)
     metric: Measure = field(default_factory=Correct)
     start: walk.Start = walk.Start.TRUTH
     temperature: float = 1.0
@@ -324,28 +326,28 @@ class MarginLearner(WalkLearner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleRank(MarginLearner):
+class LabelSampleRank(MarginLearner):
     """Ranks each state of a walk against the proposed one: the atomic update touches one label's weights."""
 
     kind = walk.SampleRank
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleRankSVM(MarginLearner):
+class LabelSampleRankSVM(MarginLearner):
     """Compares each state of the walk with the truth, where the margin is not met (section 3.5)."""
 
     kind = walk.SampleRankSVM
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleRankSVM1(MarginLearner):
-    """:class:`SampleRankSVM` with the walk back at the truth after every step."""
+class LabelSampleRankSVM1(MarginLearner):
+    """:class:`LabelSampleRankSVM` with the walk back at the truth after every step."""
 
     kind = walk.SampleRankSVM1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hybrid(MarginLearner):
+class LabelHybrid(MarginLearner):
     """Both constraints, local and towards the truth, as section 5.2 suggests; ``on_ties``: the second only where the
     first says nothing."""
 
@@ -357,7 +359,7 @@ class Hybrid(MarginLearner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CD(WalkLearner):
+class LabelCD(WalkLearner):
     """Contrastive divergence: towards the truth, ``steps_away`` steps from it, always."""
 
     step: walk.Step = field(default_factory=lambda: walk.Decaying(0.01))
@@ -370,7 +372,7 @@ class CD(WalkLearner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCD(WalkLearner):
+class LabelPCD(WalkLearner):
     """Persistent contrastive divergence: towards the truth at every step of a walk that goes on."""
 
     step: walk.Step = field(default_factory=lambda: walk.Decaying(0.01))

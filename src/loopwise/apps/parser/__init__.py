@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from loopwise.apps.parser.estimator import Parser as Parser
     from loopwise.apps.parser.estimator import ParseTree as ParseTree
     from loopwise.apps.parser.objectives import CLL as CLL
-    from loopwise.apps.parser.objectives import L2 as L2
     from loopwise.apps.parser.objectives import AnnealedRisk as AnnealedRisk
+    from loopwise.apps.parser.objectives import SquaredDistance as SquaredDistance
     from loopwise.apps.parser.options import Pruning as Pruning
     from loopwise.apps.parser.options import Templates as Templates
     from loopwise.apps.parser.preparing import PreparedSentences as PreparedSentences
@@ -30,7 +30,7 @@ _HOME = {
     "AnnealedRisk": "objectives",
     "CLL": "objectives",
     "ParserComparison": "significance",
-    "L2": "objectives",
+    "SquaredDistance": "objectives",
     "Parser": "estimator",
     "PreparedSentences": "preparing",
     "Pruning": "options",
@@ -45,7 +45,6 @@ _HOME = {
 
 __all__ = [
     "CLL",
-    "L2",
     "AnnealedRisk",
     "AttachmentScores",
     "ParseTree",
@@ -53,6 +52,7 @@ __all__ = [
     "ParserComparison",
     "PreparedSentences",
     "Pruning",
+    "SquaredDistance",
     "Templates",
     "by_length",
     "paired_bootstrap",
@@ -65,6 +65,7 @@ _old_name = old_names(
     __name__,
     {
         "Comparison": "ParserComparison",
+        "L2": "SquaredDistance",
         "Prepared": "PreparedSentences",
         "Scores": "AttachmentScores",
         "Tree": "ParseTree",

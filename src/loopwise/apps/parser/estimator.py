@@ -21,11 +21,11 @@ from loopwise.apps.parser.distribution import TreeDistribution
 from loopwise.apps.parser.fitting import Pieces, TrainingOptions, fit_pieces
 from loopwise.apps.parser.labels import Labeller
 from loopwise.apps.parser.model import Example, Parses, TreeModel, system_of
-from loopwise.apps.parser.objectives import L2, Goal, objectives_of
+from loopwise.apps.parser.objectives import Goal, SquaredDistance, objectives_of
 from loopwise.apps.parser.options import FACTORS, RATE, ParserStructure, Pruning, Templates, TreeInference
 from loopwise.apps.parser.preparing import (
     Counted,
-    Data,
+    ParserData,
     PreparedSentences,
     encode_data,
     epochs_of,
@@ -155,7 +155,7 @@ class Parser(SavedEstimator):
         self,
         train: Given | PreparedSentences,
         dev: Given | None = None,
-        loss: Goal = L2(),  # noqa: B008 (frozen)
+        loss: Goal = SquaredDistance(),  # noqa: B008 (frozen)
         *,
         epochs: int = 10,
         batch: int = 15,
@@ -173,7 +173,7 @@ class Parser(SavedEstimator):
     ) -> History:
         """Trains on sentences with trees; with ``dev``, the weights of the epoch with the best UAS are kept.
 
-        train: a file, sentences, or both sets as :meth:`prepare` gave them. loss: ``L2()``, ``CLL()``,
+        train: a file, sentences, or both sets as :meth:`prepare` gave them. loss: ``SquaredDistance()``, ``CLL()``,
         ``AnnealedRisk()``, or several, each from the weights of the one before. rate: of AdaGrad; None finds one by
         trials on a tenth of the data. l2: strength of the prior times the number of sentences; any makes updates about
         twice as long. labels: also train relations. start: a parser of the same data whose weights to begin with; where
@@ -463,7 +463,7 @@ class Parser(SavedEstimator):
         same = bool((corpus.tokens[2] == corpus.tokens[3]).all())
         return replace(self.templates, coarse=False) if same else self.templates
 
-    def _data(self, train: Given, dev: Given | None, skip_bad: bool, partial: bool) -> Data:
+    def _data(self, train: Given, dev: Given | None, skip_bad: bool, partial: bool) -> ParserData:
         held_out, single_root = None if dev is None else self._read(dev), self.structure.single_root
         return encode_data(self._read(train), held_out, self.templates.cutoff, single_root, skip_bad, partial)
 
@@ -485,7 +485,7 @@ class Parser(SavedEstimator):
         return self._pieces
 
 
-def _start_weights(start: Parser | None, data: Data, templates: Templates) -> Floats | None:
+def _start_weights(start: Parser | None, data: ParserData, templates: Templates) -> Floats | None:
     """Weights to begin with, if they are those of the same features."""
     if start is None:
         return None

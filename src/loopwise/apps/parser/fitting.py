@@ -14,7 +14,7 @@ from loopwise.apps.parser.labels import Labeller, has_relations
 from loopwise.apps.parser.model import TreeModel
 from loopwise.apps.parser.objectives import Objective
 from loopwise.apps.parser.options import ParserStructure, Pruning, Templates, TreeInference
-from loopwise.apps.parser.preparing import Counted, Data, PreparedSentences, epochs_of, prepare_data, run_phase
+from loopwise.apps.parser.preparing import Counted, ParserData, PreparedSentences, epochs_of, prepare_data, run_phase
 from loopwise.apps.parser.tasks import TreeTask
 from loopwise.learn.files.checkpoint import checksum, identify
 from loopwise.learn.files.ledger import Ledger
@@ -40,7 +40,7 @@ class Pieces:
 class TrainingOptions:
     """All that decides how a parser is trained. ``prepared``: the same data, pruned before. ``start``: weights."""
 
-    data: Data
+    data: ParserData
     structure: ParserStructure
     run: TreeInference
     templates: Templates

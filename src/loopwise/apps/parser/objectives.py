@@ -66,7 +66,7 @@ class CLL:
 
 
 @dataclass(frozen=True)
-class L2:
+class SquaredDistance:
     r""":math:`2\sum_e(b_e-y_e)^2`: squared distance of the beliefs to the gold tree (Gormley et al. 2015, eq. 14)."""
 
     name: ClassVar[str] = "l2"
@@ -108,22 +108,22 @@ class AnnealedRisk:
         return losses, soft.pull_back(-gold.arcs)[0] / temperature
 
 
-Objective = CLL | L2 | AnnealedRisk
+Objective = CLL | SquaredDistance | AnnealedRisk
 Goal = object  # an objective, several one after another, or a loss of loopwise.loss that means the same
 
 
 def objectives_of(loss: Goal) -> tuple[Objective, ...]:
-    """One or several objectives; ``(L2(), AnnealedRisk())`` trains for the first, then from there for the second."""
+    """One or several; ``(SquaredDistance(), AnnealedRisk())`` trains for the first, then from there for the second."""
     if isinstance(loss, Sequence) and not isinstance(loss, str):
         if not loss:
             raise ValueError("there is nothing to train for: the list of objectives is empty; give at least one")
         return tuple(objective for entry in loss for objective in objectives_of(entry))
-    if isinstance(loss, CLL | L2 | AnnealedRisk):
+    if isinstance(loss, CLL | SquaredDistance | AnnealedRisk):
         return (loss,)
     if isinstance(loss, SurrogateLikelihood):
         return (CLL(),)
     if isinstance(loss, MSE | UnivariateQuadratic):
-        return (L2(),)
+        return (SquaredDistance(),)
     raise ValueError(
         f"a parser is trained for CLL(), L2() or AnnealedRisk() of loopwise.apps.parser.objectives, not {loss!r}"
     )

@@ -32,7 +32,7 @@ from loopwise.notices import DataWarning
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class ParserData:
     """Sentences as arrays, under the vocabulary of those for training."""
 
     train: SentenceArrays
@@ -49,7 +49,7 @@ class Data:
 class PreparedSentences:
     """Data with the arcs that are left of them: those of training sentences by models that have not seen them."""
 
-    data: Data
+    data: ParserData
     structure: ParserStructure  # of the trees; it has no factors
     pruning: Pruning | None
     pruner: Pruner
@@ -82,7 +82,7 @@ def encode_data(
     single_root: bool,
     skip_bad: bool,
     partial: bool = False,
-) -> Data:
+) -> ParserData:
     """Sentences with trees as arrays; those without words, or bad ones if asked to, are left out. ``partial``: heads
     may be missing."""
     sentences = with_trees(train, single_root, skip_bad, partial)
@@ -90,11 +90,11 @@ def encode_data(
         raise ValueError("there is no sentence with words to train on; give at least one")
     vocabulary = ParserVocabulary.learn(sentences, cutoff)
     if dev is None:
-        return Data(encode(sentences, vocabulary), None, vocabulary, cutoff)
+        return ParserData(encode(sentences, vocabulary), None, vocabulary, cutoff)
     held_out = with_trees(dev, single_root, skip_bad, partial)
     if not held_out:
         raise ValueError("there is no sentence with words in the development data; give at least one, or no such data")
-    return Data(encode(sentences, vocabulary), encode(held_out, vocabulary), vocabulary, cutoff)
+    return ParserData(encode(sentences, vocabulary), encode(held_out, vocabulary), vocabulary, cutoff)
 
 
 def with_trees(
@@ -118,7 +118,7 @@ def with_trees(
 
 
 def prepare_data(
-    data: Data,
+    data: ParserData,
     structure: ParserStructure,
     pruning: Pruning | None,
     settings: OnlineSettings,
@@ -178,7 +178,7 @@ def run_phase(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    data: Data
+    data: ParserData
     structure: ParserStructure
     pruning: Pruning | None
     settings: OnlineSettings

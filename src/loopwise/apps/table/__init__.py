@@ -2,15 +2,17 @@
 
 from loopwise.apps.table.estimator import MRFClassifier
 from loopwise.apps.table.missingness import AnyRate, Missingness, Patterns, Rates
-from loopwise.apps.table.model import BySize, Chain, Complete, Edges, Grid, Structure, ToOutputs, Tree
+from loopwise.apps.table.model import BySize, ColumnChain, ColumnPairs, ColumnTree, Complete, Grid, Structure, ToOutputs
 from loopwise.apps.table.table import Table
+from loopwise.lazy import old_names
 
 __all__ = [
     "AnyRate",
     "BySize",
-    "Chain",
+    "ColumnChain",
+    "ColumnPairs",
+    "ColumnTree",
     "Complete",
-    "Edges",
     "Grid",
     "MRFClassifier",
     "Missingness",
@@ -19,5 +21,6 @@ __all__ = [
     "Structure",
     "Table",
     "ToOutputs",
-    "Tree",
 ]
+
+__getattr__ = old_names(__name__, {"Chain": "ColumnChain", "Edges": "ColumnPairs", "Tree": "ColumnTree"})

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.apps.table.completion import drawn, most_probable
-from loopwise.apps.table.explanation import Explanation, Influence, by_clamping, by_gradient
+from loopwise.apps.table.explanation import AnswerExplanation, CellInfluence, by_clamping, by_gradient
 from loopwise.apps.table.features import Answers, TableColumns, share_right
 from loopwise.apps.table.missingness import warn_of_unmet
 from loopwise.apps.table.reading import NamedCells, cells_for, cells_like, like_others, missing_cells, table_of
@@ -132,7 +132,7 @@ class AnsweringTable(SavedEstimator):
         rest = [place for place in range(values.shape[1]) if place not in order]
         return np.stack([self._cells(place, values[:, place]).astype(object) for place in [*order, *rest]], axis=1)
 
-    def explain(self, row: Any, column: str | None = None, *, answer: Any = None) -> Explanation:
+    def explain(self, row: Any, column: str | None = None, *, answer: Any = None) -> AnswerExplanation:
         """Which cells of a row moved the belief about a column, and by how much.
 
         Parameters
@@ -164,10 +164,10 @@ class AnsweringTable(SavedEstimator):
         before = self._model.beliefs(np.full((1, len(own)), FREE))[place][0, chosen]
         clamping, gradient = (way(self._model, own, place, chosen) for way in (by_clamping, by_gradient))
         cells = [
-            Influence(names[other], self._vocabulary_.labels[other][own[other]], clamping[other], gradient[other])
+            CellInfluence(names[other], self._vocabulary_.labels[other][own[other]], clamping[other], gradient[other])
             for other in sorted(np.flatnonzero(own != FREE).tolist(), key=lambda one: -abs(clamping[one]))
         ]
-        return Explanation(names[place], labels[chosen], float(beliefs[chosen]), float(before), tuple(cells))
+        return AnswerExplanation(names[place], labels[chosen], float(beliefs[chosen]), float(before), tuple(cells))
 
     @property
     def columns_(self) -> tuple[str, ...]:

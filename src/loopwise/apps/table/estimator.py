@@ -32,7 +32,7 @@ from loopwise.apps.table.features import (
     share_right,
 )
 from loopwise.apps.table.model import BySize, Complete, FitOptions, Structure, cells_of, train
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.decode.pointwise import Identity, Max, SoftArgmax
 from loopwise.formats.coding import as_text
 from loopwise.formats.table import Vocabulary
@@ -80,8 +80,8 @@ class MRFClassifier(Incremental, SavedEstimator):
     ----------
     structure:
         Which columns are joined: :class:`BySize` (the default: every pair if inputs are missing and the table is small,
-        else inputs with outputs), :class:`Complete`, :class:`ToOutputs`, :class:`Chain`, :class:`Tree`
-        (Chow & Liu), :class:`Grid`, :class:`Edges`, all of :mod:`loopwise.apps.table`, or your own.
+        else inputs with outputs), :class:`Complete`, :class:`ToOutputs`, :class:`ColumnChain`, :class:`ColumnTree`
+        (Chow & Liu), :class:`Grid`, :class:`ColumnPairs`, all of :mod:`loopwise.apps.table`, or your own.
     loss:
         One of ``lw.loss``: likelihood (the default), ``MSE()``, ``Hamming()``, ``FBeta(beta=2)``, ... Losses of
         decisions start from the weights of most likelihood.
@@ -144,7 +144,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         positive: Any = None,
         class_weight: Any = None,
         inference: Inference | None = None,
-        decoder: Decoder | None = None,
+        decoder: BeliefDecoder | None = None,
         bins: int = 8,
         hidden: tuple[int, ...] = (),
         l2: float = 1.0,
@@ -360,7 +360,7 @@ class MRFClassifier(Incremental, SavedEstimator):
         return share_right(self.predict(X), y)
 
     @property
-    def _decoder(self) -> Decoder | None:
+    def _decoder(self) -> BeliefDecoder | None:
         return self.system_.decoder if hasattr(self, "system_") else None
 
     def _note_rows(self) -> None:

@@ -1,6 +1,6 @@
 r"""Which cells of a row moved a belief, measured in two ways.
 
-In: a row, a column, a trained model. Out: :class:`Explanation`. Stage: use.
+In: a row, a column, a trained model. Out: :class:`AnswerExplanation`. Stage: use.
 
 By clamping: :math:`\log b(y\mid x) - \log b(y\mid x_{-i})`, the cell taken away. By gradient: the derivative of
 :math:`\log b(y\mid x)` by every weight that the cell takes part in, times how far this weight is from its average over
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Influence:
+class CellInfluence:
     """What one cell did to the belief in an answer, in nats: positive numbers spoke for it."""
 
     column: str
@@ -32,14 +32,14 @@ class Influence:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class AnswerExplanation:
     """An answer, how probable it is, without any cell and with all, and the cells that moved it, strongest first."""
 
     column: str
     answer: str
     probability: float
     before: float
-    cells: tuple[Influence, ...]
+    cells: tuple[CellInfluence, ...]
 
     def __str__(self) -> str:
         lines = [f"{self.column} is {self.answer}: {self.before:.3f} before, {self.probability:.3f} given this row"]

@@ -77,7 +77,7 @@ class BySize:
 
 
 @dataclass(frozen=True)
-class Chain:
+class ColumnChain:
     """Each column with the next."""
 
     def pairs(self, values: Integers, cardinalities: Sequence[int], roles: Integers) -> Integers:
@@ -106,7 +106,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Tree:
+class ColumnTree:
     r"""The tree of largest total mutual information between joined columns (Chow & Liu 1968).
 
     Of all trees it has the likelihood nearest to the data's; BP is exact on it. Mutual information is that of the rows
@@ -125,7 +125,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Edges:
+class ColumnPairs:
     """The pairs given, by number: input columns first, then outputs, then hidden variables."""
 
     edges: tuple[tuple[int, int], ...]

@@ -64,7 +64,7 @@ class Fitted:
 
 
 @dataclass(eq=False)
-class _Fold:
+class _HeldOutFold:
     """Training rows with a network of their own, development rows with cells taken away."""
 
     rows: CountedRows
@@ -104,12 +104,12 @@ class StructureSearch:
         self.starts: list[_Route] = []  # closed-form weights that were tried
         self.losses = np.zeros(0)  # of development rows, of the best so far
         self._before: tuple[tuple[Scope, ...], list[tuple[Network, Floats]], Floats] = ((), [], self.losses)
-        self.folds: list[_Fold] = []
+        self.folds: list[_HeldOutFold] = []
         for number, (train, dev) in enumerate(splits(len(self.rows), self.seed)):
             rows, parents = self.rows[train], self._parents(self.rows[train])
             net = self._network(rows, parents, self.added)
             judge = Development.of(self.task, self.rows[dev], self.seed + number)
-            self.folds.append(_Fold(rows, judge, parents, net, net.start))
+            self.folds.append(_HeldOutFold(rows, judge, parents, net, net.start))
 
     def _network(self, rows: CountedRows, parents: Sequence[Scope], added: Sequence[Scope]) -> Network:
         return Network.of(self.task, parents, rows, self.smoothing, added)

@@ -82,8 +82,8 @@ class Table(Incremental, AnsweringTable):
         :meth:`Patterns.like(other) <loopwise.apps.table.Patterns.like>`, what rows of another table miss, of which
         ``other`` has the input columns.
     structure:
-        None: chosen by cross-validation. Or one of :mod:`loopwise.apps.table` (``Complete()``, ``Chain()``,
-        ``Tree()``, ``Edges(...)``), whose pairs then are all factors of two columns that there are.
+        None: chosen by cross-validation. Or one of :mod:`loopwise.apps.table` (``Complete()``, ``ColumnChain()``,
+        ``ColumnTree()``, ``ColumnPairs(...)``), whose pairs then are all factors of two columns that there are.
     bins:
         Columns of more different numbers or dates are cut into so many intervals of about equally many rows.
     sweeps:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,10 +143,8 @@ def pull_back(
     adjoints, places = _adjoint_arrays(run, arrays, unary, tables, chunks)
     flat = _flat(adjoint, examples, run.graph.layout.states)
     beliefs = _flat(states, examples, run.graph.layout.states)
-    if isinstance(run.gradient, Unroll):
-        _undo(run, report, arrays, adjoints, chunks, beliefs, flat)
-    else:
-        _solve(run, report, arrays, adjoints, chunks, beliefs, flat)
+    back = _WayBack(run, report, arrays, adjoints, chunks, beliefs, flat)
+    back.undo() if isinstance(run.gradient, Unroll) else back.solve()
     pieces = [adjoints.tables[first:end] for first, end in itertools.pairwise(places)]
     found = [_fitted(adjoints.unary, unary, run, 1)]
     for member, piece, table in zip(run.graph.layout.message_groups, pieces, tables, strict=True):
@@ -154,49 +152,48 @@ def pull_back(
     return tuple(found)
 
 
-def _undo(
-    run: MeanFieldRun,
-    report: Report,
-    arrays: FactorArrays,
-    adjoints: AdjointArrays,
-    chunks: int,
-    beliefs: Numbers,
-    belief_adjoints: Numbers,
-) -> None:
-    from loopwise.inference.mean_field.kernels.mean_field_adjoint import undo_mean_field
+@dataclass(frozen=True, eq=False)
+class _WayBack:
+    """A run with its beliefs and their adjoints ``[examples, states]``, and room for those of the log-potentials."""
 
-    most = int(run.sweeps.max(initial=0))
-    assert isinstance(run.gradient, Unroll)
-    every = _stride(run.gradient.tape, most, chunks * most * beliefs.shape[1] * _BYTES)
-    known = (every, run.starts, beliefs, run.sweeps, belief_adjoints)
-    in_threads(chunks, lambda chunk: undo_mean_field(arrays, adjoints, chunk, chunks, *known))
-    report.iterations, report.residual = most, 0.0
+    run: MeanFieldRun
+    report: Report
+    arrays: FactorArrays
+    adjoints: AdjointArrays
+    chunks: int
+    beliefs: Numbers
+    belief_adjoints: Numbers
 
+    def undo(self) -> None:
+        """Sweep by sweep, the run that happened."""
+        from loopwise.inference.mean_field.kernels.mean_field_adjoint import undo_mean_field
 
-def _solve(
-    run: MeanFieldRun,
-    report: Report,
-    arrays: FactorArrays,
-    adjoints: AdjointArrays,
-    chunks: int,
-    beliefs: Numbers,
-    belief_adjoints: Numbers,
-) -> None:
-    from loopwise.inference.mean_field.kernels.mean_field_adjoint import solve_mean_field
+        run, most = self.run, int(self.run.sweeps.max(initial=0))
+        assert isinstance(run.gradient, Unroll)
+        every = _stride(run.gradient.tape, most, self.chunks * most * self.beliefs.shape[1] * _BYTES)
+        self._in_threads(undo_mean_field, every, run.starts, self.beliefs, run.sweeps, self.belief_adjoints)
+        self.report.iterations, self.report.residual = most, 0.0
 
-    options = FixedPoint(iterations=1) if isinstance(run.gradient, OneStep) else run.gradient
-    assert isinstance(options, FixedPoint)
-    sweeps, residuals = np.zeros(len(beliefs), dtype=np.int64), np.zeros(len(beliefs))
-    limits = (int(options.iterations), float(options.tolerance))
-    known = (limits, beliefs, belief_adjoints, sweeps, residuals)
-    in_threads(chunks, lambda chunk: solve_mean_field(arrays, adjoints, chunk, chunks, *known))
-    most, residual = int(sweeps.max(initial=0)), float(residuals.max(initial=0.0))
-    if isinstance(run.gradient, OneStep):
-        report.iterations, report.residual = most, residual
-        return
-    if options.anderson:
-        report.notes[:] = ["sequential adjoint sweeps, without Anderson acceleration"]
-    report_adjoint(report, [(most, residual)], options, np.dtype(np.float64))
+    def solve(self) -> None:
+        """Sweeps of the adjoint at the fixed point."""
+        from loopwise.inference.mean_field.kernels.mean_field_adjoint import solve_mean_field
+
+        run, report = self.run, self.report
+        options = FixedPoint(iterations=1) if isinstance(run.gradient, OneStep) else run.gradient
+        assert isinstance(options, FixedPoint)
+        sweeps, residuals = np.zeros(len(self.beliefs), dtype=np.int64), np.zeros(len(self.beliefs))
+        limits = (int(options.iterations), float(options.tolerance))
+        self._in_threads(solve_mean_field, limits, self.beliefs, self.belief_adjoints, sweeps, residuals)
+        most, residual = int(sweeps.max(initial=0)), float(residuals.max(initial=0.0))
+        if isinstance(run.gradient, OneStep):
+            report.iterations, report.residual = most, residual
+            return
+        if options.anderson:
+            report.notes[:] = ["sequential adjoint sweeps, without Anderson acceleration"]
+        report_adjoint(report, [(most, residual)], options, np.dtype(np.float64))
+
+    def _in_threads(self, kernel: Callable[..., None], *known: Any) -> None:
+        in_threads(self.chunks, lambda chunk: kernel(self.arrays, self.adjoints, chunk, self.chunks, *known))
 
 
 def _stride(tape: Tape, sweeps: int, needed: float) -> int:

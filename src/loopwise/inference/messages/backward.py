@@ -23,7 +23,7 @@ from loopwise.inference.messages.schedules import Residual
 from loopwise.inference.messages.storage import Arrangement
 
 
-class Results(NamedTuple):
+class RunOutputs(NamedTuple):
     """One number for every result of a run: log beliefs and log messages, or adjoints of these."""
 
     states: Tensor  # [examples, states]
@@ -79,7 +79,7 @@ class Backward:
         self.start, self.tape, self.parameters = start, tape, parameters
         self.dtype = start.dtype
 
-    def pull_back(self, adjoint: Results) -> Adjoints:
+    def pull_back(self, adjoint: RunOutputs) -> Adjoints:
         """Adjoints of potentials, initial messages and inference parameters from those of the results."""
         buffers, seeds = self.buffers(self.parameters), self.seeds(adjoint)
         blocks, parts = self.run.blocks, buffers.parts
@@ -102,7 +102,7 @@ class Backward:
         """What the adjoints of this run are added up in."""
         return AdjointBuffers(self.run, self.dtype, parameters)
 
-    def seeds(self, adjoint: Results) -> Seeds:
+    def seeds(self, adjoint: RunOutputs) -> Seeds:
         """What the loss says, packed."""
         storage = self.run.storage
         trace = np.zeros(0, dtype=self.dtype)

@@ -21,7 +21,7 @@ from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
 from loopwise.inference.decode import decode
-from loopwise.inference.messages.backward import Results
+from loopwise.inference.messages.backward import RunOutputs
 from loopwise.inference.messages.compiled_gradient import Session
 from loopwise.inference.messages.counting import CountingNumbers
 from loopwise.inference.messages.kernel_run import Options
@@ -94,7 +94,7 @@ class CompiledSolution:
     session: Session
     given: Scaled
     stopped = None  # by no other rule than the tolerance
-    results: Results | None = None  # connected to the potentials, if a gradient is wanted
+    results: RunOutputs | None = None  # connected to the potentials, if a gradient is wanted
     known: Tensor | None = None  # variable beliefs, where they have been put together already
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from loopwise.gradient.fixed_point import FixedPoint, OneStep, check_converged, 
 from loopwise.gradient.once import taken_once
 from loopwise.gradient.unroll import Unroll
 from loopwise.graph.layout import Layout
-from loopwise.inference.messages.backward import Adjoints, Results
+from loopwise.inference.messages.backward import Adjoints, RunOutputs
 from loopwise.inference.messages.hvp import Direction
 from loopwise.inference.messages.kernel_run import Options
 from loopwise.inference.messages.sub_batches import GradientSpec, Scaled, SubBatch, solve
@@ -44,21 +44,21 @@ class Session:
         self.report = Report(type(asked.gradient).__name__)
         self.parts: list[SubBatch] = []
 
-    def differentiable(self, given: Scaled, damping: Tensor | float) -> Results:
+    def differentiable(self, given: Scaled, damping: Tensor | float) -> RunOutputs:
         """Results connected to what was given."""
         damping = damping if isinstance(damping, Tensor) else given.unary.new_tensor(damping)
         initial = given.initial if given.initial is not None else given.unary.new_zeros(0)
         shapes = _Shapes(self, given.examples, given.extents, given.plain)
         found = _Solve.apply(shapes, given.exponents, damping, initial, given.unary, *given.tables)  # type: ignore[no-untyped-call]
-        return Results(*found)
+        return RunOutputs(*found)
 
     def run(self, given: Scaled) -> None:
         """Runs; the results are in the parts. Nothing that is given may want a gradient."""
         self.parts = solve(given, self.options, self.layout, self.threads, self.maximise, self.asked)
 
-    def results(self) -> Results:
+    def results(self) -> RunOutputs:
         """Results of all parts as plain numbers."""
-        return Results(
+        return RunOutputs(
             self.joined([torch.log(part.states) for part in self.parts]),
             self.joined([part.to_factors() for part in self.parts]),
             self.joined([part.messages() for part in self.parts]),
@@ -79,7 +79,7 @@ class Session:
             whole[part.index] = piece
         return whole
 
-    def pull_back(self, given: Scaled, adjoint: Results) -> Adjoints:
+    def pull_back(self, given: Scaled, adjoint: RunOutputs) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         self.report.clear()
         if isinstance(self.asked.gradient, (FixedPoint, OneStep)) and self.layout.edges:
@@ -89,7 +89,7 @@ class Session:
         found = [part.pull_back(mine, self.report) for part, mine in zip(self.parts, rows, strict=True)]
         return self._added(given, found)
 
-    def push_and_pull(self, given: Scaled, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+    def push_and_pull(self, given: Scaled, adjoint: RunOutputs, direction: Direction) -> tuple[RunOutputs, Adjoints]:
         """Tangents of results and of adjoints, when what was given moves along ``direction``."""
         if not isinstance(self.asked.gradient, Unroll):
             raise GradientError(once_only(self.asked.gradient or Unroll()))
@@ -100,7 +100,7 @@ class Session:
             moved.append(results)
             dotted.append(adjoints)
         traces = [each.trace.transpose(0, 1) for each in moved if each.trace is not None]
-        results = Results(
+        results = RunOutputs(
             self.joined([each.states for each in moved]),
             self.joined([each.n for each in moved]),
             self.joined([each.m for each in moved]),
@@ -130,11 +130,11 @@ class Session:
         )
 
 
-def _rows(results: Results, part: SubBatch, parts: int) -> Results:
+def _rows(results: RunOutputs, part: SubBatch, parts: int) -> RunOutputs:
     if parts == 1:
         return results
     trace = None if results.trace is None else results.trace[:, part.index]
-    return Results(results.states[part.index], results.n[part.index], results.m[part.index], trace)
+    return RunOutputs(results.states[part.index], results.n[part.index], results.m[part.index], trace)
 
 
 class _Shapes(NamedTuple):
@@ -156,7 +156,7 @@ class _Shapes(NamedTuple):
             self.plain,
         )
 
-    def results(self, like: Tensor, adjoints: tuple[Tensor | None, ...]) -> Results:
+    def results(self, like: Tensor, adjoints: tuple[Tensor | None, ...]) -> RunOutputs:
         """Adjoints of all results; those nobody gave are zero."""
         layout = self.session.layout
         widths = (layout.states, layout.slots, layout.slots)
@@ -166,7 +166,7 @@ class _Shapes(NamedTuple):
         ]
         for adjoint in adjoints:
             check_finite(adjoint)
-        return Results(full[0], full[1], full[2], adjoints[3] if len(adjoints) > 3 else None)
+        return RunOutputs(full[0], full[1], full[2], adjoints[3] if len(adjoints) > 3 else None)
 
 
 class _Solve(torch.autograd.Function):
@@ -186,16 +186,16 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
         results = ctx.shapes.results(ctx.saved_tensors[3], adjoints)
         given = [each for each in results if each is not None]
-        return (None, *_PullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
+        return (None, *_SolvePullBack.apply(ctx.shapes, len(given), *given, *ctx.saved_tensors))  # type: ignore[no-untyped-call]
 
 
-def _hvp(shapes: _Shapes, results: Results, arguments: tuple[Tensor, ...], direction: Direction) -> Any:
+def _hvp(shapes: _Shapes, results: RunOutputs, arguments: tuple[Tensor, ...], direction: Direction) -> Any:
     """Tangents of results and adjoints along ``direction``."""
     exponents, _, initial, unary, *tables = arguments
     return shapes.session.push_and_pull(shapes.given(exponents, initial, unary, *tables), results, direction)
 
 
-class _PullBack(torch.autograd.Function):
+class _SolvePullBack(torch.autograd.Function):
     """Arguments: shapes, number of adjoints, *adjoints, *arguments of _Solve. Results: adjoints of those."""
 
     @staticmethod
@@ -205,7 +205,7 @@ class _PullBack(torch.autograd.Function):
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
         exponents, damping, initial, unary, *tables = arguments
-        results = Results(*adjoints)
+        results = RunOutputs(*adjoints)
         found = shapes.session.pull_back(shapes.given(exponents, initial, unary, *tables), results)
         start = found.initial if initial.numel() else torch.zeros_like(initial)
         return (found.exponents.to(exponents), found.damping.to(damping), start, found.unary, *found.tables)
@@ -229,7 +229,7 @@ class _PullBack(torch.autograd.Function):
             for move, value in zip(cotangents[2:], (initial, unary, *tables), strict=True)
         ]
         direction = Direction(along[2:], along[1], along[0] if initial.numel() else None)
-        adjoints = Results(*(tensor.detach() for tensor in tensors[:count]))
+        adjoints = RunOutputs(*(tensor.detach() for tensor in tensors[:count]))
         moved, dotted = _hvp(shapes, adjoints, arguments, direction)
         results = [each for each in (*moved[:3], moved.trace)[:count] if each is not None]
         again = [*results, dotted.unary, *dotted.tables, *([dotted.initial] if initial.numel() else [])]

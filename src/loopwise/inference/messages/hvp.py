@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from loopwise.compiled.threads import in_threads
-from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
+from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, RunOutputs
 from loopwise.inference.messages.kernel_run import Workspace
 from loopwise.inference.messages.kernels.plan import Adjoint, Share, Tangent, TapeSegment
 
@@ -39,7 +39,7 @@ class Direction:
         )
 
 
-def push_and_pull(backward: Backward, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+def push_and_pull(backward: Backward, adjoint: RunOutputs, direction: Direction) -> tuple[RunOutputs, Adjoints]:
     """Tangents of the results, and of the adjoints that ``backward.pull_back(adjoint)`` gives."""
     product = _HVP(backward, adjoint, direction)
     blocks, parts = backward.run.blocks, product.dotted.parts
@@ -54,7 +54,7 @@ def push_and_pull(backward: Backward, adjoint: Results, direction: Direction) ->
 
 
 class _HVP:
-    def __init__(self, backward: Backward, adjoint: Results, direction: Direction) -> None:
+    def __init__(self, backward: Backward, adjoint: RunOutputs, direction: Direction) -> None:
         run, dtype = backward.run, backward.dtype
         storage = run.storage
         self.backward, self.run, self.dtype = backward, run, dtype
@@ -89,14 +89,14 @@ class _HVP:
             self._pull(tangent, plain, dotted, block, segment)
         self.dotted.finish(dotted, block)
 
-    def results(self) -> Results:
+    def results(self) -> RunOutputs:
         storage, examples = self.run.storage, self.run.examples
         trace = None
         if self.trace.size:
             states = storage.layout.states
             by_example = storage.unpack_examples(self.trace, examples)
             trace = by_example.reshape(examples, -1, states).transpose(0, 1)
-        return Results(
+        return RunOutputs(
             storage.unpack_examples(self.last_unary, examples),
             storage.unpack_messages(self.last_n, examples),
             storage.unpack_messages(self.last_m, examples),

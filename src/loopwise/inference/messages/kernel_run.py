@@ -164,9 +164,12 @@ class KernelRun:
         self.storage, self.plan, self.potentials = storage, plan, potentials
         self.examples, self.at_most, self.semiring = examples, threads, semiring
         self.sweeps = 1  # that are likely
-        self.blocks = storage.blocks(examples)
-        self.block_size = storage.slots * storage.lanes
+        self.blocks, self.block_size = self.arranged()
         self.neutral = 0.0 if self.in_log_domain else 1.0
+
+    def arranged(self) -> tuple[int, int]:
+        """How many blocks there are, and the numbers of the messages of one."""
+        return self.storage.blocks(self.examples), self.storage.slots * self.storage.lanes
 
     def start(self, options: Options, m: np.ndarray, spec: TapeSpec) -> RunResult:
         """Runs from the packed messages ``m``, which are overwritten."""

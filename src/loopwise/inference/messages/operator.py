@@ -56,7 +56,7 @@ def transformed(
     observed = None if evidence is None else clamped_values(graph, evidence)
     rank = max([table.ndim - core for table, core in zip(tables, cores, strict=True)], default=0)
     rank = max(rank, 0 if observed is None else observed.ndim - 1)
-    call = _Call(method, graph, observed, names, cores, rank)
+    call = _OperatorCall(method, graph, observed, names, cores, rank)
 
     def read(part: Callable[[Beliefs], Tensor]) -> Tensor:
         found: Tensor = _Read.apply(replace(call, part=part), *tables)  # type: ignore[no-untyped-call]
@@ -100,7 +100,7 @@ def _states(beliefs: Beliefs) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Call:
+class _OperatorCall:
     """Which function of the tables it is. ``rank``: of the batch; ``seen``: the status of each run."""
 
     method: Inference
@@ -145,7 +145,7 @@ class _Call:
             found.append(moved.reshape(size, *ones, *own, *moved.shape[moved.ndim - core :]))
         return found
 
-    def wider(self) -> _Call:
+    def wider(self) -> _OperatorCall:
         return replace(self, rank=self.rank + 1)
 
 
@@ -158,7 +158,7 @@ def _in_front(size: int, dim: int | None, tensor: Tensor) -> Tensor:
 
 
 def _like(found: Sequence[Tensor], size: int, dims: Sequence[int | None], tables: Sequence[Tensor]) -> list[Tensor]:
-    """Gradients in the shapes that tables had before :meth:`_Call.batched`, with the new dimension in front."""
+    """Gradients in the shapes that tables had before :meth:`_OperatorCall.batched`, with the new dimension in front."""
     return [
         piece.reshape(_in_front(size, dim, table).shape) for piece, dim, table in zip(found, dims, tables, strict=True)
     ]
@@ -172,7 +172,7 @@ class _Read(torch.autograd.Function):
     """Arguments: a call, its tables. Result: a part of the beliefs."""
 
     @staticmethod
-    def forward(call: _Call, *tables: Tensor) -> Tensor:
+    def forward(call: _OperatorCall, *tables: Tensor) -> Tensor:
         with torch.no_grad():
             return call(tables).detach().clone()
 
@@ -192,7 +192,7 @@ class _Read(torch.autograd.Function):
         return _Push.apply(ctx.call, *moves, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
 
     @staticmethod
-    def vmap(info: Any, dims: Any, call: _Call, *tables: Tensor) -> Any:
+    def vmap(info: Any, dims: Any, call: _OperatorCall, *tables: Tensor) -> Any:
         wide = call.batched(info.batch_size, dims[1:], tables, each=False)
         return _Read.apply(call.wider(), *wide), 0  # type: ignore[no-untyped-call]
 
@@ -201,7 +201,7 @@ class _PullBack(torch.autograd.Function):
     """Arguments: a call, an adjoint of its result, its tables. Results: adjoints of these."""
 
     @staticmethod
-    def forward(call: _Call, seed: Tensor, *tables: Tensor) -> tuple[Tensor, ...]:
+    def forward(call: _OperatorCall, seed: Tensor, *tables: Tensor) -> tuple[Tensor, ...]:
         leaves, result = call.differentiable(tables)
         return _zeros_for_none(torch.autograd.grad(result, leaves, seed, allow_unused=True), tables)
 
@@ -225,7 +225,7 @@ class _PullBack(torch.autograd.Function):
         return tuple(a + b for a, b in zip(straight, bent, strict=True))
 
     @staticmethod
-    def vmap(info: Any, dims: Any, call: _Call, seed: Tensor, *tables: Tensor) -> Any:
+    def vmap(info: Any, dims: Any, call: _OperatorCall, seed: Tensor, *tables: Tensor) -> Any:
         wide = call.batched(info.batch_size, dims[2:], tables, each=True)
         adjoint = _in_front(info.batch_size, dims[1], seed)
         found = _PullBack.apply(call.wider(), adjoint, *wide)  # type: ignore[no-untyped-call]
@@ -237,7 +237,7 @@ class _Twice(torch.autograd.Function):
     adjoints of the tables that belong to s move along the tangents."""
 
     @staticmethod
-    def forward(call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(call: _OperatorCall, *tensors: Tensor) -> tuple[Tensor, ...]:
         count = len(call.names)
         moves, seed, tables = tensors[:count], tensors[count], tensors[count + 1 :]
         leaves, result = call.differentiable(tables)
@@ -261,7 +261,7 @@ class _Twice(torch.autograd.Function):
         raise GradientError("inference within torch.func differentiates twice, not three times")
 
     @staticmethod
-    def vmap(info: Any, dims: Any, call: _Call, *tensors: Tensor) -> Any:
+    def vmap(info: Any, dims: Any, call: _OperatorCall, *tensors: Tensor) -> Any:
         count, size = len(call.names), info.batch_size
         tables, places = tensors[count + 1 :], dims[count + 2 :]
         wide = call.batched(size, places, tables, each=True)
@@ -275,7 +275,7 @@ class _Push(torch.autograd.Function):
     """Arguments: a call, tangents of its tables, the tables. Result: the tangent of its result."""
 
     @staticmethod
-    def forward(call: _Call, *tensors: Tensor) -> Tensor:
+    def forward(call: _OperatorCall, *tensors: Tensor) -> Tensor:
         tables = tensors[len(call.names) :]
         with torch.no_grad():
             seed = torch.zeros_like(call(tables))
@@ -293,7 +293,7 @@ class _Push(torch.autograd.Function):
         )
 
     @staticmethod
-    def vmap(info: Any, dims: Any, call: _Call, *tensors: Tensor) -> Any:
+    def vmap(info: Any, dims: Any, call: _OperatorCall, *tensors: Tensor) -> Any:
         count = len(call.names)
         wide = [
             call.batched(info.batch_size, places, part, each=True)

@@ -20,7 +20,7 @@ from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
 from loopwise.graph.parts import Parts
-from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, Results
+from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, RunOutputs
 from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult, TapeSpec, Workspace
 from loopwise.inference.messages.kernels import plan as columns
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH
@@ -34,7 +34,6 @@ from loopwise.inference.messages.kernels.plan import (
     PairFlood,
     PartRules,
     Plan,
-    Potentials,
     Seeds,
     Span,
     TapeSegment,
@@ -160,20 +159,12 @@ class PartRun(KernelRun):
 
     storage: PartStorage
 
-    def __init__(
-        self,
-        storage: Storage,
-        plan: Plan,
-        potentials: Potentials,
-        examples: int,
-        threads: int | None,
-        semiring: tuple[int, ...],
-        plain: bool = False,
-    ) -> None:
-        assert isinstance(storage, PartStorage)
-        super().__init__(storage, plan, potentials, examples, threads, semiring, plain)
-        self.blocks, self.block_size = 1, examples * storage.slots
-        self.union = Parts.of(storage.layout.graph)
+    @cached_property
+    def union(self) -> Parts:
+        return Parts.of(self.storage.layout.graph)
+
+    def arranged(self) -> tuple[int, int]:
+        return 1, self.examples * self.storage.slots
 
     @property
     def stopping(self) -> int:
@@ -257,7 +248,7 @@ class PartBackward(Backward):
     def buffers(self, parameters: bool) -> PartBuffers:
         return PartBuffers(self.run, self.dtype, parameters)
 
-    def seeds(self, adjoint: Results) -> Seeds:
+    def seeds(self, adjoint: RunOutputs) -> Seeds:
         seeds = super().seeds(adjoint._replace(trace=None))
         if adjoint.trace is None:
             return seeds

@@ -5,7 +5,7 @@ inference. A call then is: tables copied into one array, their numbers checked, 
 beliefs can tell is worked out when asked. All that is not plain (a table of another shape, a number out of range,
 underflow, evidence) goes the general way, which copes with it or says what is wrong: no check is left out here.
 
-Three nouns: :class:`Packing` (integers of a graph), :class:`Prepared` (a method on it), :class:`Run` (one call).
+Three nouns: :class:`Packing` (integers of a graph), :class:`Prepared` (a method on it), :class:`PreparedRun` (a call).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from loopwise.graph.factor_graph import FactorGraph
 from loopwise.graph.layout import Layout
 from loopwise.inference.base import Problem
 from loopwise.inference.beliefs import Beliefs, Status
-from loopwise.inference.messages.backward import Results, tape_for
+from loopwise.inference.messages.backward import RunOutputs, tape_for
 from loopwise.inference.messages.compiled import Compiled, CompiledSolution, options_of, scaled
 from loopwise.inference.messages.compiled_gradient import Session
 from loopwise.inference.messages.counting import Bethe
@@ -101,7 +101,7 @@ class Place(NamedTuple):
     states: np.ndarray | None  # of a group of arity 1: the states it speaks of; None: all, in order
 
 
-class Tables(NamedTuple):
+class GivenTables(NamedTuple):
     """The tables of a call, as they were given, in the order of the places."""
 
     tables: list[Tensor]
@@ -185,7 +185,7 @@ class Packing:
             self.calls = {**recent, key: known}  # replaced, not changed: another thread may be reading it
         return None if known.threaded else known
 
-    def tables(self, potentials: Mapping[str, Any]) -> Tables | None:
+    def tables(self, potentials: Mapping[str, Any]) -> GivenTables | None:
         """All tables, if they are plain tensors of one kind and of this graph's shapes."""
         if len(potentials) != len(self.places):
             return None
@@ -207,7 +207,7 @@ class Packing:
             if table.requires_grad:
                 wanted, table = recording, table.detach()
             arrays.append(table.numpy())
-        return Tables(tables, arrays, tables[0].dtype, torch.Size(batch), wanted)
+        return GivenTables(tables, arrays, tables[0].dtype, torch.Size(batch), wanted)
 
     def folded(self, flat: np.ndarray) -> np.ndarray:
         """Unary log-potentials of all states; where they are in order, they are a part of ``flat``."""
@@ -325,7 +325,7 @@ class Prepared:
             torch.from_numpy(unary).exp_()
         return Potentials(flat.take(packing.theta), unary), forbidden
 
-    def run(self, given: Tables) -> Run | None:
+    def run(self, given: GivenTables) -> PreparedRun | None:
         """Runs; None if numbers need the log domain."""
         packed = self.numbers(given.arrays)
         if packed is None:
@@ -344,19 +344,19 @@ class Prepared:
             residual = math.inf  # no sweep was made, so nothing is known of it
         if options.enough is not None and sweeps >= options.enough:
             residual = 0.0
-        made = Run(self, given, packed[0], packed[1], flow, sweeps, np.array(residual, dtype=dtype), lowest)
+        made = PreparedRun(self, given, packed[0], packed[1], flow, sweeps, np.array(residual, dtype=dtype), lowest)
         if given.wanted:
             SPARE.return_after(made, n)
         return made
 
 
-class Run:
+class PreparedRun:
     """One call: what it was given, and where it ended."""
 
     def __init__(
         self,
         call: Prepared,
-        given: Tables,
+        given: GivenTables,
         numbers: Potentials,
         forbidden: int,
         flow: Messages,
@@ -373,9 +373,9 @@ class Run:
         call, given, results = self.call, self.given, None
         if given.wanted:
             self.report = Report("Unroll")
-            results = Results(*_Connected.apply(self, *given.tables))  # type: ignore[no-untyped-call]
+            results = RunOutputs(*_Connected.apply(self, *given.tables))  # type: ignore[no-untyped-call]
         states = torch.from_numpy(self.flow.beliefs) if results is None else results.states
-        answer = Answer(self, states.reshape(*given.batch, -1) if given.batch else states, results)
+        answer = PreparedAnswer(self, states.reshape(*given.batch, -1) if given.batch else states, results)
         if call.options.tolerance > 0 and not self.residual <= call.options.threshold:
             call.method.warn_unless_converged(answer.status)
         found = Beliefs(
@@ -459,10 +459,10 @@ class Run:
         return [next(gradients) if table.requires_grad else None for table in tables]
 
 
-class Answer:
+class PreparedAnswer:
     """What beliefs ask a run for later. Results are connected to the run, so it must not hold them itself."""
 
-    def __init__(self, run: Run, states: Tensor, results: Results | None) -> None:
+    def __init__(self, run: PreparedRun, states: Tensor, results: RunOutputs | None) -> None:
         self.run, self.states, self.results = run, states, results
 
     @cached_property
@@ -514,7 +514,7 @@ class _Connected(torch.autograd.Function):
     """Arguments: a run, its tables. Results: those of the run."""
 
     @staticmethod
-    def forward(ctx: Any, run: Run, *tables: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, run: PreparedRun, *tables: Tensor) -> tuple[Tensor, ...]:
         ctx.run, results = run, run.connected()
         ctx.save_for_backward(*tables, results[0])  # which the backward reads, too
         ctx.set_materialize_grads(False)

@@ -323,7 +323,7 @@ class MessageUpdate:
         found: list[float] = torch.expm1(spread.clamp(0.0, MOST_NATS)).cpu().tolist()
         return found
 
-    def message_change(self, new: Tensor, old: Tensor, examples: Examples) -> Tensor:
+    def message_change(self, new: Tensor, old: Tensor, examples: RunExamples) -> Tensor:
         """How far the largest change of a normalised log message can move a belief, of each example."""
         moved = examples.largest_by_slot(log_change(new, old))
         if not self.method.judge_messages:
@@ -460,7 +460,7 @@ class ReferenceSolution:
         return self.update.scopes_maximised(self.update.to_factors(self.m), values)
 
 
-class Examples:
+class RunExamples:
     """What a run's examples are: the rows of its batch; or, of a union, its parts, each of which stops by itself."""
 
     def __init__(self, problem: Problem, parts: Parts | None) -> None:
@@ -504,7 +504,7 @@ def _solve_by_sweeps(update: MessageUpdate, m: Tensor) -> ReferenceSolution:
     """Sweeps of any schedule; an example that has converged keeps its messages while others go on."""
     method, problem, batch, device = update.method, update.problem, update.problem.batch, update.problem.like.device
     parts = Parts.of(problem.graph) if method.by_parts(problem.graph) else None
-    examples = Examples(problem, parts)
+    examples = RunExamples(problem, parts)
     sequential = isinstance(method.schedule, Sequential)
     states = update.states(m)
     n = update.to_factors(m)

@@ -1,10 +1,10 @@
 """One message after another (sequential, random, by residuals) with any factors, and max-product of any order.
 
 In: a layout, a schedule, numbers. Out: messages; adjoints. Stage: inference. A :class:`SerialRun` is to the engine that
-goes step by step what :class:`~loopwise.inference.messages.steps.Run` is, and is driven in the same way. Each schedule
-is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws an order
-for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place of sums,
-are here too, where some factors are structured.
+goes step by step what :class:`~loopwise.inference.messages.steps.SteppedRun` is, and is driven in the same way. Each
+schedule is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws
+an order for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place
+of sums, are here too, where some factors are structured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from loopwise.inference.messages.schedules import RandomSequential, Schedule, Se
 from loopwise.inference.messages.steps import (
     Checkpoint,
     Floats,
-    Numbers,
+    StepPotentials,
     Stretch,
     no_adjoints,
     remember_beliefs,
@@ -109,7 +109,7 @@ class SerialProgram:
         return self._kinds[number]
 
 
-class Sent(NamedTuple):
+class SentUpdates(NamedTuple):
     """What the way back needs of some updates of one example."""
 
     row: int
@@ -119,10 +119,16 @@ class Sent(NamedTuple):
 
 
 class SerialRun:
-    """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.steps.Run`."""
+    """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.steps.SteppedRun`."""
 
     def __init__(
-        self, program: SerialProgram, numbers: Numbers, examples: int, heard: bool, parameters: bool, maximise: bool
+        self,
+        program: SerialProgram,
+        numbers: StepPotentials,
+        examples: int,
+        heard: bool,
+        parameters: bool,
+        maximise: bool,
     ) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
         self.maximise, self.bias = maximise, numbers.unary
@@ -164,7 +170,7 @@ class SerialRun:
         return np.where(self.counts > 0, -np.inf, self.sums)
 
     def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
-        """As of :class:`~loopwise.inference.messages.steps.Run`."""
+        """As of :class:`~loopwise.inference.messages.steps.SteppedRun`."""
         from loopwise.inference.messages.steps import write_beliefs
 
         write_beliefs(self.program.layout, rows, self.logs(), states, change)
@@ -187,7 +193,7 @@ class SerialRun:
         if stretch is not None:
             stretch.kept.append(kept)
 
-    def send(self, row: int, sweep: int, order: Integers, keep: bool) -> Sent:
+    def send(self, row: int, sweep: int, order: Integers, keep: bool) -> SentUpdates:
         """One message after another of one example."""
         from loopwise.inference.messages.kernels.serial import enter_message, send_in_order
 
@@ -197,7 +203,7 @@ class SerialRun:
         while True:
             place = send_in_order(wiring, terms, order, place, self.maximise, m, self.n[0], replaced, width)
             if place == len(order):
-                return Sent(row, sweep, order, replaced)
+                return SentUpdates(row, sweep, order, replaced)
             edge = int(order[place])
             first, last = wiring.slot[edge], wiring.slot[edge + 1]
             fresh = self.structured_message(row, terms, edge)
@@ -259,7 +265,7 @@ class SerialRun:
 
     # --- By residuals -------------------------------------------------------------------------------------------------
 
-    def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[Sent, int, float]:
+    def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[SentUpdates, int, float]:
         """At most ``limit`` messages of one example, that which may change most first; how many were sent, and what may
         still change. Kernels keep the order and send the messages of tables."""
         from loopwise.inference.messages.kernels import serial_rounds as rounds
@@ -284,7 +290,7 @@ class SerialRun:
                 rounds.enter_by_residual(wiring, terms, mine, pending, edge, message, m, made)
         count = int(pending.counts[2])
         order, replaced = made.edges[:count], made.replaced[: count * width]
-        return Sent(row, 1, order, replaced), count, rounds.pending_reach(mine, pending, rule.reach)
+        return SentUpdates(row, 1, order, replaced), count, rounds.pending_reach(mine, pending, rule.reach)
 
     # --- The way back -------------------------------------------------------------------------------------------------
 
@@ -298,7 +304,7 @@ class SerialRun:
         of_m: Floats | None,
         of_bias: Floats | None,
         of_logs: list[Floats],
-    ) -> Numbers:
+    ) -> StepPotentials:
         """Undoes all sweeps, last to first; arguments as of :func:`~loopwise.inference.messages.steps.pull_back`."""
         from loopwise.inference.messages.kernels.serial import logs_back
 
@@ -343,7 +349,7 @@ class SerialRun:
             start += size
         return found
 
-    def _undo(self, sent: Sent, m: Floats, adjoints: SerialAdjoints, found: Numbers) -> None:
+    def _undo(self, sent: SentUpdates, m: Floats, adjoints: SerialAdjoints, found: StepPotentials) -> None:
         from loopwise.inference.messages.kernels.serial import enter_back, hear_factor, hear_factor_back, undo_in_order
 
         wiring, width, terms = self.program.wiring, self.program.width, self.terms(sent.row, sent.sweep)

@@ -117,7 +117,7 @@ class Program:
         return Source(ranges, slots, table, kind)
 
 
-class Numbers(NamedTuple):
+class StepPotentials(NamedTuple):
     """The numbers of a call, or adjoints of them. One row where all examples share something."""
 
     exponents: Floats  # [edges], empty if all are 1
@@ -129,11 +129,17 @@ class Numbers(NamedTuple):
     own: Floats  # [1 or examples, numbers of all structured factors]
     tables: list[Floats]  # [1 or examples, factors, cells]
 
+    def mixing(self, sweep: int) -> Any:
+        """Weights and damping of one sweep."""
+        from loopwise.inference.messages.kernels.message_weights import Mixing
 
-class Workspace:
+        return Mixing(row_of(self.powers, sweep), row_of(self.shares, sweep))
+
+
+class SenderWorkspace:
     """What all senders of a run share."""
 
-    def __init__(self, program: Program, numbers: Numbers, examples: int, parameters: bool) -> None:
+    def __init__(self, program: Program, numbers: StepPotentials, examples: int, parameters: bool) -> None:
         from loopwise.inference.messages.kernels.sweeps import table_weights
 
         self.program, self.numbers, self.examples, self.parameters = program, numbers, examples, parameters
@@ -182,7 +188,7 @@ class Copies(NamedTuple):
 class Sender(ABC):
     """The messages of one source, what they add up to, and the adjoints of both."""
 
-    def __init__(self, work: Workspace, source: Source) -> None:
+    def __init__(self, work: SenderWorkspace, source: Source) -> None:
         self.work, self.source = work, source
         shape = (work.examples, work.program.layout.states)
         self.part, self.count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
@@ -207,17 +213,24 @@ class Sender(ABC):
 
     @abstractmethod
     def back(
-        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
+        self,
+        rows: Integers,
+        kept: Any,
+        n: Floats,
+        of_part: Floats,
+        of_sums: Floats,
+        found: StepPotentials,
+        unheard: bool,
     ) -> None:
         """Undoes a :meth:`send`. ``of_part``: adjoints of the sum of its messages; ``of_sums``: those of all sums that
         it heard, added to; ``found``: adjoints of potentials, added to."""
 
     @abstractmethod
-    def finish(self, of_part: Floats, found: Numbers) -> None:
+    def finish(self, of_part: Floats, found: StepPotentials) -> None:
         """Ends the way back: adds the adjoints of the messages it began with."""
 
 
-class Sent(NamedTuple):
+class SentSweep(NamedTuple):
     """What an :class:`EdgeSender` wants back of a sweep."""
 
     sweep: int
@@ -241,7 +254,7 @@ class EdgeSender(Sender):
         exponents = work.numbers.exponents
         edges_sum(rows, work.program.edges, self.source.ranges, exponents, work.m, self.part, self.count)
 
-    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Sent:
+    def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> SentSweep:
         from loopwise.inference.messages.kernels.message_weights import weigh
         from loopwise.inference.messages.kernels.sweeps import edges_hear
 
@@ -253,11 +266,10 @@ class EdgeSender(Sender):
         kept, copies = self._factors(rows, n), work.copies
         if work.weighted:
             self._copy(copies.fresh)
-            powers, shares = row_of(work.numbers.powers, sweep), row_of(work.numbers.shares, sweep)
-            weigh(rows, work.program.edges, source.ranges, powers, shares, copies.before, work.m)
+            weigh(rows, work.program.edges, source.ranges, work.numbers.mixing(sweep), copies.before, work.m)
         self._sum(rows)
         self._copy(copies.after)
-        return Sent(sweep, kept, copies)
+        return SentSweep(sweep, kept, copies)
 
     def _copy(self, target: Floats | None) -> None:
         """Its own messages as they are now."""
@@ -290,7 +302,14 @@ class EdgeSender(Sender):
         self.of_new = np.empty(of_m.shape) if self.work.weighted else of_m
 
     def back(
-        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
+        self,
+        rows: Integers,
+        kept: Any,
+        n: Floats,
+        of_part: Floats,
+        of_sums: Floats,
+        found: StepPotentials,
+        unheard: bool,
     ) -> None:
         from loopwise.inference.messages.kernels.sweeps import edges_gather
 
@@ -307,7 +326,7 @@ class EdgeSender(Sender):
         if not unheard:
             edges_gather(rows, edges, source.ranges, self.of_n, self.of_m, of_sums)
 
-    def _spread(self, rows: Integers, of_part: Floats, m: Floats | None, found: Numbers) -> None:
+    def _spread(self, rows: Integers, of_part: Floats, m: Floats | None, found: StepPotentials) -> None:
         from loopwise.inference.messages.kernels.sweeps import edges_spread, exponents_back
 
         work, edges, ranges = self.work, self.work.program.edges, self.source.ranges
@@ -315,14 +334,13 @@ class EdgeSender(Sender):
         if m is not None and not work.plain:
             exponents_back(rows, edges, ranges, m, of_part, found.exponents)
 
-    def _weights_back(self, rows: Integers, sent: Sent, found: Numbers) -> None:
+    def _weights_back(self, rows: Integers, sent: SentSweep, found: StepPotentials) -> None:
         from loopwise.inference.messages.kernels.message_weights import weigh_back
 
-        ends, numbers, sweep = (rows, self.work.program.edges, self.source.ranges), self.work.numbers, sent.sweep
-        given = (row_of(numbers.powers, sweep), row_of(numbers.shares, sweep), *sent.copies[:2])
-        weigh_back(*ends, *given, self.of_m, self.of_new, row_of(found.powers, sweep), row_of(found.shares, sweep))
+        ends, mixing = (rows, self.work.program.edges, self.source.ranges), self.work.numbers.mixing(sent.sweep)
+        weigh_back(*ends, mixing, *sent.copies[:2], self.of_m, self.of_new, found.mixing(sent.sweep))
 
-    def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: Numbers) -> None:
+    def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: StepPotentials) -> None:
         from loopwise.inference.messages.kernels.sweeps import exponentials, tables_back
 
         work, number, kind = self.work, self.source.table, self.source.kind
@@ -333,7 +351,7 @@ class EdgeSender(Sender):
         elif kind is not None:
             kind.pull_back(rows, n, work.numbers.own, kept, self.of_new, self.of_n, found.own)
 
-    def finish(self, of_part: Floats, found: Numbers) -> None:
+    def finish(self, of_part: Floats, found: StepPotentials) -> None:
         begun = self.work.numbers.initial
         self._spread(np.arange(self.work.examples), of_part, begun if len(begun) else None, found)
         if len(begun):
@@ -384,7 +402,14 @@ class PairSender(Sender):
             pair_seeds(np.arange(self.work.examples), self.odds, self.slot, of_m, self.carried)
 
     def back(
-        self, rows: Integers, kept: Any, n: Floats, of_part: Floats, of_sums: Floats, found: Numbers, unheard: bool
+        self,
+        rows: Integers,
+        kept: Any,
+        n: Floats,
+        of_part: Floats,
+        of_sums: Floats,
+        found: StepPotentials,
+        unheard: bool,
     ) -> None:
         from loopwise.inference.messages.kernels.binary_pairs import pairs_back
 
@@ -394,7 +419,7 @@ class PairSender(Sender):
         if unheard:
             self.carried[rows] = 0.0
 
-    def finish(self, of_part: Floats, found: Numbers) -> None:
+    def finish(self, of_part: Floats, found: StepPotentials) -> None:
         if len(found.initial):
             for side, first in enumerate((self.pairs.first, self.pairs.second)):
                 back = self.carried[:, side] + of_part[:, first + 1]
@@ -424,12 +449,12 @@ class Checkpoint(NamedTuple):
     bias: Floats
 
 
-class Run:
+class SteppedRun:
     """The numbers of one call, and its sweeps. ``heard`` False: the first stage hears nothing in the first sweep."""
 
-    def __init__(self, program: Program, numbers: Numbers, examples: int, heard: bool, parameters: bool) -> None:
+    def __init__(self, program: Program, numbers: StepPotentials, examples: int, heard: bool, parameters: bool) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
-        self.work = Workspace(program, numbers, examples, parameters)
+        self.work = SenderWorkspace(program, numbers, examples, parameters)
         self.senders = self.work.senders()
         states = program.layout.states
         self.sums, self.counts = np.empty((examples, states)), np.empty((examples, states), dtype=np.int64)
@@ -486,7 +511,7 @@ class Run:
         of_m: Floats | None,
         of_bias: Floats | None,
         of_logs: list[Floats],
-    ) -> Numbers:
+    ) -> StepPotentials:
         """Undoes all sweeps; see :func:`pull_back`."""
         return pull_back(self, stretches, sweeps, of_m, of_bias, of_logs)
 
@@ -524,9 +549,9 @@ class Run:
         return stretch
 
 
-def no_adjoints(numbers: Numbers) -> Numbers:
+def no_adjoints(numbers: StepPotentials) -> StepPotentials:
     """Zeros in the place of all numbers, to add to."""
-    return Numbers(
+    return StepPotentials(
         np.zeros(numbers.exponents.shape),
         np.zeros(numbers.powers.shape),
         np.zeros(numbers.shares.shape),
@@ -551,13 +576,13 @@ def write_beliefs(layout: Layout, rows: Integers, logs: Floats, states: Floats, 
 
 
 def pull_back(
-    run: Run,
+    run: SteppedRun,
     stretches: list[Stretch | Checkpoint],
     sweeps: Integers,
     of_m: Floats | None,
     of_bias: Floats | None,
     of_logs: list[Floats],
-) -> Numbers:
+) -> StepPotentials:
     """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or where it begins. ``of_m``:
     adjoints of the last messages; ``of_bias``: of what variables had in place of their potentials in the last sweep, if
     they remember; ``of_logs``: of the logs of beliefs after each sweep (an example that had stopped kept those of its
@@ -602,7 +627,7 @@ def pull_back(
     return found
 
 
-def remember_beliefs(run: Run | SerialRun, rows: Integers, sweep: int) -> Floats:
+def remember_beliefs(run: SteppedRun | SerialRun, rows: Integers, sweep: int) -> Floats:
     """Has variables remember in this sweep the beliefs before it, whose logs are returned."""
     from loopwise.inference.messages.kernels.message_weights import remember
 
@@ -612,7 +637,7 @@ def remember_beliefs(run: Run | SerialRun, rows: Integers, sweep: int) -> Floats
 
 
 def _remember_back(
-    run: Run, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: Numbers
+    run: SteppedRun, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: StepPotentials
 ) -> Floats:
     """Undoes what variables remembered in ``sweep``, which uses up ``of_bias``; the adjoints of the beliefs before."""
     from loopwise.inference.messages.kernels.message_weights import remember_back

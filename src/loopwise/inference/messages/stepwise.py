@@ -30,7 +30,7 @@ from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.reference import MessageUpdate, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
 from loopwise.inference.messages.serial import SerialProgram, SerialRun
-from loopwise.inference.messages.steps import Checkpoint, Floats, Numbers, Program, Run, Stretch
+from loopwise.inference.messages.steps import Checkpoint, Floats, Program, SteppedRun, StepPotentials, Stretch
 from loopwise.inference.messages.stop import Watches
 from loopwise.inference.normalise import variable_softmax
 from loopwise.notices import GradientError
@@ -84,7 +84,7 @@ class StepSolution:
 
     session: _Session
     circuit: MessageUpdate  # the session's, with what variables remember
-    call: _Call
+    call: _SweepsCall
     states: Tensor
     trace: Tensor | None
     token: Tensor  # connects messages to what they came from
@@ -146,20 +146,25 @@ class _Record:
 
 
 @dataclass
-class _Call:
+class _SweepsCall:
     """One application of :class:`_Sweeps`: how it runs, and what became of it."""
 
     session: _Session
     method: MessagePassing
     heard: bool
     tape: Tape | None
-    run: Run | SerialRun = None  # type: ignore[assignment]  # set by the forward pass, as the next
+    run: SteppedRun | SerialRun = None  # type: ignore[assignment]  # set by the forward pass, as the next
     record: _Record = None  # type: ignore[assignment]
     of_m: Tensor | None = None  # adjoints of messages, left for the backward pass
 
 
 def _solve(
-    run: Run | SerialRun, method: MessagePassing, dtype: torch.dtype, reach: float, tape: Tape | None, watches: Watches
+    run: SteppedRun | SerialRun,
+    method: MessagePassing,
+    dtype: torch.dtype,
+    reach: float,
+    tape: Tape | None,
+    watches: Watches,
 ) -> _Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
     from loopwise.inference.messages.kernels.sweeps import largest_change
@@ -244,7 +249,7 @@ def _spacing(tape: Tape | None, limit: int) -> int:
     return wanted or max(1, round(limit**0.5))
 
 
-def run_of(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> Run | SerialRun:
+def run_of(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -> SteppedRun | SerialRun:
     """A run that has begun and made no sweep yet, to be driven from outside; without a gradient."""
     session = _Session(MessageUpdate(problem, method, numbers))
     given = session.given.numbers()
@@ -254,7 +259,7 @@ def run_of(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -
 
 
 class Given(NamedTuple):
-    """What a run is given, as tensors; see :class:`~loopwise.inference.messages.steps.Numbers`."""
+    """What a run is given, as tensors; see :class:`~loopwise.inference.messages.steps.StepPotentials`."""
 
     exponents: Tensor
     powers: Tensor
@@ -274,8 +279,8 @@ class Given(NamedTuple):
     def flattened(self) -> tuple[Tensor, ...]:
         return (*self[:7], *self.tables)
 
-    def numbers(self) -> Numbers:
-        return Numbers(
+    def numbers(self) -> StepPotentials:
+        return StepPotentials(
             _array(self.exponents),
             _array(self.powers),
             _array(self.shares),
@@ -299,12 +304,12 @@ class _Session:
         self.examples = self.problem.batch.numel()
         self.given = self._given()
 
-    def run(self, numbers: Numbers, heard: bool, parameters: bool) -> Run | SerialRun:
+    def run(self, numbers: StepPotentials, heard: bool, parameters: bool) -> SteppedRun | SerialRun:
         """The kernels' run of ``numbers``."""
         if isinstance(self.program, SerialProgram):
             maximise = bool(self.method.temperature == 0)
             return SerialRun(self.program, numbers, self.examples, heard, parameters, maximise)
-        return Run(self.program, numbers, self.examples, heard, parameters)
+        return SteppedRun(self.program, numbers, self.examples, heard, parameters)
 
     @property
     def heard(self) -> bool:
@@ -315,7 +320,7 @@ class _Session:
     def solve(self, wanted: bool) -> StepSolution:
         """Sweeps from the start; with results that can be differentiated if ``wanted``."""
         layout = self.circuit.layout
-        call = _Call(self, self.method, self.heard, self._tape() if wanted else None)
+        call = _SweepsCall(self, self.method, self.heard, self._tape() if wanted else None)
         token, logs, *trace = self._apply(call, self.given)
         circuit = self.circuit
         if call.run.remembers:
@@ -331,12 +336,12 @@ class _Session:
     def sweep(self, m: Tensor) -> Tensor:
         """One more sweep from ``m`` ``[*batch, slots]``, differentiable."""
         method = replace(self.method, iterations=1, tolerance=0.0, stop=None, trace=False)
-        call = _Call(self, method, True, Store())
+        call = _SweepsCall(self, method, True, Store())
         token = self._apply(call, self.given._replace(initial=m.reshape(self.examples, -1)))[0]
         found: Tensor = _Messages.apply(call, token)  # type: ignore[no-untyped-call]
         return found.reshape(m.shape)
 
-    def _apply(self, call: _Call, given: Given) -> tuple[Tensor, ...]:
+    def _apply(self, call: _SweepsCall, given: Given) -> tuple[Tensor, ...]:
         found: tuple[Tensor, ...] = _Sweeps.apply(call, *given.flattened())  # type: ignore[no-untyped-call]
         return found
 
@@ -439,7 +444,7 @@ class _Sweeps(torch.autograd.Function):
     variables have in place of their potentials if they remember, and the logs after each sweep if they are traced."""
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, call: _SweepsCall, *tensors: Tensor) -> tuple[Tensor, ...]:
         session, given, like = call.session, Given.unflattened(tensors), call.session.problem.like
         trained = given.exponents.requires_grad
         call.run = session.run(given.numbers(), call.heard, trained)
@@ -458,7 +463,7 @@ class _Sweeps(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, token: Tensor | None, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
-        call: _Call = ctx.call
+        call: _SweepsCall = ctx.call
         of_m, call.of_m = call.of_m, None
         for adjoint in (of_m, *adjoints):
             check_finite(adjoint)
@@ -484,7 +489,7 @@ class _Messages(torch.autograd.Function):
     the token calls."""
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, token: Tensor) -> Tensor:
+    def forward(ctx: Any, call: _SweepsCall, token: Tensor) -> Tensor:
         ctx.call = call
         ctx.set_materialize_grads(False)
         return torch.from_numpy(call.run.messages()).to(token.dtype)

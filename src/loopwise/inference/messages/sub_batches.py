@@ -19,7 +19,7 @@ from loopwise.gradient.fixed_point import FixedPoint, OneStep
 from loopwise.gradient.unroll import Store, Tape, Unroll
 from loopwise.graph.layout import Layout
 from loopwise.graph.parts import Parts, PartSelection
-from loopwise.inference.messages.backward import Adjoints, Backward, Results, tape_for
+from loopwise.inference.messages.backward import Adjoints, Backward, RunOutputs, tape_for
 from loopwise.inference.messages.fixed_point_adjoint import fixed_point_adjoint
 from loopwise.inference.messages.hvp import Direction, push_and_pull
 from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult, TapeSpec
@@ -167,14 +167,14 @@ class SubBatch:
             found.append(torch.where(self.by_state(sweeps_made) >= sweep, total + self.given.unary, 0.0))
         return torch.stack(found)
 
-    def pull_back(self, adjoint: Results, report: Report) -> Adjoints:
+    def pull_back(self, adjoint: RunOutputs, report: Report) -> Adjoints:
         """Adjoints of what was given, from those of the results."""
         if isinstance(self.asked.gradient, (FixedPoint, OneStep)):
             backward = self._way_back(self.result.m, Store(), parameters=False)
             return fixed_point_adjoint(backward, adjoint, self.asked.gradient, report, self.asked.parameters)
         return self._backward().pull_back(adjoint)
 
-    def push_and_pull(self, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+    def push_and_pull(self, adjoint: RunOutputs, direction: Direction) -> tuple[RunOutputs, Adjoints]:
         """Tangents of the results, and of what :meth:`pull_back` gives for ``adjoint``."""
         if isinstance(self.options.schedule, Residual):
             raise GradientError(
@@ -366,11 +366,11 @@ def initial_messages(given: Scaled, storage: Storage, log: bool) -> np.ndarray:
     return storage.uniform_messages(given.examples, log, given.unary.numpy().dtype)
 
 
-def push_and_pull_parts(whole: SubBatch, adjoint: Results, direction: Direction) -> tuple[Results, Adjoints]:
+def push_and_pull_parts(whole: SubBatch, adjoint: RunOutputs, direction: Direction) -> tuple[RunOutputs, Adjoints]:
     """:meth:`SubBatch.push_and_pull` of a union: parts of equally many sweeps run once more, together, with a fixed
     number of them."""
     given, union = whole.given, Parts.of(whole.run.storage.layout.graph)
-    moved = Results(*(None if each is None else torch.zeros_like(each) for each in adjoint))  # type: ignore[arg-type]
+    moved = RunOutputs(*(None if each is None else torch.zeros_like(each) for each in adjoint))  # type: ignore[arg-type]
     start = given.unary.new_zeros(given.examples, whole.run.storage.layout.slots)
     tables = [torch.zeros_like(table) for table in given.tables]
     dotted = Adjoints(
@@ -388,7 +388,7 @@ def push_and_pull_parts(whole: SubBatch, adjoint: Results, direction: Direction)
             (part,) = solve(piece, options, layout, threads, maximise=False, asked=whole.asked)
             trace = None if adjoint.trace is None else adjoint.trace[: count + 1, row : row + 1, states]
             seeds = adjoint.states[row, None, states], adjoint.n[row, None, slots], adjoint.m[row, None, slots]
-            results, adjoints = part.push_and_pull(Results(*seeds, trace), _of_parts(direction, row, chosen))
+            results, adjoints = part.push_and_pull(RunOutputs(*seeds, trace), _of_parts(direction, row, chosen))
             moved.states[row, states] = results.states[0]
             moved.n[row, slots], moved.m[row, slots] = results.n[0], results.m[0]
             if moved.trace is not None and results.trace is not None:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.formats.coding import BINS
 from loopwise.formats.frames import read_frame
 from loopwise.formats.quoting import quoted
@@ -222,7 +222,7 @@ class Examples(InBatches):
         tables: dict[str, Any] = potentials(**self.inputs)
         return tables
 
-    def decide(self, decoder: Decoder, beliefs: Beliefs) -> Decision:
+    def decide(self, decoder: BeliefDecoder, beliefs: Beliefs) -> Decision:
         """The decision on their outputs."""
         return decoder(beliefs, self.outputs)
 

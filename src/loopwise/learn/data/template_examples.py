@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from loopwise.decode.base import Decoder
+from loopwise.decode.base import BeliefDecoder
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers, shape_name
 from loopwise.graph.union import Union
@@ -160,7 +160,7 @@ class TemplateExamples(InBatches):
         tables: dict[str, Any] = potentials(self.batch)
         return tables
 
-    def decide(self, decoder: Decoder, beliefs: Beliefs) -> Decision:
+    def decide(self, decoder: BeliefDecoder, beliefs: Beliefs) -> Decision:
         """The decision on the outputs of each."""
         return decoder.decide_parts(beliefs, self.outputs.to(beliefs.states.device), self.union.side_by_side)
 

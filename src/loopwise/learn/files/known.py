@@ -166,12 +166,17 @@ _MODULES: dict[type, Options] = {
     LeastExpectedLoss: _attributes("samples", "count", "seed", "beta", "loss"),
 }
 
-# Metrics share names with losses; a decoder may weigh samples by one.
-_METRICS = (metric.Accuracy, metric.HammingError, metric.FBeta, metric.F1)
+# Metrics by the names they have in files; a decoder may weigh samples by one.
+_METRICS = {
+    "Accuracy": metric.Accuracy,
+    "HammingError": metric.HammingError,
+    "FBeta": metric.FBetaScore,
+    "F1": metric.F1Score,
+}
 
 KNOWN: tuple[KnownClass, ...] = (
     *(KnownClass(kind.__name__, kind, _fields, kind, sized=kind is SparseGroup) for kind in _DATACLASSES),
-    *(KnownClass(f"metric.{kind.__name__}", kind, _fields, kind) for kind in _METRICS),
+    *(KnownClass(f"metric.{name}", kind, _fields, kind) for name, kind in _METRICS.items()),
     *(KnownClass(kind.__name__, kind, options, kind) for kind, options in _MODULES.items()),
     KnownClass("SparsePotentials", SparsePotentials, _sparse, _make_sparse),
 )

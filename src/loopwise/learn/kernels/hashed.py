@@ -6,6 +6,8 @@ of the adjoints of parts for each. Stage: below learning. A range of the table i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.decorators import kernel, spliced
@@ -48,8 +50,17 @@ def join_positions(index, size, positions, first):
     return joined
 
 
+class DuePenalty(NamedTuple):
+    """Up to which step regularisation is to be paid, and how that goes."""
+
+    steps: int
+    rate: float
+    delta: float
+    l2: float
+
+
 @kernel
-def find_rows(index, offset, table, steps, rate, delta, l2, found, count, position, out):
+def find_rows(index, offset, table, due, found, count, position, out):
     """Rows of ``index`` that are not among ``found[:count]`` are added; ``position[k]`` says where ``index[k]`` stands,
     plus ``offset``, and ``out`` holds its weight there, regularisation paid. The new count.
 
@@ -66,7 +77,7 @@ def find_rows(index, offset, table, steps, rate, delta, l2, found, count, positi
             slot = np.int64(count)
             marks[row], found[slot] = slot, row
             count += 1
-            pay(weights, squares, last, row, steps, rate, delta, 0.0, l2)
+            pay(weights, squares, last, row, due.steps, due.rate, due.delta, 0.0, due.l2)
             out[offset + slot] = weights[row, 0]
         position[place] = offset + slot
     return count

@@ -1,6 +1,6 @@
 r"""Learning label sets example by example, each from its own best answer: perceptron and structured SVM.
 
-In: a problem. Out: :class:`LabelPerceptron`, :class:`LabelPegasos`, whose rounds are as many examples as there are.
+In: a problem. Out: :class:`OnlinePerceptron`, :class:`OnlinePegasos`, whose rounds are as many examples as there are.
 Stage: learning. Loss-augmented inference is a linear program or exact.
 """
 
@@ -59,7 +59,7 @@ def pair_cells(single: Floats, both: Floats) -> Floats:
     return np.stack([1 - one - other + both, other - both, one - both, both], axis=1).reshape(-1, 2, 2)
 
 
-class LabelPerceptron(VectorObjective):
+class OnlinePerceptron(VectorObjective):
     r"""Adds :math:`\phi(y^*)-\phi(\hat y)` where the best set is wrong (Collins 2002); averaged over all examples seen.
 
     The best set is found by enumeration. The loss is the share of wrong sets. O(2^K K + features) an example.
@@ -104,7 +104,7 @@ class LabelPerceptron(VectorObjective):
         self._weights.vector[:], self._sums.vector[:] = state["weights"].numpy(), state["sums"].numpy()
 
 
-class LabelPegasos(VectorObjective):
+class OnlinePegasos(VectorObjective):
     r"""Minimises :math:`\frac\lambda2|\theta|^2+\frac1n\sum\max_y[\Delta(y^*,y)+\theta\cdot(\phi(y)-\phi(y^*))]`.
 
     :math:`\Delta` is the number of wrong labels. Step t goes :math:`\frac1{\lambda t}` along the subgradient of

@@ -27,7 +27,8 @@ class AdaGradCOMID(torch.optim.Optimizer):
         \theta\leftarrow\arg\min_z\ \sum_i\tfrac{h_i}{2\eta}\big(z_i-\theta_i+\tfrac{\eta}{h_i}g_i\big)^2+R(z)
 
     With ``prior=L2(lambda)`` that is :math:`\theta\leftarrow(h\theta-\eta g)/(h+\eta\lambda)`, with ``L1`` a soft
-    threshold at :math:`\eta\lambda/h`, with ``Group`` a threshold on whole rows, without a prior AdaGrad itself.
+    threshold at :math:`\eta\lambda/h`, with ``GroupSparsity`` a threshold on whole rows, without a prior AdaGrad
+    itself.
 
     **Lazy.** A parameter ``[rows, ...]`` whose gradient is a sparse tensor over its rows pays only for the rows in it.
     Every step regularises every row in the dense algorithm; a row that was not touched for :math:`k` steps has had
@@ -36,8 +37,9 @@ class AdaGradCOMID(torch.optim.Optimizer):
     updates are those of the dense algorithm, delayed, not approximated. For its gradients to be the same too, scores
     must be computed from rows that have paid: :meth:`attach` has :class:`~loopwise.SparsePotentials` ask for that as
     they read; without it a batch sees its rows as they were last left. What other rows owe is paid by :meth:`flush`
-    (before parameters are evaluated or saved; also called when the rate or the prior's strength changes). ``Group``
-    has no such closed form and takes dense gradients only. A parameter without a gradient is not stepped at all.
+    (before parameters are evaluated or saved; also called when the rate or the prior's strength changes).
+    ``GroupSparsity`` has no such closed form and takes dense gradients only. A parameter without a gradient is not
+    stepped at all.
 
     Mind that a coordinate whose gradient was always exactly 0 has :math:`h=\delta`, so any prior sends it to 0 at once;
     a larger ``delta`` (or ``initial``, the first :math:`G`) is gentler to a random start.

@@ -186,7 +186,7 @@ def find_weights(
 
     ``features``: of each chunk, with where those of each part begin. A range of the table belongs to one thread, and so
     does every array that is written meanwhile: threads never wait for each other's cache lines."""
-    from loopwise.learn.kernels.hashed import find_rows
+    from loopwise.learn.kernels.hashed import DuePenalty, find_rows
 
     total = sum(len(index) for index, _ in features)
     if total > np.iinfo(np.int32).max:
@@ -195,16 +195,15 @@ def find_weights(
     sizes = np.sum([np.diff(portion.first) for portion in portions], axis=0)
     offsets = np.cumsum(sizes) - sizes
     weights = np.empty(total, np.float32)
-    views = (table.weights, table.squares, table.last, table.marks)
+    views, due = (table.weights, table.squares, table.last, table.marks), DuePenalty(table.steps, rate, DELTA, l2)
 
     def find(place: int) -> Integers:
         rows, count = np.empty(sizes[place], np.int64), 0
         for portion in portions:
             here = portion.of_range(place)
             count = find_rows(
-                portion.rows[here], offsets[place], views, table.steps, rate, DELTA, l2, rows, count,
-                portion.positions[here], weights,
-            )  # fmt: skip
+                portion.rows[here], offsets[place], views, due, rows, count, portion.positions[here], weights
+            )
         return rows[:count]
 
     return FoundRows(

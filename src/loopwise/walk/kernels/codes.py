@@ -1,10 +1,12 @@
 """Numbers by which compiled walks know proposals, signals, step rules and start states.
 
-In: nothing. Out: integers, read by kernels and by the classes that describe walks. Below the stages. No Numba here, so
-that describing a walk costs nothing.
+In: nothing. Out: integers, and where walks go, read by kernels and by the classes that describe walks. Below the
+stages. No Numba here, so that describing a walk costs nothing.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 # Start states.
 TRUTH, RANDOM, KEEP, SINGLETONS = 0, 1, 2, 3
@@ -31,3 +33,13 @@ PER_PREDICATE = MEAN + len(MEANS)
 SIZE_BINS = 7
 COUNT_BINS = 5
 PER_VALUE = COUNT_BINS + 1
+
+
+class Visits(NamedTuple):
+    """Documents in the order of their visits."""
+
+    document: Any  # int64
+    steps: Any  # int64
+    start: Any  # int64, TRUTH, RANDOM, KEEP or SINGLETONS
+    stream: Any  # int64, number of the random stream
+    seed: int

@@ -148,8 +148,9 @@ def _shift_pair(learning, better, worse, change, lag):
 
 
 @inlined
-def _rank(rows, memory, rule, learning, state, label, old, new, gain, score, tally):
-    """The atomic update for one label's change from ``old`` to ``new``; the score of the change after it."""
+def _rank(rows, memory, rule, learning, state, move, gain, score, tally):
+    """The atomic update for one label's ``move`` from a value to another; the score of the change after it."""
+    label, old, new = move
     if abs(gain) <= rule.tolerance:
         return score
     tally[RANKED] += 1
@@ -273,7 +274,7 @@ def _step(rows, memory, rule, learning, document, step, tally):
     ranked = rows.proposal == ALL_VALUES and gold >= 0
     if ranked and rule.atomic:
         score = scores[gold] - scores[1 - gold]
-        _rank(rows, memory, rule, learning, state, label, 1 - gold, gold, 1.0 / weight, score, tally)
+        _rank(rows, memory, rule, learning, state, (label, 1 - gold, gold), 1.0 / weight, score, tally)
     memory.move[0], memory.move[1], memory.move[2] = label, old, new
     if new == old:
         memory.move[0] = -1
@@ -282,7 +283,7 @@ def _step(rows, memory, rule, learning, document, step, tally):
     gain, before = _gain(gold, weight, old, new), scores[new] - scores[old]
     after = before
     if rule.atomic and not ranked:
-        after = _rank(rows, memory, rule, learning, state, label, old, new, gain, before, tally)
+        after = _rank(rows, memory, rule, learning, state, (label, old, new), gain, before, tally)
     if metropolis:
         level = (before if rule.stale else after) / rule.temperature
         uniform = next_uniform(generator)
@@ -294,14 +295,14 @@ def _step(rows, memory, rule, learning, document, step, tally):
 
 
 @kernel(_nrt=False)
-def walk_label_sets(rows, memory, rule, learning, documents, steps, starts, streams, seed, tally, trace):
+def walk_label_sets(rows, memory, rule, learning, visits, tally, trace):
     """Walks and learns. ``tally`` int64 [visits, TALLY]; ``trace`` int64 [steps, 4], of the first steps."""
     traced = 0
-    for visit in range(len(documents)):
-        document = documents[visit]
-        seed_stream(memory.generator, seed, streams[visit])
-        _enter(rows, memory, learning.weights, document, starts[visit])
-        for step in range(steps[visit]):
+    for visit in range(len(visits.document)):
+        document = visits.document[visit]
+        seed_stream(memory.generator, visits.seed, visits.stream[visit])
+        _enter(rows, memory, learning.weights, document, visits.start[visit])
+        for step in range(visits.steps[visit]):
             gain, accepted = _step(rows, memory, rule, learning, document, step, tally[visit])
             if traced < len(trace):
                 for number in range(3):

@@ -95,8 +95,10 @@ def _learn_step(model, world, rule, learning, work, document, step, tally):
 
 
 @leaf
-def _truth_step(model, world, rule, learning, work, document, step, gain, accepted, depth, tally):
-    """The update towards the truth that is due after a step, and the way back there; the moves still to undo."""
+def _truth_step(model, world, rule, learning, work, document, taken, depth, tally):
+    """The update towards the truth that is due after a step, and the way back there; the moves still to undo.
+    ``taken``: the step's number, what the signal gained, and whether it was accepted."""
+    step, gain, accepted = taken
     if accepted and rule.reset:
         for number in range(4):
             work.stack[depth, number] = work.move[number]
@@ -136,7 +138,6 @@ def run_walk(model, world, rule, learning, visits, work, tally, trace):
                 trace[traced, 3] = accepted
                 traced += 1
             if rule.truth != NO_TRUTH:
-                depth = _truth_step(
-                    model, world, rule, learning, work, document, step, gain, accepted, depth, tally[visit]
-                )
+                taken = (step, gain, accepted)
+                depth = _truth_step(model, world, rule, learning, work, document, taken, depth, tally[visit])
     return -1

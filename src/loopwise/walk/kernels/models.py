@@ -30,16 +30,6 @@ _COLD = {"_nrt": False, "nogil": True}
 _HOT = {**_COLD, "forceinline": True}
 
 
-class Visits(NamedTuple):
-    """Documents in the order of their visits."""
-
-    document: np.ndarray  # int64
-    steps: np.ndarray  # int64
-    start: np.ndarray  # int64, TRUTH, RANDOM, KEEP or SINGLETONS
-    stream: np.ndarray  # int64, number of the random stream
-    seed: int
-
-
 class Work(NamedTuple):
     """Memory that a walk needs, made once."""
 

@@ -7,7 +7,7 @@ stages.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from loopwise.compiled.decorators import inlined, kernel, leaf
 from loopwise.inference.gibbs.kernels.gibbs import seed_stream
@@ -35,6 +35,15 @@ class Search(NamedTuple):
     burn_in: int  # steps before the first recorded state
     thinning: int  # steps between recorded states; 0: none
     samples: int
+
+
+class SearchArrays(NamedTuple):
+    """What searches find."""
+
+    best: Any  # int64, the best state of each visit, from best_start[visit] on
+    best_start: Any
+    scores: Any  # [visits], theirs, computed from scratch
+    counts: Any  # int64 [visits, 2, cells], recorded states in each half of the samples
 
 
 @leaf
@@ -120,20 +129,19 @@ def _search_visit(model, world, weights, visits, visit, search, work, best, coun
 
 
 @kernel(_nrt=False)
-def run_search(model, world, weights, visits, search, work, best, best_start, scores, counts, tally):
+def run_search(model, world, weights, visits, search, work, found, tally):
     """Walks without learning, cooling geometrically; each visit's best state is where its document is left.
 
-    ``best`` int64: the best state of each visit, from ``best_start[visit]`` on. ``scores`` float64 [visits]: theirs,
-    computed from scratch. ``counts`` int64 [visits, 2, cells]: recorded states in each half of the samples. ``tally``
-    int64 [visits, TALLY].
+    ``found``: :class:`SearchArrays`, written. ``tally`` int64 [visits, TALLY].
     """
+    best_start = found.best_start
     for visit in range(len(visits.document)):
         document = visits.document[visit]
-        mine = best[best_start[visit] : best_start[visit + 1]]
-        _search_visit(model, world, weights, visits, visit, search, work, mine, counts[visit], tally[visit])
+        mine = found.best[best_start[visit] : best_start[visit + 1]]
+        _search_visit(model, world, weights, visits, visit, search, work, mine, found.counts[visit], tally[visit])
         states = world.states
         start, end = extent(model, document)
         for item in range(end - start):
             states[start + item] = mine[item]
         begin(model, world, document, KEEP, work.generator)
-        scores[visit] = _full_score(model, world, document, weights, work.delta)
+        found.scores[visit] = _full_score(model, world, document, weights, work.delta)

@@ -43,10 +43,11 @@ class SampleRank(Learner):
     iterates is exact and as sparse as the updates.
 
     >>> import loopwise as lw
-    >>> from loopwise.walk import Gibbs, GraphDocument, GraphModel, MIRA, SampleRank
+    >>> from loopwise.walk import GibbsChange, GraphDocument, GraphModel, MIRA, SampleRank
     >>> graph = lw.chain(4)
     >>> documents = [GraphDocument(graph, [0, 1, 1, 0]), GraphDocument(graph, [0, 1, 1, 0])]
-    >>> learner = SampleRank(GraphModel(lw.TablePotentials(graph)), Gibbs(), metric=lw.metric.Accuracy(), step=MIRA())
+    >>> model, metric = GraphModel(lw.TablePotentials(graph)), lw.metric.Accuracy()
+    >>> learner = SampleRank(model, GibbsChange(), metric=metric, step=MIRA())
     >>> learner.fit(documents, steps=200, epochs=2).decode(documents[0], steps=200).tolist()
     [0, 1, 1, 0]
     """

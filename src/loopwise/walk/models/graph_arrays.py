@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.offsets import starts_of
 from loopwise.inference.by_variable import label_list
-from loopwise.loss.entity import EntityF1
+from loopwise.loss.entity import EntityF1Score
 from loopwise.loss.labels import Correct, ValueF1, VariableF1
-from loopwise.loss.metric import Accuracy, FBeta, HammingError
+from loopwise.loss.metric import Accuracy, FBetaScore, HammingError
 from loopwise.potentials.features import Features
 from loopwise.walk.corpus import Corpus, joined, packed
 from loopwise.walk.kernels import codes as codes
@@ -254,7 +254,7 @@ def _signal(
         return parts, rest
     if isinstance(metric, Correct):
         return parts, {**rest, "weight": np.ones(len(documents))}
-    if isinstance(metric, EntityF1):
+    if isinstance(metric, EntityF1Score):
         return {**parts, **_entities(metric, documents, largest)}, {**rest, "metric": codes.ENTITY}
     named = _named(metric)
     if named is None:
@@ -282,14 +282,14 @@ def _signal(
 
 def _named(metric: Any) -> dict[int, int] | None:
     """The label that each value decides for, of the first variable."""
-    if isinstance(metric, FBeta):
+    if isinstance(metric, FBetaScore):
         return dict.fromkeys(label_list(metric.positive), 0)
     if isinstance(metric, ValueF1):
         return {int(value): place if metric.macro else 0 for place, value in enumerate(metric.values)}
     return {metric.positive: 0} if isinstance(metric, VariableF1) else None
 
 
-def _entities(metric: EntityF1, documents: Sequence[GraphDocument], largest: int) -> dict[str, Integers]:
+def _entities(metric: EntityF1Score, documents: Sequence[GraphDocument], largest: int) -> dict[str, Integers]:
     if largest > len(metric.tags):
         raise ValueError(
             f"variables have up to {largest} labels, the metric names {len(metric.tags)} tags; name one for each label"
@@ -306,7 +306,7 @@ def _entities(metric: EntityF1, documents: Sequence[GraphDocument], largest: int
     }
 
 
-def _gold_ends(metric: EntityF1, tags: Integers) -> Integers:
+def _gold_ends(metric: EntityF1Score, tags: Integers) -> Integers:
     """One past the last token of the entity that begins at each token, -1 where none does."""
     goes_on = np.zeros(len(tags) + 1, dtype=np.bool_)
     if len(tags):

@@ -16,12 +16,12 @@ import numpy as np
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.graph.offsets import starts_of
 from loopwise.learn.label_sets.problem import LabelProblem
-from loopwise.learn.label_sets.weights import Floats, Integers, pair_count, pair_numbers
+from loopwise.learn.label_sets.weights import Floats, pair_count, pair_numbers
 from loopwise.loss.labels import Correct
 from loopwise.loss.metric import Accuracy, HammingError
 from loopwise.potentials.features import Features
 from loopwise.potentials.sparse import SparseGroup, SparsePotentials
-from loopwise.walk.compiled_session import LearningRecord, kernel_rule, start_code
+from loopwise.walk.compiled_session import LearningRecord, kernel_rule, kernel_visits
 from loopwise.walk.corpus import joined
 from loopwise.walk.engines import Fastest, WalkEngine
 from loopwise.walk.kernels import codes as codes
@@ -146,11 +146,7 @@ class _LabelSession(WalkSession):
             self._memory,
             kernel_rule(rule),
             record.learning,
-            _column([visit.document for visit in visits]),
-            _column([visit.steps for visit in visits]),
-            _column([start_code(visit, self._known) for visit in visits]),
-            _column([visit.stream for visit in visits]),
-            seed,
+            kernel_visits(visits, self._known, seed),
             record.tally,
             record.steps,
         )
@@ -173,7 +169,3 @@ class _LabelSession(WalkSession):
             self._known[place] = labels is not None
             if labels is not None:
                 self._memory.states[place] = labels
-
-
-def _column(numbers: Sequence[int]) -> Integers:
-    return np.array(numbers, dtype=np.int64)

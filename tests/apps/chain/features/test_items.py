@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loopwise.apps import ChainCRF, Tagger
-from loopwise.apps.chain import NAMES, SAMPLERANK, SVM, Likelihood, Perceptron, Posterior
+from loopwise.apps.chain import NAMES, SAMPLERANK, ChainLikelihood, ChainPerceptron, ChainSVM, Posterior
 from loopwise.apps.chain.features.items import Items
 from loopwise.apps.chain.features.reader import FEW
 from loopwise.formats.columns import read_tagged
@@ -61,7 +61,7 @@ def test_tagger_and_chains_of_dicts_are_one_model() -> None:
         sentences: [[{**token, "bias": 2**0.5} for token in sentence] for sentence in dicts(words)]
         for sentences, words in (("train", WORDS), ("test", OTHERS))
     }
-    learner = Likelihood(l2=1.0, tolerance=1e-12, iterations=1000)
+    learner = ChainLikelihood(l2=1.0, tolerance=1e-12, iterations=1000)
     tagger = Tagger(learner=learner, decoder=Posterior(valid=False)).fit(alike["train"], TAGS)
     crf = ChainCRF(standardize=False, tolerance=1e-12, iterations=1000).fit(dicts(WORDS), TAGS)
     order = [crf.classes_.tolist().index(label) for label in tagger.labels_]
@@ -77,7 +77,7 @@ def test_values_of_features_count() -> None:
     small, large = (tagger.predict_marginals([[{"x": value}]])[0][0] for value in (0.1, 3.0))
     place = tagger.labels_.index("P")
     assert 0.5 < small[place] < large[place]
-    for learner in (Perceptron(2), SVM()):
+    for learner in (ChainPerceptron(2), ChainSVM()):
         with pytest.raises(ValueError, match="features that are there or not, and some have values"):
             Tagger(learner=learner).fit([[{"x": 0.5}]], [["P"]])
         assert Tagger(learner=learner).fit([[{"x": "a"}, {"x": "b"}]], [["P", "N"]]).predict([[{"x": "b"}]]) == [["N"]]
@@ -123,11 +123,11 @@ def test_columns_of_files_in_templates(tmp_path: Path) -> None:
     """Word, part of speech, tag: the second column is looked at by number, by the name that the file gives it, or by
     the key of a dict, with the same answers."""
     plain = write(tmp_path / "a.conll", ROWS)
-    by_number = Tagger("column2[0] column2[-1]|column2[0]", learner=Likelihood(l2=0.1)).fit(plain)
+    by_number = Tagger("column2[0] column2[-1]|column2[0]", learner=ChainLikelihood(l2=0.1)).fit(plain)
     assert by_number.predict(write(tmp_path / "b.conll", [[("x", "DT", "O"), ("y", "NNP", "O")]])) == [["O", "B-PER"]]
     tokens = [[{"w": word, "pos": pos} for word, pos, _ in sentence] for sentence in ROWS]
     tags = [[row[-1] for row in sentence] for sentence in ROWS]
-    by_key = Tagger("pos[0] pos[-1]|pos[0]", learner=Likelihood(l2=0.1)).fit(tokens, tags)
+    by_key = Tagger("pos[0] pos[-1]|pos[0]", learner=ChainLikelihood(l2=0.1)).fit(tokens, tags)
     for one, two in zip(by_key.predict_marginals(tokens), by_number.predict_marginals(plain), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-9)
     by_key.save(tmp_path / "m.loopwise")
@@ -155,7 +155,7 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("templates", [NAMES, SAMPLERANK + " all_upper|w[0] bias|w[-1]|last bias|w[0]", "bias"])
 @pytest.mark.parametrize("hashing", [None, 64])
 def test_few_sentences_have_the_scores_of_many(templates: str, hashing: int | None) -> None:
-    tagger = Tagger(templates, hashing=hashing, learner=Likelihood(iterations=20)).fit(WORDS, TAGS)
+    tagger = Tagger(templates, hashing=hashing, learner=ChainLikelihood(iterations=20)).fit(WORDS, TAGS)
     sentences = [*OTHERS[:9], [], ["Unheard-of", "1984", "ALL", "!"], ["X"]]
     for _ in range(2):  # words unknown, then remembered
         for sentence in sentences:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import loopwise as lw
-from loopwise.inference.messages.kernels.message_weights import remember, remember_back, weigh, weigh_back
+from loopwise.inference.messages.kernels.message_weights import Mixing, remember, remember_back, weigh, weigh_back
 from loopwise.inference.messages.steps import Program
 
 ROWS = np.arange(2)
@@ -37,13 +37,13 @@ def test_weights_and_damping() -> None:
     weighted = torch.where(torch.isfinite(given[3]), weighted, -torch.inf)
     whole = mixed(given[1].repeat_interleave(3), weighted, given[2]).reshape(2, 2, 3).log_softmax(-1).reshape(2, 6)
     found = new.copy()
-    weigh(ROWS, edges, ranges, powers, shares, old, found)
+    weigh(ROWS, edges, ranges, Mixing(powers, shares), old, found)
     assert found == pytest.approx(whole.detach().numpy())
     seeds = np.random.default_rng(2).normal(size=(2, 6))
     seen = torch.where(torch.isfinite(whole), whole, 0.0) * torch.from_numpy(seeds)
     wanted = torch.autograd.grad(seen.sum(), given)
     of_m, of_new, of_powers, of_shares = seeds.copy(), np.empty((2, 6)), np.zeros(2), np.zeros(2)
-    weigh_back(ROWS, edges, ranges, powers, shares, old, new, of_m, of_new, of_powers, of_shares)
+    weigh_back(ROWS, edges, ranges, Mixing(powers, shares), old, new, of_m, of_new, Mixing(of_powers, of_shares))
     for own, expected in zip((of_powers, of_shares, of_m, of_new), wanted, strict=True):
         assert own == pytest.approx(expected.numpy(), abs=1e-12)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from loopwise.gradient.unroll import Store
-from loopwise.inference.messages.backward import Backward, Results
+from loopwise.inference.messages.backward import Backward, RunOutputs
 from loopwise.inference.messages.kernel_run import TapeSpec
 from loopwise.inference.messages.schedules import Residual
 from oracles.kernel_cases import KernelCase, wanting
@@ -21,7 +21,7 @@ def test_adjoints_of_all_that_was_given(options: dict[str, float]) -> None:
     spans = [case.of_variable(variable) for variable in range(case.graph.variables)]
     weights = torch.cat([weights[span] - weights[span].mean() for span in spans])
     of_m, of_n = case.balanced(1), case.balanced(2)
-    results = Results(weights[None], of_n[None], of_m[None])
+    results = RunOutputs(weights[None], of_n[None], of_m[None])
     found = Backward(run, settings, result, start, Store(), bool(case.damping)).pull_back(results)
     damping = torch.tensor(case.damping, dtype=torch.float64, requires_grad=True)
     case.damping = damping  # type: ignore[assignment]

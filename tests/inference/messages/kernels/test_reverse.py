@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from loopwise.gradient.unroll import Checkpoints, Recompute, Store, Tape
-from loopwise.inference.messages.backward import Backward, Results, tape_for
+from loopwise.inference.messages.backward import Backward, RunOutputs, tape_for
 from loopwise.inference.messages.schedules import Flooding, Sequential
 from oracles.kernel_cases import KernelCase, wanting
 
@@ -24,7 +24,7 @@ def test_adjoints_of_all_that_was_given(schedule: object, tape: Tape, options: d
     weights = torch.cat([weights[case.of_variable(v)] - weights[case.of_variable(v)].mean() for v in range(6)])
     of_m, of_n = case.balanced(1), case.balanced(2)
     found = Backward(run, settings, result, start, used, False).pull_back(
-        Results(weights[None], of_n[None], of_m[None])
+        RunOutputs(weights[None], of_n[None], of_m[None])
     )
     *theta, unary, m = wanting(*case.theta, case.unary, case.start)
     last = (case.flooded if isinstance(schedule, Flooding) else case.gone_round)(theta, unary, m, 5)

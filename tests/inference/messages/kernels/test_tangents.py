@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.unroll import Checkpoints, Store, Tape
-from loopwise.inference.messages.backward import Backward, Results, tape_for
+from loopwise.inference.messages.backward import Backward, RunOutputs, tape_for
 from loopwise.inference.messages.hvp import Direction, push_and_pull
 from loopwise.inference.messages.schedules import Flooding, Sequential
 from oracles.kernel_cases import KernelCase
@@ -29,7 +29,7 @@ def test_tangents_of_results_and_of_adjoints(schedule: object, tape: Tape, optio
     weights = torch.cat([weights[case.of_variable(v)] - weights[case.of_variable(v)].mean() for v in range(6)])
     none = torch.zeros_like(case.start)
     tables = [move.reshape(len(move), -1) for move in moves[:-2]]
-    adjoint = Results(weights[None], none[None], none[None])
+    adjoint = RunOutputs(weights[None], none[None], none[None])
     direction = Direction(tables, moves[-2], moves[-1][None])
     backward = Backward(run, settings, result, start, used, False)
     tangents, products = push_and_pull(backward, adjoint, direction)

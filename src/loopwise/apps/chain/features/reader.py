@@ -29,17 +29,6 @@ FEW = 256  # tokens of a request that takes this way
 _PLACES = {"first": lookup.FIRST, "last": lookup.LAST, "all_lower": lookup.ALL_LOWER, "all_upper": lookup.ALL_UPPER}
 
 
-class _Programme:
-    """Templates as integers: parts of all templates one after another, the key that each begins with."""
-
-    def __init__(self, templates: Sequence[FeatureTemplate], number: dict[str, int]) -> None:
-        parts = [part for template in templates for part in template.parts]
-        self.start = np.array([0, *accumulate(len(template.parts) for template in templates)], dtype=np.int64)
-        self.part = np.array([_PLACES.get(part.name, number.get(part.name, 0)) for part in parts], dtype=np.int64)
-        self.shift = np.array([part.offset for part in parts], dtype=np.int64)
-        self.name: Keys = np.array([_opening(template) for template in templates], dtype=np.uint64)
-
-
 class Reader:
     """Scores of tags for a few sentences of a fitted model: ``weights`` ``[features, K]`` of an ``index``."""
 
@@ -49,11 +38,11 @@ class Reader:
         number = {name: place for place, name in enumerate(names)}
         self._offsets: list[int] = sorted({t.offset for t in templates if t.offset is not None})
         alone = [t for offset in self._offsets for t in templates if t.offset == offset]
-        self._alone = _Programme(alone, number)
+        self._alone = _programme(alone, number)
         self._block = np.array([self._offsets.index(t.offset or 0) for t in alone], dtype=np.int64)
-        self._joint = _Programme([t for t in templates if t.offset is None], number)
+        self._joint = _programme([t for t in templates if t.offset is None], number)
         self._places = np.array(self._offsets, dtype=np.int64)
-        self._weights, self._keys, self._slots = weights, *_table(index)
+        self._table = lookup.RowTable(*_slots(index), weights)
         row = 8 * len(self._offsets) * weights.shape[1] + 9 * len(names)
         self._capacity = int(np.clip(REMEMBERED // max(row, 1), 2 * FEW, 1 << 16))
         self._lock = Lock()
@@ -73,12 +62,10 @@ class Reader:
             if not all(type(word) is str for word in tokens):
                 return None
             known, found = self._learn(tokens)
-        start, unary = np.array(starts), np.zeros((starts[-1], self._weights.shape[1]))
-        joint = self._joint
+        start, unary = np.array(starts), np.zeros((starts[-1], self._table.weights.shape[1]))
         lookup.score_tokens(
-            np.array(found, dtype=np.int64), start, known.value, known.present, known.single, self._places,
-            joint.start, joint.part, joint.shift, joint.name, self._keys, self._slots, self._weights, unary,
-        )  # fmt: skip
+            np.array(found, dtype=np.int64), start, known.words, self._places, self._joint, self._table, unary
+        )
         return start, unary
 
     def _learn(self, tokens: Sequence[str]) -> tuple[_WordCache, list[int]]:
@@ -96,14 +83,14 @@ class Reader:
             return known, [known.number[word] for word in tokens]
 
     def _forgotten(self) -> _WordCache:
-        shape = len(self._offsets), int(self._weights.shape[1])
+        shape = len(self._offsets), int(self._table.weights.shape[1])
         known = _WordCache(self._capacity, len(self._looks), shape)
         for place, edge in enumerate(EDGES):
             self._enter(known, place, "", edge)
         return known
 
     def _enter(self, known: _WordCache, place: int, word: str, edge: str | None) -> None:
-        value, present = known.value[place], known.present[place]
+        value, present = known.words.value[place], known.words.present[place]
         for number, (name, look) in enumerate(self._looks):
             if look is None:  # the bias
                 text: str | None = ""
@@ -114,11 +101,7 @@ class Reader:
             present[number] = text is not None
             value[number] = text_key(text or "")
         present[-2], present[-1] = word == word.lower(), word == word.upper()
-        alone = self._alone
-        lookup.score_word(
-            value, present, alone.start, alone.part, alone.name, self._block, self._keys, self._slots, self._weights,
-            known.single[place],
-        )  # fmt: skip
+        lookup.score_word(value, present, self._alone, self._block, self._table, known.words.single[place])
 
 
 class _WordCache:
@@ -126,9 +109,22 @@ class _WordCache:
 
     def __init__(self, capacity: int, attributes: int, shape: tuple[int, int]) -> None:
         self.number: dict[Any, int] = {}
-        self.value = np.zeros((capacity, attributes), dtype=np.uint64)
-        self.present = np.zeros((capacity, attributes + 2), dtype=np.bool_)
-        self.single = np.zeros((capacity, *shape))
+        self.words = lookup.KnownWords(
+            np.zeros((capacity, attributes), dtype=np.uint64),
+            np.zeros((capacity, attributes + 2), dtype=np.bool_),
+            np.zeros((capacity, *shape)),
+        )
+
+
+def _programme(templates: Sequence[FeatureTemplate], number: dict[str, int]) -> lookup.TemplateParts:
+    """Templates as integers."""
+    parts = [part for template in templates for part in template.parts]
+    return lookup.TemplateParts(
+        np.array([0, *accumulate(len(template.parts) for template in templates)], dtype=np.int64),
+        np.array([_PLACES.get(part.name, number.get(part.name, 0)) for part in parts], dtype=np.int64),
+        np.array([part.offset for part in parts], dtype=np.int64),
+        np.array([_opening(template) for template in templates], dtype=np.uint64),
+    )
 
 
 def _opening(template: FeatureTemplate) -> int:
@@ -136,7 +132,7 @@ def _opening(template: FeatureTemplate) -> int:
     return int(feature_keys(np.uint64(text_key(str(template))), count=len(template.parts) + 1))
 
 
-def _table(index: FeatureIndex) -> tuple[Keys, NDArray[np.int32]]:
+def _slots(index: FeatureIndex) -> tuple[Keys, NDArray[np.int32]]:
     if not isinstance(index, Indexed):
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int32)
     slots = np.full(1 << max(1, (2 * len(index.keys)).bit_length()), -1, dtype=np.int32)

@@ -6,6 +6,8 @@ Stage: use. The arithmetic of keys is that of :func:`loopwise.potentials.hashing
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.decorators import callee, kernel
@@ -13,6 +15,32 @@ from loopwise.compiled.decorators import callee, kernel
 FIRST, LAST, ALL_LOWER, ALL_UPPER = -1, -2, -3, -4  # parts that look at the place of a token
 _STEP, _ONE, _TWO = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _A, _B, _C = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+class TemplateParts(NamedTuple):
+    """Templates, the parts of all one after another: attribute ``part`` (or a place, negative) of the word ``shift`` to
+    the right."""
+
+    start: Any  # [templates + 1]
+    part: Any  # [parts]
+    shift: Any  # [parts]
+    name: Any  # uint64 [templates] the key that each begins with
+
+
+class RowTable(NamedTuple):
+    """Weights, and how keys find their rows."""
+
+    keys: Any  # uint64 [rows], none where a key says its row
+    slots: Any  # int32, see :func:`fill_slots`
+    weights: Any  # [rows, K]
+
+
+class KnownWords(NamedTuple):
+    """Words that were met."""
+
+    value: Any  # uint64 [words, attributes] keys
+    present: Any  # bool [words, attributes + 2]
+    single: Any  # [words, offsets, K], see :func:`score_word`
 
 
 @callee
@@ -56,20 +84,20 @@ def _add(weights, row, out):
 
 
 @kernel
-def score_word(value, present, template_start, part, name, block, keys, slots, weights, out):
+def score_word(value, present, templates, block, table, out):
     """What one word adds to the scores of tags: ``out`` ``[offsets, K]``, for templates that look at it alone.
 
-    ``value``, ``present`` ``[attributes]``. Template ``t`` has the attributes ``part[template_start[t]:...]``, the key
-    ``name[t]`` and belongs to the offset ``block[t]``.
+    ``value``, ``present`` ``[attributes]``. Template ``t`` belongs to the offset ``block[t]``.
     """
     out[:] = 0.0
-    for template in range(len(name)):
-        key, there = name[template], True
-        for place in range(template_start[template], template_start[template + 1]):
-            there &= present[part[place]]
-            key = _mixed(key, value[part[place]])
+    for template in range(len(templates.name)):
+        key, there = templates.name[template], True
+        for place in range(templates.start[template], templates.start[template + 1]):
+            part = templates.part[place]
+            there &= present[part]
+            key = _mixed(key, value[part])
         if there:
-            _add(weights, _row(key, keys, slots, len(weights)), out[block[template]])
+            _add(table.weights, _row(key, table.keys, table.slots, len(table.weights)), out[block[template]])
 
 
 @callee
@@ -87,15 +115,14 @@ def _place(kind, token, begin, end, word, present):
 
 
 @kernel
-def score_tokens(
-    word, start, value, present, single, offsets, template_start, part, shift, name, keys, slots, weights, out
-):
+def score_tokens(word, start, known, offsets, templates, table, out):
     """Scores of tags ``out`` ``[tokens, K]``: what words at ``offsets`` add, and templates of several words or places.
 
-    Words 0 and 1 stand before and after every sentence. ``single`` ``[words, offsets, K]``: see :func:`score_word`.
-    Parts of template ``t``: attribute ``part`` (or a place, negative) of the word ``shift`` to the right.
+    Words 0 and 1 of those that are ``known`` stand before and after every sentence.
     """
     empty = np.uint64(0)
+    value, present, single = known.value, known.present, known.single
+    part, shift, name, template_start = templates.part, templates.shift, templates.name, templates.start
     for sentence in range(len(start) - 1):
         begin, end = start[sentence], start[sentence + 1]
         for token in range(begin, end):
@@ -117,4 +144,4 @@ def score_tokens(
                         there &= present[which, part[place]]
                         key = _mixed(key, value[which, part[place]])
                 if there:
-                    _add(weights, _row(key, keys, slots, len(weights)), row)
+                    _add(table.weights, _row(key, table.keys, table.slots, len(table.weights)), row)

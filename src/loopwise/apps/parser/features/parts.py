@@ -228,6 +228,15 @@ def write_adjoints(parts, of_unary, of_pairs, scale, clip):
     return adjoint
 
 
+class ScoredBy(NamedTuple):
+    """What scores are made of."""
+
+    tokens: Any
+    flags: Any
+    weights: Any
+    room: Any  # what :func:`scratch` gave
+
+
 @kernel
 def score_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, flags, weights, tags):
     """Arcs and pairs of the sentences ``chosen`` with their scores, features never kept: ``edge_start, heads, mods,
@@ -235,7 +244,8 @@ def score_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
     pair_start = count_pairs(token_start, chosen, arc_start, heads, mods, structure)
     edge_start, all_heads, all_mods = gather_arcs(chosen, arc_start, heads, mods)
     first, second = integers(pair_start[-1]), integers(pair_start[-1])
-    unary, scores, room = floats(edge_start[-1]), floats(pair_start[-1]), scratch(tags)
+    unary, scores = floats(edge_start[-1]), floats(pair_start[-1])
+    reads = ScoredBy(tokens, flags, weights, scratch(tags))
     for j in range(len(chosen)):
         column, n = token_start[chosen[j]] + 1, token_start[chosen[j] + 1] - token_start[chosen[j]] - 3
         edges, pairs = slice(edge_start[j], edge_start[j + 1]), slice(pair_start[j], pair_start[j + 1])
@@ -243,28 +253,26 @@ def score_chunk(tokens, token_start, chosen, arc_start, heads, mods, structure, 
         one, two, grandparents = list_pairs(n, h, m, structure)
         copy_into(first[pairs], one)
         copy_into(second[pairs], two)
-        score_parts(
-            tokens, column, h, m, first[pairs], second[pairs], grandparents, flags, weights, room, unary[edges],
-            scores[pairs],
-        )  # fmt: skip
+        score_parts(reads, column, h, m, first[pairs], second[pairs], grandparents, unary[edges], scores[pairs])
     return edge_start, all_heads, all_mods, pair_start, first, second, unary, scores
 
 
 @kernel
 def score_arcs(tokens, token_start, chosen, edge_start, heads, mods, flags, weights, tags):
     """Scores of the arcs of the sentences ``chosen``, which stand one after another."""
-    unary, room, nothing, none = floats(len(heads)), scratch(tags), integers(0), floats(0)
+    unary, nothing, none = floats(len(heads)), integers(0), floats(0)
+    reads = ScoredBy(tokens, flags, weights, scratch(tags))
     for j in range(len(chosen)):
         edges, column = slice(edge_start[j], edge_start[j + 1]), token_start[chosen[j]] + 1
-        score_parts(tokens, column, heads[edges], mods[edges], nothing, nothing, 0, flags, weights, room, unary[edges],
-                    none)  # fmt: skip
+        score_parts(reads, column, heads[edges], mods[edges], nothing, nothing, 0, unary[edges], none)
     return unary
 
 
 @callee
-def score_parts(tokens, column, heads, mods, first, second, grandparents, flags, weights, room, unary, pairs):
-    """Scores of one sentence's arcs and pairs, features never kept. ``room``: what :func:`scratch` gave."""
-    seen, packed, names, places = room
+def score_parts(reads, column, heads, mods, first, second, grandparents, unary, pairs):
+    """Scores of one sentence's arcs and pairs, features never kept."""
+    tokens, flags, weights = reads.tokens, reads.flags, reads.weights
+    seen, packed, names, places = reads.room
     size = len(weights)
     for arc in range(len(heads)):
         h, m = column + heads[arc], column + mods[arc]

@@ -11,6 +11,8 @@ hundreds of nats) is done again with logarithms. O(K^2) a token.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.decorators import callee, kernel
@@ -70,14 +72,22 @@ def _normalise(message, base, states, lost):
     return total, lost * scale
 
 
+class StepTables(NamedTuple):
+    """The pair tables, all flat."""
+
+    step: Any  # [tables, K, K] exponentials
+    turned: Any  # the same transposed
+    offset: Any  # [tables] what was subtracted before
+
+
 @callee
-def _forward(unary, pair, begin, end, step, turned, offset, potential, left, norm, bound):
+def _forward(unary, pair, begin, end, tables, potential, left, norm, bound):
     """Filtered distributions ``left`` of one chain and their normalisers ``norm``; log Z, NaN if not to be trusted.
 
-    ``step``, ``turned`` ``[tables, K, K]`` and ``offset`` ``[tables]``: exponentials of the pair tables, the same
-    transposed, their maxima; with a table a token they are filled here, for the tokens of this chain. ``bound[0]``: the
-    largest share that may be lost. All but ``unary`` and ``pair`` are flat.
+    ``tables``: with a table a token they are filled here, for the tokens of this chain. ``bound[0]``: the largest share
+    that may be lost. All but ``unary`` and ``pair`` are flat.
     """
+    step, turned, offset = tables.step, tables.turned, tables.offset
     states, shared = unary.shape[1], pair.shape[0] == 1
     total = _exponentials(unary, begin, end, potential)
     if not np.isfinite(total):
@@ -258,8 +268,9 @@ def marginals(unary, pair, start, first, last, single, double, log_z):
     states, shared, longest = unary.shape[1], pair.shape[0] == 1, 1
     for chain in range(first, last):
         longest = max(longest, start[chain + 1] - start[chain])
-    tables = 1 if shared else longest
-    step, turned, offset = np.empty(tables * states * states), np.empty(tables * states * states), np.empty(tables)
+    count = 1 if shared else longest
+    step, turned, offset = np.empty(count * states * states), np.empty(count * states * states), np.empty(count)
+    tables = StepTables(step, turned, offset)
     potential, left, right = np.empty(longest * states), np.empty(longest * states), np.empty(longest * states)
     norm, bound, sums = np.empty(longest), np.zeros(2), np.zeros((1, states, states))
     if shared:
@@ -269,7 +280,7 @@ def marginals(unary, pair, start, first, last, single, double, log_z):
         if begin == end:
             log_z[chain] = 0.0
             continue
-        total = _forward(unary, pair, begin, end, step, turned, offset, potential, left, norm, bound)
+        total = _forward(unary, pair, begin, end, tables, potential, left, norm, bound)
         if (
             np.isfinite(total)
             and _backward(states, end - begin, turned, shared, potential, right, bound)

@@ -84,11 +84,13 @@ def best_configuration(ports, sizes, members, theta, up, assignment):
 
 
 @callee
-def _draw_clique(ports, members, clique, theta, up, norm, base, values, last, samples, order, uniform):
+def _draw_clique(ports, members, clique, theta, up, norm, cells, samples, order, uniform):
     """Values of a clique's eliminated variables for the samples ``order``, which agree on its separator.
 
-    ``uniform`` ascends along ``order``, so one walk over the cells serves all.
+    ``uniform`` ascends along ``order``, so one walk over the cells serves all. ``cells``: where its ports stand at the
+    values of its variables, these values, and room for them.
     """
+    base, values, last = cells
     first, gone = ports.port_start[clique], ports.eliminated[clique]
     factors, own = first + ports.factors[clique], ports.port_start[clique + 1] - gone - 1
     begin = ports.clique_start[clique]
@@ -135,4 +137,4 @@ def draw(ports, sizes, members, theta, up, shift, generator, samples):
                 values[axis] = samples[chosen[0], members[begin + axis]] if axis >= gone else 0
             _enter(ports, clique, first, own, base, values)
             norm = shift[clique] + up[base[own - first]]
-            _draw_clique(ports, members, clique, theta, up, norm, base, values, last, samples, chosen, uniform)
+            _draw_clique(ports, members, clique, theta, up, norm, (base, values, last), samples, chosen, uniform)

@@ -9,6 +9,8 @@ may leave little of a message: chains whose sums fall below :data:`LEAST` are re
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.arithmetic import U
@@ -41,9 +43,19 @@ def shifted(unary, start, first, last, out, highest, widest):
         highest[chain], widest[chain] = total, wide
 
 
+class LaneChains(NamedTuple):
+    """The chains of a block, one a lane."""
+
+    begin: Any  # [lanes] first tokens
+    length: Any  # [lanes]
+    states: Any
+    longest: Any  # of the lengths
+
+
 @callee
-def _load(potential, begin, length, states, longest, room):
+def _load(potential, chains, room):
     """The potentials of the lanes' chains, 1 after their ends."""
+    begin, length, states, longest = chains.begin, chains.length, chains.states, chains.longest
     for lane in range(_L):
         for place in range(length[lane]):
             base = place * states * _L + lane
@@ -127,9 +139,10 @@ def _backward(turned, potential, length, states, longest, right, total, inverse,
 
 
 @callee
-def _combine(begin, length, states, longest, left, right, potential, norm, total, inverse, sound, single):
+def _combine(chains, left, right, potential, norm, total, inverse, sound, single):
     """Marginals; ``potential`` becomes what turns ``left`` and a step into those of pairs, 0 after a chain's end;
     ``sound`` as in :func:`_backward`."""
+    begin, length, states, longest = chains.begin, chains.length, chains.states, chains.longest
     width = states * _L
     for place in range(longest):
         base = place * width
@@ -198,10 +211,11 @@ def lane_marginals(potential, step, start, order, first, last, single, double, l
                 chain = order[block * LANES + lane]
                 begin[lane], length[lane] = U(start[chain]), U(start[chain + 1] - start[chain])
                 here = max(here, length[lane])
-        _load(potential, begin, length, states, here, room)
+        chains = LaneChains(begin, length, states, here)
+        _load(potential, chains, room)
         _forward(rows, room, states, here, left, norm, inverse)
         _backward(turned, room, length, states, here, right, total, inverse, sound)
-        _combine(begin, length, states, here, left, right, room, norm, total, inverse, sound, single)
+        _combine(chains, left, right, room, norm, total, inverse, sound, single)
         _add_pairs(states, here, left, room, sums)
         for lane in range(min(LANES, len(order) - block * LANES)):
             value = 0.0

@@ -12,10 +12,18 @@ O(arcs n^2) time, that is O(n^4) unpruned and O(k n^3) with k heads a word; O(ar
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from loopwise.compiled.decorators import callee, kernel
+
+
+class DirectedChart(NamedTuple):
+    """A chart, and how it moves along the direction."""
+
+    value: Any
+    tangent: Any
 
 
 @callee
@@ -64,8 +72,10 @@ def end_of(n, g, h, side):
 
 
 @callee
-def fill_item(a, h, e, side, numbers, sigma, moved, complete, complete_tangent, incomplete, incomplete_tangent):
-    """``incomplete[a, e]`` and then ``complete[a, e]`` from shorter spans."""
+def fill_item(a, h, e, side, numbers, edges, wholes, parts):
+    """``incomplete[a, e]`` and then ``complete[a, e]`` from shorter spans; ``edges``: sigma, and the direction."""
+    sigma, complete, incomplete = edges.value, wholes.value, parts.value
+    complete_tangent, incomplete_tangent = wholes.tangent, parts.tangent
     below = numbers[h, e]
     if below >= 0 and sigma[a, e] > -np.inf:
         total, mean, r = -np.inf, 0.0, h
@@ -73,7 +83,7 @@ def fill_item(a, h, e, side, numbers, sigma, moved, complete, complete_tangent, 
             term = complete[a, r] + complete[below, r + side]
             total, mean = log_mean(total, mean, term, complete_tangent[a, r] + complete_tangent[below, r + side])
             r += side
-        incomplete[a, e], incomplete_tangent[a, e] = sigma[a, e] + total, moved[a, e] + mean
+        incomplete[a, e], incomplete_tangent[a, e] = sigma[a, e] + total, edges.tangent[a, e] + mean
     total, mean, m = -np.inf, 0.0, h
     while m != e:
         m += side
@@ -85,10 +95,12 @@ def fill_item(a, h, e, side, numbers, sigma, moved, complete, complete_tangent, 
 
 
 @callee
-def undo_item(a, h, e, side, numbers, charts, tangents, outside, moved_outside, score, moved_score):
-    """Hands the outside quantities of both items of ``(a, e)`` to what they were made from."""
-    complete, incomplete, split = charts
-    complete_tangent, incomplete_tangent, split_tangent = tangents
+def undo_item(a, h, e, side, numbers, wholes, parts, splits, reached, found):
+    """Hands the outside quantities of both items of ``(a, e)``, ``reached``, to what they were made from, and to
+    ``found``, the derivatives of log Z by the edges."""
+    complete, incomplete, split, outside, score = wholes.value, parts.value, splits.value, reached.value, found.value
+    complete_tangent, incomplete_tangent, split_tangent = wholes.tangent, parts.tangent, splits.tangent
+    moved_outside, moved_score = reached.tangent, found.tangent
     out, moved = outside[0, a, e], moved_outside[0, a, e]
     if out != 0.0 or moved != 0.0:
         m = h
@@ -129,6 +141,8 @@ def model0(n, heads, mods, sigma, moved, single_root):
     numbers = arc_numbers(n, heads, mods)
     complete, incomplete = np.full((arcs + 1, n + 1), -np.inf), np.full((arcs + 1, n + 1), -np.inf)
     complete_tangent, incomplete_tangent = np.zeros((arcs + 1, n + 1)), np.zeros((arcs + 1, n + 1))
+    edges, wholes = DirectedChart(sigma, moved), DirectedChart(complete, complete_tangent)
+    parts = DirectedChart(incomplete, incomplete_tangent)
     for a in range(arcs + 1):
         complete[a, mods[a] if a < arcs else 0] = 0.0
     rows = arcs if single_root else arcs + 1  # with a single root the last row is no item
@@ -138,9 +152,7 @@ def model0(n, heads, mods, sigma, moved, single_root):
             for side in (-1, 1):
                 e, last = h + side * width, end_of(n, g, h, side)
                 if (side > 0 and e <= last) or (side < 0 and e >= last and h > 0):
-                    fill_item(
-                        a, h, e, side, numbers, sigma, moved, complete, complete_tangent, incomplete, incomplete_tangent
-                    )
+                    fill_item(a, h, e, side, numbers, edges, wholes, parts)
     outside, moved_outside = np.zeros((2, arcs + 1, n + 1)), np.zeros((2, arcs + 1, n + 1))
     score, moved_score = np.zeros((arcs + 1, n + 1)), np.zeros((arcs + 1, n + 1))
     log_partition, mean = complete[arcs, n], complete_tangent[arcs, n]
@@ -168,15 +180,15 @@ def model0(n, heads, mods, sigma, moved, single_root):
                 moved_outside[0, below, n] += bent
     else:
         outside[0, arcs, n] = 1.0
-    split, split_tangent = incomplete - sigma, incomplete_tangent - moved
-    charts, tangents = (complete, incomplete, split), (complete_tangent, incomplete_tangent, split_tangent)
+    splits = DirectedChart(incomplete - sigma, incomplete_tangent - moved)
+    reached, found = DirectedChart(outside, moved_outside), DirectedChart(score, moved_score)
     for width in range(n, 0, -1):
         for a in range(rows):
             g, h = (heads[a], mods[a]) if a < arcs else (-1, 0)
             for side in (-1, 1):
                 e, last = h + side * width, end_of(n, g, h, side)
                 if (side > 0 and e <= last) or (side < 0 and e >= last and h > 0):
-                    undo_item(a, h, e, side, numbers, charts, tangents, outside, moved_outside, score, moved_score)
+                    undo_item(a, h, e, side, numbers, wholes, parts, splits, reached, found)
     return log_partition, score, moved_score
 
 

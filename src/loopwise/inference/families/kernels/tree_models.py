@@ -58,6 +58,16 @@ class Crossing(NamedTuple):
     charts."""
 
 
+class EdgesOfTree(NamedTuple):
+    """The edges of one sentence of ``n`` tokens, and which trees they may make."""
+
+    n: Any
+    heads: Any  # [edges]
+    mods: Any
+    kind: Any
+    single_root: Any
+
+
 class TreeTape(NamedTuple):
     """What a run leaves; sweep t is in row t, or t % 2 where only the last two are kept."""
 
@@ -153,11 +163,12 @@ def _choose_best_tree(kind, scores, n, single_root, heads):
 
 
 @fused_callee
-def _tree_sweep(n, heads, mods, kind, single_root, arrived, charts, on, off, messages):
+def _tree_sweep(tree, arrived, charts, on, off, messages):
     """log Z (-inf: no tree), whether charts hold logs; log p, log(1 - p) and log-odds messages of every edge."""
+    n, heads, mods = tree.n, tree.heads, tree.mods
     size = (n + 1) * (n + 1)
     scores, gradient = _dense(n, heads, mods, arrived, -np.inf), floats(size)
-    log_partition, in_log = _outside(kind, scores, n, single_root, charts, gradient)
+    log_partition, in_log = _outside(tree.kind, scores, n, tree.single_root, charts, gradient)
     if log_partition > -np.inf:
         log_on, log_off, sent = floats(size), floats(size), floats(size)
         read_columns(scores, gradient, n, log_on, log_off, sent)
@@ -168,13 +179,15 @@ def _tree_sweep(n, heads, mods, kind, single_root, arrived, charts, on, off, mes
 
 
 @fused_callee
-def _tree_back(n, heads, mods, kind, single_root, arrived, charts, in_log, on, off, of_marginal, of_odds, out):
+def _tree_back(tree, arrived, charts, in_log, on, off, of_marginal, of_odds, out):
     """Adjoints of what arrived from those of p and of logit p, after :func:`_tree_sweep` with these charts."""
+    n, heads, mods = tree.n, tree.heads, tree.mods
     size = (n + 1) * (n + 1)
     scores, marginal = _dense(n, heads, mods, arrived, -np.inf), _dense(n, heads, mods, of_marginal, 0.0)
     log_on, log_off = _dense(n, heads, mods, on, -np.inf), _dense(n, heads, mods, off, 0.0)
     odds, back = _dense(n, heads, mods, of_odds, 0.0), floats(size)
-    _outside_back(kind, scores, n, single_root, charts, in_log, EdgeAdjoints(log_on, log_off, marginal, odds), back)
+    given = EdgeAdjoints(log_on, log_off, marginal, odds)
+    _outside_back(tree.kind, scores, n, tree.single_root, charts, in_log, given, back)
     for edge in range(heads.shape[0]):
         out[edge] = back[heads[edge] * (n + 1) + mods[edge]]
 
@@ -238,6 +251,7 @@ def run_trees(sentences, unary, scores, iterations, tolerance, tape):
         n, begin, end = sentences.lengths[s], sentences.edge_start[s], sentences.edge_start[s + 1]
         low, high = sentences.pair_start[s], sentences.pair_start[s + 1]
         heads, mods, mine = sentences.heads[begin:end], sentences.mods[begin:end], unary[begin:end]
+        tree = EdgesOfTree(n, heads, mods, sentences.kind, sentences.single_root)
         if _is_done(sentences.kind, tape.in_log, s):
             continue
         tape.used[s], tape.log_partition[s] = 0, 0.0
@@ -265,9 +279,8 @@ def run_trees(sentences, unary, scores, iterations, tolerance, tape):
                 charts = kept[place : place + size]
             on, off = tape.on[row, begin:end], tape.off[row, begin:end]
             tape.log_partition[s], tape.in_log[row, s] = _tree_sweep(
-                n, heads, mods, sentences.kind, sentences.single_root, tape.arrived[row, begin:end], charts, on, off,
-                messages,
-            )  # fmt: skip
+                tree, tape.arrived[row, begin:end], charts, on, off, messages
+            )
             tape.used[s] = sweep + 1
             if tape.log_partition[s] == -np.inf:
                 fill(on, -np.inf)
@@ -286,13 +299,14 @@ def pull_back_trees(sentences, scores, tape, adjoint, of_unary, of_scores):
     """Adjoints of all scores from ``adjoint``, that of the beliefs: one product with a tree covariance a sweep.
 
     ``tape``: of a run that kept every sweep. Charts of one sweep only are filled again. About twice the forward."""
-    kind, single_root, all_rows = sentences.kind, sentences.single_root, filled(1, 0)
+    all_rows = filled(1, 0)
     for s in range(sentences.lengths.shape[0]):
         n, begin, end = sentences.lengths[s], sentences.edge_start[s], sentences.edge_start[s + 1]
         low, high = sentences.pair_start[s], sentences.pair_start[s + 1]
         if n == 0 or tape.log_partition[s] == -np.inf:
             continue
         heads, mods, edges, size = sentences.heads[begin:end], sentences.mods[begin:end], end - begin, charts_size(n)
+        tree = EdgesOfTree(n, heads, mods, sentences.kind, sentences.single_root)
         pairs = Pairs(_states(sentences.first[low:high]), _states(sentences.second[low:high]), LEAST)
         weights, of_theta = _pair_weights(scores[low:high]), np.zeros((1, high - low, 4))
         of_marginal, of_odds, moved = copied(adjoint[begin:end], edges), zeros(edges), floats(edges)
@@ -302,13 +316,10 @@ def pull_back_trees(sentences, scores, tape, adjoint, of_unary, of_scores):
             arrived, on, off = tape.arrived[sweep, begin:end], tape.on[sweep, begin:end], tape.off[sweep, begin:end]
             own = charts[size * sweep : size * sweep + size] if charts.shape[0] > size else charts
             if charts.shape[0] == size and sweep != tape.used[s] - 1:
-                _, tape.in_log[sweep, s] = _tree_sweep(n, heads, mods, kind, single_root, arrived, own, on, off, moved)
+                _, tape.in_log[sweep, s] = _tree_sweep(tree, arrived, own, on, off, moved)
             for edge in range(edges):  # what is certain does not move
                 of_odds[edge] = of_odds[edge] if abs(on[edge] - off[edge]) < np.inf else 0.0
-            _tree_back(
-                n, heads, mods, kind, single_root, arrived, own, tape.in_log[sweep, s], on, off, of_marginal,
-                of_odds, moved,
-            )  # fmt: skip
+            _tree_back(tree, arrived, own, tape.in_log[sweep, s], on, off, of_marginal, of_odds, moved)
             for edge in range(edges):
                 of_marginal[edge] = of_heard[0, 2 * edge] = of_heard[0, 2 * edge + 1] = 0.0
                 of_sums[0, 2 * edge + 1] = moved[edge]

@@ -10,7 +10,7 @@ threads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -285,9 +285,20 @@ def run_chains(arrays, seed, schedule, first, step, possible, samples, totals, c
 # ---------------------------------------------------------------------------------- binary pairwise, 16 lanes
 
 
+class LaneDraws(NamedTuple):
+    """Random numbers of LANES chains, and the odds that they are held against."""
+
+    streams: Any  # uint64 [4, LANES], the states of the generators
+    bits: Any  # uint64 [LANES]
+    uniform: Any  # the same read as doubles in [1, 2)
+    odds: Any  # [LANES]
+
+
 @callee
-def _sweep_block(bias, coupling, neighbour, start, values, streams, odds, bits, uniform, totals, accumulate):
+def _sweep_block(bias, coupling, wiring, values, draws, totals, accumulate):
     """One sweep of LANES chains; ``values`` is [variables * LANES] of 0.0 and 1.0, lanes innermost."""
+    neighbour, start = wiring
+    odds, bits, uniform = draws.odds, draws.bits, draws.uniform
     for variable in range(start.shape[0] - 1):
         here = variable * LANES
         for lane in range(LANES):
@@ -297,7 +308,7 @@ def _sweep_block(bias, coupling, neighbour, start, values, streams, odds, bits, 
             there = neighbour[place] * LANES
             for lane in range(LANES):
                 odds[lane] += weight * values[there + lane]
-        _next_bits(streams, bits)
+        _next_bits(draws.streams, bits)
         for lane in range(LANES):
             odds[lane] = 1.0 / (1.0 + np.exp(-odds[lane]))
         for lane in range(LANES):
@@ -341,19 +352,16 @@ def _run_block(arrays, seed, schedule, example, first_chain, samples, totals, co
     coupling = arrays.coupling[example if arrays.coupling.shape[0] > 1 else 0]
     values, sums = np.empty(variables * LANES), np.zeros(variables * LANES)
     hits = np.zeros((2, variables * LANES))
-    streams, odds = np.empty((4, LANES), dtype=np.uint64), np.empty(LANES)
-    bits = np.empty(LANES, dtype=np.uint64)
-    uniform = bits.view(np.float64)
+    streams, bits = np.empty((4, LANES), dtype=np.uint64), np.empty(LANES, dtype=np.uint64)
+    draws = LaneDraws(streams, bits, bits.view(np.float64), np.empty(LANES))
+    wiring = arrays.neighbour, arrays.neighbour_start
     lanes = min(LANES, chains - first_chain)
     _start_block(values, streams, seed, example * chains + first_chain)
     for sample in range(-1, schedule.samples):
         gap = _gap(schedule, sample)
         for sweep in range(gap):
             accumulate = sample >= 0 and sweep == gap - 1 and totals.shape[2] > 0
-            _sweep_block(
-                bias, coupling, arrays.neighbour, arrays.neighbour_start,
-                values, streams, odds, bits, uniform, sums, accumulate,
-            )  # fmt: skip
+            _sweep_block(bias, coupling, wiring, values, draws, sums, accumulate)
         half = _half(sample, schedule.samples)
         if sample >= 0 and half >= 0 and counts.shape[3]:
             for place in range(values.shape[0]):

@@ -30,12 +30,23 @@ class Sharing(NamedTuple):
     slot_start: np.ndarray  # int64 [edges]: first slot of each edge
 
 
+class CollectRoom(NamedTuple):
+    """Working space of :func:`collect`, and of who calls it."""
+
+    free: np.ndarray  # int64 [variables], -1: no variable is fixed
+    axes: np.ndarray  # int64 [largest arity], the free edges of a factor
+    digits: np.ndarray  # int64 [largest arity], their values
+    out: np.ndarray  # [largest cardinality]
+    total: np.ndarray  # [largest cardinality]
+
+
 @callee
-def collect(arrays, example, edge, values, lam, slot_start, axes, digits, out):
+def collect(arrays, example, edge, values, lam, slot_start, room):
     """``out[x]``: the factor's largest cell (less the messages of its free variables) where the edge's variable is x.
 
-    Variables with ``values`` of 0 and more are fixed at them; -1 is free.
+    Variables with ``values`` of 0 and more are fixed at them; -1 is free. ``out`` is the ``room``'s.
     """
+    axes, digits, out = room.axes, room.digits, room.out
     factor = arrays.edge_factor[edge]
     cell = arrays.table_start[factor] + example * arrays.table_step[factor]
     free = 0
@@ -91,8 +102,9 @@ def mark_zeros(arrays, example, lam, slot_start):
 
 
 @callee
-def _visit(arrays, example, variable, share, free, lam, slot_start, axes, digits, out, total):
+def _visit(arrays, example, variable, share, lam, slot_start, room):
     """One variable of a sweep. False if it has no possible value."""
+    free, out, total = room.free, room.out, room.total
     start, row = arrays.state_start[variable], example if arrays.unary.shape[0] > 1 else 0
     size = arrays.state_start[variable + 1] - start
     begin, end = arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]
@@ -100,7 +112,7 @@ def _visit(arrays, example, variable, share, free, lam, slot_start, axes, digits
         total[value] = arrays.unary[row, start + value]
     for place in range(begin, end):
         edge = arrays.variable_edges[place]
-        collect(arrays, example, edge, free, lam, slot_start, axes, digits, out)
+        collect(arrays, example, edge, free, lam, slot_start, room)
         for value in range(size):
             slot = slot_start[edge] + value
             if lam[slot] == np.inf:
@@ -125,14 +137,14 @@ def _visit(arrays, example, variable, share, free, lam, slot_start, axes, digits
 
 
 @callee
-def _scratch(arrays):
+def _room(arrays):
     variables = arrays.state_start.shape[0] - 1
     largest, arity = 1, 1
     for variable in range(variables):
         largest = max(largest, arrays.state_start[variable + 1] - arrays.state_start[variable])
     for factor in range(arrays.table_start.shape[0]):
         arity = max(arity, arrays.factor_edge_start[factor + 1] - arrays.factor_edge_start[factor])
-    return (
+    return CollectRoom(
         np.full(variables, -1, dtype=np.int64), np.empty(arity, dtype=np.int64), np.empty(arity, dtype=np.int64),
         np.empty(largest), np.empty(largest),
     )  # fmt: skip
@@ -141,17 +153,13 @@ def _scratch(arrays):
 @kernel
 def dual_sweeps(arrays, example, sharing, lam, count):
     """``count`` sweeps there and back. False if some variable has no possible value: then no assignment has."""
-    free, axes, digits, out, total = _scratch(arrays)
+    room = _room(arrays)
     for _ in range(count):
         for variable in sharing.order:
-            if not _visit(
-                arrays, example, variable, sharing.forward, free, lam, sharing.slot_start, axes, digits, out, total
-            ):
+            if not _visit(arrays, example, variable, sharing.forward, lam, sharing.slot_start, room):
                 return False
         for variable in sharing.order[::-1]:
-            if not _visit(
-                arrays, example, variable, sharing.backward, free, lam, sharing.slot_start, axes, digits, out, total
-            ):
+            if not _visit(arrays, example, variable, sharing.backward, lam, sharing.slot_start, room):
                 return False
     return True
 
@@ -176,7 +184,8 @@ def _variable_totals(arrays, example, variable, lam, slot_start, total):
 @kernel
 def dual_bound(arrays, example, lam, slot_start):
     """D at these messages, and an amount that its rounding errors cannot exceed; -inf if nothing is possible."""
-    free, axes, digits, out, total = _scratch(arrays)
+    room = _room(arrays)
+    free, out, total = room.free, room.out, room.total
     bound = lost = magnitude = 0.0
     longest, variables = 1, arrays.state_start.shape[0] - 1
     for term in range(variables + arrays.table_start.shape[0]):
@@ -187,7 +196,7 @@ def dual_bound(arrays, example, lam, slot_start):
             factor = term - variables
             edge = arrays.factor_edge_start[factor]
             member = arrays.edge_variable[edge]
-            collect(arrays, example, edge, free, lam, slot_start, axes, digits, out)
+            collect(arrays, example, edge, free, lam, slot_start, room)
             top, size = -np.inf, 0.0
             for value in range(arrays.state_start[member + 1] - arrays.state_start[member]):
                 top = max(top, out[value] - lam[slot_start[edge] + value])
@@ -217,7 +226,8 @@ def prune_states(arrays, example, lam, slot_start, bound, target):
     D falls short by what a value's total lacks to the largest. From here on D bounds the score of assignments of
     ``target`` or more.
     """
-    free, axes, digits, out, total = _scratch(arrays)
+    room = _room(arrays)
+    free, out, total = room.free, room.out, room.total
     row = example if arrays.unary.shape[0] > 1 else 0
     marked = 0
     for variable in range(arrays.state_start.shape[0] - 1):
@@ -230,7 +240,7 @@ def prune_states(arrays, example, lam, slot_start, bound, target):
             dead = lam[slot_start[arrays.variable_edges[begin]] + value] == np.inf
             total[value] = -np.inf if dead else arrays.unary[row, start + value]
         for place in range(begin, end):
-            collect(arrays, example, arrays.variable_edges[place], free, lam, slot_start, axes, digits, out)
+            collect(arrays, example, arrays.variable_edges[place], free, lam, slot_start, room)
             for value in range(size):
                 total[value] += out[value]
         top = total[0]
@@ -249,7 +259,8 @@ def round_in_order(arrays, example, order, lam, slot_start, values):
 
     Where every value breaks a zero, at one that breaks fewest.
     """
-    _, axes, digits, out, total = _scratch(arrays)
+    room = _room(arrays)
+    out, total = room.out, room.total
     broken = np.empty(total.shape[0], dtype=np.int64)
     row = example if arrays.unary.shape[0] > 1 else 0
     values[:] = -1
@@ -262,7 +273,7 @@ def round_in_order(arrays, example, order, lam, slot_start, values):
             broken[value] = potential == -np.inf
         for place in range(arrays.variable_edge_start[variable], arrays.variable_edge_start[variable + 1]):
             edge = arrays.variable_edges[place]
-            collect(arrays, example, edge, values, lam, slot_start, axes, digits, out)
+            collect(arrays, example, edge, values, lam, slot_start, room)
             for value in range(size):
                 if out[value] == -np.inf or lam[slot_start[edge] + value] == np.inf:
                     broken[value] += 1

@@ -27,7 +27,7 @@ from loopwise.compiled.decorators import fused_callee as callee
 from loopwise.inference.messages.kernels.messages import store_message
 from loopwise.inference.messages.kernels.pairs import least_mass, share_of
 from loopwise.inference.messages.kernels.plan import ARITY, CELLS, SHAPE, SLOT_START, TABLE_BLOCK, TABLE_START, WIDTH
-from loopwise.inference.messages.kernels.views import Message, SharedTable, Table, add, at, entry, put, table_at
+from loopwise.inference.messages.kernels.views import Message, SharedTable, TableView, add, at, entry, put, table_at
 
 # A callee whose sums may be taken in another order, so that they vectorise.
 reordered = njit(
@@ -210,7 +210,7 @@ def contract(table, n, levels, fresh, shape, lane_tag, semiring):
         slot -= width
         level -= size * lanes
         add_sums(
-            Table(rows, level + size * lanes), Message(left, level), Message(n.data, n.start + slot * lanes), size,
+            TableView(rows, level + size * lanes), Message(left, level), Message(n.data, n.start + slot * lanes), size,
             width, Message(rows, level), Message(fresh.data, fresh.start + slot * lanes), lane_tag, semiring,
         )  # fmt: skip
     for place in range(size * lanes):
@@ -271,7 +271,7 @@ def undo_table(table, n, back, spread, sums, levels, rates, shape, scale, lane_t
         column = slot * lanes
         clear(Message(left_back, level), size * lanes)
         add_sums(
-            Table(rows, above), Message(rows_back, level), Message(rates.data, rates.start + column), size, width,
+            TableView(rows, above), Message(rows_back, level), Message(rates.data, rates.start + column), size, width,
             Message(left_back, level), Message(spread.data, spread.start + column), lane_tag, (),
         )  # fmt: skip
         spread_cells(
@@ -299,7 +299,7 @@ def undo_table(table, n, back, spread, sums, levels, rates, shape, scale, lane_t
         slot -= width
         level -= size * lanes
         add_sums(
-            Table(left_back, above), Message(left, level), Message(n.data, n.start + slot * lanes), size, width,
+            TableView(left_back, above), Message(left, level), Message(n.data, n.start + slot * lanes), size, width,
             Message(left_back, level), Message(spread.data, spread.start + slot * lanes), lane_tag, (),
         )  # fmt: skip
     for place in range(size * lanes):

@@ -33,7 +33,7 @@ from loopwise.inference.messages.kernels.plan import (
 )
 from loopwise.inference.messages.kernels.views import (
     Message,
-    Table,
+    TableView,
     cells_of,
     factor_start,
     pair_sizes,
@@ -109,7 +109,7 @@ def pull_alone(run, here, one, states, scratch, static):
     size, place = U(len(static.literal)), factor_start(groups, one, static)
     told, other = (place, place + size) if one.first == U(0) else (place + size, place)
     mass = send_one(
-        Table(theta, tables_start(groups, one) + one.member * size * size), Message(n, here.n + other),
+        TableView(theta, tables_start(groups, one) + one.member * size * size), Message(n, here.n + other),
         Message(m, here.m + told), one.first, static.literal, static.semiring,
     )  # fmt: skip
     scratch.lowest[0] = min(scratch.lowest[0], mass)

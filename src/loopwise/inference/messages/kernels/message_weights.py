@@ -6,14 +6,23 @@ same, in place. Stage: below inference. ``rows`` are the examples to work on; ar
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from loopwise.compiled.decorators import fused_callee, fused_kernel
 from loopwise.compiled.elementary import normalise_log
 
 
+class Mixing(NamedTuple):
+    """How new messages enter, edge by edge; or the adjoints of that."""
+
+    powers: Any  # [edges]
+    shares: Any  # [edges], of the old message
+
+
 @fused_kernel
-def weigh(rows, edges, ranges, powers, shares, old, m):
+def weigh(rows, edges, ranges, mixing, old, m):
     """New messages ``m`` of the edges ``ranges`` become the mix (1 - share) power m + share old, normalised again.
 
     Values that a new message rules out stay so; those that only the old one ruled out are not mixed."""
@@ -21,7 +30,7 @@ def weigh(rows, edges, ranges, powers, shares, old, m):
         fresh, before = m[row], old[row]
         for which in range(ranges.shape[0]):
             for edge in range(ranges[which, 0], ranges[which, 1]):
-                power, share = powers[edge], shares[edge]
+                power, share = mixing.powers[edge], mixing.shares[edge]
                 for slot in range(edges.slot[edge], edges.slot[edge + 1]):
                     if fresh[slot] > -np.inf:
                         fresh[slot] *= power
@@ -31,14 +40,14 @@ def weigh(rows, edges, ranges, powers, shares, old, m):
 
 
 @fused_kernel
-def weigh_back(rows, edges, ranges, powers, shares, old, fresh, of_m, of_fresh, of_powers, of_shares):
+def weigh_back(rows, edges, ranges, mixing, old, fresh, of_m, of_fresh, of_mixing):
     """Adjoint of :func:`weigh`: ``of_m``, those of its results, become those of ``old``; those of the new messages
     ``fresh`` that it was given are written, those of powers and shares added up."""
     for row in rows:
         back = of_m[row]
         for which in range(ranges.shape[0]):
             for edge in range(ranges[which, 0], ranges[which, 1]):
-                power, share, total = powers[edge], shares[edge], 0.0
+                power, share, total = mixing.powers[edge], mixing.shares[edge], 0.0
                 first, last = edges.slot[edge], edges.slot[edge + 1]
                 mixed = of_fresh[row, first:last]  # holds the results again before it gets adjoints
                 for slot in range(first, last):
@@ -58,9 +67,9 @@ def weigh_back(rows, edges, ranges, powers, shares, old, fresh, of_m, of_fresh, 
                     kept = 1.0 - share if before > -np.inf else 1.0
                     mixed[slot - first] = kept * power * due
                     back[slot] = share * due if before > -np.inf else 0.0
-                    of_powers[edge] += kept * value * due
+                    of_mixing.powers[edge] += kept * value * due
                     if before > -np.inf:
-                        of_shares[edge] += (before - power * value) * due
+                        of_mixing.shares[edge] += (before - power * value) * due
 
 
 @fused_callee

@@ -263,7 +263,7 @@ def keep_beliefs(run, here, ends, sweep, scratch, static):
         moved[sweep - 1, here.block * lanes + lane] = scratch.change[lane]
 
 
-class Lanes(NamedTuple):
+class BlockScratch(NamedTuple):
     """Working space of a block: of its factors and variables, its messages before a sweep, and of each of its examples
     whether it goes on, its last and its expected change, and by how much messages changed."""
 
@@ -278,7 +278,7 @@ class Lanes(NamedTuple):
 @callee
 def new_lanes(plan, like, lane_tag):
     lanes, slots = np.int64(lanes_of(lane_tag)), np.int64(plan.slots)
-    return Lanes(
+    return BlockScratch(
         new_scratch(plan, like, lane_tag), np.empty(slots * lanes, dtype=like.dtype), np.empty(lanes, dtype=np.bool_),
         np.empty(lanes), np.empty(lanes), np.empty(lanes, dtype=like.dtype),
     )  # fmt: skip

@@ -27,7 +27,7 @@ from loopwise.inference.messages.kernels.plan import (
 )
 
 
-class Table(NamedTuple):
+class TableView(NamedTuple):
     """A factor's cells, last axis fastest, a row of lanes for each."""
 
     data: Any
@@ -82,7 +82,7 @@ def table_at(data, start, shared):
 @overload(table_at, inline="always")  # so that who calls it gets no array from a function, and counts no references
 def _table_at(data, start, shared):
     if isinstance(shared, NoneType):
-        return lambda data, start, shared: Table(data, start)
+        return lambda data, start, shared: TableView(data, start)
     return lambda data, start, shared: SharedTable(data, start)
 
 
