@@ -137,23 +137,28 @@ def csv_line(cells: Sequence[object]) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def read_cells(path: PathLike, *, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
+def read_cells(path: PathLike, *, delimiter: str | None = ",") -> tuple[list[str], list[list[str]], list[int]]:
     """The texts of a CSV file as they are: the names of its columns, its rows, and the line on which each row ends.
 
-    Spaces around cells are taken away. A file that is empty or has rows of other lengths is a :class:`FormatError`.
+    Spaces around cells are taken away. ``delimiter``: what separates columns; None: commas, or where the first line has
+    none, semicolons or tabs. A file that is empty or has rows of other lengths is a :class:`FormatError`.
     """
     return _cells(path, display_name(path), delimiter)
 
 
-def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
+def _cells(path: PathLike, where: str, delimiter: str | None) -> tuple[list[str], list[list[str]], list[int]]:
     """Header, rows of as many cells, and the line on which each row ends."""
-    records = _records(read_text(path), where, delimiter)
+    text, told = read_text(path), delimiter or ","
+    records = _records(text, where, told)
     line, header = next(records, (None, []))
     if not header:
         raise FormatError(where, None, "the file is empty; its first line must name the variables, one a column")
-    for other in ";\t":
-        if len(header) == 1 and other in header[0] and other != delimiter:
-            raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {delimiter!r}")
+    other = next((each for each in ";\t" if len(header) == 1 and each in header[0] and each != told), None)
+    if other is not None and delimiter is not None:
+        raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {told!r}")
+    if other is not None:
+        records = _records(text, where, other)
+        line, header = next(records)
     for place, name in enumerate(header):
         if not name:
             raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
