@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -26,6 +27,8 @@ from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.notices import DataWarning, callers_level
 
 Integers = NDArray[np.int64]
+
+_QUOTED = re.compile(r'"[^"]*"')
 
 MISSING_VALUE = -1  # stands for an empty cell, as -1 stands for a free variable everywhere
 
@@ -148,17 +151,15 @@ def read_cells(path: PathLike, *, delimiter: str | None = ",") -> tuple[list[str
 
 def _cells(path: PathLike, where: str, delimiter: str | None) -> tuple[list[str], list[list[str]], list[int]]:
     """Header, rows of as many cells, and the line on which each row ends."""
-    text, told = read_text(path), delimiter or ","
+    text = read_text(path)
+    told = delimiter or _delimiter(text)
     records = _records(text, where, told)
     line, header = next(records, (None, []))
     if not header:
         raise FormatError(where, None, "the file is empty; its first line must name the variables, one a column")
-    other = next((each for each in ";\t" if len(header) == 1 and each in header[0] and each != told), None)
-    if other is not None and delimiter is not None:
-        raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {told!r}")
-    if other is not None:
-        records = _records(text, where, other)
-        line, header = next(records)
+    for other in ";\t":
+        if len(header) == 1 and other in header[0] and other != told:
+            raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {told!r}")
     for place, name in enumerate(header):
         if not name:
             raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
@@ -179,6 +180,12 @@ def _cells(path: PathLike, where: str, delimiter: str | None) -> tuple[list[str]
     if not rows:
         raise FormatError(where, None, "the file names its columns but has no rows; add at least one")
     return header, rows, lines
+
+
+def _delimiter(text: str) -> str:
+    """A comma, or what the first line has instead, outside of quotes."""
+    bare = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    return next((mark for mark in ",;\t" if mark in bare), ",")
 
 
 def _records(text: str, where: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
