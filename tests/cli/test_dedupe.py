@@ -112,6 +112,9 @@ def test_semicolons_are_read_in_tables_and_labels(folder: Path, tmp_path: Path) 
     common = ("--id", "key", "--kind", "who=ignore", "--out", tmp_path / "m.loopwise", "--json")
     told = json.loads(succeed("dedupe", "train", table, "--pairs", pairs, *common).stdout)
     assert told["labelled"] == 1 and told["records"] == len(rows) - 1 and told["kinds"]["born"] == "date"
+    assert told["pull"] is None and told["held_out"] == {}
+    told_lines = succeed("dedupe", "train", table, "--pairs", pairs, *common[:-1]).stdout
+    assert "labels: 1 pairs, with which nothing is seen to be better" in told_lines
 
 
 def test_bad_input_is_one_sentence_and_writes_nothing(folder: Path, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ class Trained:
     way: Way
     entities: EntityModel
     choices: dict[str, float] = field(default_factory=dict)  # what each way reached on held-out labels
+    pull: float | None = None  # of labelled pairs towards the model without labels; None: they changed nothing
 
     @property
     def method(self) -> Method:
@@ -153,7 +154,7 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, on
     )
     if wrong >= _wrong(table, base.pairs, method, [alone], pairs, match > 0)[0][1]:
         return kept
-    return Trained(model, Way(method, threshold), base.entities, {"pull": strength})
+    return Trained(model, Way(method, threshold), base.entities, pull=strength)
 
 
 def _wrong(
