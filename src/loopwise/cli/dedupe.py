@@ -280,9 +280,7 @@ def _tell_training(as_json: bool, model: Dedupe, target: Path, pairs: bool) -> N
     )
     typer.echo(f"blocking: {len(run.blocking.predicates)} predicates, {run.blocking.pairs} pairs{recall}")
     if pairs and run.pull is None:
-        typer.echo(
-            f"labels: {run.labelled} pairs, with which nothing is seen to be better: they change no score"
-        )
+        typer.echo(f"labels: {run.labelled} pairs, with which nothing is seen to be better: they change no score")
     elif pairs:
         typer.echo(f"labels: {run.labelled} pairs, pulled by {run.pull:g} towards what is known without them")
     typer.echo(f"clusters: {told['method']}, threshold {told['threshold']:g} ({run.seconds:.1f} s)")

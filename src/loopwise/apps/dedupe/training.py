@@ -25,7 +25,7 @@ from loopwise.apps.dedupe.candidates import (
 )
 from loopwise.apps.dedupe.compare import Comparer, Similarities
 from loopwise.apps.dedupe.entities import EntityModel
-from loopwise.apps.dedupe.labels import Labels
+from loopwise.apps.dedupe.labels import Labels, clearly_more
 from loopwise.apps.dedupe.pair_model import PairModel
 from loopwise.apps.dedupe.report import Report
 from loopwise.apps.dedupe.table import Table
@@ -134,8 +134,8 @@ def _untrained(table: Table, seed: int) -> EntityModel:
 def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, only: Method | None = None) -> Trained:
     """The pair model from labelled pairs, pulled towards EM as hard as held-out pairs say.
 
-    It is taken if its clusters have more labelled pairs right than those of EM alone, which stays otherwise: a few
-    labels must not make worse what they cannot tell to be better.
+    It is taken if its clusters have clearly more labelled pairs right than those of EM alone, which stays otherwise: a
+    few labels must not make worse what they cannot tell to be better.
     """
     base = train_without(table, seed)
     pairs = np.concatenate([labels.matches, labels.distinct])
@@ -149,25 +149,33 @@ def train_on_pairs(table: Table, labels: Labels, one_to_one: bool, seed: int, on
     strength = _strength(base.pairs, table.comparer, found, match, seed)
     model = base.pairs.fitted(table.comparer, found, match, np.ones(len(match)), strength)
     usual = taught + (alone - taught) * FEW / (FEW + len(match))
-    threshold, wrong = min(
-        _wrong(table, model, method, THRESHOLDS, pairs, match > 0), key=lambda one: one[1] + PRICE * abs(one[0] - usual)
+    cut = min(
+        _cuts(table, model, method, THRESHOLDS, pairs, match > 0),
+        key=lambda cut: int((~cut.right).sum()) + PRICE * abs(cut.threshold - usual),
     )
-    if wrong >= _wrong(table, base.pairs, method, [alone], pairs, match > 0)[0][1]:
-        return kept
-    return Trained(model, Way(method, threshold), base.entities, pull=strength)
+    if clearly_more(cut.right, _cuts(table, base.pairs, method, [alone], pairs, match > 0)[0].right):
+        return Trained(model, Way(method, cut.threshold), base.entities, pull=strength)
+    return kept
 
 
-def _wrong(
+class _Cut(NamedTuple):
+    """A threshold, and which labelled pairs its clusters have right."""
+
+    threshold: float
+    right: Mask
+
+
+def _cuts(
     table: Table, model: PairModel, method: Method, thresholds: Sequence[float], pairs: Integers, match: Mask
-) -> list[tuple[float, int]]:
-    """Each threshold, and how many labelled pairs its clusters have wrong."""
+) -> list[_Cut]:
+    """What each threshold makes of labelled pairs."""
     graph = table.graph(model)
     parts = table.parts(model, graph)
-    told = []
+    cuts = []
     for threshold in thresholds:
         found = clusters_by(Way(method, threshold), _untrained(table, 0), table, graph, parts)
-        told.append((threshold, int(((found[pairs[:, 0]] == found[pairs[:, 1]]) != match).sum())))
-    return told
+        cuts.append(_Cut(threshold, (found[pairs[:, 0]] == found[pairs[:, 1]]) == match))
+    return cuts
 
 
 def _strength(base: PairModel, comparer: Comparer, found: Similarities, match: Floats, seed: int) -> float:
