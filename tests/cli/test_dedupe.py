@@ -104,6 +104,19 @@ def test_two_tables_may_number_their_rows_alike(folder: Path) -> None:
     assert sum(row["id_1"] == row["id_2"] for row in found) == len(records)
 
 
+def test_semicolons_are_read_in_tables_and_labels(folder: Path, tmp_path: Path) -> None:
+    rows = list(csv.reader((folder / "people.csv").open()))
+    table, pairs = tmp_path / "people.csv", tmp_path / "pairs.csv"
+    table.write_text("".join(";".join(f'"{cell}"' for cell in row) + "\n" for row in rows))
+    pairs.write_text("a;b;label\nk0;k1;distinct\n")
+    common = ("--id", "key", "--kind", "who=ignore", "--out", tmp_path / "m.loopwise", "--json")
+    told = json.loads(succeed("dedupe", "train", table, "--pairs", pairs, *common).stdout)
+    assert told["labelled"] == 1 and told["records"] == len(rows) - 1 and told["kinds"]["born"] == "date"
+    assert told["pull"] is None and told["held_out"] == {}
+    told_lines = succeed("dedupe", "train", table, "--pairs", pairs, *common[:-1]).stdout
+    assert "labels: 1 pairs, with which nothing is seen to be better" in told_lines
+
+
 def test_bad_input_is_one_sentence_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
     people, model, out = folder / "people.csv", folder / "m.loopwise", tmp_path / "x"
 

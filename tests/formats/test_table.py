@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwise.formats.errors import FormatError
-from loopwise.formats.table import Vocabulary, read_table, write_table
+from loopwise.formats.table import Vocabulary, read_cells, read_table, write_table
 from loopwise.notices import DataWarning
 
 
@@ -162,3 +162,12 @@ def test_many_numbers_are_cut_and_rare_labels_pooled(tmp_path: Path) -> None:
 def test_only_plain_numbers_order_labels(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n10,1_0\n9,9\n2e0,2\n")
     assert read_table(tmp_path / "t.csv").vocabulary.labels == (("2e0", "9", "10"), ("1_0", "2", "9"))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_what_separates_columns_is_seen_where_that_is_asked_for(tmp_path: Path, mark: str) -> None:
+    path = file_of(tmp_path, f'name{mark}price\n"a{mark} b"{mark}1\n')
+    assert read_cells(path, delimiter=None) == (["name", "price"], [[f"a{mark} b", "1"]], [2])
+    if mark != ",":
+        with pytest.raises(FormatError, match="columns seem to be separated by"):
+            read_cells(path)

@@ -75,7 +75,7 @@ def train(
         model = Dedupe(kinds, id_column=id_column, pairs_per_record=pairs_per_record, method=method, seed=seed)
         model.fit(data, other=other, ids=ids, pairs=pairs)
         model.save(target)
-        _tell_training(as_json, model, target)
+        _tell_training(as_json, model, target, pairs is not None)
 
 
 @dedupe.command("predict")
@@ -255,7 +255,7 @@ def _kinds(told: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _tell_training(as_json: bool, model: Dedupe, target: Path) -> None:
+def _tell_training(as_json: bool, model: Dedupe, target: Path, pairs: bool) -> None:
     run = model.training_
     told: dict[str, Any] = {
         "dedupe": str(target),
@@ -265,6 +265,7 @@ def _tell_training(as_json: bool, model: Dedupe, target: Path) -> None:
         "blocking": run.blocking.to_json(),
         "method": model.trained_.method.value,
         "threshold": model.trained_.way.threshold,
+        "pull": run.pull,
         "held_out": {name: round(value, 6) for name, value in run.choices.items()},
         "seconds": round(run.seconds, 3),
     }
@@ -278,6 +279,10 @@ def _tell_training(as_json: bool, model: Dedupe, target: Path) -> None:
         else f", recall of {run.blocking.matches} labelled matches {run.blocking.recall:.4f}"
     )
     typer.echo(f"blocking: {len(run.blocking.predicates)} predicates, {run.blocking.pairs} pairs{recall}")
+    if pairs and run.pull is None:
+        typer.echo(f"labels: {run.labelled} pairs, with which nothing is seen to be better: they change no score")
+    elif pairs:
+        typer.echo(f"labels: {run.labelled} pairs, pulled by {run.pull:g} towards what is known without them")
     typer.echo(f"clusters: {told['method']}, threshold {told['threshold']:g} ({run.seconds:.1f} s)")
     typer.echo(f"saved {target}")
 

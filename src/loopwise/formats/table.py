@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -26,6 +27,8 @@ from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.notices import DataWarning, callers_level
 
 Integers = NDArray[np.int64]
+
+_QUOTED = re.compile(r'"[^"]*"')
 
 MISSING_VALUE = -1  # stands for an empty cell, as -1 stands for a free variable everywhere
 
@@ -137,23 +140,26 @@ def csv_line(cells: Sequence[object]) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def read_cells(path: PathLike, *, delimiter: str = ",") -> tuple[list[str], list[list[str]], list[int]]:
+def read_cells(path: PathLike, *, delimiter: str | None = ",") -> tuple[list[str], list[list[str]], list[int]]:
     """The texts of a CSV file as they are: the names of its columns, its rows, and the line on which each row ends.
 
-    Spaces around cells are taken away. A file that is empty or has rows of other lengths is a :class:`FormatError`.
+    Spaces around cells are taken away. ``delimiter``: what separates columns; None: commas, or where the first line has
+    none, semicolons or tabs. A file that is empty or has rows of other lengths is a :class:`FormatError`.
     """
     return _cells(path, display_name(path), delimiter)
 
 
-def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[list[str]], list[int]]:
+def _cells(path: PathLike, where: str, delimiter: str | None) -> tuple[list[str], list[list[str]], list[int]]:
     """Header, rows of as many cells, and the line on which each row ends."""
-    records = _records(read_text(path), where, delimiter)
+    text = read_text(path)
+    told = delimiter or _delimiter(text)
+    records = _records(text, where, told)
     line, header = next(records, (None, []))
     if not header:
         raise FormatError(where, None, "the file is empty; its first line must name the variables, one a column")
     for other in ";\t":
-        if len(header) == 1 and other in header[0] and other != delimiter:
-            raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {delimiter!r}")
+        if len(header) == 1 and other in header[0] and other != told:
+            raise FormatError(where, line, f"columns seem to be separated by {other!r}; separate them by {told!r}")
     for place, name in enumerate(header):
         if not name:
             raise FormatError(where, line, f"column {place + 1} has no name; the first line must name each variable")
@@ -174,6 +180,12 @@ def _cells(path: PathLike, where: str, delimiter: str) -> tuple[list[str], list[
     if not rows:
         raise FormatError(where, None, "the file names its columns but has no rows; add at least one")
     return header, rows, lines
+
+
+def _delimiter(text: str) -> str:
+    """A comma, or what the first line has instead, outside of quotes."""
+    bare = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    return next((mark for mark in ",;\t" if mark in bare), ",")
 
 
 def _records(text: str, where: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:

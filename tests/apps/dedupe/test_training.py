@@ -6,8 +6,24 @@ import numpy as np
 import pytest
 
 from loopwise.apps.dedupe import Dedupe, Resolution, made_records
+from loopwise.apps.dedupe.compare import Comparer
 from loopwise.apps.dedupe.entities import EntityModel
-from loopwise.apps.dedupe.training import FOLDS, WALKS, Method, Way, _allowed, _choice, _dealt, clusters_by
+from loopwise.apps.dedupe.kinds import kinds_of
+from loopwise.apps.dedupe.pair_model import PairModel
+from loopwise.apps.dedupe.table import Table
+from loopwise.apps.dedupe.training import (
+    FOLDS,
+    STRENGTH,
+    WALKS,
+    Method,
+    Way,
+    _allowed,
+    _choice,
+    _dealt,
+    _strength,
+    clusters_by,
+    train_without,
+)
 
 RECORDS, IDS = made_records(80, seed=3)
 
@@ -28,6 +44,22 @@ def test_a_few_labels_that_show_nothing_change_nothing() -> None:
     distinct = [(row, row + 1) for row in range(len(found) - 1) if found[row] != found[row + 1]][:4]
     taught = Dedupe().fit(RECORDS, pairs={"match": match, "distinct": distinct}).predict(RECORDS)
     assert np.array_equal(taught.clusters, found) and np.allclose(taught.confidence, alone.confidence)
+
+
+def test_few_labels_pull_as_hard_as_is_usual() -> None:
+    """One label a fold tells next to nothing of the pull; many that go by one comparison alone do."""
+    comparer, base = _compared()
+    one, other = np.random.default_rng(0).integers(0, len(RECORDS), (2, 400))
+    found = comparer.compute(one, other)
+    alike = found[:, comparer.of("name")[0]]
+    match = (alike > np.nanmedian(alike)).astype(float)
+    assert _strength(base, comparer, found[:6], np.array([0.0, 1.0] * 3), 0) == STRENGTH
+    assert _strength(base, comparer, found, match, 0) < STRENGTH
+
+
+def _compared() -> tuple[Comparer, PairModel]:
+    made = Table.of(RECORDS, kinds_of(RECORDS, {}), None, 20, np.zeros((0, 2), dtype=np.int64))
+    return made.comparer, train_without(made, 0).pairs
 
 
 def test_average_linkage_is_taken_unless_another_way_is_better() -> None:

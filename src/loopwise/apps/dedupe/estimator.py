@@ -39,13 +39,15 @@ MOST_MATCHES = 100_000  # labelled ones that predicates are chosen by
 
 @dataclass(frozen=True)
 class DedupeTraining:
-    """What happened in :meth:`Dedupe.fit`: labels used, what blocking keeps, what each way reached on held-out ones."""
+    """What happened in :meth:`Dedupe.fit`: labels given, what blocking keeps, what each way reached on held-out ones;
+    ``pull``: how hard labelled pairs were pulled towards the model without labels, None where they changed nothing."""
 
     records: int
     labelled: int
     blocking: Coverage
     choices: dict[str, float]
     seconds: float
+    pull: float | None = None
 
 
 class Dedupe(SavedEstimator):
@@ -145,7 +147,9 @@ class Dedupe(SavedEstimator):
         self.linking_ = side is not None
         count = labels.count if labels is not None else 0 if truth is None else int((truth >= 0).sum())
         seconds = time.perf_counter() - started
-        self.training_ = DedupeTraining(len(table), count, made.coverage(matches), trained.choices, seconds)
+        self.training_ = DedupeTraining(
+            len(table), count, made.coverage(matches), trained.choices, seconds, trained.pull
+        )
         said = f"{len(table)} records" + (f", {count} labels" if count else " without labels")
         figures = {f"F1 of {way} on held-out labels": float(score) for way, score in trained.choices.items()}
         self.card_ = training_card(said, "pairs and clusters", figures=figures)

@@ -267,7 +267,7 @@ def _is_list(value: Any) -> bool:
 
 def _of_csv(path: PathLike, finder: _Finder) -> Labels:
     """Two columns of ids and one of answers, whatever they are called; the answer is the last column."""
-    header, rows, lines = read_cells(path)
+    header, rows, lines = read_cells(path, delimiter=None)
     if len(header) < 3:
         raise FormatError(finder.where, 1, "labels need three columns: two ids, and match, distinct or unsure")
     found: dict[PairAnswer, list[tuple[int, int]]] = {answer: [] for answer in PairAnswer}

@@ -94,8 +94,11 @@ def side_of(first: Records, second: Records | None) -> NDArray[np.int64] | None:
     return None if second is None else np.repeat([0, 1], [len(first), len(second)])
 
 
-def read_records(path: PathLike, *, delimiter: str = ",") -> Records:
-    """The records of a CSV file (``.gz`` may follow) whose first line names the columns."""
+def read_records(path: PathLike, *, delimiter: str | None = None) -> Records:
+    """The records of a CSV file (``.gz`` may follow) whose first line names the columns.
+
+    ``delimiter``: None takes commas, or where the first line has none, semicolons or tabs.
+    """
     names, rows, _ = read_cells(path, delimiter=delimiter)
     columns = tuple(zip(*rows, strict=True)) if rows else tuple(() for _ in names)
     return Records(tuple(names), columns, display_name(path))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from loopwise.apps.dedupe.candidates import (
     matched_clusters,
     parts_of,
 )
-from loopwise.apps.dedupe.compare import Similarities
+from loopwise.apps.dedupe.compare import Comparer, Similarities
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.labels import Labels, clearly_more
 from loopwise.apps.dedupe.pair_model import PairModel
@@ -36,14 +35,16 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Reached = dict["Way", list[float]]  # of each way, on each held-out half
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 300.0, inf)  # of the pull towards the model without labels, that are tried
-THRESHOLDS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the pull towards the model without labels, that are tried
+STRENGTH = 10.0  # of them the one that is usual ...
+PER_DECADE = 4.0  # ... and the loss on held-out labels that another must save for each factor of ten
+THRESHOLDS = (-4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 MOST_PAIRS = 60_000  # that train the pair model
 FOLDS = 5  # of labelled pairs
-FEW = 30  # labelled pairs that pull the threshold half of the way from that without labels to 0
+FEW = 5.0  # labelled pairs that pull the threshold half of the way from that without labels to that with many
 PRICE = 1.0  # labelled pairs that a threshold must set right to be one logit farther from the usual one
-UNLABELLED = 3.0  # threshold where there are no labels; the more there are, the nearer it comes to 0
-LINKED = -2.0  # threshold of one-to-one links: that no better partner is left speaks for a pair already
+UNLABELLED, LABELLED = 3.0, 0.0  # thresholds without labels, and with many, which tell how sure EM may be
+LINKED, LABELLED_LINKED = -2.0, -3.0  # those of one-to-one links: that no better partner is left speaks for a pair
 BETTER = 0.002  # by which another way than average linkage must be better to be taken
 SAME = 0.0005  # by which thresholds do not differ
 
@@ -86,6 +87,7 @@ class TrainedDedupe:
     way: Way
     entities: EntityModel
     choices: dict[str, float] = field(default_factory=dict)  # what each way reached on held-out labels
+    pull: float | None = None  # of labelled pairs towards the model without labels; None: they changed nothing
 
     @property
     def method(self) -> Method:
@@ -142,20 +144,22 @@ def train_on_pairs(
     base = train_without(table, seed)
     pairs = np.concatenate([labels.matches, labels.distinct])
     match = np.concatenate([np.ones(len(labels.matches)), np.zeros(len(labels.distinct))])
-    found = table.comparer.compute(pairs[:, 0], pairs[:, 1])
     method = only or (Method.MATCHED if one_to_one else Method.AVERAGE)
-    usual = LINKED if one_to_one else UNLABELLED
+    alone, taught = (LINKED, LABELLED_LINKED) if one_to_one else (UNLABELLED, LABELLED)
+    kept = TrainedDedupe(base.pairs, Way(method, alone), base.entities)
     if min(match.sum(), (1 - match).sum()) < 2:
-        return TrainedDedupe(base.pairs, Way(method, usual), base.entities)
-    kept = _threshold(table, base.pairs, method, pairs, match > 0, usual)
-    strength = _strength(table, base.pairs, found, match, seed)
-    if strength < inf:
-        model = base.pairs.fitted(table.comparer, found, match, np.ones(len(match)), strength)
-        nearer = usual if one_to_one else UNLABELLED * FEW / (FEW + len(match))
-        cut = _threshold(table, model, method, pairs, match > 0, nearer)
-        if clearly_more(cut.right, kept.right):
-            return TrainedDedupe(model, Way(method, cut.threshold), base.entities, {"pull": strength})
-    return TrainedDedupe(base.pairs, Way(method, kept.threshold), base.entities)
+        return kept
+    found = table.comparer.compute(pairs[:, 0], pairs[:, 1])
+    strength = _strength(base.pairs, table.comparer, found, match, seed)
+    model = base.pairs.fitted(table.comparer, found, match, np.ones(len(match)), strength)
+    usual = taught + (alone - taught) * FEW / (FEW + len(match))
+    cut = min(
+        _cuts(table, model, method, THRESHOLDS, pairs, match > 0),
+        key=lambda cut: int((~cut.right).sum()) + PRICE * abs(cut.threshold - usual),
+    )
+    if clearly_more(cut.right, _cuts(table, base.pairs, method, [alone], pairs, match > 0)[0].right):
+        return TrainedDedupe(model, Way(method, cut.threshold), base.entities, pull=strength)
+    return kept
 
 
 class _Cut(NamedTuple):
@@ -165,35 +169,33 @@ class _Cut(NamedTuple):
     right: Mask
 
 
-def _threshold(
-    table: CandidateTable, model: PairModel, method: Method, pairs: Integers, match: Mask, usual: float
-) -> _Cut:
-    """The one with the fewest labelled pairs wrong, where each logit away from the usual one counts as some more."""
+def _cuts(
+    table: CandidateTable, model: PairModel, method: Method, thresholds: Sequence[float], pairs: Integers, match: Mask
+) -> list[_Cut]:
+    """What each threshold makes of labelled pairs."""
     graph = table.graph(model)
     parts = table.parts(model, graph)
     cuts = []
-    for threshold in THRESHOLDS:
+    for threshold in thresholds:
         found = clusters_by(Way(method, threshold), _untrained(table, 0), table, graph, parts)
         cuts.append(_Cut(threshold, (found[pairs[:, 0]] == found[pairs[:, 1]]) == match))
-    return min(cuts, key=lambda cut: int((~cut.right).sum()) + PRICE * abs(cut.threshold - usual))
+    return cuts
 
 
-def _strength(table: CandidateTable, base: PairModel, found: Similarities, match: Floats, seed: int) -> float:
-    """The strongest pull that is as good as the best on held-out labels, but for one standard error of the difference.
+def _strength(base: PairModel, comparer: Comparer, found: Similarities, match: Floats, seed: int) -> float:
+    """The pull with the least loss on held-out labels, where what is far from the usual one counts as some loss more.
 
-    So a few labels, which can tell little, change little: at most what they show beyond chance.
+    A few labels tell how sure EM may be, which any pull lets them, but little of how much each comparison counts.
     """
     fold = _dealt(match, seed)
-    loss = np.zeros((len(STRENGTHS), len(match)))
+    loss = PER_DECADE * np.abs(np.log10(np.array(STRENGTHS) / STRENGTH))
     for held in range(FOLDS):
         kept, out = fold != held, fold == held
         for number, strength in enumerate(STRENGTHS):
-            model = _pulled(table, base, found[kept], match[kept], strength)
-            logit = model.logit(table.comparer, found[out])
-            loss[number, out] = -log_expit(np.where(match[out] > 0, logit, -logit))
-    worse = loss - loss[loss.sum(axis=1).argmin()]
-    error = worse.std(axis=1) / np.sqrt(len(match))
-    return STRENGTHS[int(np.flatnonzero(worse.mean(axis=1) <= error)[-1])]
+            model = base.fitted(comparer, found[kept], match[kept], np.ones(int(kept.sum())), strength)
+            logit = model.logit(comparer, found[out])
+            loss[number] -= log_expit(np.where(match[out] > 0, logit, -logit)).sum()
+    return STRENGTHS[int(loss.argmin())]
 
 
 def _dealt(match: Floats, seed: int) -> Integers:
@@ -203,13 +205,6 @@ def _dealt(match: Floats, seed: int) -> Integers:
     for side in (match > 0, match <= 0):
         fold[side] = random.permutation(int(side.sum())) % FOLDS
     return fold
-
-
-def _pulled(table: CandidateTable, base: PairModel, found: Similarities, match: Floats, strength: float) -> PairModel:
-    """The model of labelled pairs; with an infinite pull that without labels."""
-    if strength == inf:
-        return base
-    return base.fitted(table.comparer, found, match, np.ones(len(match)), strength)
 
 
 # ------------------------------------------------------------------------------------------------------ true ids

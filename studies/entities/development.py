@@ -1,0 +1,52 @@
+"""``python -m studies.entities.development``: what labels are worth on generated tables, where choices are made.
+
+In: kinds of tables, a seed, draws. Out: for each table the mean of pairwise and B-cubed F1 without labels and with
+pairs as the study draws them, and how far the worst draw is above that without labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+
+import numpy as np
+
+from loopwise.apps.dedupe import Report
+from studies.entities.data import Problem, labelled_pairs
+from studies.entities.generated import GENERATED
+from studies.entities.protocol import OURS
+from studies.entities.tools import Labels, loopwise
+
+COUNTS = (20, 100, 500)
+
+
+def reached(problem: Problem, count: int, draw: int) -> float:
+    """The mean of both F1 with so many labelled pairs."""
+    labels = Labels()
+    if count:
+        pairs = labelled_pairs(problem, count, draw)
+        labels = Labels(pairs, problem.truth[pairs[:, 0]] == problem.truth[pairs[:, 1]])
+    report = Report.of(loopwise(problem, labels, problem)[OURS], problem.truth, problem.side)
+    return (report.pairwise_f1 + report.b_cubed) / 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--kinds", default=",".join(GENERATED))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--hard", type=float, default=1.0, help="from 0 to 1")
+    parser.add_argument("--draws", type=int, default=2)
+    told = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for kind in told.kinds.split(","):
+        problem = GENERATED[kind](told.seed, told.hard)
+        alone = reached(problem, 0, 0)
+        with_pairs = {count: [reached(problem, count, 10 + draw) for draw in range(told.draws)] for count in COUNTS}
+        found = {str(count): round(float(np.mean(scores)), 4) for count, scores in with_pairs.items()}
+        worst = round(min(min(scores) for scores in with_pairs.values()) - alone, 4)
+        print(json.dumps({"kind": kind, "none": round(alone, 4), **found, "worst": worst}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
