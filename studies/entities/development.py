@@ -12,22 +12,22 @@ import warnings
 
 import numpy as np
 
-from loopwise.apps.dedupe import Report
-from studies.entities.data import Problem, labelled_pairs
+from loopwise.apps.dedupe import DedupeReport
+from studies.entities.data import EntityProblem, labelled_pairs
 from studies.entities.generated import GENERATED
 from studies.entities.protocol import OURS
-from studies.entities.tools import Labels, loopwise
+from studies.entities.tools import PairLabels, loopwise
 
 COUNTS = (20, 100, 500)
 
 
-def reached(problem: Problem, count: int, draw: int) -> float:
+def reached(problem: EntityProblem, count: int, draw: int) -> float:
     """The mean of both F1 with so many labelled pairs."""
-    labels = Labels()
+    labels = PairLabels()
     if count:
         pairs = labelled_pairs(problem, count, draw)
-        labels = Labels(pairs, problem.truth[pairs[:, 0]] == problem.truth[pairs[:, 1]])
-    report = Report.of(loopwise(problem, labels, problem)[OURS], problem.truth, problem.side)
+        labels = PairLabels(pairs, problem.truth[pairs[:, 0]] == problem.truth[pairs[:, 1]])
+    report = DedupeReport.of(loopwise(problem, labels, problem)[OURS], problem.truth, problem.side)
     return (report.pairwise_f1 + report.b_cubed) / 2
 
 

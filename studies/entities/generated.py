@@ -1,7 +1,7 @@
 """Generated tables on which choices are made, so that those of the study are judged unseen: people, citations,
 applicants, sites, products.
 
-In: a kind, a seed. Out: :class:`~studies.entities.data.Problem`. They differ in what makes real tables hard: entities
+In: a kind, a seed. Out: :class:`~studies.entities.data.EntityProblem`. They differ in what makes real tables hard: entities
 of one record or fifty, columns that many entities share, values that are written in several ways, cells that are empty
 or wrong. ``hard`` is from 0 to 1: how much of this there is.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from loopwise.apps.dedupe import Records, made_records
-from studies.entities.data import Problem
+from studies.entities.data import EntityProblem
 
 Random = np.random.Generator
 Row = dict[str, str]
@@ -63,19 +63,19 @@ def _sizes(records: int, random: Random, most: int, power: float) -> list[int]:
     return found
 
 
-def _problem(name: str, rows: Sequence[tuple[int, Row]], random: Random) -> Problem:
+def _problem(name: str, rows: Sequence[tuple[int, Row]], random: Random) -> EntityProblem:
     order = random.permutation(len(rows))
     truth = np.unique([rows[place][0] for place in order], return_inverse=True)[1]
-    return Problem(name, Records.of([rows[place][1] for place in order]), truth)
+    return EntityProblem(name, Records.of([rows[place][1] for place in order]), truth)
 
 
-def people(seed: int, hard: float = 1.0) -> Problem:
+def people(seed: int, hard: float = 1.0) -> EntityProblem:
     """Records of people with many mistakes and empty cells."""
     records, truth = made_records(1000, seed=seed, noise=0.3 * hard)
-    return Problem("people", records, np.unique(truth, return_inverse=True)[1])
+    return EntityProblem("people", records, np.unique(truth, return_inverse=True)[1])
 
 
-def families(seed: int, hard: float = 1.0) -> Problem:
+def families(seed: int, hard: float = 1.0) -> EntityProblem:
     """People half of whom have a sibling with their surname, street and phone."""
     random = np.random.default_rng(seed)
     firsts, lasts, streets = Words(150, random), Words(400, random), Words(300, random)
@@ -99,7 +99,7 @@ def families(seed: int, hard: float = 1.0) -> Problem:
     return _problem("families", rows, random)
 
 
-def citations(seed: int, hard: float = 1.0) -> Problem:
+def citations(seed: int, hard: float = 1.0) -> EntityProblem:
     """Papers cited once or fifty times, each citation in a manner of its own; papers of one group are alike."""
     random = np.random.default_rng(seed)
     subjects, names, places = Words(500, random), Words(250, random), Words(60, random)
@@ -133,7 +133,7 @@ def citations(seed: int, hard: float = 1.0) -> Problem:
     return _problem("citations", rows, random)
 
 
-def applicants(seed: int, hard: float = 1.0) -> Problem:
+def applicants(seed: int, hard: float = 1.0) -> EntityProblem:
     """Names of firms and people on patents, with sets of partners and classes; a few firms have very many records."""
     random = np.random.default_rng(seed)
     subjects, names, forms = Words(600, random), Words(300, random), ("ltd", "limited", "inc", "gmbh", "corp", "co", "")
@@ -167,7 +167,7 @@ def applicants(seed: int, hard: float = 1.0) -> Problem:
     return _problem("applicants", rows, random)
 
 
-def sites(seed: int, hard: float = 1.0) -> Problem:
+def sites(seed: int, hard: float = 1.0) -> EntityProblem:
     """Places of agencies: sites of one agency share its name and phone, sites of several agencies an address."""
     random = np.random.default_rng(seed)
     names, streets = Words(250, random), Words(150, random)
@@ -203,7 +203,7 @@ def sites(seed: int, hard: float = 1.0) -> Problem:
     return _problem("sites", rows, random)
 
 
-def products(seed: int, hard: float = 1.0) -> Problem:
+def products(seed: int, hard: float = 1.0) -> EntityProblem:
     """Two shops, links between them: models of a brand differ by a letter, shops describe them in their own words."""
     random = np.random.default_rng(seed)
     brands, common = Words(40, random), Words(150, random)
@@ -232,9 +232,9 @@ def products(seed: int, hard: float = 1.0) -> Problem:
     order = random.permutation(len(rows))
     truth = np.unique([rows[place][0] for place in order], return_inverse=True)[1]
     side = np.array([rows[place][2] for place in order])
-    return Problem("products", Records.of([rows[place][1] for place in order]), truth, side)
+    return EntityProblem("products", Records.of([rows[place][1] for place in order]), truth, side)
 
 
-GENERATED: dict[str, Callable[..., Problem]] = {
+GENERATED: dict[str, Callable[..., EntityProblem]] = {
     made.__name__: made for made in (people, families, citations, applicants, sites, products)
 }

@@ -241,7 +241,7 @@ def test_bad_options_get_one_sentence() -> None:
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
         ({"kept": [1.5]}, "each of kept must be a whole number of at least 1, not 1.5"),
         ({"loss": BlockError}, "loss must be a loss of decoders, .* not the class BlockError itself"),
-        ({"trained": "edges"}, "trained must be a Trained"),
+        ({"trained": "edges"}, "trained must be a TrainedNumbers"),
         ({"source": 5}, "the source must be shots, or a sampler that draws them"),
         ({"source": Flips(toric())}, "the syndromes of these shots are of shape .* are they of another one"),
         ({"hard": 2.0}, "hard must be a share from 0 to 1"),

@@ -80,7 +80,7 @@ class LegTraining:
         checked_number("rate", self.rate)
         checked_number("clip", self.clip)
         checked_number("spread", self.spread, above=False)
-        checked_kind("trained", self.trained, TrainedNumbers, "a Trained(...)")
+        checked_kind("trained", self.trained, TrainedNumbers, "a TrainedNumbers(...)")
         if not 0 <= self.hard <= 1:
             raise ValueError(f"hard must be a share from 0 to 1, not {self.hard}")
 
