@@ -154,6 +154,11 @@ def run_posterior(results: Results, order: StudyOrder, deadline: Deadline) -> tu
     return done, len(jobs)
 
 
+def judge(results: Results) -> None:
+    """Decides the claims about tables anew; those of fair conditions and of the posterior need their runs."""
+    results.claim(*claims(results))
+
+
 def steps(order: StudyOrder) -> int:
     """How many jobs there are in all."""
     if POSTERIOR in order.parts:
@@ -267,4 +272,5 @@ STUDY = Study(
     page,
     parts=(*TABLE_PARTS, FIGURE, PRACTICE, BUDGETS, POSTERIOR),
     usual=(*TABLE_PARTS, FIGURE),
+    judge=judge,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from studies.command import Paper, study_of
 from studies.harness.results import FILE, Results
-from studies.harness.study import rebuild_pages
+from studies.harness.study import judge_again, rebuild_pages
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 OURS = (
@@ -31,6 +31,16 @@ def test_pages_are_made_of_the_results(paper: Paper, tmp_path: Path) -> None:
     rebuild_pages(study_of(paper), folder)
     for name in ("index.md", "page.html"):
         assert (folder / name).read_bytes() == (kept / name).read_bytes(), f"{name}: python -m studies --page makes it"
+
+
+@pytest.mark.parametrize("paper", [paper for paper in KEPT if study_of(paper).judge is not None])
+def test_claims_are_what_the_rules_make_of_the_numbers(paper: Paper, tmp_path: Path) -> None:
+    """Nothing was decided by a rule that is no longer there."""
+    kept, folder = RESULTS / paper.value, tmp_path / paper.value
+    shutil.copytree(kept, folder)
+    again = judge_again(study_of(paper), folder)
+    assert again.claims == Results.of_folder(kept, paper.value).claims, "python -m studies --judge decides them"
+    assert again.cells == Results.of_folder(kept, paper.value).cells
 
 
 def test_the_readme_counts_the_claims_that_hold() -> None:
