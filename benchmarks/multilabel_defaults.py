@@ -5,9 +5,9 @@
 Test data take no part. The training split of each data set (Scene, Yeast, Flags, Medical, Genbase) is parted into
 fifths, each of which is held out in turn (with --quick the first alone). A candidate is a learner with one setting for
 all data sets, since a default does not know which one it meets: SampleRank with four caps of its MIRA steps, likelihood
-under BP with four penalties. The rule, written before there were numbers: the least mean rank over data sets by held-out
-Hamming error, the smaller mean error among equals; likelihood or SampleRank, nothing else. Last line of output: JSON with
-`chosen`, `errors` in percent, `ranks`, `seconds` of the processor.
+under BP with four penalties. The rule, written before there were numbers: the least mean rank over data sets by
+held-out Hamming error, the smaller mean error among equals; likelihood or SampleRank, nothing else. Last line of
+output: JSON with `chosen`, `errors` in percent, `ranks`, `seconds` of the processor.
 """
 
 from __future__ import annotations

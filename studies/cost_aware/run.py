@@ -176,8 +176,8 @@ def _introduction(mode: str) -> list[str]:
         "every truth, that level decides nothing; a claim about levels holds if at least half of them are decided and "
         "all of these hold. A policy that stops every example after one sweep is a fixed number of sweeps, and decides "
         "nothing either. Both rules were set after numbers had been seen, the first those of one truth, the second "
-        "those of the first run at full size. Times are measured within the runs and mean little if other work went on "
-        "beside.",
+        "those of the first run at full size. Times are measured within the runs, since 2026-11-19 those of the "
+        "processor, before by the clock, which means little if other work goes on beside.",
     ]
     if mode != FULL:
         texts.append(

@@ -68,8 +68,8 @@ def page(results: Results) -> Page:
     introduction = [text for table in present for text in table.introduction(results)]
     if any(not claim.rule for claim in results.claims):
         introduction.append(
-            "Claims without a rule are of a run from before 2026-11-18, when only rates, margins or caps were chosen on "
-            "held-out data, and repeat what that run decided."
+            "Claims without a rule are of a run from before 2026-11-18, when only rates, margins or caps were chosen "
+            "on held-out data, and repeat what that run decided."
         )
     pictures = {name: caption for table in present for name, caption in table.pictures.items()}
     units = {item: table.units(item) for table in present for item in items if table.owns(item)}
