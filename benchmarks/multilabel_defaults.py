@@ -70,7 +70,7 @@ def main() -> None:
             seconds[candidate] += taken
             print(f"{name:8} {candidate:26} {errors[candidate][name]:7.3f} {taken:7.1f} s", flush=True)
     best, ranks = chosen(errors)
-    print_summary(chosen=best, ranks=ranks, errors=errors, seconds=seconds)
+    print_summary({"chosen": best, "ranks": ranks, "errors": errors, "seconds": seconds})
 
 
 if __name__ == "__main__":
