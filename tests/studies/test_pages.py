@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from loopwise.apps.chain import SampleRank
 from studies.command import Paper, study_of
 from studies.harness.results import FILE, Results
 from studies.harness.study import judge_again, rebuild_pages
+from studies.samplerank.names.methods import ALL10, RICHER_SET, WalkSetting
+from studies.samplerank.names.tables import ONE_FOR_ALL
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 OURS = (
@@ -59,6 +62,19 @@ def test_what_choosing_quotes_of_the_tables_stands_there() -> None:
     quoted = [f"{cell.ours:.3f}"[1:] for cell in levels if cell is not None and cell.ours is not None]
     assert f"three of four levels (p {', '.join(quoted[:-1])} and {quoted[-1]})" in said
     assert sum(float(p) < 0.05 for p in quoted) == 3
+
+
+def test_the_taggers_walk_is_what_development_data_chose() -> None:
+    """Its default start and margin are those of the best mean over corpora."""
+    results = Results.of_folder(RESULTS / "samplerank", "samplerank")
+    tried = {
+        cell.row: cell.ours for cell in results.of_item(ONE_FOR_ALL) if cell.column == f"{RICHER_SET.key}, {ALL10}"
+    }
+    assert len(tried) == 12 and all(tried.values())
+    learner = SampleRank()
+    chosen = WalkSetting(learner.start.value, learner.margin(1.0))
+    assert str(chosen) == max(tried, key=lambda row: tried[row] or 0.0) + ", sweeps 1"
+    assert learner.sweeps == 1 and learner.epochs == 10
 
 
 @pytest.mark.parametrize("paper", KEPT)

@@ -97,7 +97,10 @@ def train(
     ] = None,
     sweeps: Annotated[int, typer.Option(help="Of a walk over the labels of an example.")] = 50,
     proposal: Annotated[ProposalName, typer.Option(help="How walks go on.")] = ProposalName.GIBBS,
-    cap: Annotated[float, typer.Option(help="The largest MIRA step; small ones regularise.")] = 1e-4,
+    cap: Annotated[
+        float | None,
+        typer.Option(help="The largest MIRA step; small ones regularise.", show_default="by the length of inputs"),
+    ] = None,
     rate: Annotated[float, typer.Option(help="The first step of cd and pcd, which decay.")] = 0.01,
     strength: Annotated[float, typer.Option(help="The penalty lambda of pegasos.")] = 0.1,
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 10.0,
@@ -199,7 +202,7 @@ def _learner(
     epochs: int | None,
     sweeps: int,
     proposal: ProposalName,
-    cap: float,
+    cap: float | None,
     rate: float,
     strength: float,
     l2: float,
@@ -240,7 +243,7 @@ def _learner(
         LabelLearnerName.SVM_1: app.SampleRankSVM1,
         LabelLearnerName.HYBRID: app.Hybrid,
     }
-    made: LabelLearner = walks[name](step=walk.MIRA(cap), **shared)
+    made: LabelLearner = walks[name](step=None if cap is None else walk.MIRA(cap), **shared)
     return made
 
 
