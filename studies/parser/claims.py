@@ -146,7 +146,9 @@ def judged_again(known: Iterable[Claim], protocol: ParserProtocol) -> list[Claim
         if old is None:
             found.append(claim)
             continue
-        numbers = [ParserComparison(*map(float, numbers), 0) for numbers in _PRINTED.findall(old.evidence)]
+        numbers = [
+            ParserComparison(float(gap), float(error), float(p), 0) for gap, error, p in _PRINTED.findall(old.evidence)
+        ]
         holds = DECIDE[claim.id](numbers) if numbers and claim.id in DECIDE else old.holds
         found.append(replace(claim, holds=holds, evidence=old.evidence))
     return found
