@@ -60,6 +60,13 @@ def reproduce(
     ],
     table: Annotated[list[int] | None, typer.Option(help="Only this table; may be repeated.")] = None,
     figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may be repeated.")] = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this, which has no number: of parser epochs, calibration, prior, rates or accuracy, of "
+            "cost-aware strong, sweeps, stopping, both or gates; may be repeated."
+        ),
+    ] = None,
     practice: Annotated[
         bool, typer.Option("--practice", help="Of erma, instead: other optimisers and inference, calibration.")
     ] = False,
@@ -91,21 +98,23 @@ def reproduce(
     page: Annotated[
         Path | None, typer.Option(help="Instead: write the pages of this folder anew from its results.json.")
     ] = None,
+    judge: Annotated[
+        Path | None,
+        typer.Option(help="Instead: decide the claims of this folder anew by the rules as they are, from its numbers."),
+    ] = None,
 ) -> None:
     """A published study run again: numbers, pictures, what holds."""
     with one_line_each():
         study = study_of(paper)
-        if page is not None:
-            from studies.harness.study import rebuild_pages
-
-            _tell(rebuild_pages(study, page), as_json)
+        if page is not None or judge is not None:
+            _tell(_anew(study, page, judge), as_json)
             return
         if quick and full:
             raise ValueError("--quick and --full exclude each other; give one of them")
         order = _order(study, FULL if full else QUICK, out, data, _workers(study, jobs, workers))
         order = replace(
             order,
-            parts=_parts(table, figure, practice=practice, budgets=budgets, posterior=posterior),
+            parts=_parts(table, figure, item, practice=practice, budgets=budgets, posterior=posterior),
             minutes=minutes,
             seed=seed,
         )
@@ -123,9 +132,24 @@ def study_of(paper: Paper) -> Study:
     return study
 
 
-def _parts(tables: list[int] | None, figures: list[int] | None, **named: bool) -> tuple[str, ...]:
-    numbered = [("table", number) for number in tables or []] + [("figure", number) for number in figures or []]
-    return (*(f"{kind} {number}" for kind, number in numbered), *(name for name, asked in named.items() if asked))
+def _anew(study: Study, page: Path | None, judge: Path | None) -> Results:
+    """The pages, or the claims with them, of results that are there."""
+    from studies.harness.study import judge_again, rebuild_pages
+
+    if judge is None:
+        assert page is not None
+        return rebuild_pages(study, page)
+    if page is not None:
+        raise ValueError("--judge writes the pages too; leave --page out")
+    return judge_again(study, judge)
+
+
+def _parts(
+    tables: list[int] | None, figures: list[int] | None, items: list[str] | None, **named: bool
+) -> tuple[str, ...]:
+    asked = (("table", tables), ("figure", figures), ("item", items))
+    several = [f"{kind} {which}" for kind, some in asked for which in some or ()]
+    return (*several, *(name for name, wanted in named.items() if wanted))
 
 
 def _workers(study: Study, jobs: int | None, address: str | None) -> Workers | None:

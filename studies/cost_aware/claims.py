@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from studies.cost_aware.protocol import (
     ALL_FOUR,
     BOTH,
     DENSE,
     ERM,
+    EVERYTHING,
     EVIDENCE,
     FIGURE1,
     FIXED,
@@ -42,7 +44,7 @@ from studies.cost_aware.tables import (
     dense_messages,
     interpolated,
 )
-from studies.harness.claims import with_rules
+from studies.harness.claims import MISSING, with_rules
 from studies.harness.results import Claim
 from studies.harness.statistics import mean, mean_and_error
 
@@ -109,7 +111,12 @@ def claims(study: CostAwareRuns) -> list[Claim]:
         *_areas_of_stopping(study),
         *_gates(study),
     ]
-    return with_rules(found, RULES)
+    return with_rules([claim if claim.evidence else replace(claim, evidence=MISSING) for claim in found], RULES)
+
+
+def about(claim: str) -> str:
+    """Which of the studies the claim with this id is about."""
+    return SWEEPS if claim == "two-sweeps" else next(study for study in EVERYTHING if claim.startswith(study))
 
 
 def _areas_of_stopping(study: CostAwareRuns) -> list[Claim]:

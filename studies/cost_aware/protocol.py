@@ -5,6 +5,7 @@ In: a mode. Out: :data:`PROTOCOLS`, jobs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from studies.cost_aware.models import Mixed, Patterned, Synthetic
 from studies.harness.results import FULL, QUICK
 
 FIGURE1, STRONG, SWEEPS, STOPPING, BOTH, GATES = "figure1", "strong", "sweeps", "stopping", "both", "gates"
+EVERYTHING = (FIGURE1, STRONG, SWEEPS, STOPPING, BOTH, GATES)
 DENSE, OURS, UNSCALED, REFITTED = "dense", "ours", "ours, unit 1", "ours, refitted"
 L1_NAME, L1_REFITTED, GROUP, MAGNITUDE, RANDOM = "L1", "L1, refitted", "group lasso", "magnitude", "random"
 REFITS = {OURS: REFITTED, L1_NAME: L1_REFITTED}  # curves whose systems, trained on without a price, are another
@@ -86,8 +88,12 @@ class CurveJob:
         return folder / f"{self.study}-{self.truth}-{self.curve.replace(', ', '-').replace(' ', '-')}.json"
 
 
-def jobs(protocol: CostAwareProtocol) -> list[CurveJob]:
-    """All of them, truth by truth, so that a study that is cut short has something of everything."""
+def jobs(protocol: CostAwareProtocol, studies: Sequence[str] = EVERYTHING) -> list[CurveJob]:
+    """All of some studies, truth by truth, so that a study that is cut short has something of everything."""
+    return [job for job in _jobs(protocol) if job.study in studies]
+
+
+def _jobs(protocol: CostAwareProtocol) -> list[CurveJob]:
     found = []
     for truth in range(protocol.truths):
         found += [CurveJob(FIGURE1, truth, curve) for curve in own_runs(protocol.curves)]

@@ -5,16 +5,18 @@ In: an order. Out: results, pictures; runs beside them.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
-from studies.cost_aware.claims import CHANGED, claims
+from studies.cost_aware.claims import CHANGED, about, claims
 from studies.cost_aware.protocol import (
     BOTH,
     DENSE,
+    EVERYTHING,
     FIGURE1,
     FIXED,
     GATES,
@@ -26,11 +28,11 @@ from studies.cost_aware.protocol import (
     UNSCALED,
     jobs,
 )
-from studies.cost_aware.tables import AREA, EQUAL, ITEMS, CostAwareRuns, averaged, cells
+from studies.cost_aware.tables import AREA, EQUAL, ITEMS, CostAwareRuns, averaged, cells, items_of
 from studies.cost_aware.training import run_job
 from studies.harness.page import Page
 from studies.harness.queue import run_jobs
-from studies.harness.results import FULL, Deadline, Results
+from studies.harness.results import FULL, Claim, Deadline, Results
 from studies.harness.runs import check_runs
 from studies.harness.study import Study, StudyOrder, unfinished
 
@@ -49,23 +51,61 @@ PICTURES = {
 }
 
 
+PARTS = {"figure 1": FIGURE1, **{f"item {name}": name for name in EVERYTHING[1:]}}
+
+
 def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
-    """All curves of all truths."""
+    """All curves of all truths, or those of some studies: numbers and claims of the others are left as they are."""
     protocol, runs = PROTOCOLS[order.mode], order.runs_folder
     check_runs(runs, {"seed": order.seed, "protocol": asdict(protocol)}, keep=order.keep)
-    todo, one = jobs(protocol), partial(run_job, protocol=protocol, folder=runs, seed=order.seed)
+    studies = _studies(order)
+    todo, one = jobs(protocol, studies), partial(run_job, protocol=protocol, folder=runs, seed=order.seed)
     done = run_jobs(todo, runs, one, deadline, order.tell, workers=order.processes)
     found = CostAwareRuns(runs, protocol)
-    results.put_items(results.items(), cells(found))
-    results.claim(*claims(found))
-    _draw(found, results.folder)
+    items = [name for study in studies for name in items_of(study)]
+    results.put_items(items, (cell for cell in cells(found) if cell.item in items))
+    results.claim(*(claim for claim in claims(found) if about(claim.id) in studies))
+    _arrange(results)
+    _draw(found, results.folder, studies)
     results.note(*unfinished(done, len(todo)))
     return done, len(todo)
 
 
+def judge(results: Results) -> None:
+    """Gives the claims that are decided their rules, which repeat what decided them; the others wait for their runs."""
+    decided = {claim.id: claim for claim in results.claims if claim.holds is not None}
+    known = _undecided(results)
+    results.claim(*(replace(decided.get(claim.id, claim), text=claim.text, rule=claim.rule) for claim in known))
+    _arrange(results)
+
+
+def _arrange(results: Results) -> None:
+    """The order of a run of everything, whichever was run last."""
+    items = sorted(
+        (name for study in EVERYTHING for name in items_of(study)), key=lambda name: _KINDS.index(_kind(name))
+    )
+    results.arrange(items.index, [claim.id for claim in _undecided(results)].index)
+
+
+_KINDS = ("", EQUAL, AREA)
+
+
+def _kind(item: str) -> str:
+    return next((kind for kind in _KINDS[1:] if item.endswith(kind)), "")
+
+
+def _undecided(results: Results) -> list[Claim]:
+    """All claims, as they are where nothing was run."""
+    return claims(CostAwareRuns(results.folder / "none", PROTOCOLS[results.mode]))
+
+
+def _studies(order: StudyOrder) -> list[str]:
+    return [PARTS[part] for part in order.parts] or list(EVERYTHING)
+
+
 def steps(order: StudyOrder) -> int:
     """How many runs there are in all."""
-    return len(jobs(PROTOCOLS[order.mode]))
+    return len(jobs(PROTOCOLS[order.mode], _studies(order)))
 
 
 def page(results: Results) -> Page:
@@ -76,8 +116,8 @@ def page(results: Results) -> Page:
     return Page(STUDY.title, introduction, dict(PICTURES.values()), _units(), QUESTION, changed=CHANGED)
 
 
-def _draw(study: CostAwareRuns, folder: Path) -> None:
-    for name, (file, _) in PICTURES.items():
+def _draw(study: CostAwareRuns, folder: Path, studies: Sequence[str]) -> None:
+    for name, (file, _) in ((name, PICTURES[name]) for name in studies):
         shown = _panels(study, name)
         if any(panel.curves for panel in shown):
             save(panels(shown), folder / file)
@@ -136,8 +176,8 @@ def _introduction(mode: str) -> list[str]:
         "every truth, that level decides nothing; a claim about levels holds if at least half of them are decided and "
         "all of these hold. A policy that stops every example after one sweep is a fixed number of sweeps, and decides "
         "nothing either. Both rules were set after numbers had been seen, the first those of one truth, the second "
-        "those of the first run at full size. Times are measured within the runs and mean little if other work went on "
-        "beside.",
+        "those of the first run at full size. Times are measured within the runs, since 2026-11-19 those of the "
+        "processor, before by the clock, which means little if other work goes on beside.",
     ]
     if mode != FULL:
         texts.append(
@@ -177,4 +217,6 @@ STUDY = Study(
     run,
     steps,
     page,
+    parts=tuple(PARTS),
+    judge=judge,
 )

@@ -120,6 +120,11 @@ def at_equal_cost(study: CostAwareRuns, name: str, curve: str, costs: Sequence[f
     return {truth: [interpolated(points, cost, COST[name]) for cost in costs] for truth, points in found}
 
 
+def items_of(study: str) -> tuple[str, str, str]:
+    """The items that one of the studies may have."""
+    return ITEMS[study], ITEMS[study] + EQUAL, ITEMS[study] + AREA
+
+
 def cells(study: CostAwareRuns) -> Iterator[Cell]:
     """All numbers there are so far."""
     for name, item in ITEMS.items():

@@ -10,7 +10,7 @@ from loopwise.plot.curves import Curve, Panel, panels
 from loopwise.plot.style import save
 from studies.domke.gradients import run as gradients
 from studies.domke.gradients.claims import CHANGED as GRADIENTS_CHANGED
-from studies.domke.gradients.claims import figure2_claims
+from studies.domke.gradients.claims import RETIRED, figure2_claims
 from studies.domke.gradients.run import ENTROPIES, ESTIMATORS, INFERENCE, item_name, problems, run_figure2
 from studies.domke.images import run as images
 from studies.domke.images.claims import CHANGED as IMAGES_CHANGED
@@ -60,13 +60,14 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
         measured, grids = _run_figure(results, order.after(done), deadline)
         notes += unfinished(measured, grids, "grids of Figure 2")
         done, of = done + measured, of + grids
+    _arrange(results)
     results.note(*notes)
     return done, of
 
 
 def _run_figure(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
     done, of = run_figure2(results, gradients.PROTOCOLS[order.mode], deadline, order.tell)
-    results.claim(*figure2_claims(results))
+    results.claim(*figure2_claims(results), instead_of=RETIRED)
     shown = [*_panels(results, "seconds"), *_panels(results, "error")]
     save(panels(shown, columns=4, one_legend=True), results.folder / PICTURE)
     return done, of
@@ -79,6 +80,21 @@ def _run_table(results: Results, order: StudyOrder, deadline: Deadline) -> tuple
     results.claim(*table1_claims(models))
     draw_figure1(models, protocol, order.seed, order.data, results.folder)
     return done, of
+
+
+def judge(results: Results) -> None:
+    """Decides what the cells of the figure and the kept measures of images decide."""
+    items = results.items()
+    if any(item.startswith("Figure 2") for item in items):
+        results.claim(*figure2_claims(results), instead_of=RETIRED)
+    if any(item.startswith("Table 1") for item in items):
+        results.claim(*table1_claims(ImageModels(results.folder, images.PROTOCOLS[results.mode], results.seed)))
+    _arrange(results)
+
+
+def _arrange(results: Results) -> None:
+    """Claims of the figure before those of the table, whichever was run first; items stay where they are."""
+    results.arrange(lambda item: 0, lambda claim: not claim.startswith("figure2-"))
 
 
 def steps(order: StudyOrder) -> int:
@@ -109,7 +125,7 @@ def page(results: Results) -> Page:
 def _unit(item: str) -> str:
     if item.startswith("Figure 2"):
         return "seconds, mean and standard error over seeds"
-    over = "noisy copies of four images" if item.endswith(STANDING_IN) and FIELDS not in item else "images"
+    over = "noisy copies of base images" if item.endswith(STANDING_IN) and FIELDS not in item else "images"
     return f"losses by the pixel, mean and standard error over {over}; rows are what was trained for"
 
 
@@ -142,4 +158,5 @@ STUDY = Study(
     usual=(FIGURE,),
     reads_data=_wants_table,
     side_by_side=False,
+    judge=judge,
 )

@@ -154,6 +154,11 @@ def run_posterior(results: Results, order: StudyOrder, deadline: Deadline) -> tu
     return done, len(jobs)
 
 
+def judge(results: Results) -> None:
+    """Decides the claims about tables anew; those of fair conditions and of the posterior need their runs."""
+    results.claim(*claims(results))
+
+
 def steps(order: StudyOrder) -> int:
     """How many jobs there are in all."""
     if POSTERIOR in order.parts:
@@ -210,7 +215,35 @@ def page(results: Results) -> Page:
         figure1.PICTURE: "Figure 1: losses of the training examples along lines through the true parameters (model "
         f"{landscape}).",
     }
-    return Page(STUDY.title, _introduction(results.mode), pictures, _units(), QUESTION, changed=CHANGED)
+    texts, items = _introduction(results.mode), results.items()
+    if budget_tables.MATCHED in items:
+        texts.append(_of_budgets(budgets.BUDGET_PROTOCOLS[results.mode]))
+    if posterior.ITEM in items:
+        texts.append(_of_posterior(posterior.POSTERIOR_PROTOCOLS[results.mode]))
+    return Page(STUDY.title, texts, pictures, _units(), QUESTION, changed=CHANGED)
+
+
+def _of_budgets(protocol: budgets.BudgetProtocol) -> str:
+    strengths = ", ".join(f"{strength:g}" for strength in protocol.strengths)
+    return (
+        "Fair conditions, on models drawn anew: Adam with a rate that falls to zero by a cosine, likelihood "
+        f"{protocol.likelihood_epochs} epochs from {budgets.LIKELIHOOD_RATE:g}, MSE {protocol.risk_epochs} from "
+        f"{budgets.RISK_RATE:g} after {protocol.warm_up} of likelihood, F and L1 {protocol.later_epochs} from "
+        f"{budgets.LATER_RATE:g}; one start each. The prior's strength ({strengths}) is that of least MSE on the last "
+        f"{protocol.held_out:.0%} of the training examples, along a path of {protocol.path_epochs} epochs each, "
+        f"strongest first; then all examples for {protocol.likelihood_epochs // 2} epochs. Each is trained and tested "
+        f"with at most {', '.join(map(str, protocol.budgets))} sweeps. Rules were written on 2026-11-18, before any of "
+        "these models was drawn."
+    )
+
+
+def _of_posterior(protocol: posterior.PosteriorProtocol) -> str:
+    return (
+        "The posterior, on models drawn anew: likelihood with a prior as in fair conditions, at most "
+        f"{protocol.sweeps} sweeps in training and in use; a Laplace approximation around its weights, exact along the "
+        f"{protocol.rank} directions of largest curvature and the prior's along all others; {protocol.samples} draws. "
+        "Plain ERM is the MSE, trained as there."
+    )
 
 
 def _introduction(mode: str) -> list[str]:
@@ -267,4 +300,5 @@ STUDY = Study(
     page,
     parts=(*TABLE_PARTS, FIGURE, PRACTICE, BUDGETS, POSTERIOR),
     usual=(*TABLE_PARTS, FIGURE),
+    judge=judge,
 )

@@ -90,8 +90,11 @@ class Results:
         self._cells.update({cell.key: cell for cell in cells})
         self.save()
 
-    def claim(self, *claims: Claim) -> None:
-        """Adds claims, or replaces those with the same id, and saves."""
+    def claim(self, *claims: Claim, instead_of: Iterable[str] = ()) -> None:
+        """Adds claims, or replaces those with the same id, and saves. ``instead_of``: ids of older claims whose place
+        these take."""
+        for old in instead_of:
+            self._claims.pop(old, None)
         self._claims.update({claim.id: claim for claim in claims})
         self.save()
 

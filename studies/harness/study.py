@@ -75,7 +75,8 @@ class Study:
     """The study of one paper.
 
     ``parts`` may be asked for; where nothing is, ``usual`` are run. ``reads_data``: whether some parts read the data
-    collection. ``side_by_side``: whether runs may share the machine; where they are timed they may not.
+    collection. ``side_by_side``: whether runs may share the machine; where they are timed they may not. ``judge``:
+    decides the claims of results anew, as far as these say enough without the runs behind them.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Study:
     usual: tuple[str, ...] = ()
     reads_data: Callable[[tuple[str, ...]], bool] = lambda parts: False
     side_by_side: bool = True
+    judge: Callable[[Results], None] | None = None
 
     def chosen(self, order: StudyOrder) -> StudyOrder:
         """The order with the parts it leaves open; an error if it asks for one that there is not."""
@@ -113,6 +115,16 @@ def reproduce(study: Study, order: StudyOrder) -> tuple[Results, bool]:
 def rebuild_pages(study: Study, folder: Path) -> Results:
     """Writes the pages of ``folder`` anew from its results and pictures."""
     results = Results.of_folder(folder, study.name)
+    write_pages(study.page(results), results)
+    return results
+
+
+def judge_again(study: Study, folder: Path) -> Results:
+    """Decides the claims of ``folder`` anew from its results, by the rules as they are, and writes its pages."""
+    if study.judge is None:
+        raise ValueError(f"claims of {study.name} are decided by its runs alone; run it again, without --judge")
+    results = Results.of_folder(folder, study.name)
+    study.judge(results)
     write_pages(study.page(results), results)
     return results
 

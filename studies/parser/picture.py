@@ -5,7 +5,7 @@ In: a :class:`ParserRuns`. Out: PNG files; none for what is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,22 @@ from loopwise.loss.calibration import Reliability
 from loopwise.plot.calibration import reliability as draw_reliability
 from loopwise.plot.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, new_grid, plain, save
 from studies.parser.finished import ParserRuns
-from studies.parser.protocol import AR, BUDGET, CLL, L2, L2_AR, ParserTraining
+from studies.parser.protocol import (
+    ACCURACY,
+    AR,
+    BUDGET,
+    CALIBRATED,
+    CALIBRATION,
+    CLL,
+    FIGURE3,
+    FIGURE4,
+    L2,
+    L2_AR,
+    TABLE2,
+    ParserTraining,
+)
 from studies.parser.published import printed_average
-from studies.parser.tables import CALIBRATED, LOSSES, MODELS, analysed, second_order
+from studies.parser.tables import LOSSES, MODELS, analysed, second_order
 
 STYLES = {CLL: (ORANGE, "s"), L2: (BLUE, "o"), L2_AR: (GREEN, "^"), AR: (PURPLE, "v")}
 SPREAD = 0.14  # of dots of one column
@@ -35,15 +48,17 @@ CAPTIONS = {
 }
 
 
-def draw(study: ParserRuns, folder: Path) -> None:
-    """Draws what there is."""
-    pictures: tuple[tuple[int, Callable[[Any, ParserRuns], bool]], ...] = (
-        (2, _draw_figures),
-        (1, _draw_gains),
-        (len(CALIBRATED), _draw_calibration),
-        (2, _draw_errors),
+def draw(study: ParserRuns, folder: Path, parts: Collection[str]) -> None:
+    """Draws what there is of some parts of the study."""
+    pictures: tuple[tuple[set[str], int, Callable[[Any, ParserRuns], bool]], ...] = (
+        ({FIGURE3, FIGURE4}, 2, _draw_figures),
+        ({TABLE2}, 1, _draw_gains),
+        ({CALIBRATION}, len(CALIBRATED), _draw_calibration),
+        ({ACCURACY}, 2, _draw_errors),
     )
-    for name, (panels, paint) in zip(CAPTIONS, pictures, strict=True):
+    for name, (shown, panels, paint) in zip(CAPTIONS, pictures, strict=True):
+        if shown.isdisjoint(parts):
+            continue
         grid = new_grid(1, panels, 8.6 if panels == 1 else 5.4 * panels, 4.6)
         if paint(grid[0], study):
             save(grid, folder / name)

@@ -19,8 +19,9 @@ UNARY, GRAND, SIB, BOTH = "unary", "grand.", "sib.", "grand.+sib."
 FACTORS = {UNARY: (), GRAND: ("grandparent",), SIB: ("sibling",), BOTH: ("grandparent", "sibling")}
 EXACT = 0  # stands for exact inference where numbers of iterations stand otherwise
 FIGURE3, FIGURE4, TABLE1, TABLE2 = "Figure 3", "Figure 4", "Table 1", "Table 2"
-PRIOR, RATES, ACCURACY, LONGER = "Prior", "Learning rates", "Accuracy", "Ten epochs"
-ITEMS = (FIGURE3, FIGURE4, TABLE1, RATES, PRIOR, LONGER, ACCURACY, TABLE2)
+PRIOR, RATES, ACCURACY, LONGER, CALIBRATION = "Prior", "Learning rates", "Accuracy", "Ten epochs", "Calibration"
+ITEMS = (FIGURE3, FIGURE4, TABLE1, RATES, PRIOR, LONGER, ACCURACY, CALIBRATION, TABLE2)
+CALIBRATED = (1, 2, 4)  # iterations at which calibration is looked at
 BUDGET = 4  # iterations of Figure 4, Table 1, and where rates and priors are looked at
 
 
@@ -165,6 +166,12 @@ def trainings(item: str, protocol: ParserProtocol, treebanks: Sequence[str]) -> 
             ParserTraining(english, BOTH, BUDGET, loss, prior, epochs=protocol.longer)
             for prior in (protocol.longer_priors if protocol.longer else ())
             for loss in (CLL, L2)
+        ]
+    if item == CALIBRATION:
+        counts = [count for count in CALIBRATED if count in protocol.iterations]
+        return [
+            *(first_order(english, loss) for loss in (CLL, L2)),
+            *(ParserTraining(english, BOTH, count, loss) for count in counts for loss in (CLL, L2)),
         ]
     if item == ACCURACY:
         models = [(UNARY, 1), (BOTH, BUDGET)] if protocol.whole_epochs else []

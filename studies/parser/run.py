@@ -5,6 +5,7 @@ In: an order, the treebanks. Out: results, pictures; runs beside them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -14,15 +15,20 @@ from studies.harness.queue import run_jobs
 from studies.harness.results import FULL, Deadline, Results
 from studies.harness.runs import check_runs
 from studies.harness.study import Study, StudyOrder, unfinished
-from studies.parser.claims import CHANGED, claims
+from studies.parser.claims import CHANGED, RULES, about, claims, judged_again
 from studies.parser.data import find_treebanks
 from studies.parser.finished import ParserRuns
 from studies.parser.picture import CAPTIONS, draw
 from studies.parser.protocol import (
+    ACCURACY,
+    CALIBRATION,
     FIGURE3,
     FIGURE4,
     ITEMS,
+    LONGER,
+    PRIOR,
     PROTOCOLS,
+    RATES,
     TABLE1,
     TABLE2,
     ParserJob,
@@ -30,7 +36,7 @@ from studies.parser.protocol import (
     in_stages,
     jobs,
 )
-from studies.parser.tables import TREEBANKS, UNITS, cells
+from studies.parser.tables import TREEBANKS, UNITS, cells, items_of
 from studies.parser.training import run_job
 
 QUESTION = (
@@ -38,11 +44,18 @@ QUESTION = (
     "training it for exactly these iterations make it a better parser?"
 )
 
-PARTS = {name.lower(): name for name in (FIGURE3, FIGURE4, TABLE1, TABLE2)}
+PARTS = {
+    **{name.lower(): name for name in (FIGURE3, FIGURE4, TABLE1, TABLE2)},
+    "item epochs": LONGER,
+    "item calibration": CALIBRATION,
+    "item prior": PRIOR,
+    "item rates": RATES,
+    "item accuracy": ACCURACY,
+}
 
 
 def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
-    """Some tables and figures; without any, also what the paper does not have."""
+    """Some tables, figures and other items, while numbers and claims of the rest are left as they are; or all."""
     protocol, runs, found = PROTOCOLS[order.mode], order.runs_folder, find_treebanks(order.data)
     if protocol.english not in found:
         raise ValueError(f"there is no folder UD_{protocol.english} with a training set among the treebanks")
@@ -53,11 +66,31 @@ def run(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, i
     for some in in_stages(todo):
         done = run_jobs(some, runs, one, deadline, order.tell, cost=lambda job: job.cost, workers=order.processes)
     finished = ParserRuns(runs, protocol, chosen_treebanks(protocol, list(found)))
-    results.put_items(results.items(), cells(finished))
-    results.claim(*claims(finished))
-    draw(finished, results.folder)
+    _put(results, finished, _asked(order))
     results.note(*unfinished(done, len(todo)))
     return done, len(todo)
+
+
+def _put(results: Results, finished: ParserRuns, asked: Sequence[str]) -> None:
+    """Cells, claims and pictures of what was asked for, and of what nothing was known of."""
+    found, made = cells(finished), claims(finished)
+    wanted = {item for part in asked for item in items_of(part)} | {cell.item for cell in found} - set(results.items())
+    known = {claim.id for claim in results.claims}
+    results.put_items(wanted, (cell for cell in found if cell.item in wanted))
+    results.claim(*(claim for claim in made if about(claim.id) in asked or claim.id not in known))
+    draw(finished, results.folder, asked)
+    _arrange(results)
+
+
+def _arrange(results: Results) -> None:
+    """The order of a run of everything, whichever was run last."""
+    results.arrange(list(UNITS).index, list(RULES).index)
+
+
+def judge(results: Results) -> None:
+    """Decides claims anew from the differences they print."""
+    results.claim(*judged_again(results.claims, PROTOCOLS[results.mode]))
+    _arrange(results)
 
 
 def steps(order: StudyOrder) -> int:
@@ -66,8 +99,11 @@ def steps(order: StudyOrder) -> int:
 
 
 def _jobs(order: StudyOrder) -> list[ParserJob]:
-    items = [PARTS[part] for part in order.parts] or ITEMS
-    return jobs(PROTOCOLS[order.mode], items, list(find_treebanks(order.data)))
+    return jobs(PROTOCOLS[order.mode], _asked(order), list(find_treebanks(order.data)))
+
+
+def _asked(order: StudyOrder) -> Sequence[str]:
+    return [PARTS[part] for part in order.parts] or ITEMS
 
 
 def page(results: Results) -> Page:
@@ -137,4 +173,5 @@ STUDY = Study(
     page,
     parts=tuple(PARTS),
     reads_data=lambda parts: True,
+    judge=judge,
 )

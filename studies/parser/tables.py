@@ -16,6 +16,8 @@ from studies.parser.protocol import (
     AR,
     BOTH,
     BUDGET,
+    CALIBRATED,
+    CALIBRATION,
     CLL,
     EXACT,
     FIGURE3,
@@ -40,10 +42,9 @@ from studies.parser.published import printed, printed_average
 LOSSES = (CLL, L2, L2_AR, AR)
 MODELS = {UNARY: 1, GRAND: BUDGET, SIB: BUDGET, BOTH: BUDGET}  # of Figure 4, with their iterations
 GAIN = ", gain over CLL"
-CALIBRATION, ERRORS, CORRECTED = "Calibration", "Errors by length", "Second order against first"
+ERRORS, CORRECTED = "Errors by length", "Second order against first"
 TREEBANKS = "Treebanks"
 AVERAGE = "average"
-CALIBRATED = (1, 2, 4)  # iterations at which calibration is looked at
 UNITS = {
     FIGURE3: "test UAS of English in percent against iterations of BP in training and test, grand.+sib.",
     FIGURE3 + GAIN: "percent, with the standard error of the paired bootstrap over sentences",
@@ -52,11 +53,11 @@ UNITS = {
     TABLE1: "UAS of English in percent; published: Penn Treebank",
     TABLE2: "test UAS in percent of CLL, and L2 less CLL; published: CoNLL 2006 and 2007",
     RATES: f"UAS of English development data in percent, grand.+sib., {BUDGET} iterations; all other items: see above",
-    ACCURACY: "English with all training sentences, L2, test scores in percent: as CoNLL 2006 counts them, without "
-    "punctuation, and as CoNLL 2018 does",
+    PRIOR: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations; strength times number of sentences",
     LONGER: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations, ten epochs as published; strength of "
     "the prior times number of sentences, 10 as published",
-    PRIOR: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations; strength times number of sentences",
+    ACCURACY: "English with all training sentences, L2, test scores in percent: as CoNLL 2006 counts them, without "
+    "punctuation, and as CoNLL 2018 does",
     CALIBRATION: "English test words, punctuation too: squares of belief less truth summed over a word's heads; mean "
     "gap of belief and frequency over all arcs that pruning left, and over those of the parse; mean belief and share "
     "of right ones among the latter",
@@ -67,6 +68,12 @@ UNITS = {
     TREEBANKS: "sentences for training, development and test; percent of test words whose gold arc the best tree of "
     "the arcs left has; heads left a word",
 }
+
+
+def items_of(part: str) -> tuple[str, ...]:
+    """The items of the page that runs of a table, a figure or another item of the protocol give."""
+    more = {FIGURE3: (FIGURE3 + GAIN,), FIGURE4: (FIGURE4 + GAIN,), ACCURACY: (ERRORS, CORRECTED), TABLE2: (TREEBANKS,)}
+    return (part, *more.get(part, ()))
 
 
 def cells(study: ParserRuns) -> list[Cell]:

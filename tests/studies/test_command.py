@@ -11,7 +11,7 @@ import pytest
 
 from oracles.commands import assert_one_sentence, command
 from studies.command import Paper, app, study_of
-from studies.harness.results import FILE, FULL, Results
+from studies.harness.results import FILE, FULL, Cell, Claim, Results
 from studies.harness.study import StudyOrder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +56,34 @@ def test_pages_again(tmp_path: Path) -> None:
     report = json.loads(succeed("erma", "--page", tmp_path, "--json").stdout)
     assert report["notes"] == ["A note."] and (tmp_path / FILE).read_bytes() == before
     assert "A note." in (tmp_path / "index.md").read_text() and "A note." in (tmp_path / "page.html").read_text()
+
+
+def test_claims_again(tmp_path: Path) -> None:
+    """Old verdicts give way to those of the rules as they are; what runs alone decide stays."""
+    results = Results(tmp_path, "erma", FULL, 3)
+    old = Claim("table3-logl-beats-truth", "Old.", False, "old")
+    results.claim(old, Claim("fair-tenfold", "Kept.", True, "so", "a rule"))
+    results.put(Cell("Table 3", "LOGL: LOGL", "Δ loss", -0.25))
+    report = json.loads(succeed("erma", "--judge", tmp_path, "--json").stdout)
+    found = {claim["id"]: claim for claim in report["claims"]}
+    assert (
+        found[old.id]["holds"]
+        and found[old.id]["rule"]
+        and found[old.id]["rule"] in (tmp_path / "index.md").read_text()
+    )
+    assert found["fair-tenfold"] == vars(results.claims[1])
+    assert_one_sentence(invoke("erma", "--judge", tmp_path, "--page", tmp_path), "leave --page out")
+    assert_one_sentence(invoke("erma", "--judge", tmp_path / "none"), "holds no results.json")
+    assert_one_sentence(invoke("tables", "--judge", tmp_path), "decided by its runs alone")
+
+
+def test_parts_without_a_number(tmp_path: Path) -> None:
+    assert_one_sentence(invoke("cost-aware", "--item", "doors", "--out", tmp_path), "--item doors", "--item gates")
+    assert_one_sentence(invoke("erma", "--item", "gates", "--out", tmp_path), "--item gates of erma is not reproduced")
+    whole, gates = (
+        study_of(Paper.COST_AWARE).steps(StudyOrder(tmp_path, FULL, parts=p)) for p in ((), ("item gates",))
+    )
+    assert 0 < gates < whole
 
 
 def test_pages_of_another_paper_are_refused(tmp_path: Path) -> None:

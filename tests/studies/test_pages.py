@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from loopwise.apps.chain import ChainSampleRank
 from studies.command import Paper, study_of
 from studies.harness.results import FILE, Results
-from studies.harness.study import rebuild_pages
+from studies.harness.study import judge_again, rebuild_pages
+from studies.samplerank.names.methods import ALL10, RICHER_SET, WalkSetting
+from studies.samplerank.names.tables import ONE_FOR_ALL
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 OURS = (
@@ -33,6 +36,16 @@ def test_pages_are_made_of_the_results(paper: Paper, tmp_path: Path) -> None:
         assert (folder / name).read_bytes() == (kept / name).read_bytes(), f"{name}: python -m studies --page makes it"
 
 
+@pytest.mark.parametrize("paper", [paper for paper in KEPT if study_of(paper).judge is not None])
+def test_claims_are_what_the_rules_make_of_the_numbers(paper: Paper, tmp_path: Path) -> None:
+    """Nothing was decided by a rule that is no longer there."""
+    kept, folder = RESULTS / paper.value, tmp_path / paper.value
+    shutil.copytree(kept, folder)
+    again = judge_again(study_of(paper), folder)
+    assert again.claims == Results.of_folder(kept, paper.value).claims, "python -m studies --judge decides them"
+    assert again.cells == Results.of_folder(kept, paper.value).cells
+
+
 def test_the_readme_counts_the_claims_that_hold() -> None:
     claims = [claim for paper in PUBLISHED for claim in Results.of_folder(RESULTS / paper.value, paper.value).claims]
     tested = [claim for claim in claims if claim.holds is not None]
@@ -49,6 +62,19 @@ def test_what_choosing_quotes_of_the_tables_stands_there() -> None:
     quoted = [f"{cell.ours:.3f}"[1:] for cell in levels if cell is not None and cell.ours is not None]
     assert f"three of four levels (p {', '.join(quoted[:-1])} and {quoted[-1]})" in said
     assert sum(float(p) < 0.05 for p in quoted) == 3
+
+
+def test_the_taggers_walk_is_what_development_data_chose() -> None:
+    """Its default start and margin are those of the best mean over corpora."""
+    results = Results.of_folder(RESULTS / "samplerank", "samplerank")
+    tried = {
+        cell.row: cell.ours for cell in results.of_item(ONE_FOR_ALL) if cell.column == f"{RICHER_SET.key}, {ALL10}"
+    }
+    assert len(tried) == 12 and all(tried.values())
+    learner = ChainSampleRank()
+    chosen = WalkSetting(learner.start.value, learner.margin(1.0))
+    assert str(chosen) == max(tried, key=lambda row: tried[row] or 0.0) + ", sweeps 1"
+    assert learner.sweeps == 1 and learner.epochs == 10
 
 
 @pytest.mark.parametrize("paper", KEPT)

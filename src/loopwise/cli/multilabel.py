@@ -93,7 +93,10 @@ class LabelTraining:
     ] = None
     sweeps: Annotated[int, typer.Option(help="Of a walk over the labels of an example.")] = 50
     proposal: Annotated[ProposalName, typer.Option(help="How walks go on.")] = ProposalName.GIBBS
-    cap: Annotated[float, typer.Option(help="The largest MIRA step; small ones regularise.")] = 1e-4
+    cap: Annotated[
+        float | None,
+        typer.Option(help="The largest MIRA step; small ones regularise.", show_default="by the length of inputs"),
+    ] = None
     rate: Annotated[float, typer.Option(help="The first step of cd and pcd, which decay.")] = 0.01
     strength: Annotated[float, typer.Option(help="The penalty lambda of pegasos.")] = 0.1
     l2: Annotated[float, typer.Option("--l2", help="L2 penalty of likelihood and erm.")] = 10.0
@@ -138,7 +141,7 @@ class LabelTraining:
             LabelLearnerName.SVM_1: app.LabelSampleRankSVM1,
             LabelLearnerName.HYBRID: app.LabelHybrid,
         }
-        made: LabelLearner = walks[self.learner](step=walk.MIRA(self.cap), **shared)
+        made: LabelLearner = walks[self.learner](step=None if self.cap is None else walk.MIRA(self.cap), **shared)
         return made
 
     def make_decoder(self) -> LabelDecoder | None:

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterator
 
 from studies.domke.gradients.run import DIRECT, ENTROPIES, ESTIMATORS, INFERENCE, WARM, item_name
-from studies.harness.claims import claim_of, with_rules
+from studies.harness.claims import MISSING, claim_of, with_rules
 from studies.harness.results import Cell, Claim, Results
 
 TWICE = (1.4, 3.0)  # two inference calls, with room for what else a backward does
@@ -31,6 +31,7 @@ RULES = {
 CHANGED = (
     "Figure 2: the cost of perturbation is decided for each entropy since 2026-11-18; before, by one median over both.",
 )
+RETIRED = ("figure2-perturbation-twice",)  # ids of claims that others took the place of
 
 Curve = dict[str, float]  # seconds by column, in the order of the columns
 
@@ -140,7 +141,7 @@ def _near(results: Results) -> Claim:
 def _about(name: str, text: str, ratios: list[float], bounds: tuple[float, float]) -> Claim:
     """Whether the median of the ratios is within the bounds."""
     if not ratios:
-        return claim_of(f"figure2-{name}", text, [], [])
+        return claim_of(f"figure2-{name}", text, [], [MISSING])
     middle = statistics.median(ratios)
     evidence = f"ratio: median {middle:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}"
     return claim_of(f"figure2-{name}", text, [bounds[0] <= middle <= bounds[1]], [evidence])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,18 +118,19 @@ def problems(protocol: GradientProtocol, seed: int) -> Iterator[GridProblem]:
 
 
 def run_figure2(results: Results, protocol: GradientProtocol, deadline: Deadline, tell: Tell) -> tuple[int, int]:
-    """Measures what is not in ``results`` yet, saving each; how many of how many problems are finished."""
+    """Measures what is not in ``results`` yet, saving each; how many of how many problems are finished. Times stand
+    beside each other, so a problem of which a row is missing is measured whole."""
     rows = (INFERENCE, *ESTIMATORS)
     todo, finished = list(problems(protocol, results.seed)), 0
     for problem in todo:
-        missing = [row for row in rows if not _has(results, problem, row)]
+        missing = not all(_has(results, problem, row) for row in rows)
         if missing and deadline.passed:
             continue
         finished += 1
         tell(f"{problem.item}: {problem.column}, seed {problem.seed}", finished)
         if missing:
             with one_thread():
-                for row, found in _measured(problem, protocol, missing):
+                for row, found in _measured(problem, protocol, rows):
                     _add(results, problem, row, found)
     return finished, len(todo)
 
@@ -140,10 +141,11 @@ def _has(results: Results, problem: GridProblem, row: str) -> bool:
 
 
 def _add(results: Results, problem: GridProblem, row: str, found: Measurement) -> None:
-    """Puts a sample to those of other seeds; the cell's number is their mean."""
+    """Puts a sample to those of other seeds, in place of an older one; the cell's number is their mean."""
     old = results.find(problem.item, row, problem.column)
     sample: dict[str, Any] = {"seed": problem.seed, **_rounded(found)}
-    samples = sorted([*(old.more["samples"] if old else []), sample], key=lambda entry: int(entry["seed"]))
+    others = [entry for entry in (old.more["samples"] if old else []) if entry["seed"] != problem.seed]
+    samples = sorted([*others, sample], key=lambda entry: int(entry["seed"]))
     times = [entry["seconds"] for entry in samples if entry.get("seconds") is not None]
     errors = [entry["error"] for entry in samples if entry.get("error") is not None]
     results.put(
@@ -190,7 +192,9 @@ def method_of(entropy: str, gradient: Gradient, tolerance: float, engine: Engine
     )
 
 
-def _measured(problem: GridProblem, protocol: GradientProtocol, rows: list[str]) -> Iterator[tuple[str, Measurement]]:
+def _measured(
+    problem: GridProblem, protocol: GradientProtocol, rows: Sequence[str]
+) -> Iterator[tuple[str, Measurement]]:
     graph, tables, labels = random_grid(problem.side, problem.strength, problem.seed)
     small = problem.side <= protocol.direct_limit
 

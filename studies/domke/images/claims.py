@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.domke.images.data import BERKELEY, BIMODAL_NAME, FIELDS, GAUSSIAN_NAME
+from studies.domke.images.data import BASES, BERKELEY, BIMODAL_NAME, FIELDS, GAUSSIAN_NAME
 from studies.domke.images.names import (
     CLASSIFICATION,
     CLIQUE,
@@ -98,7 +98,7 @@ def _by_image(models: ImageModels, name: str, split: str, values: np.ndarray) ->
         return [values]
     amounts = models.protocol.amounts
     first = amounts.copies - amounts.train_copies  # of the image that is also trained on
-    four = 4 * amounts.copies - amounts.train_copies if amounts.drawn else len(values)
+    four = BASES * amounts.copies - amounts.train_copies if amounts.drawn else len(values)
     return np.split(values, [*range(first, four, amounts.copies), *range(four, len(values), amounts.drawn_copies)])
 
 
@@ -157,7 +157,7 @@ def _beats_surrogate(models: ImageModels, name: str) -> Claim:
     text = f"Univariate and clique likelihood give better univariate accuracy than the surrogate ({name}, test images)."
     holds, evidence = [], []
     drawn = models.protocol.amounts.drawn
-    images = "four" if not drawn else str(4 + drawn)
+    images = "four" if not drawn else str(BASES + drawn)
     for row in (UNIVARIATE, CLIQUE):
         difference = _difference(models, name, (SURROGATE, row), CLASSIFICATION, "test")
         if difference is not None:

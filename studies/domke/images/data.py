@@ -26,6 +26,7 @@ EXPONENT = 1.25  # of the published noise
 GAUSSIAN = 0.5  # standard deviation: a threshold then errs on 16% of pixels, and models about as often as in print
 # Of each label two equally likely normal distributions, (mean, standard deviation).
 BIMODAL = {0: ((0.08, 0.03), (0.46, 0.03)), 1: ((0.55, 0.02), (0.42, 0.10))}
+BASES = 4
 COPIES, TRAINING_COPIES = 50, 10  # published: noisy versions of each base image; those of the first to train on
 
 BERKELEY, FIELDS, BIMODAL_NAME, GAUSSIAN_NAME = "Berkeley", "random fields", "bimodal", "Gaussian"
@@ -55,6 +56,12 @@ class ImageCounts:
     train_copies: int = TRAINING_COPIES
     drawn: int = 0  # base images beside the four, drawn here as these were
     drawn_copies: int = 5
+
+    def tested(self, name: str) -> int:
+        """How many images of a set are tested on."""
+        if name in (BERKELEY, FIELDS):
+            return self.test
+        return BASES * self.copies - self.train_copies + self.drawn * self.drawn_copies
 
 
 def find_berkeley(given: Path | None) -> Path | None:

@@ -5,7 +5,7 @@ In: the results. Out: paragraphs.
 
 from __future__ import annotations
 
-from studies.domke.images.data import BERKELEY, BIMODAL, BIMODAL_NAME, EXPONENT, FIELDS, GAUSSIAN, GAUSSIAN_NAME
+from studies.domke.images.data import BASES, BERKELEY, BIMODAL, BIMODAL_NAME, EXPONENT, FIELDS, GAUSSIAN, GAUSSIAN_NAME
 from studies.domke.images.run import FIRST, PROTOCOLS, TOLERANCE, item_name
 from studies.harness.results import Results
 
@@ -30,17 +30,17 @@ def table1_introduction(results: Results) -> list[str]:
         f"{protocol.few} of the images and goes on with all"
         + (f" (with all from the start: {', '.join(whole)})." if whole else ".")
     )
+    four = BASES * amounts.copies - amounts.train_copies
     (zero, one), (wide, narrow) = BIMODAL[0], BIMODAL[1]
     small = (
         "Bimodal and Gaussian: the four base images of Kumar & Hebert were not at hand. Four images drawn here "
         f"(shapes, letters, rings, a blob; 64x64) stand in, so published figures are beside ours for orientation only. "
         f"{amounts.train_copies} noisy copies of the first are trained on, the other "
-        f"{4 * amounts.copies - amounts.train_copies} copies are for testing. Gaussian noise has "
+        f"{four} copies are for testing. Gaussian noise has "
         f"standard deviation {GAUSSIAN:g}; bimodal noise is an equal mixture of N({zero[0]:g}, {zero[1]:g}) and "
         f"N({one[0]:g}, {one[1]:g}) for label 0, of N({wide[0]:g}, {wide[1]:g}) and N({narrow[0]:g}, {narrow[1]:g}) "
         "for label 1 (mean, standard deviation). Both were set here, since the original article was not at hand either."
     )
-    four = 4 * amounts.copies - amounts.train_copies
     counts = [cell.n for name in (BIMODAL_NAME, GAUSSIAN_NAME) for cell in results.of_item(item_name(name))]
     if max(counts, default=0) > four:  # runs from before 2026-11-18 had the four only
         small += (

@@ -142,15 +142,21 @@ def column_name(measure: str, split: str) -> str:
 
 
 class ImageModels:
-    """Trained weights and what they scored, in one JSON file that is saved after every iteration."""
+    """Trained weights and what they scored, in one JSON file that is saved after every iteration.
+
+    Drawn images are tested on, no more: weights that were trained before there were any are good for them too."""
 
     def __init__(self, folder: Path, protocol: ImageProtocol, seed: int) -> None:
         self.path, self.protocol = folder / MODELS, protocol
-        self.identity = {**asdict(protocol), "seed": seed}
+        self.identity: dict[str, Any] = {**asdict(protocol), "seed": seed}
+        for tested in ("drawn", "drawn_copies"):
+            del self.identity["amounts"][tested]
         self.entries: dict[str, dict[str, Any]] = {}
         self.others = False  # whether the file has weights of another protocol or seed
         if self.path.exists():
             stored = json.loads(self.path.read_text(encoding="utf-8"))
+            for tested in ("drawn", "drawn_copies"):  # a file may have them
+                stored.get("identity", {}).get("amounts", {}).pop(tested, None)
             self.others = stored.get("identity") != json.loads(json.dumps(self.identity))
             if not self.others:
                 self.entries = stored["models"]
@@ -170,10 +176,20 @@ class ImageModels:
             json.dump({"identity": self.identity, "models": self.entries}, stream, indent=1)
             stream.write("\n")
 
+    def measured(self, name: str, row: str) -> bool:
+        """Whether a row was tested, and on all images that are tested on now."""
+        wanted = self.protocol.amounts.tested(name)
+        found = [values for column, values in self._samples(name, row).items() if column.endswith(", test")]
+        return bool(found) and all(len(values) == wanted for values in found)
+
     def samples(self, name: str, row: str, measure: str, split: str) -> np.ndarray | None:
-        """The measure of each image."""
-        found = self.get(name, row).get("samples", {}).get(column_name(measure, split))
-        return None if found is None else np.array(found)
+        """The measure of each image; None where it was not tested, or not on all of them."""
+        found = self._samples(name, row).get(column_name(measure, split))
+        return np.array(found) if found is not None and self.measured(name, row) else None
+
+    def _samples(self, name: str, row: str) -> dict[str, list[float]]:
+        samples: dict[str, list[float]] = self.get(name, row).get("samples", {})
+        return samples
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------
@@ -209,14 +225,13 @@ def _run_rows(
         total += len(rows)
         images: ImageData | None = None
         for training in rows:
-            entry = models.get(name, training.row)
-            if not entry.get("samples") and not deadline.passed:
+            if not models.measured(name, training.row) and not deadline.passed:
                 images = make() if images is None else images
                 _train(models, images, training, protocol, deadline, saying(tell, finished))
                 if models.get(name, training.row).get("finished"):
                     tell(f"{name}: measuring {training.row}", finished)
                     _measure(models, images, training)
-            if models.get(name, training.row).get("samples"):
+            if models.measured(name, training.row):
                 _put_cells(results, models, name, training)
                 finished += 1
                 tell(f"{name}: {training.row}", finished)

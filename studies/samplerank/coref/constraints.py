@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -161,6 +161,19 @@ def _put(results: Results, protocol: ConstraintsProtocol, shares: dict[str, dict
         curves = [Curve(ROW, sizes, means, errors), Curve(BOUND, sizes, limits, dashed=True)]
         panel = Panel("Fresh constraints that are violated", "constraints met, N", "share", curves)
         save(panels([panel]), results.folder / PICTURE)
+
+
+def judge(results: Results) -> Iterator[Claim]:
+    """The claim, decided from the cells; nothing where there are none."""
+    shares = {cell.column: cell for cell in results.of_item(ITEM) if cell.row == ROW}
+    limits = {cell.column: cell.ours for cell in results.of_item(ITEM) if cell.row == BOUND}
+    if shares:
+        yield _claim(
+            [
+                (int(size), cell.ours or 0.0, cell.stderr or 0.0, limits[size] or 0.0, cell.more["left"])
+                for size, cell in shares.items()
+            ]
+        )
 
 
 def _claim(points: Sequence[tuple[int, float, float, float, float]]) -> Claim:

@@ -107,7 +107,7 @@ def _row(study: CorefRuns, item: str, way: str) -> list[Cell]:
 
 def run_table1(results: Results, order: StudyOrder, deadline: Deadline) -> tuple[int, int]:
     """The runs, cells, claims and pictures; how many of how many runs are finished."""
-    from studies.samplerank.coref.claims import claims
+    from studies.samplerank.coref.claims import RETIRED, claims
     from studies.samplerank.coref.picture import draw
 
     protocol, runs = PROTOCOLS[order.mode], order.runs_folder
@@ -119,7 +119,7 @@ def run_table1(results: Results, order: StudyOrder, deadline: Deadline) -> tuple
     study = CorefRuns(runs, protocol)
     found = [replace(cell, more={**cell.more, "corpus": source}) for cell in cells(study)]
     results.put_items((CUT, WHOLE), found)
-    results.claim(*claims(study))
+    results.claim(*claims(study), instead_of=RETIRED)
     draw(study, results.folder / PICTURE)
     complete = constraints.run_violations(results, order.after(done), deadline)
     return done + complete, len(todo) + 1

@@ -47,8 +47,9 @@ from studies.cost_aware.protocol import (
     jobs,
 )
 from studies.cost_aware.tables import CostAwareRuns, areas, averaged, cells, interpolated
-from studies.harness.results import FILE, FULL, QUICK
-from studies.harness.study import StudyOrder, reproduce
+from studies.harness.claims import MISSING
+from studies.harness.results import FILE, FULL, QUICK, Cell, Claim, Results
+from studies.harness.study import StudyOrder, judge_again, reproduce
 
 SMALL = Synthetic(variables=8, factors=6, train=40, test=30, burn_in=20, scale=0.5)
 TINY = CostAwareProtocol(
@@ -303,6 +304,41 @@ def test_the_study_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     again, complete = reproduce(cost_aware.STUDY, StudyOrder(folder, tell=lambda *_: pytest.fail("ran again")))
     assert complete and [cell.ours for cell in again.cells] == [cell.ours for cell in results.cells]
     assert {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*.json")} == before
+
+
+@pytest.mark.filterwarnings("ignore::loopwise.notices.LoopwiseWarning")
+def test_one_study_alone_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the runs of a finished study are gone, one part of it can be run without losing what they gave."""
+    monkeypatch.setitem(PROTOCOLS, QUICK, TINY)
+    kept = Results.open(tmp_path, "cost-aware", QUICK, 0)
+    kept.put(Cell("Figure 1", OURS, "0.01", 0.125))
+    kept.put(Cell("Learned stopping", FIXED, "1", 0.5))
+    kept.put(Cell("Figure 1, at equal cost", OURS, "2%", 0.25))
+    kept.claim(Claim("figure1-l1", "Below.", True, "so"), Claim("stopping-fixed", "Better.", True, "so"))
+    (tmp_path / "stopping.png").write_bytes(b"old")
+    results, complete = reproduce(cost_aware.STUDY, StudyOrder(tmp_path, parts=("item gates",)))
+    assert complete and len(list((tmp_path / "runs").glob("gates-*.json"))) == len(GATE_CURVES)
+    assert results.items() == [
+        "Figure 1", "Learned stopping", cost_aware.ITEMS[GATES], "Figure 1, at equal cost",
+        cost_aware.ITEMS[GATES] + ", hypervolume",
+    ]  # fmt: skip
+    assert {cell.ours for cell in results.of_item("Figure 1")} == {0.125}
+    found = {claim.id: claim for claim in results.claims}
+    assert found["figure1-l1"] == Claim("figure1-l1", "Below.", True, "so")
+    assert {name for name, claim in found.items() if name.startswith("gates") and claim.holds is not None}
+    assert (tmp_path / "stopping.png").read_bytes() == b"old" and (tmp_path / "gates.png").exists()
+    assert cost_aware.STUDY.steps(StudyOrder(tmp_path, parts=("item gates",))) == len(GATE_CURVES)
+
+
+def test_claims_that_were_decided_get_their_rules(tmp_path: Path) -> None:
+    kept = Results.open(tmp_path, "cost-aware", FULL, 0)
+    kept.put(Cell("Figure 1", OURS, "0.01", 0.125))
+    kept.claim(Claim("stopping-fixed", "Better.", True, "so"), Claim("figure1-l1", "Below.", False, "no"))
+    found = {claim.id: claim for claim in judge_again(cost_aware.STUDY, tmp_path).claims}
+    assert list(found)[:2] == ["figure1-l1", "figure1-group-lasso"] and all(claim.rule for claim in found.values())
+    assert (found["figure1-l1"].holds, found["figure1-l1"].evidence) == (False, "no")
+    assert (found["stopping-fixed"].holds, found["stopping-fixed"].evidence) == (True, "so")
+    assert found["gates-all"].holds is None and found["gates-all"].evidence == MISSING
 
 
 def test_fewer_truths_of_what_follows_figure_1() -> None:

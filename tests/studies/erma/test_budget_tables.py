@@ -19,6 +19,9 @@ from studies.erma.budgets import (
     jobs_of,
 )
 from studies.erma.models import Size
+from studies.erma.posterior import ITEM
+from studies.erma.run import page
+from studies.harness.results import Cell, Results
 
 PROTOCOL = BudgetProtocol(sizes=tuple(Size(8, edges) for edges in range(10, 16)), budgets=(100, 10, 2))
 
@@ -65,9 +68,31 @@ def test_numbers_and_verdicts(tmp_path: Path) -> None:
     assert not verdicts["fair-logl-own-measure"] and not verdicts["fair-staged"] and not verdicts["fair-hybrid"]
 
 
+def test_tenfold_needs_a_loss_of_likelihood(tmp_path: Path) -> None:
+    """Where both are better than the truth, neither loses ten times as much."""
+    write(tmp_path, PROTOCOL)
+    for job in jobs_of(PROTOCOL):
+        if job.train in (RISK, LIKELIHOOD) and job.sweeps == 10:
+            run = BudgetRun.load(job.path(tmp_path))
+            run.losses["MSE", 10] = 0.099 if job.train == RISK else 0.0995
+            run.save(job.path(tmp_path))
+    (claim,) = (claim for claim in claims(BudgetRuns(tmp_path, PROTOCOL)) if claim.id == "fair-tenfold")
+    assert claim.holds is False and "as good as the truth" in claim.evidence
+
+
+def test_how_fair_conditions_were_run_stands_on_the_page(tmp_path: Path) -> None:
+    results = Results.open(tmp_path, "erma", "full", 0)
+    assert not any("cosine" in text for text in page(results).introduction)
+    results.put(Cell(MATCHED, "MSE: LOGL", "2", 0.1))
+    (text,) = (text for text in page(results).introduction if "cosine" in text)
+    assert "40 epochs" in text and "100, 30, 20, 10, 5, 3, 2, 1" in text and "0.03, 0.01, 0.003, 0.001, 0.0003" in text
+    results.put(Cell(ITEM, "MSE (plain ERM)", "Brier score", 0.1))
+    assert any("100 directions" in text and "20 sweeps" in text for text in page(results).introduction)
+
+
 def test_nothing_is_decided_before_all_models_are_there(tmp_path: Path) -> None:
     write(tmp_path, PROTOCOL)
-    next(tmp_path.glob("budget-8-15-*")).unlink()
+    next(tmp_path.glob("budget-8-15-*.json")).unlink()
     runs = BudgetRuns(tmp_path, PROTOCOL)
     assert len(runs.sizes) == 5
     assert all(claim.holds is None and "5 of 6 models" in claim.evidence for claim in claims(runs))

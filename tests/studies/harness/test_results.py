@@ -42,6 +42,13 @@ def test_cells_merge_by_item_and_place(tmp_path: Path) -> None:
     assert [cell["ours"] for cell in stored(tmp_path)["cells"]] == [1.0, 4.0]
 
 
+def test_claims_take_the_place_of_older_ones(tmp_path: Path) -> None:
+    results = Results.open(tmp_path, "paper", "full", 0)
+    results.claim(Claim("both", "Both.", True, ""), Claim("other", "Other.", True, ""))
+    results.claim(Claim("one", "One.", None, ""), Claim("two", "Two.", False, ""), instead_of=("both", "unknown"))
+    assert [claim["id"] for claim in stored(tmp_path)["claims"]] == ["other", "one", "two"]
+
+
 @pytest.mark.parametrize("paper, mode, seed", [("other", "full", 0), ("paper", "quick", 0), ("paper", "full", 1)])
 def test_a_full_run_is_not_overwritten(tmp_path: Path, paper: str, mode: str, seed: int) -> None:
     Results.open(tmp_path, "paper", "full", 0).put(Cell("Table 1", "a", "x", 1.0))

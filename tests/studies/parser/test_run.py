@@ -19,17 +19,18 @@ from loopwise.formats.conllu import make_sentence, write_conllu
 from oracles.toy_language import toy_sentences
 from studies.command import app
 from studies.harness.published import published
-from studies.harness.results import FILE, QUICK
+from studies.harness.results import FILE, QUICK, Cell, Claim, Results
 from studies.harness.study import StudyOrder, reproduce
 from studies.parser import run as study_of
 from studies.parser import tables
-from studies.parser.claims import as_good, claims
+from studies.parser.claims import as_good, claims, judged_again
 from studies.parser.data import find_treebanks, read_treebank
 from studies.parser.finished import ParserRuns
 from studies.parser.protocol import (
     ACCURACY,
     AR,
     BOTH,
+    CALIBRATION,
     CLL,
     EXACT,
     FIGURE3,
@@ -37,6 +38,7 @@ from studies.parser.protocol import (
     ITEMS,
     L2,
     L2_AR,
+    LONGER,
     PROTOCOLS,
     SIB,
     TABLE1,
@@ -208,6 +210,49 @@ def test_as_good_has_a_margin_on_one_side() -> None:
     assert not as_good(ParserComparison(0.0, 0.2, 1.0, 100))  # too few sentences to say
 
 
+def test_claims_are_decided_again_from_the_differences_they_print(tmp_path: Path) -> None:
+    """What runs decide and what their printed evidence decides is the same; rules that changed decide anew."""
+    made = claims(made_study(tmp_path, as_published))
+    assert judged_again(made, TINY) == made
+    old = {claim.id: replace(claim, text="before", rule="") for claim in made}
+    worse = "L2 with BP less CLL with exact inference: -0.30 ± 0.17, p = 0.069 (published +0.01)"
+    old["table1-matches-exact"] = replace(old["table1-matches-exact"], evidence=worse)
+    old["table1-exact"] = replace(old["table1-exact"], evidence="L2 less CLL: +0.05 ± 0.15, p = 0.74 (published +0.04)")
+    gains = "1st order: +3.26 ± 0.07, p = 5e-05; 1 iteration: +2.41 ± 0.13, p = 0.5; 2 iterations: +1.19 ± 0.11, p = 1"
+    old["table2-largest-at-one"] = replace(old["table2-largest-at-one"], evidence=f"{gains} (over 12 of 12 treebanks)")
+    del old["longer-l2"]
+    found = {claim.id: claim for claim in judged_again(old.values(), TINY)}
+    assert [name for name, claim in found.items() if claim.holds is False] == ["table1-matches-exact", "table1-exact"]
+    assert found["longer-l2"].holds is None and found["table1-matches-exact"].evidence == worse
+    for claim in made:
+        assert (found[claim.id].text, found[claim.id].rule) == (claim.text, claim.rule)
+
+
+def test_one_part_leaves_the_rest(tmp_path: Path) -> None:
+    """Runs of one part only, beside results whose runs are gone."""
+    study = made_study(tmp_path / "runs", as_published)
+    for path in (tmp_path / "runs").glob("*.json"):
+        if "epochs" not in path.name and path.name != f"{ENGLISH}.json":
+            path.unlink()
+    results = Results.open(tmp_path, "parser", QUICK, 0)
+    results.put(Cell(FIGURE3, CLL, "1", 12.5))
+    results.put(Cell(tables.TREEBANKS, "kept", "oracle", 1.0))
+    results.claim(Claim("table1-exact", "It does.", True, "so"))
+    study_of._put(results, ParserRuns(tmp_path / "runs", TINY, study.treebanks), [LONGER])
+    assert results.items() == [FIGURE3, LONGER, tables.TREEBANKS]
+    assert [cell.ours for cell in results.of_item(FIGURE3)] == [12.5]
+    assert [cell.row for cell in results.of_item(tables.TREEBANKS)] == ["kept"]
+    found = {claim.id: claim for claim in results.claims}
+    assert found["longer-l2"].holds and found["table1-exact"] == Claim("table1-exact", "It does.", True, "so")
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_calibration_has_runs_of_its_own() -> None:
+    found = jobs(TINY, [CALIBRATION], [ENGLISH])
+    assert found[0] == Preparation(ENGLISH) and len(found) == 1 + 2 + 2 * 3
+    assert set(found) <= set(jobs(TINY, ITEMS, [ENGLISH]))
+
+
 def test_temperatures_are_found_on_development_data() -> None:
     """Beliefs that are too sure by a power of two are put right; those of a word still add up to 1."""
     rng = np.random.default_rng(0)
@@ -251,7 +296,7 @@ def test_cells_by_hand(tmp_path: Path) -> None:
     average = found[TABLE2, tables.AVERAGE, "1 iteration: L2 - CLL"]
     assert average.published == pytest.approx((0.85 + 1.44) / 2) and average.more["published_all_19"] == 0.68
     assert average.ours == pytest.approx(4.0) and (average.n, average.more["wins"]) == (2, 2)
-    assert found[tables.CALIBRATION, "L2, 4 iterations", "Brier score"].ours == 0.1
+    assert found[CALIBRATION, "L2, 4 iterations", "Brier score"].ours == 0.1
     assert {cell.item for cell in found.values()} <= set(tables.UNITS)
     assert found[ACCURACY, "grand.+sib., 4 iterations", "UAS"].ours == pytest.approx(85.0)
     small = ParserRuns(tmp_path, replace(TINY, whole_epochs=0), study.treebanks)

@@ -43,7 +43,7 @@ from loopwise.loss.labels import Correct
 from loopwise.loss.likelihood import LikelihoodObjective as Likelihoods
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.potentials.linear import Floats, MatrixDesign
-from loopwise.walk.learning.margins import Margin, OmegaMargin
+from loopwise.walk.learning.margins import Margin, ScaledMargin
 from loopwise.walk.learning.steps import MIRA, Step
 from loopwise.walk.plan import Sweeps
 from loopwise.walk.proposal import Proposal
@@ -223,10 +223,12 @@ class ChainSVM(EpochOptions):
 class ChainSampleRank(EpochOptions):
     r"""Ranks the tags of a sentence before and after each change of one tag, as the signal has them.
 
-    (Wick et al. 2011, section 5.3.) ``sweeps`` over each sentence an epoch, token after token, from ``start``.
+    (Wick et al. 2011, section 5.3.) ``sweeps`` over each sentence an epoch, token after token, from ``start``: where
+    the sentence was left in the epoch before, by default, and from the right tags in the first.
     ``proposal``: Gibbs draws; the value that the model likes best is ranked against the right one (``AllValues``, which
     learns more from a step), or the old one against the drawn one (``GibbsChange``, as published). The signal is
-    ``metric``, by default the number of right tags, so that margins are 1. ``step``: by default the smallest that meets
+    ``metric``, by default the number of right tags; ``margin``: by default five times its difference. This start and
+    this margin had the best mean F1 on development data of five corpora. ``step``: by default the smallest that meets
     the margin. The answer is the mean of the weights after every step; the history shows the share of pairs that were
     badly ranked. A step costs O(K x features of the token) and no dynamic program.
     """
@@ -234,10 +236,10 @@ class ChainSampleRank(EpochOptions):
     epochs: int = 10
     sweeps: int = 1
     step: Step = field(default_factory=MIRA)
-    margin: Margin = field(default_factory=OmegaMargin)
+    margin: Margin = field(default_factory=lambda: ScaledMargin(5.0))
     proposal: Proposal = field(default_factory=lambda: AllValues(scan=True))
     metric: Measure = field(default_factory=Correct)
-    start: Start = Start.TRUTH
+    start: Start = Start.PREVIOUS
     _positive: ClassVar[tuple[str, ...]] = ("sweeps",)
 
     def objective(self, problem: ChainProblem, start: ChainWeights, seed: int) -> VectorObjective:

@@ -269,7 +269,7 @@ class WalkLearner(_ByEpochs):
     _positive: ClassVar[tuple[str, ...]] = ("sweeps", "temperature")
 
     def objective(self, problem: LabelProblem, start: LabelWeights, seed: int) -> WalkObjective:
-        learner = self.make(label_model(problem), seed)
+        learner = self._for(problem).make(label_model(problem), seed)
         if start.vector.any():
             learner.set_weights(start.vector)
         objective = learner.objective(label_documents(problem), steps=walk.Sweeps(self.sweeps))
@@ -278,7 +278,7 @@ class WalkLearner(_ByEpochs):
 
     def stream(self, problem: LabelProblem, start: LabelWeights, seed: int) -> Stream:
         """Walks over batches; the answer is the mean over all of them."""
-        learner = self.make(label_model(problem), seed)
+        learner = self._for(problem).make(label_model(problem), seed)
         if start.vector.any():
             learner.set_weights(start.vector)
 
@@ -291,6 +291,10 @@ class WalkLearner(_ByEpochs):
     def make(self, model: walk.Model, seed: int) -> walk.Learner:
         """The learner of :mod:`loopwise.walk`; its ``tally`` says what happened."""
         raise NotImplementedError
+
+    def _for(self, problem: LabelProblem) -> WalkLearner:
+        """With what depends on the inputs settled."""
+        return self
 
     def _shared(self, step: walk.Step, seed: int) -> dict[str, Any]:
         engine: walk.WalkEngine = walk.Fastest() if isinstance(step, walk.AdaGrad) else LabelSets()
@@ -310,19 +314,37 @@ def _changed(tally: walk.Tally) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginLearner(WalkLearner):
-    """Walks whose updates ask for a margin; ``kind``: the learner of :mod:`loopwise.walk`."""
+    """Walks whose updates ask for a margin; ``kind``: the learner of :mod:`loopwise.walk`.
 
-    step: walk.Step = field(default_factory=lambda: walk.MIRA(1e-3))
+    ``step``: by default MIRA's, with a cap that knows how long the inputs are: ``share`` of the step that meets a
+    margin of 1 at an input of mean square length. Small caps regularise.
+    """
+
+    step: walk.Step | None = None
+    share: float = 0.03
     margin: walk.Margin = field(default_factory=walk.OmegaMargin)
     kind: ClassVar[Callable[..., walk.Learner]]
+    _positive: ClassVar[tuple[str, ...]] = (*WalkLearner._positive, "share")
 
     def make(self, model: walk.Model, seed: int) -> walk.Learner:
+        if self.step is None:
+            raise ValueError("a learner whose step depends on the inputs is made for these; give step=walk.MIRA(...)")
         options = {"margin": self.margin, "start": self.start, **self._shared(self.step, seed), **self._own()}
         return type(self).kind(model, self.proposal, **options)
 
     def _own(self) -> dict[str, Any]:
         """Options that no other learner has."""
         return {}
+
+    def _for(self, problem: LabelProblem) -> MarginLearner:
+        return self if self.step is not None else replace(self, step=walk.MIRA(self.share / _change(problem)))
+
+
+def _change(problem: LabelProblem) -> float:
+    """What a change of one label changes of the features, squared, on average: both rows of its input, and two entries
+    of each of its pairs."""
+    squares = float((problem.rows.data**2).sum()) / max(1, len(problem))
+    return 2.0 * (squares + problem.labels - 1)
 
 
 @dataclass(frozen=True, kw_only=True)

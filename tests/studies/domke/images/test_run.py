@@ -54,13 +54,14 @@ from studies.domke.images.run import (
     trainings,
 )
 from studies.domke.run import STUDY
-from studies.harness.results import FULL, QUICK, Cell, Results
-from studies.harness.study import StudyOrder, reproduce
+from studies.harness.results import FULL, QUICK, Cell, Claim, Results
+from studies.harness.study import StudyOrder, judge_again, reproduce
 
 # So few pixels can be told apart without error: weights grow, and perturbation says so.
 pytestmark = pytest.mark.filterwarnings("ignore::loopwise.notices.GradientWarning")
 
 AMOUNTS = ImageCounts(train=2, test=2, crop=(10, 12), copies=2, train_copies=1)
+FIFTY = ImageCounts(train=50, test=50, copies=13, train_copies=2)
 TABLE = ("table 1",)
 TINY = ImageProtocol(AMOUNTS, iterations=2, tolerance=1e-3, few=1)
 
@@ -263,7 +264,7 @@ def test_out_of_time(tmp_path: Path, berkeley: Path) -> None:
 
 def made(tmp_path: Path, values: dict[str, dict[str, float]]) -> ImageModels:
     """Models that scored around ``values`` on 50 images each."""
-    models = ImageModels(tmp_path, TINY, 0)
+    models = ImageModels(tmp_path, replace(TINY, amounts=FIFTY), 0)
     noise = np.random.default_rng(0).normal(0, 0.001, (2, 50))
     for name in (BERKELEY, BIMODAL_NAME, GAUSSIAN_NAME):
         for row, measures in values.items():
@@ -317,6 +318,53 @@ def test_copies_of_one_image_are_one_image(tmp_path: Path) -> None:
         models.put(BIMODAL_NAME, row, entry)
     (claim,) = (claim for claim in table1_claims(models) if claim.id == "table1-beats-surrogate-bimodal")
     assert claim.holds is False and "+0.0243 ± 0.0253" in claim.evidence
+
+
+@pytest.mark.usefixtures("small_bases")
+def test_drawn_images_are_measured_with_weights_that_are_there(
+    tmp_path: Path, berkeley: Path, miniature: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More images to test on: nothing is trained again, natural images are not measured again."""
+    shutil.copytree(miniature.folder, tmp_path / "here")
+    before = ImageModels(tmp_path / "here", TINY, 0)
+    more = replace(TINY, amounts=replace(AMOUNTS, drawn=2, drawn_copies=3))
+    monkeypatch.setitem(PROTOCOLS, QUICK, more)
+    monkeypatch.setattr("studies.domke.images.data.drawn_images", lambda count: drawn_images(count)[:, 12:22, 10:22])
+    claimed = {claim.id: claim.holds for claim in table1_claims(ImageModels(tmp_path / "here", more, 0))}
+    assert claimed["table1-beats-surrogate-bimodal"] is None  # not before they are tested on
+    measured: list[str] = []
+    own = domke_table1._measure
+    monkeypatch.setattr(domke_table1, "_measure", lambda *some: (measured.append(some[1].name), own(*some)))
+    _, complete = reproduce(STUDY, StudyOrder(tmp_path / "here", data=berkeley, parts=TABLE))
+    after = ImageModels(tmp_path / "here", more, 0)
+    assert complete and measured == [BIMODAL_NAME] * 6 + [GAUSSIAN_NAME] * 6
+    for key, entry in before.entries.items():
+        assert after.entries[key]["weights"] == entry["weights"] and after.entries[key]["losses"] == entry["losses"]
+        for column, values in entry["samples"].items():
+            again = after.entries[key]["samples"][column]
+            assert again[: len(values)] == values
+            drawn = 6 if column.endswith("test") and not key.startswith(BERKELEY) else 0
+            assert len(again) == len(values) + drawn
+
+
+def test_claims_are_decided_again_from_what_is_kept(miniature: Finished, tmp_path: Path) -> None:
+    shutil.copytree(miniature.folder, tmp_path / "here")
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        results = Results.of_folder(tmp_path / "here", "domke")
+        kept = {claim.id: claim for claim in results.claims}
+        results.claim(
+            replace(kept["table1-few-sweeps"], holds=None, rule="another"),
+            Claim("figure2-perturbation-twice", "", True, ""),
+        )
+        again = judge_again(STUDY, tmp_path / "here")
+    found = {claim.id: claim for claim in again.claims}
+    assert found["table1-few-sweeps"] == kept["table1-few-sweeps"]
+    assert "figure2-perturbation-twice" not in found and "figure2-perturbation-twice-trw" in found
+    assert [claim.id.startswith("table1") for claim in again.claims] == [False] * 8 + [True] * 7
+    assert (
+        again.cells == results.cells and kept["table1-few-sweeps"].rule in (tmp_path / "here" / "index.md").read_text()
+    )
 
 
 def test_weights_of_another_run_are_kept(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from studies.samplerank.names.claims import claims
 from studies.samplerank.names.crfsuite import CrfSuite
 from studies.samplerank.names.data import CONLL, OPEN, find_names, joined, part_of, read_corpus
 from studies.samplerank.names.methods import (
+    ALL10,
     CRFSUITE,
     LIKELIHOOD,
     PROTOCOLS,
@@ -39,13 +40,16 @@ from studies.samplerank.names.methods import (
 )
 from studies.samplerank.names.tables import (
     MEAN,
+    ONE_FOR_ALL,
     PRINTED,
     SHARE,
+    TABLE3,
     TEST_A,
     TEST_B,
     NamesRuns,
     cells,
     compared,
+    of_all_corpora,
     run_table3,
     seconds_item,
     share_of_likelihood,
@@ -187,6 +191,22 @@ def test_walks_are_refined_from_the_best_start_and_margin(folder: Path, tmp_path
     assert learner.step.cap == pytest.approx(2.0)  # type: ignore[attr-defined]
     one = next(one for one in ladders(NamesProtocol(), folder / "ner") if one.method.row == SR1)
     assert {job.size.start for job in one.first()} == {"truth", "random"}  # type: ignore[union-attr]
+
+
+def test_one_setting_for_all_corpora(folder: Path, tmp_path: Path) -> None:
+    """Means over corpora of each setting of the first round, where all corpora have it."""
+    study = NamesRuns(tmp_path, ladders(SMALL, folder / "ner"))
+    mine = [one for one in study.ladders if (one.features, one.method.row) == (RICHER_SET, ALL10)]
+    assert len(mine) > 1 and of_all_corpora(study) == []
+    for number, ladder in enumerate(mine):
+        for place, job in enumerate(ladder.first()):
+            job.path(tmp_path).write_text(json.dumps({"dev": 0.5 + 0.1 * number + 0.01 * place, "test": 0.9}))
+    cells = of_all_corpora(study)
+    assert [cell.row for cell in cells] == ["truth, margin x 1", "previous, margin x 1"]
+    assert {cell.column for cell in cells} == {f"richer, {ALL10}"} and {cell.n for cell in cells} == {len(mine)}
+    assert cells[1].ours == pytest.approx(51 + 5 * (len(mine) - 1)) and TABLE3.owns(ONE_FOR_ALL)
+    mine[0].first()[1].path(tmp_path).unlink()
+    assert [cell.row for cell in of_all_corpora(study)] == ["truth, margin x 1"]
 
 
 def test_crfsuite_agrees_with_our_objective(folder: Path, tmp_path: Path) -> None:
