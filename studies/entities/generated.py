@@ -1,9 +1,9 @@
 """Generated tables on which choices are made, so that those of the study are judged unseen: people, citations,
 applicants, sites, products.
 
-In: a kind, a seed. Out: :class:`~studies.entities.data.EntityProblem`. They
-differ in what makes real tables hard: entities of one record or fifty, columns that many entities share, values that are
-written in several ways, cells that are empty or wrong. ``hard`` is from 0 to 1: how much of this there is.
+In: a kind, a seed. Out: :class:`~studies.entities.data.EntityProblem`. They differ in what makes real tables hard:
+entities of one record or fifty, columns that many entities share, values that are written in several ways, cells that
+are empty or wrong. ``hard`` is from 0 to 1: how much of this there is.
 """
 
 from __future__ import annotations
