@@ -39,10 +39,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the collector need not look through it again and again."""
+def keep_what_is_there() -> None:
+    """Whatever is loaded or compiled by now stays: the collector need not look through it again and again. Beside some
+    hundred kernels, each look takes seconds."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    keep_what_is_there()
+    gc.set_threshold(10_000, 10, 1_000_000)  # no look at everything before a file ends
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or nextitem.path != item.path:
+        keep_what_is_there()
 
 
 @pytest.hookimpl(optionalhook=True)
