@@ -65,9 +65,12 @@ imports: $(READY)
 
 # Two processes, a core for each: torch's threads would only wait for one another. Which file goes to which of them, and
 # when, is said in tests/conftest.py; by itself xdist begins with files of many tests, and ends with single long ones.
-test: lint
+# Types and import rules take one core for as long as tests take to begin: they are checked meanwhile, and told last.
+test: style
 	@echo "== pytest: tests, and the examples in README, docs and docstrings"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(MAKE) --no-print-directory types imports > $(VENV)/lint.log 2>&1 & \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	wait $$!; lint=$$?; cat $(VENV)/lint.log; exit $$((tests + lint))
 
 docs: $(READY)
 	@echo "== mkdocs"

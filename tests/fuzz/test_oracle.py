@@ -16,7 +16,7 @@ from fuzz.truth import SHAPES, Shape, Truth
 from oracles.enumeration import enumerate_model
 
 SEED = 19
-FEW = ("chain of 2", "mixed tree", "complete of 2", "tangle")  # graphs whose kernels other tests compile too
+FEW = ("chain of 2", "mixed tree", "complete of 2", "tangle")
 
 
 def some_shapes() -> list[Shape]:
@@ -54,6 +54,17 @@ def test_no_random_model_is_answered_wrongly(tmp_path: Path) -> None:
     oracle.go_through(SEED, Budget(None, 150), tally, list(oracle.CHECKS), some_shapes(), largest=5)
     assert not tally.failed, tally.failed
     assert tally.passed >= 150
+
+
+@pytest.mark.usefixtures("literal_sizes")
+def test_no_random_model_of_pairs_is_answered_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the kernels for pairs of one size, messages as vectors."""
+    monkeypatch.setattr(oracle, "GRAPHS", {})  # a graph keeps what its kernels are compiled for
+    tally = Tally("oracle", SEED, tmp_path, quiet=True)
+    shape = [shape for shape in SHAPES if shape.name == "complete of 2"]
+    oracle.go_through(SEED, Budget(None, 30), tally, ["bp"], shape, largest=1)
+    assert not tally.failed, tally.failed
+    assert tally.passed >= 30
 
 
 def test_what_is_drawn_is_always_the_same() -> None:
