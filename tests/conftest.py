@@ -57,8 +57,13 @@ def keep_what_is_there() -> None:
     gc.freeze()
 
 
+def pytest_configure() -> None:
+    gc.disable()  # until all is imported: what imports make stays
+
+
 def pytest_collection_finish() -> None:
     keep_what_is_there()
+    gc.enable()
     gc.set_threshold(10_000, 10, 1_000_000)  # no look at everything before a file ends
 
 

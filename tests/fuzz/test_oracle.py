@@ -49,11 +49,16 @@ def test_the_enumeration_is_that_of_the_other_tests(number: int) -> None:
         assert float(truth.score_of(known.best[None].repeat(case.batch, 0))[example]) == pytest.approx(known.best_score)
 
 
-def test_no_random_model_is_answered_wrongly(tmp_path: Path) -> None:
+def test_no_random_model_is_answered_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few in float32: all that ``make oracle`` asks of them would be as many kernels again."""
+    monkeypatch.setattr(oracle, "SINGLE", ())
     tally = Tally("oracle", SEED, tmp_path, quiet=True)
     oracle.go_through(SEED, Budget(None, 150), tally, list(oracle.CHECKS), some_shapes(), largest=5)
+    monkeypatch.setattr(oracle, "SINGLE", ("mixed tree",))
+    shape = [shape for shape in SHAPES if shape.name == "mixed tree"]
+    oracle.go_through(SEED, Budget(None, 20), tally, ["exact", "bp", "mean field"], shape, largest=1)
     assert not tally.failed, tally.failed
-    assert tally.passed >= 150
+    assert tally.passed >= 170
 
 
 @pytest.mark.usefixtures("literal_sizes")
