@@ -33,7 +33,7 @@ SPECIAL = (
     "tests/inference/messages/kernels/",
     *(
         f"tests/inference/messages/test_{name}.py"
-        for name in ("backward", "compiled", "compiled_gradient", "kernel_run", "prepared", "serial", "storage")
+        for name in ("backward", "compiled", "compiled_gradient", "kernel_run", "prepared", "storage")
     ),
     "tests/gradient/test_unroll.py",
 )
