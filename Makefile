@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TYPES := $(BIN)/mypy
+IMPORTS := $(BIN)/lint-imports
 READY := $(VENV)/.ready
 # Compiled kernels stay with the environment; their cache goes by the sources (src/loopwise/compiled/cache.py).
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/numba
@@ -57,17 +59,20 @@ style: $(READY)
 
 types: $(READY)
 	@echo "== mypy: types"
-	$(BIN)/mypy
+	$(TYPES)
 
 imports: $(READY)
 	@echo "== import-linter: data flows one way"
-	$(BIN)/lint-imports
+	$(IMPORTS)
 
 # Two processes, a core for each: torch's threads would only wait for one another. Which file goes to which of them, and
 # when, is said in tests/conftest.py; by itself xdist begins with files of many tests, and ends with single long ones.
-test: lint
-	@echo "== pytest: tests, and the examples in README, docs and docstrings"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Types and import rules take one core for as long as tests take to begin: they are checked meanwhile, and told last.
+test: style
+	@echo "== pytest: tests, and the examples in README, docs and docstrings; meanwhile types and import rules"
+	@{ $(TYPES) && $(IMPORTS); } > $(VENV)/lint.log 2>&1 & \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	wait $$!; lint=$$?; cat $(VENV)/lint.log; test $$tests -eq 0 && test $$lint -eq 0
 
 docs: $(READY)
 	@echo "== mkdocs"

@@ -106,6 +106,20 @@ def test_an_upgrade_that_renames_a_type_compiles_again(package: Path) -> None:
         assert run(package, CALL.format(name=name)) == [1, 1, 0]
 
 
+def test_kernels_of_others_follow_what_they_call_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of tests do: they would go on testing what is there no more."""
+    sources = {
+        "mine.kernels": "from loopwise.compiled.arithmetic import U\n",
+        "loopwise.compiled.arithmetic": "from loopwise.compiled import arrays\n",
+        "loopwise.compiled.arrays": "ONE = 1\n",
+    }
+    monkeypatch.setattr(cache, "_source", sources.get)
+    before = cache.digest_of_sources.__wrapped__("mine.kernels")
+    assert cache.digest_of_sources.__wrapped__("mine.kernels") == before
+    sources["loopwise.compiled.arrays"] = "ONE = 2\n"
+    assert cache.digest_of_sources.__wrapped__("mine.kernels") != before
+
+
 def test_digests_follow_imports_of_the_own_package_only() -> None:
     source = "import numpy\nfrom loopwise.inference.messages.kernels import pairs\n"
     source += "from loopwise.inference.messages.kernels.views import (\n    at,\n    put,\n)\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from loopwise.demo.findings import DemoProgress, run_demo
 from loopwise.demo.image import ImageAmounts
@@ -17,6 +18,7 @@ from loopwise.demo.trials import (
 from oracles.demo_cases import TINY
 
 
+@pytest.mark.usefixtures("literal_sizes")  # the same kernels in all processes
 def test_the_whole_run_tells_of_every_step_and_processes_find_the_same() -> None:
     told: list[DemoProgress] = []
     image = ImageAmounts(side=16, epochs=1)

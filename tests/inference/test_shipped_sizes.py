@@ -63,16 +63,19 @@ def assert_same(states: int, batch: int | None, schedule: Any, twice: bool) -> N
         torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("states", SHIPPED)
+WAYS = {"one": (None, Flooding()), "many": (LANES, Flooding()), "sequential": (None, Sequential())}
+
+
+# The smallest in every way, the others each in one: what is written for a size are messages of a pair, and those are
+# tried in lanes and one by one in messages/kernels/test_pairs.py. All sizes in all ways are in ``make oracle``.
 @pytest.mark.parametrize(
-    ("batch", "schedule"),
-    [(None, Flooding()), (LANES, Flooding()), (None, Sequential())],
-    ids=["one", "many", "sequential"],
+    ("states", "way"), [(2, "one"), (2, "many"), (2, "sequential"), (3, "sequential"), (4, "many"), (5, "one")]
 )
-def test_beliefs_and_gradients(states: int, batch: int | None, schedule: Any) -> None:
+def test_beliefs_and_gradients(states: int, way: str) -> None:
+    batch, schedule = WAYS[way]
     assert_same(states, batch, schedule, twice=False)
 
 
-@pytest.mark.parametrize("states", [SHIPPED[0], SHIPPED[-1]])  # loops over a literal size, not code written for it
-def test_hessian_products(states: int) -> None:
-    assert_same(states, None, Flooding(), twice=True)
+def test_hessian_products() -> None:
+    """Loops over a literal size, not code written for it; products of size 2 are in ``gradient/test_hvp.py``."""
+    assert_same(SHIPPED[-1], None, Flooding(), twice=True)

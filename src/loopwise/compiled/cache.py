@@ -2,7 +2,7 @@
 
 In: a kernel. Out: its code, from Numba's cache or compiled now. Numba notices a change of a kernel's own file, and no
 change of what the kernel calls: after an upgrade it would run the old code. Here the key of a cached kernel holds a
-digest of its module's source and of every source that this imports from the same package.
+digest of its module's source and of every source that this imports from the same package, or from this one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+PACKAGE = __name__.partition(".")[0]
 _IMPORT = re.compile(r"^(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?", re.MULTILINE)
 
 
@@ -42,16 +43,18 @@ def _source(module: str) -> str | None:
 
 @cache
 def digest_of_sources(module: str) -> str:
-    """A digest of the module's source and of all that it imports from its own package, directly or not."""
+    """A digest of the module's source and of all that it imports, directly or not, from its own package or from ours:
+    kernels of others, and those that tests wrap around ours, are made of what they call here."""
     found: dict[str, str] = {}
-    waiting = [module]
+    waiting, packages = [module], {module.partition(".")[0], PACKAGE}
     while waiting:
         name = waiting.pop()
         source = _source(name)
         if name in found or source is None:
             continue
         found[name] = source
-        waiting.extend(imported(source, module.split(".")[0]))
+        for package in packages:
+            waiting.extend(imported(source, package))
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(found):
         digest.update(f"{name}\0{found[name]}\0".encode())

@@ -224,6 +224,7 @@ class Marginals(torch.utils.data.Dataset[Tensor]):
         return self.method(self.graph, given).variables
 
 
+@pytest.mark.usefixtures("literal_sizes")  # the same kernels here as there
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_of_a_data_loader(start: str) -> None:
     if start not in torch.multiprocessing.get_all_start_methods():

@@ -20,6 +20,7 @@ def rings(count: int) -> tuple[lw.graph.Union, dict[str, torch.Tensor]]:
     return union, {name: table.requires_grad_() for name, table in tables.items()}
 
 
+@pytest.mark.usefixtures("literal_pairs")
 @pytest.mark.parametrize("schedule", [lw.inference.Flooding(), lw.Sequential()])
 def test_threads_share_the_parts(schedule: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loopwise.inference.messages.kernel_run.WORTH_A_THREAD", 0)

@@ -152,6 +152,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
 
 
+@pytest.mark.usefixtures("literal_sizes")  # the same kernels here as there
 def test_another_process_loads_it_without_pickle(tmp_path: Path) -> None:
     path = saved(tmp_path)
     code = (

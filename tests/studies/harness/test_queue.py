@@ -67,6 +67,7 @@ def test_a_job_that_fails_loses_no_other(tmp_path: Path) -> None:
     assert [job.path(tmp_path).exists() for job in todo] == [True, False, False]
 
 
+@pytest.mark.usefixtures("literal_sizes")  # the same kernels in all processes
 def test_processes_leave_the_same_runs(tmp_path: Path) -> None:
     protocol = ErmaProtocol(sizes=(Size(6, 8), Size(7, 9)), sampling=SampleSizes(20, 20, 10))
     todo = [ErmaJob(size, TRUTH, TRUE) for size in protocol.sizes]

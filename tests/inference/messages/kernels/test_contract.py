@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from numba import njit
 
 from loopwise.compiled.arithmetic import FEW_LANES, PROBABILITY_MAX, PROBABILITY_SUM, U, lane_tag
+from loopwise.compiled.decorators import kernel
 from loopwise.inference.messages.kernels.contract import Levels, contract, undo_table
 from loopwise.inference.messages.kernels.views import Message, table_at
 
 SHAPES = [(7, 18), (3, 4), (2, 3, 9), (5, 2, 3, 4)]
 
 
-@njit
+@kernel
 def send(theta, n, levels, fresh, shape, shared, tag, semiring):
     contract(table_at(theta, U(0), shared), Message(n, U(0)), levels, Message(fresh, U(0)), shape, tag, semiring)
 
 
-@njit
+@kernel
 def undo(theta, n, back, spread, sums, levels, rates, shape, shared, tag):
     undo_table(
         table_at(theta, U(0), shared), Message(n, U(0)), Message(back, U(0)), Message(spread, U(0)),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from numba import njit
 
 from loopwise.compiled.arithmetic import PROBABILITY_MAX, PROBABILITY_SUM, U
+from loopwise.compiled.decorators import kernel
 from loopwise.inference.messages.kernels.pairs import send_both, send_one, undo_both
 from loopwise.inference.messages.kernels.views import Message, table_at
 
 LANES = 3  # any number will do here
 
 
-@njit
+@kernel
 def send_lanes(theta, n, m, masses, literal, shared, semiring):
     for lane in range(U(LANES)):
         masses[lane] = send_both(
@@ -22,12 +22,12 @@ def send_lanes(theta, n, m, masses, literal, shared, semiring):
         )
 
 
-@njit
+@kernel
 def send_alone(theta, n, m, side, literal, semiring):
     return send_one(table_at(theta, U(0), None), Message(n, U(0)), Message(m, U(0)), U(side), literal, semiring)
 
 
-@njit
+@kernel
 def undo_lanes(theta, n, back, spread, sums, literal):
     for lane in range(U(LANES)):
         undo_both(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
 
+from loopwise.compiled.decorators import kernel
 from loopwise.graph import grid
 from loopwise.inference.messages.kernels.rounds import (
     EASY,
@@ -21,27 +21,27 @@ from loopwise.inference.messages.kernels.rounds import (
 from loopwise.inference.messages.pending import Growing, PendingMessages
 
 
-@njit
+@kernel
 def made(edges):
     return new_keys(edges)
 
 
-@njit
+@kernel
 def largest(keys):
     return largest_key(keys)
 
 
-@njit
+@kernel
 def floor(keys, sent, edges):
     return next_floor(keys, sent, edges)
 
 
-@njit
+@kernel
 def at(turn, rounds, edges):
     return turned(turn, rounds, edges)
 
 
-@njit
+@kernel
 def above(keys, first, least):
     return any_above(keys, first, least)
 
