@@ -23,6 +23,7 @@ from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
 from loopwise.formats.quoting import quoted
+from loopwise.lazy import old_names
 from loopwise.notebook import Shown
 from loopwise.notices import DataWarning, callers_level
 
@@ -362,3 +363,6 @@ def _with_last_column(line: str, text: str) -> str:
     begin = max(line.rfind(space, 0, end) for space in ("\t" if "\t" in line else SPACES)) + 1
     begin += len(line[begin:end]) - len(line[begin:end].lstrip(SPACES))
     return line[:begin] + text + line[end:]
+
+
+__getattr__ = old_names(__name__, {"Span": "MentionSpan"})

@@ -24,6 +24,7 @@ from loopwise.apps.decoder.shots import Shots, ShotSampler, check_source
 from loopwise.arguments import checked_kind, checked_number, checked_whole
 from loopwise.formats.files import PathLike
 from loopwise.inference.families.parity import trace
+from loopwise.lazy import old_names
 from loopwise.learn.course import Rounds
 from loopwise.learn.files.checkpoint import checksum, identify
 from loopwise.learn.files.ledger import Ledger
@@ -350,3 +351,6 @@ def _describe(source: Any) -> str:
         return f"{len(source)} shots (checksum {checksum(*(one for one in source.columns if one is not None))})"
     held = {name: value for name, value in vars(source).items() if isinstance(value, (np.ndarray, float, int, str))}
     return f"{type(source).__name__} {identify(held)}"
+
+
+__getattr__ = old_names(__name__, {"Trained": "TrainedNumbers"})
