@@ -415,11 +415,10 @@ def test_classifier_of_plain_bp_answers_rows_as_its_system_does() -> None:
     np.testing.assert_allclose(model.predict_proba(x), 0.5)  # changed weights are seen
 
 
-def test_scikit_learns_checks_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scikit_learns_checks_pass() -> None:
     pytest.importorskip("sklearn", "1.6")
     from sklearn.utils import estimator_checks
 
-    monkeypatch.setattr(training, "LEAST_STEPS", 5)  # fifty trainings, of which none need be good
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = estimator_checks.check_estimator(Table(), on_fail=None)
