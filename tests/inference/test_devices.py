@@ -130,7 +130,7 @@ DECODERS = {"soft": lw.decode.SoftArgmax(0.5), "identity": lw.decode.Identity(),
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("goal", "decoder"), zip(GOALS, 2 * list(DECODERS), strict=True))
+@pytest.mark.parametrize(("goal", "decoder"), list(zip(GOALS, 2 * list(DECODERS), strict=True)))
 def test_losses_and_decoders(goal: str, decoder: str) -> None:
     given, targets = tables(GRAPH), torch.tensor([[0, 1, 1], [1, -1, 0]])
     values = []
