@@ -92,6 +92,7 @@ def _tagger(what: str, data: Path, quick: bool) -> Case:
 
 def _multilabel(what: str, data: Path, quick: bool) -> Case:
     import loopwise.apps.multilabel as app
+    from loopwise.walk import MIRA
 
     folder = folder_in(data, "multilabel")
     path = next(folder.rglob("yeast-train.arff*"))
@@ -99,9 +100,8 @@ def _multilabel(what: str, data: Path, quick: bool) -> Case:
     rows = 300 if quick else 1500
     inputs, labels = table.inputs[:rows], table.labels[:rows]
     train = what == "train"
-    learner = (
-        _learner(app, "Likelihood")(iterations=10) if train else _learner(app, "SampleRankSVM")(epochs=2, sweeps=20)
-    )
+    ranked = {"epochs": 2, "sweeps": 20, "step": MIRA(1e-3)}  # the step that was the default before
+    learner = _learner(app, "Likelihood")(iterations=10) if train else _learner(app, "SampleRankSVM")(**ranked)
 
     def score(model: Any) -> float:
         return 100.0 * float(model.score(inputs[:200], labels[:200]))
