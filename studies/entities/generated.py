@@ -24,7 +24,7 @@ _SYLLABLES = (
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-class Words:
+class DrawnWords:
     """Made words, some of which are common; ``word(random)`` draws one."""
 
     def __init__(self, count: int, random: Random, syllables: tuple[int, int] = (2, 4)) -> None:
@@ -78,7 +78,7 @@ def people(seed: int, hard: float = 1.0) -> EntityProblem:
 def families(seed: int, hard: float = 1.0) -> EntityProblem:
     """People half of whom have a sibling with their surname, street and phone."""
     random = np.random.default_rng(seed)
-    firsts, lasts, streets = Words(150, random), Words(400, random), Words(300, random)
+    firsts, lasts, streets = DrawnWords(150, random), DrawnWords(400, random), DrawnWords(300, random)
     rows: list[tuple[int, Row]] = []
     number = 0
     while len(rows) < 1000:
@@ -102,7 +102,7 @@ def families(seed: int, hard: float = 1.0) -> EntityProblem:
 def citations(seed: int, hard: float = 1.0) -> EntityProblem:
     """Papers cited once or fifty times, each citation in a manner of its own; papers of one group are alike."""
     random = np.random.default_rng(seed)
-    subjects, names, places = Words(500, random), Words(250, random), Words(60, random)
+    subjects, names, places = DrawnWords(500, random), DrawnWords(250, random), DrawnWords(60, random)
     rows: list[tuple[int, Row]] = []
     words: list[str] = []
     for number, size in enumerate(_sizes(1000, random, 60, 1.25)):
@@ -136,7 +136,11 @@ def citations(seed: int, hard: float = 1.0) -> EntityProblem:
 def applicants(seed: int, hard: float = 1.0) -> EntityProblem:
     """Names of firms and people on patents, with sets of partners and classes; a few firms have very many records."""
     random = np.random.default_rng(seed)
-    subjects, names, forms = Words(600, random), Words(300, random), ("ltd", "limited", "inc", "gmbh", "corp", "co", "")
+    subjects, names, forms = (
+        DrawnWords(600, random),
+        DrawnWords(300, random),
+        ("ltd", "limited", "inc", "gmbh", "corp", "co", ""),
+    )
     classes = [f"{letter}{number:02d}{other}" for letter in "ABCGH" for number in range(1, 30) for other in "BFKN"]
     rows: list[tuple[int, Row]] = []
     sizes = [*_sizes(700, random, 20, 1.4), 160, 90, 50]
@@ -170,7 +174,7 @@ def applicants(seed: int, hard: float = 1.0) -> EntityProblem:
 def sites(seed: int, hard: float = 1.0) -> EntityProblem:
     """Places of agencies: sites of one agency share its name and phone, sites of several agencies an address."""
     random = np.random.default_rng(seed)
-    names, streets = Words(250, random), Words(150, random)
+    names, streets = DrawnWords(250, random), DrawnWords(150, random)
     kinds = ("day care center", "child development", "head start", "school", "learning academy")
     rows: list[tuple[int, Row]] = []
     addresses: list[tuple[str, str]] = []
@@ -206,7 +210,7 @@ def sites(seed: int, hard: float = 1.0) -> EntityProblem:
 def products(seed: int, hard: float = 1.0) -> EntityProblem:
     """Two shops, links between them: models of a brand differ by a letter, shops describe them in their own words."""
     random = np.random.default_rng(seed)
-    brands, common = Words(40, random), Words(150, random)
+    brands, common = DrawnWords(40, random), DrawnWords(150, random)
     rows: list[tuple[int, Row, int]] = []
     number = 0
     while number < 800:

@@ -96,7 +96,7 @@ def test_a_random_direction_depends_on_the_seed_only() -> None:
 
 def test_what_does_not_fit() -> None:
     here, data, loss = system(0), examples(), lw.loss.MSE()
-    with pytest.raises(ValueError, match="a map shows one goal, not the 2 of MSE, L1"):
+    with pytest.raises(ValueError, match="a map shows one goal, not the 2 of MSE, MAE"):
         plot.landscape(here, data, [loss, lw.loss.L1()], across=system(1))
     with pytest.raises(ValueError, match=r"no 'potentials.*; give those of a system of the same kind"):
         plot.landscape(here, data, loss, {})

@@ -10,7 +10,7 @@ from loopwise.apps.dedupe.compare import Comparer
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.kinds import kinds_of
 from loopwise.apps.dedupe.pair_model import PairModel
-from loopwise.apps.dedupe.table import Table
+from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import (
     FOLDS,
     STRENGTH,
@@ -58,7 +58,7 @@ def test_few_labels_pull_as_hard_as_is_usual() -> None:
 
 
 def _compared() -> tuple[Comparer, PairModel]:
-    made = Table.of(RECORDS, kinds_of(RECORDS, {}), None, 20, np.zeros((0, 2), dtype=np.int64))
+    made = CandidateTable.of(RECORDS, kinds_of(RECORDS, {}), None, 20, np.zeros((0, 2), dtype=np.int64))
     return made.comparer, train_without(made, 0).pairs
 
 

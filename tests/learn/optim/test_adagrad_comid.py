@@ -212,7 +212,7 @@ def test_groups_take_dense_gradients_only() -> None:
     assert int((param.detach() == 0).all(1).sum()) == 11
     assert bool((param.detach()[2] != 0).all())
     give(param, np.array([2]), torch.ones(1, 3, dtype=torch.float64), dense=False)
-    with pytest.raises(ValueError, match="Group has no closed form for skipped steps"):
+    with pytest.raises(ValueError, match="GroupSparsity has no closed form for skipped steps"):
         optimizer.step()
 
 

@@ -88,10 +88,10 @@ class Coref(SavedEstimator):
 
     After fitting: ``weights_``, ``featuriser_``, ``training_``. Time: rounds x documents x steps x pairs touched.
 
-    >>> from loopwise.apps.coref import head_match, made_documents
+    >>> from loopwise.apps.coref import CorefReport, head_match, made_documents
     >>> documents = made_documents(10, seed=0)
     >>> coref, test = Coref(rounds=2, steps=1000).fit(documents[:8]), documents[8:]
-    >>> coref.score(test) > Report.of(test, [head_match(document) for document in test]).mean.b_cubed
+    >>> coref.score(test) > CorefReport.of(test, [head_match(document) for document in test]).mean.b_cubed
     True
     """
 

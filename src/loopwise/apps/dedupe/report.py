@@ -20,7 +20,7 @@ Integers = NDArray[np.int64]
 class DedupeReport:
     """Pairwise precision, recall and F1 (between two tables: of links); B-cubed; F1 of clusters that are exactly right.
 
-    >>> Report.of(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 2])).cluster_f1
+    >>> DedupeReport.of(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 2])).cluster_f1
     0.4
     """
 
