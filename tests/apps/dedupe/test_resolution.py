@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 from loopwise.apps.dedupe import Dedupe, Records, Resolution
-from loopwise.apps.dedupe.candidates import Graph, parts_of
 from loopwise.apps.dedupe.resolution import START, _of_links
+from loopwise.decode.scored_pairs import Graph, parts_of
 from oracles.dedupe_cases import IDS, RECORDS, TEST
 
 

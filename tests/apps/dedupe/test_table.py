@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from loopwise.apps.dedupe import made_records
-from loopwise.apps.dedupe.candidates import DOUBT
 from loopwise.apps.dedupe.kinds import kinds_of
 from loopwise.apps.dedupe.pair_model import PairModel
 from loopwise.apps.dedupe.table import CandidateTable
+from loopwise.decode.scored_pairs import DOUBT
 
 RECORDS, IDS = made_records(90, seed=7)
 NONE = np.zeros((0, 2), dtype=np.int64)

@@ -1,6 +1,6 @@
 r"""The model of whole entities: pairs by their logits, and each cluster by its size and the agreement of its columns.
 
-In: parts of a scored graph (:mod:`loopwise.apps.dedupe.candidates`). Out: :class:`EntityModel`, trained by SampleRank
+In: parts of a scored graph (:mod:`loopwise.decode.scored_pairs`). Out: :class:`EntityModel`, trained by SampleRank
 and decoded by a walk. Stage: use.
 
 .. math:: \pi(y)\propto\exp\Big(\sum_{i,j\text{ together}}\theta\cdot f(\operatorname{logit} p_{ij}-t)
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.dedupe.candidates import CandidateParts, whole
+from loopwise.decode.scored_pairs import CandidateParts, whole
 from loopwise.loss.clustering import BCubed
 from loopwise.potentials.features import Features
 from loopwise.walk import (

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from loopwise.apps.dedupe.candidates import CandidateParts, Graph
 from loopwise.apps.dedupe.entities import EntityModel
 from loopwise.apps.dedupe.pair_model import PER_COMPARISON, scales
 from loopwise.apps.dedupe.records import Records
 from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import Method, TrainedDedupe
+from loopwise.decode.scored_pairs import CandidateParts, Graph
 from loopwise.formats.files import PathLike, atomic_write
 from loopwise.formats.table import csv_line
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.dedupe.blocking import Blocker, Coverage, Predicate, chunks, pairs_of
-from loopwise.apps.dedupe.candidates import DOUBT, CandidateParts, Graph, closed, parts_of
 from loopwise.apps.dedupe.compare import Comparer, Rivals, Similarities
 from loopwise.apps.dedupe.kinds import Kind
 from loopwise.apps.dedupe.pair_model import PairModel, SimilarityLevels, estimate_levels
 from loopwise.apps.dedupe.records import Records
+from loopwise.decode.scored_pairs import DOUBT, CandidateParts, Graph, closed, parts_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

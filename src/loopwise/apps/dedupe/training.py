@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from loopwise.apps.dedupe.candidates import (
+from loopwise.apps.dedupe.compare import Comparer, Similarities
+from loopwise.apps.dedupe.entities import EntityModel
+from loopwise.apps.dedupe.labels import Labels, clearly_more
+from loopwise.apps.dedupe.pair_model import PairModel
+from loopwise.apps.dedupe.report import DedupeReport
+from loopwise.apps.dedupe.table import CandidateTable
+from loopwise.decode.scored_pairs import (
     CandidateParts,
     Graph,
     average_clusters,
@@ -23,12 +29,6 @@ from loopwise.apps.dedupe.candidates import (
     matched_clusters,
     parts_of,
 )
-from loopwise.apps.dedupe.compare import Comparer, Similarities
-from loopwise.apps.dedupe.entities import EntityModel
-from loopwise.apps.dedupe.labels import Labels, clearly_more
-from loopwise.apps.dedupe.pair_model import PairModel
-from loopwise.apps.dedupe.report import DedupeReport
-from loopwise.apps.dedupe.table import CandidateTable
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,7 +1,8 @@
-"""Scored pairs of a table and the components they form: what clustering works on.
+"""Clusters decided from scored pairs: the components that pairs form, average linkage within them, one-to-one links.
 
-In: candidate pairs with logits. Out: :class:`Graph`, :class:`CandidateParts`. Stage: use. No component is
-larger than ``LARGEST``, so that no chain of doubtful pairs makes one cluster of a whole table.
+In: candidate pairs of records with logits. Out: :class:`Graph`, :class:`CandidateParts`, the cluster of each record.
+Stage: decision. No component is larger than ``LARGEST``, so that no chain of doubtful pairs makes one cluster of a
+whole table.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.dedupe.kernels import linkage
+from loopwise.decode.kernels import linkage
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

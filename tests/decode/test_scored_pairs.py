@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from loopwise.apps.dedupe import candidates
-from loopwise.apps.dedupe.candidates import Graph, average_clusters, closed, cut_components, matched_clusters, parts_of
+from loopwise.decode import scored_pairs
+from loopwise.decode.scored_pairs import Graph, average_clusters, closed, cut_components, matched_clusters, parts_of
 
 # ------------------------------------------------------------------------------------------- clusters of pairs
 
@@ -44,14 +44,14 @@ def plain_average(graph: Graph, threshold: float) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("threshold", [-1.0, 0.0, 1.5])
 def test_average_linkage_is_that_of_all_pairs(seed: int, threshold: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "DOUBT", -100.0)
+    monkeypatch.setattr(scored_pairs, "DOUBT", -100.0)
     graph = random_graph(12, seed)
     found = average_clusters(parts_of(graph), threshold, threshold)
     assert found.tolist() == plain_average(graph, threshold).tolist()
 
 
 def test_large_components_are_cut_at_their_weakest_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "LARGEST", 4)
+    monkeypatch.setattr(scored_pairs, "LARGEST", 4)
     chain = Graph(8, np.arange(7), np.arange(1, 8), np.array([9.0, 9, 9, -1, 9, 9, 9]))
     assert cut_components(chain).tolist() == [0, 0, 0, 0, 4, 4, 4, 4]
     alike = Graph(8, np.arange(7), np.arange(1, 8), np.full(7, 50.0))

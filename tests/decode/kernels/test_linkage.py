@@ -9,7 +9,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
-from loopwise.apps.dedupe.kernels.linkage import (
+from loopwise.decode.kernels.linkage import (
     average_linkage,
     capped_components,
     components,

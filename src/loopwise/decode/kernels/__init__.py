@@ -1,0 +1,1 @@
+"""Compiled loops of decoders: clusters from scored pairs."""
