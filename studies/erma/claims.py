@@ -42,6 +42,10 @@ RULES = {
 CHANGED = (
     "Tables 3 and 4: 'training for the loss beats likelihood' asks for wins and p < .05 over models since 2026-11-18; "
     "before, for the mean alone.",
+    "A posterior over weights: rules as they were, models drawn anew on 2026-11-19. On the first twelve the Gaussian "
+    "left all but 100 directions to the prior, and inference ran at every draw: intervals held 87 % and averaging cost "
+    "log-loss (.352 against .322). Since then what is left of the curvature counts weight by weight, 200 directions "
+    "are found, and log-marginals follow the draws along their tangent, chosen on a model of another seed.",
 )
 
 

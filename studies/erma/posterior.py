@@ -34,7 +34,7 @@ from studies.harness.results import FULL, QUICK, Cell, Claim
 from studies.harness.runs import read_run, write_run
 from studies.harness.statistics import Floats, mean, mean_and_error, sign_flip_p
 
-FRESH = 2000  # added to the seed: models of no other part
+FRESH = 4000  # added to the seed: models of no other part, and not those on which 2000 was tried first
 ITEM = "A posterior over weights"
 POINT, POSTERIOR, PLAIN = "likelihood + L2", "Laplace around it", "MSE (plain ERM)"
 ROWS = (POINT, POSTERIOR, PLAIN)
@@ -67,7 +67,7 @@ class PosteriorProtocol:
     sizes: tuple[Size, ...] = field(default_factory=published_sizes)
     training: BudgetProtocol = field(default_factory=BudgetProtocol)
     sweeps: int = 20
-    rank: int = 100  # directions of largest curvature
+    rank: int = 200  # directions of largest curvature
     samples: int = 50
 
 

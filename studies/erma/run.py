@@ -241,8 +241,8 @@ def _of_posterior(protocol: posterior.PosteriorProtocol) -> str:
     return (
         "The posterior, on models drawn anew: likelihood with a prior as in fair conditions, at most "
         f"{protocol.sweeps} sweeps in training and in use; a Laplace approximation around its weights, exact along the "
-        f"{protocol.rank} directions of largest curvature and the prior's along all others; {protocol.samples} draws. "
-        "Plain ERM is the MSE, trained as there."
+        f"{protocol.rank} directions of largest curvature, of the rest weight by weight; {protocol.samples} "
+        "draws, along whose deviations log-marginals are straight. Plain ERM is the MSE, trained as there."
     )
 
 

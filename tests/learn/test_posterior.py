@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import loopwise as lw
-from loopwise.learn.posterior import Laplace, Predictive
+from loopwise.learn.posterior import PROBES, Laplace, Predictive, _diagonal_of_rest
 from loopwise.notices import GradientWarning
 
 NLL = lw.loss.SurrogateLikelihood()
@@ -26,7 +28,7 @@ def fitted(graph: lw.FactorGraph, examples: lw.Examples, prior: lw.prior.L2) -> 
 
 def precision_matrix(posterior: Laplace) -> np.ndarray:
     along = (posterior.directions * posterior.curvatures) @ posterior.directions.T
-    return along + posterior.precision * np.eye(len(posterior.weights))
+    return along + np.diag(posterior.precision)
 
 
 def test_a_coin_by_hand() -> None:
@@ -82,7 +84,25 @@ def test_few_directions_keep_the_largest_curvatures(chain: tuple[lw.System, lw.E
     system, examples, prior = chain
     whole, part = (Laplace.of(system, examples, NLL, prior, rank=rank) for rank in (200, 5))
     np.testing.assert_allclose(np.sort(part.curvatures), np.sort(whole.curvatures)[-5:], rtol=1e-6)
-    assert (part.variances >= whole.variances - 1e-12).all()  # what is not found is left to the prior
+    # What is left of the Hessian is kept weight by weight.
+    np.testing.assert_allclose(np.diag(precision_matrix(part)), np.diag(precision_matrix(whole)), rtol=1e-6)
+    alone = replace(part, precision=np.full(len(part.weights), 25 * 0.05))
+    assert (part.variances <= alone.variances + 1e-12).all()
+    assert part.variances.sum() < 0.95 * alone.variances.sum()
+    np.testing.assert_allclose(part.variances, np.diag(np.linalg.inv(precision_matrix(part))), rtol=1e-8)
+
+
+def test_the_diagonal_that_is_left_of_a_known_matrix() -> None:
+    rng = np.random.default_rng(3)
+    size, basis = 300, np.linalg.qr(rng.standard_normal((300, 300)))[0]
+    spectrum = np.concatenate([[500.0, 200.0, 100.0], rng.uniform(0, 1, size - 3)])
+    matrix = (basis * spectrum) @ basis.T
+    rest = matrix - (basis[:, :3] * spectrum[:3]) @ basis[:, :3].T
+    found = _diagonal_of_rest(lambda vector: matrix @ vector, spectrum[:3], basis[:, :3])
+    # The variance of the estimate is the sum of squares beside the diagonal over the number of probes.
+    deviations = np.sqrt((np.square(rest).sum(1) - np.square(np.diag(rest))) / PROBES)
+    assert (np.abs(found - np.diag(rest)) < 5 * deviations).all()
+    assert deviations.max() < 0.25 * np.diag(rest).mean()
 
 
 def test_draws_have_the_posterior_s_mean_and_covariance(chain: tuple[lw.System, lw.Examples, lw.prior.L2]) -> None:
@@ -107,6 +127,29 @@ def test_predictions_spread_less_with_more_data_and_weights_are_put_back() -> No
         torch.testing.assert_close(predicted.mean.sum(-1), torch.ones(2, 1, dtype=torch.float64))
         assert all(torch.equal(a, b) for a, b in zip(before, system.parameters(), strict=True))
     assert 3 < widths[0] / widths[1] < 5  # as the root of sixteen
+
+
+def test_log_odds_of_a_coin_are_straight_in_its_weights() -> None:
+    examples, prior = coin(5, 2), lw.prior.L2(0.05)
+    posterior = Laplace.of(fitted(BIAS, examples, prior), examples, NLL, prior)
+    straight, bent = (posterior.predict_marginals(examples[:1], samples=50, linear=linear) for linear in (True, False))
+    torch.testing.assert_close(straight.draws, bent.draws, rtol=0, atol=1e-9)
+
+
+def test_draws_go_along_the_tangent_of_log_marginals(chain: tuple[lw.System, lw.Examples, lw.prior.L2]) -> None:
+    system, examples, prior = chain
+    posterior = Laplace.of(system, examples, NLL, prior)
+    predicted = posterior.predict_marginals(examples[:2], samples=3, seed=4)
+    params = [param for param in system.parameters() if param.requires_grad]
+    at_centre = system.beliefs(examples[:2]).variables
+    centre = torch.log(at_centre).detach()
+    free = torch.isfinite(centre).reshape(-1)
+    rows = [torch.autograd.grad(cell, params, retain_graph=True) for cell in torch.log(at_centre).reshape(-1)[free]]
+    jacobian = np.stack([np.concatenate([piece.reshape(-1).numpy() for piece in row]) for row in rows])
+    for draw, weights in zip(predicted.draws, posterior.draw(3, seed=4), strict=True):
+        moved = centre.clone().reshape(-1)
+        moved[free] += torch.as_tensor(jacobian @ (weights - posterior.weights))
+        torch.testing.assert_close(draw, torch.softmax(moved.reshape(centre.shape), -1), rtol=0, atol=1e-4)
 
 
 def test_where_the_loss_bends_down_the_prior_speaks_alone() -> None:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ from loopwise.potentials.priors import L2
 Floats = NDArray[np.float64]
 
 RANK = 200  # directions of largest curvature that are found where there are more weights
+PROBES = 100  # random directions by which the curvature that is left is shared out among single weights
+NEAR = 0.01  # the part of a draw's deviation over which log-marginals are differenced
 NEGATIVE = 1e-6  # a curvature below minus this share of the largest is no rounding
 
 
@@ -72,9 +74,10 @@ class Laplace:
 
     where L is the mean loss of the n training examples and λ the strength of the L2 prior it was trained with. For a
     likelihood, β = 1 is Bayes' rule; for another loss this is a Gibbs posterior, and β says how much a unit of loss
-    counts. Only the largest curvatures are found; in all other directions the prior alone speaks, which can only
-    overstate the doubt. Where the data's curvature is negative (the weights are not at a minimum, or the loss is not
-    convex) it counts as 0, with a warning.
+    counts. The largest curvatures are found with their directions. Of what is left of the Hessian the diagonal is
+    estimated (Bekas, Kokiopoulou & Saad 2007), as if the data spoke of single weights there; the prior alone would
+    leave thousands of weights nearly free that the data do know. Where the data's curvature is negative (the weights
+    are not at a minimum, or the loss is not convex) it counts as 0, with a warning.
 
     Make one by :meth:`of`.
 
@@ -93,7 +96,7 @@ class Laplace:
 
     system: System
     weights: Floats  # the centre, [parameters]
-    precision: float  # of the prior alone, β n λ
+    precision: Floats  # of each weight by itself, [parameters]: the prior's, and what directions leave of the data's
     directions: Floats  # [parameters, rank], orthonormal
     curvatures: Floats  # [rank], of the data, β n times an eigenvalue of the mean loss's Hessian
     negative: int = 0  # how many curvatures were below 0 and count as 0
@@ -120,7 +123,7 @@ class Laplace:
             β, how much the loss of an example counts. By default 1 for likelihoods; other losses need one.
         rank:
             How many directions of largest curvature are found, by Lanczos iterations: a few Hessian-vector products
-            over all examples each.
+            over all examples each. With more weights than that, 100 further products share out what is left.
 
         Returns
         -------
@@ -139,7 +142,8 @@ class Laplace:
             total: Floats = np.sum(pieces, axis=0)
             return total
 
-        values, directions = _largest(product, sum(param.numel() for param in params), rank)
+        size = sum(param.numel() for param in params)
+        values, directions = _largest(product, size, rank)
         negative = int((values < -NEGATIVE * max(np.abs(values).max(initial=0.0), 1e-300)).sum())
         if negative:
             warnings.warn(
@@ -148,45 +152,59 @@ class Laplace:
                 GradientWarning,
                 stacklevel=callers_level(),
             )
+        left = _diagonal_of_rest(product, values, directions) if len(values) < size else np.zeros(size)
         count = beta * len(corpus)
-        return Laplace(
-            system, _flat(params), count * prior.strength, directions, count * np.maximum(values, 0.0), negative
-        )
+        precision = count * (prior.strength + np.maximum(left, 0.0))
+        return Laplace(system, _flat(params), precision, directions, count * np.maximum(values, 0.0), negative)
+
+    @cached_property
+    def _narrowed(self) -> tuple[Floats, Floats]:
+        """Directions, orthonormal where each weight is measured by its own precision, and by how much less than 1 the
+        deviation is along each."""
+        scaled = self.directions * np.sqrt(self.curvatures) / np.sqrt(self.precision)[:, None]
+        axes, lengths, _ = np.linalg.svd(scaled, full_matrices=False)
+        return axes, 1 - (1 + np.square(lengths)) ** -0.5
 
     def draw(self, samples: int, seed: int = 0) -> Floats:
         """Weights from the posterior, ``[samples, parameters]``, in the order of the system's parameters."""
         if samples < 1:
             raise ValueError(f"samples must be at least 1, not {samples}")
         noise = np.random.default_rng(seed).standard_normal((samples, len(self.weights)))
-        wide = self.precision**-0.5
-        narrow = (self.precision + self.curvatures) ** -0.5
-        along = noise @ self.directions
-        found: Floats = self.weights + wide * noise + (along * (narrow - wide)) @ self.directions.T
+        axes, narrower = self._narrowed
+        found: Floats = self.weights + (noise - (noise @ axes * narrower) @ axes.T) / np.sqrt(self.precision)
         return found
 
     @property
     def variances(self) -> Floats:
         """The variance of each weight, ``[parameters]``."""
-        wide = 1 / self.precision
-        saved: Floats = np.square(self.directions) @ (wide - 1 / (self.precision + self.curvatures))
-        return wide - saved
+        axes, narrower = self._narrowed
+        found: Floats = (1 - np.square(axes) @ (1 - np.square(1 - narrower))) / self.precision
+        return found
 
-    def predict_marginals(self, given: Given = None, *, samples: int = 30, seed: int = 0) -> Predictive:
-        """Marginals under draws of the weights; the system's own weights are put back.
+    def predict_marginals(
+        self, given: Given = None, *, samples: int = 30, seed: int = 0, linear: bool = True
+    ) -> Predictive:
+        r"""Marginals under draws of the weights; the system's own weights are put back.
 
         Parameters
         ----------
         given: as :meth:`System.predict_marginals` takes it, over one graph.
-        samples: how many draws; inference is run for each.
+        samples: how many draws; inference is run twice for each, once where ``linear`` is off.
         seed: of the draws.
+        linear:
+            Whether log-marginals follow the draws along their tangent at the trained weights, which is what the
+            Gaussian was fitted to (Immer, Korzepa & Bauer 2021): :math:`\log b(\theta) \approx \log b(\theta^*) +
+            J(\theta - \theta^*)`, the product by a symmetric difference. Without it, inference is run at each draw
+            itself, which may be so far out that the Gaussian says nothing true of it.
 
         Returns
         -------
         The draws with their mean and intervals.
         """
-        found = []
+        drawn = self.draw(samples, seed)
         with self._borrowed() as put:
-            for weights in self.draw(samples, seed):
+
+            def at(weights: Floats) -> Tensor:
                 put(weights)
                 answer = self.system.predict_marginals(given)
                 if isinstance(answer, list):
@@ -194,8 +212,14 @@ class Laplace:
                         "intervals are for examples of one graph, and those of a template have one each; ask for one "
                         "kind of example at a time with a system of potentials that have a graph"
                     )
-                found.append(answer)
-        return Predictive(torch.stack(found))
+                return answer
+
+            if not linear:
+                return Predictive(torch.stack([at(weights) for weights in drawn]))
+            centre, steps = at(self.weights), NEAR * (drawn - self.weights)
+            return Predictive(
+                torch.stack([_along(centre, at(self.weights + step), at(self.weights - step)) for step in steps])
+            )
 
     @contextmanager
     def _borrowed(self) -> Iterator[_Put]:
@@ -250,6 +274,12 @@ def _share(system: System, part: Corpus, goal: Goal, count: int) -> Tensor:
     return risk(system, part, goal) * (len(part) / count)
 
 
+def _along(centre: Tensor, ahead: Tensor, behind: Tensor) -> Tensor:
+    """Marginals whose logarithms go on from the centre as they do a step ahead and a step behind; zeros stay."""
+    slope = (torch.log(ahead) - torch.log(behind)).nan_to_num(0.0, 0.0, 0.0) / (2 * NEAR)
+    return torch.softmax(torch.log(centre) + slope, dim=-1).nan_to_num(0.0)
+
+
 def _largest(product: Callable[[Floats], Floats], size: int, rank: int) -> tuple[Floats, Floats]:
     """The largest eigenvalues of a symmetric operator, and their vectors; all of them where there are no more."""
     if rank >= size - 1:
@@ -259,6 +289,16 @@ def _largest(product: Callable[[Floats], Floats], size: int, rank: int) -> tuple
     start = np.random.default_rng(0).standard_normal(size)  # so that the same call gives the same answer
     operator = LinearOperator((size, size), product, dtype=np.float64)
     found: tuple[Floats, Floats] = eigsh(operator, k=rank, which="LA", v0=start)
+    return found
+
+
+def _diagonal_of_rest(product: Callable[[Floats], Floats], values: Floats, directions: Floats) -> Floats:
+    """The diagonal of an operator without its part in some of its eigenvectors, from what it makes of random signs; to
+    the digit where there are no more weights than probes."""
+    size = len(directions)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (PROBES, size)) if size > PROBES else np.eye(size)
+    rest = np.stack([product(row) for row in signs]) - (signs @ directions * values) @ directions.T
+    found: Floats = (signs * rest).sum(0) / np.square(signs).sum(0)
     return found
 
 
