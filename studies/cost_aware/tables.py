@@ -50,6 +50,8 @@ EQUAL = ", at equal cost"
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)  # of the dense model's messages, where curves are compared
 COST = {FIGURE1: "messages", STRONG: "messages", SWEEPS: "setting", STOPPING: "sweeps", BOTH: "sent", GATES: "sent"}
 TIME = "microseconds"
+PER_MESSAGE = ", time of a message"
+CALL, MESSAGE = "a call, µs an example", "a message, ns"
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,9 @@ def at_equal_cost(study: CostAwareRuns, name: str, curve: str, costs: Sequence[f
     return {truth: [interpolated(points, cost, COST[name]) for cost in costs] for truth, points in found}
 
 
-def items_of(study: str) -> tuple[str, str, str]:
+def items_of(study: str) -> tuple[str, ...]:
     """The items that one of the studies may have."""
-    return ITEMS[study], ITEMS[study] + EQUAL, ITEMS[study] + AREA
+    return ITEMS[study], ITEMS[study] + EQUAL, ITEMS[study] + AREA, ITEMS[study] + PER_MESSAGE
 
 
 def cells(study: CostAwareRuns) -> Iterator[Cell]:
@@ -138,6 +140,7 @@ def cells(study: CostAwareRuns) -> Iterator[Cell]:
     for name in (FIGURE1, STRONG, STOPPING, BOTH, GATES):
         yield from _areas(study, name)
     yield from _areas(study, GATES, TIME)
+    yield from _prices_of_messages(study)
 
 
 def _more(study: CostAwareRuns, name: str, curve: str, mean: MeanPoint) -> dict[str, Any]:
@@ -193,6 +196,20 @@ def areas(study: CostAwareRuns, name: str, curve: str, key: str = "") -> dict[in
         corner = (_log(max(row[key] for row in rows)), max(row["loss"] for row in rows))
         found[truth] = hypervolume([(_log(row[key]), row["loss"]) for row in points], corner)
     return found
+
+
+def _prices_of_messages(study: CostAwareRuns) -> Iterator[Cell]:
+    """Measured time as a line in the messages that were sent, least squares over each truth's settings."""
+    for curve in study.curves(GATES):
+        lines = [
+            np.polyfit([row[COST[GATES]] for row in points], [row[TIME] for row in points], 1)
+            for points in study.points(GATES, curve).values()
+            if len(points) > 1
+        ]
+        if lines:
+            nanoseconds, call = ([line[place] for line in lines] for place in (0, 1))
+            for column, values in ((CALL, call), (MESSAGE, [1000 * each for each in nanoseconds])):
+                yield Cell(ITEMS[GATES] + PER_MESSAGE, curve, column, *mean_and_error(values), len(lines))
 
 
 def _log(cost: float) -> float:
