@@ -46,7 +46,7 @@ from studies.cost_aware.protocol import (
     CurveJob,
     jobs,
 )
-from studies.cost_aware.tables import CostAwareRuns, areas, averaged, cells, interpolated
+from studies.cost_aware.tables import CALL, MESSAGE, PER_MESSAGE, CostAwareRuns, areas, averaged, cells, interpolated
 from studies.harness.claims import MISSING
 from studies.harness.results import FILE, FULL, QUICK, Cell, Claim, Results
 from studies.harness.study import StudyOrder, judge_again, reproduce
@@ -277,6 +277,13 @@ def test_areas_by_hand(tmp_path: Path) -> None:
     assert areas(study, BOTH, SPARSE)[0] == pytest.approx(1 * 0.1)
 
 
+def test_time_is_a_line_in_messages(tmp_path: Path) -> None:
+    points = [row(k, 0.1, sent=sent, microseconds=4 + 0.002 * sent) for k, sent in enumerate((100.0, 300.0, 900.0))]
+    put(tmp_path, GATES, FIXED, points)
+    found = {cell.column: cell.ours for cell in cells(CostAwareRuns(tmp_path, TINY)) if PER_MESSAGE in cell.item}
+    assert found == {CALL: pytest.approx(4), MESSAGE: pytest.approx(2)}
+
+
 # --- The whole -------------------------------------------------------------------------------------------------------
 
 
@@ -320,7 +327,7 @@ def test_one_study_alone_leaves_the_others(tmp_path: Path, monkeypatch: pytest.M
     assert complete and len(list((tmp_path / "runs").glob("gates-*.json"))) == len(GATE_CURVES)
     assert results.items() == [
         "Figure 1", "Learned stopping", cost_aware.ITEMS[GATES], "Figure 1, at equal cost",
-        cost_aware.ITEMS[GATES] + ", hypervolume",
+        cost_aware.ITEMS[GATES] + ", hypervolume", cost_aware.ITEMS[GATES] + ", time of a message",
     ]  # fmt: skip
     assert {cell.ours for cell in results.of_item("Figure 1")} == {0.125}
     found = {claim.id: claim for claim in results.claims}
