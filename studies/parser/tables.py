@@ -54,8 +54,9 @@ UNITS = {
     TABLE2: "test UAS in percent of CLL, and L2 less CLL; published: CoNLL 2006 and 2007",
     RATES: f"UAS of English development data in percent, grand.+sib., {BUDGET} iterations; all other items: see above",
     PRIOR: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations; strength times number of sentences",
-    LONGER: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations, ten epochs as published; strength of "
-    "the prior times number of sentences, 10 as published",
+    LONGER: f"test UAS of English in percent, grand.+sib., {BUDGET} iterations, after all of ten epochs, as "
+    "published, none of them chosen on development data; strength of the prior times number of sentences, 10 as "
+    "published",
     ACCURACY: "English with all training sentences, L2, test scores in percent: as CoNLL 2006 counts them, without "
     "punctuation, and as CoNLL 2018 does",
     CALIBRATION: "English test words, punctuation too: squares of belief less truth summed over a word's heads; mean "

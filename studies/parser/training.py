@@ -96,6 +96,8 @@ class ParserBench:
         objectives: dict[str, Objective] = {CLL: LIKELIHOOD(), L2: Squares(), AR: AnnealedRisk()}
         rate = self.protocol.rate(loss if start is None else L2_AR) if job.rate is None else job.rate
         parser, whole = self._parser(job), job.treebank == self.protocol.whole
+        if job.epochs is not None:  # all of them count: with development data an early one would be kept
+            prepared = replace(prepared, data=replace(prepared.data, dev=None), dev_arcs=None)
         parser.fit(
             prepared, loss=objectives[loss], rate=rate, l2=job.prior, seed=self.seed, start=start,
             epochs=job.epochs or (self.protocol.whole_epochs if whole else self.protocol.epochs), labels=whole,

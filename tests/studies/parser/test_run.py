@@ -354,6 +354,8 @@ def test_the_study_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     whole = json.loads(ParserTraining(TINY.whole, BOTH, 4, L2).path(folder / "runs").read_text())
     assert whole["test"]["las"] > 0.5  # relations are trained there
     assert json.loads(Preparation(TINY.whole).path(folder / "runs").read_text())["train"] == 40
+    longer = [json.loads(path.read_text()) for path in (folder / "runs").glob("*-epochs2.json")]
+    assert longer and all(run["dev_by_epoch"] == [] for run in longer)  # no epoch is chosen among them
     for run in (json.loads(path.read_text()) for path in (folder / "runs").glob(f"{ENGLISH}-[gsu]*.json")):
         gold = json.loads(Preparation(ENGLISH).path(folder / "runs").read_text())
         right = [a == b and c for a, b, c in zip(run["heads"], gold["heads"], gold["counted"], strict=True)]
