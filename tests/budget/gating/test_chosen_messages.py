@@ -52,6 +52,29 @@ def test_all_messages_are_bp() -> None:
         torch.testing.assert_close(found.log_partition, wanted.log_partition, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 33])
+@pytest.mark.parametrize("shared", [True, False])
+def test_examples_side_by_side_are_examples_alone(count: int, shared: bool) -> None:
+    """Lanes of one, eight and thirty-two, the last block full or not; tables for all, and of each example."""
+    graph, generator = mixed_graph(), torch.Generator().manual_seed(count)
+    drawn = {
+        group.name: torch.randn(count, group.count, *group.shape, generator=generator, dtype=torch.float64)
+        for group in graph.groups
+    }
+    tables = {name: table[0] if shared and name != "unary" else table for name, table in drawn.items()}
+    sent = np.random.default_rng(count).random((3, graph.layout.edges)) < 0.6
+    method = budget.ChosenMessages(lw.BP(), graph, sent)
+    together = method(graph, tables)
+    assert together.status.engine == "compiled" and together.status.residual.shape == (count,)
+    for example in range(count):
+        own = {name: table if table.ndim < drawn[name].ndim else table[example] for name, table in tables.items()}
+        wanted = chosen_beliefs(graph, {name: table.numpy() for name, table in own.items()}, sent)
+        for variable, belief in enumerate(wanted):
+            np.testing.assert_allclose(together.marginal(variable)[example].numpy(), belief, atol=1e-12)
+        alone = method(graph, own)
+        assert float(alone.status.residual) == pytest.approx(float(together.status.residual[example]), abs=1e-12)
+
+
 def test_gradients_by_differences() -> None:
     graph = lw.grid(2, 3)
     potentials = lw.TablePotentials.random(graph, seed=0)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from loopwise.budget.cost import Cost, always_observed
 from loopwise.budget.stopping import watched_variables
+from loopwise.compiled.arithmetic import FEW_LANES, LANES, lane_tag
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.layout import Layout
@@ -134,9 +135,7 @@ class _ChosenCall(Inference):
     def _to_the_end(self, circuit: MessageUpdate, run: _Sweeping) -> _Ended:
         policy, limit = self.method.policy, self.method.limit
         if policy is None:
-            before = run.sweep(0, limit - 1) if limit > 1 else run.states()
-            states = run.sweep(limit - 1, limit)
-            change = (states - before).detach().abs().amax(-1) if states.shape[-1] else states.new_zeros(run.batch)
+            states, change = run.all_sweeps(limit)
             return _Ended(states, run.messages(), torch.full(run.batch, limit), change)
         return _stopped(circuit, run, policy, self.watched, limit)
 
@@ -184,6 +183,13 @@ class _Sweeping:
         """Beliefs as they are."""
         raise NotImplementedError
 
+    def all_sweeps(self, limit: int) -> tuple[Tensor, Tensor]:
+        """Beliefs after so many sweeps, and by how much the last one changed those of each example."""
+        before = self.sweep(0, limit - 1) if limit > 1 else self.states()
+        states = self.sweep(limit - 1, limit)
+        change = (states - before).detach().abs().amax(-1) if states.shape[-1] else states.new_zeros(self.batch)
+        return states, change
+
     def messages(self) -> Tensor:
         """Log messages to variables as they are."""
         raise NotImplementedError
@@ -230,48 +236,115 @@ class _KernelSweeping(_Sweeping):
     engine = "compiled"
 
     def __init__(self, circuit: MessageUpdate, sent: NDArray[np.bool_]) -> None:
-        from loopwise.budget.gating.kernels.chosen import LANES
+        from loopwise.budget.gating.kernels.chosen import ChosenWorkspace
 
         layout, problem = circuit.layout, circuit.problem
         self.circuit, self.batch = circuit, problem.batch
         self.plan = _plan(layout, sent)
         count = max(1, self.batch.numel())
+        self.lanes = _Lanes.of(count)
         with torch.no_grad():
-            self.tables = _side_by_side(circuit, count)
+            self.tables = self.lanes.tables(_tables(circuit, count))
             start = circuit.initial().reshape(count, -1)[0].double().numpy()  # that of every example
             unary = circuit.unary.expand(*self.batch, layout.states).reshape(count, -1).double().numpy()
-        self.m = np.repeat(start[:, None], count, axis=1)
-        self.sums = np.array(unary.T, order="C")  # a copy, to be written to
-        self.sums += np.bincount(layout.slot_state, start, minlength=layout.states)[:, None]
-        sizes = np.diff(self.plan.slot)
+        self.m = self.lanes.same(start)
+        self.sums = self.lanes.pack(unary + np.bincount(layout.slot_state, start, minlength=layout.states))
+        self.starts = layout.state_start.astype(np.uintp)
+        sizes = np.diff(self.plan.slot.astype(np.int64))
         each = [int(sizes[np.flatnonzero(row)].sum()) for row in sent]
-        widest = int(np.diff(self.plan.slot[self.plan.edges]).max(initial=1))
-        self.fresh, self.heard = np.empty(max([1, *each]) * LANES), np.empty(widest * LANES)
-        self.product = np.empty(LANES)
+        widest = int(np.diff(self.plan.slot[self.plan.edges].astype(np.int64)).max(initial=1))
+        self.workspace = ChosenWorkspace(
+            np.empty(max([1, *each]) * self.lanes.width), np.empty(widest * self.lanes.width)
+        )
 
     def sweep(self, first: int, last: int) -> Tensor:
+        self._send(first, last)
+        return self.states()
+
+    def _send(self, first: int, last: int) -> None:
         from loopwise.budget.gating.kernels.chosen import send_chosen
 
         if last > first and len(self.plan.order):
-            send_chosen(self.plan, first, last, self.tables, self.m, self.sums, self.fresh, self.heard, self.product)
-        return self.states()
+            send_chosen(self.plan, first, last, self.tables, self.m, self.sums, self.workspace, self.lanes.tag)
 
     def states(self) -> Tensor:
-        logs = self._tensor(self.sums)
-        return variable_softmax(self.circuit.layout, logs).to(self.circuit.problem.like.dtype)
+        return self._tensor(self._beliefs()).to(self.circuit.problem.like.dtype)
+
+    def _beliefs(self) -> NDArray[np.float64]:
+        from loopwise.budget.gating.kernels.chosen import beliefs_of
+
+        found = np.empty_like(self.sums)
+        if len(found):
+            beliefs_of(self.starts, self.sums, found, self.lanes.tag)
+        return found
+
+    def all_sweeps(self, limit: int) -> tuple[Tensor, Tensor]:
+        self._send(0, limit - 1)
+        before = self._beliefs()
+        self._send(limit - 1, limit)
+        after, like = self._beliefs(), self.circuit.problem.like
+        change = self.lanes.largest(np.abs(after - before))
+        return self._tensor(after).to(like.dtype), torch.from_numpy(change).reshape(self.batch).to(like.dtype)
 
     def messages(self) -> Tensor:
         return self._tensor(self.m).to(self.circuit.problem.like.dtype)
 
     def keep(self, rows: Tensor) -> None:
-        chosen = rows.numpy()
-        self.m, self.sums = np.ascontiguousarray(self.m[:, chosen]), np.ascontiguousarray(self.sums[:, chosen])
-        if self.tables.shape[1] > 1:
-            self.tables = np.ascontiguousarray(self.tables[:, chosen])
+        chosen, before = rows.numpy(), self.lanes
+        self.lanes = _Lanes(int(chosen.sum()), before.width)
+        self.m, self.sums = (self.lanes.pack(before.unpack(values)[chosen]) for values in (self.m, self.sums))
+        if before.examples > 1 and len(self.tables) > int(self.plan.cell[-1]):
+            self.tables = self.lanes.pack(before.unpack(self.tables)[chosen])
 
     def _tensor(self, values: NDArray[np.float64]) -> Tensor:
-        found = torch.from_numpy(np.ascontiguousarray(values.T))
+        found = torch.from_numpy(self.lanes.unpack(values))
         return found.reshape(*self.batch, -1) if len(found) == max(1, self.batch.numel()) else found
+
+
+class _Lanes(NamedTuple):
+    """So many examples in blocks, ``width`` side by side; the last block is filled up with the last example."""
+
+    examples: int
+    width: int
+
+    @staticmethod
+    def of(count: int) -> _Lanes:
+        return _Lanes(count, 1 if count == 1 else FEW_LANES if count <= FEW_LANES else LANES)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.examples // self.width)
+
+    @property
+    def tag(self) -> tuple[int, ...]:
+        return lane_tag(self.width)
+
+    def pack(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``[examples, columns]`` as ``[blocks, columns, lanes]``, flat."""
+        missing = self.blocks * self.width - self.examples
+        if missing:
+            rows = np.concatenate([rows, np.broadcast_to(rows[-1], (missing, rows.shape[1]))])
+        return rows.reshape(self.blocks, self.width, rows.shape[1]).transpose(0, 2, 1).reshape(-1)
+
+    def unpack(self, flat: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Back again."""
+        columns = len(flat) // (self.blocks * self.width)
+        rows = flat.reshape(self.blocks, columns, self.width).transpose(0, 2, 1)
+        return rows.reshape(self.blocks * self.width, columns)[: self.examples]
+
+    def same(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One row for all examples, packed."""
+        return np.tile(np.repeat(row, self.width), self.blocks)
+
+    def largest(self, flat: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest number of each example, 0 where there is none."""
+        columns = len(flat) // (self.blocks * self.width)
+        found: NDArray[np.float64] = flat.reshape(self.blocks, columns, self.width).max(1, initial=0.0)
+        return found.reshape(-1)[: self.examples]
+
+    def tables(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Tables ``[examples, cells]`` packed, and those that all examples share, ``[1, cells]``, as they are."""
+        return rows[0].copy() if len(rows) == 1 else self.pack(rows)
 
 
 def _plan(layout: Layout, sent: NDArray[np.bool_]) -> Chosen:
@@ -279,20 +352,20 @@ def _plan(layout: Layout, sent: NDArray[np.bool_]) -> Chosen:
 
     sizes = layout.graph.cardinalities[layout.edge_variable]
     cells = [np.full(member.group.count, member.group.cells) for member in layout.message_groups]
-    counts = sent.sum(1)
-    return Chosen(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.nonzero(sent)[1].astype(np.int64),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+    numbers = (
+        np.concatenate([[0], np.cumsum(sent.sum(1))]),
+        np.nonzero(sent)[1],
+        np.concatenate([[0], np.cumsum(sizes)]),
         layout.state_start[layout.edge_variable],
         layout.edge_factor,
         layout.factor_edges,
-        np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *cells]))]).astype(np.int64),
+        np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *cells]))]),
     )
+    return Chosen(layout.states, *(np.ascontiguousarray(each, dtype=np.uintp) for each in numbers))
 
 
-def _side_by_side(circuit: MessageUpdate, count: int) -> NDArray[np.float64]:
-    """Tables as probabilities, each over its largest, ``[cells, examples or 1]``."""
+def _tables(circuit: MessageUpdate, count: int) -> NDArray[np.float64]:
+    """Tables as probabilities, each over its largest, ``[examples or 1, cells]``."""
     found = []
     for member, table in zip(circuit.layout.message_groups, circuit.tables, strict=True):
         axes = tuple(range(table.ndim - member.group.arity, table.ndim))
@@ -302,7 +375,8 @@ def _side_by_side(circuit: MessageUpdate, count: int) -> NDArray[np.float64]:
         found.append(whole.reshape(1 if shared else count, -1))
     rows = max([len(each) for each in found], default=1)
     flat = [each.expand(rows, -1) for each in found] or [torch.zeros(1, 0, dtype=torch.float64)]
-    return np.ascontiguousarray(torch.cat(flat, 1).numpy().T)
+    whole_rows: NDArray[np.float64] = torch.cat(flat, 1).numpy()
+    return whole_rows
 
 
 def _has_kernel(problem: Problem, method: MessagePassing, circuit: MessageUpdate) -> bool:
