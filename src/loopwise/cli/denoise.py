@@ -270,8 +270,8 @@ def evaluate(
 def _numbers(option: str, text: str | list[int] | None) -> list[int] | None:
     """The numbers in a list separated by commas, or those that a saved model notes."""
     from loopwise.cli.tables import named
+    from loopwise.formats.errors import quoted
     from loopwise.formats.numbers import whole_in
-    from loopwise.formats.quoting import quoted
 
     if not isinstance(text, str):
         return text

@@ -63,7 +63,7 @@ def _warn_of_names(table: DataTable) -> None:
     import numpy as np
 
     from loopwise.formats.coding import OTHER
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.errors import quoted
     from loopwise.notices import DataWarning, callers_level
 
     for name, labels, column in zip(table.vocabulary.names, table.vocabulary.labels, table.values.T, strict=True):
@@ -89,7 +89,7 @@ def _shaped(
     import numpy as np
 
     from loopwise.apps.table.model import BySize, ColumnChain, ColumnTree, Complete, Grid, Structure, ToOutputs
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.errors import quoted
     from loopwise.graph.evidence import Role
 
     known: dict[str, Structure] = {
@@ -196,7 +196,7 @@ def output_names(system: System) -> list[str]:
 
 def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str | None) -> tuple[int, ...]:
     """Which values count as positive: that of ``label``, or all but the first of each output."""
-    from loopwise.formats.quoting import quoted, shortened
+    from loopwise.formats.errors import quoted, shortened
 
     places = [vocabulary.variable(name) for name in outputs]
     if label is None:
@@ -219,7 +219,7 @@ def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str |
 
 def named(text: str | None, option: str) -> list[str]:
     """The names in a list separated by commas, each once; ``option`` is how messages call the list."""
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.errors import quoted
 
     names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)

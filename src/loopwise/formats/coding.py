@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.formats.errors import quoted
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import quoted
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted, shortened
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.iob import (
     OUTSIDE,
@@ -32,7 +32,6 @@ from loopwise.formats.iob import (
 )
 from loopwise.formats.lines import SPACES, holds_line_end, is_blank, split_cells, split_lines
 from loopwise.formats.numbers import is_whole
-from loopwise.formats.quoting import quoted, shortened
 from loopwise.formats.vocabulary import known_names
 from loopwise.notices import DataWarning, callers_level
 

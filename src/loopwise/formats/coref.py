@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from loopwise.formats.conllu import MISC, Sentence, format_sentence, parse_conllu
 from loopwise.formats.coref_brackets import Brackets, Mark
 from loopwise.formats.coref_brackets import MentionSpan as MentionSpan
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
-from loopwise.formats.quoting import quoted
 from loopwise.lazy import old_names
 from loopwise.notebook import Shown
 from loopwise.notices import DataWarning, callers_level

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loopwise.formats.coding import Dates, Numbers, check_bins, codes_of, kept_labels
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, listed, quoted
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.vocabulary import Vocabulary as Vocabulary
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.notices import DataWarning, callers_level

@@ -25,7 +25,7 @@ from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import Method, TrainedDedupe, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
-from loopwise.formats.quoting import listed
+from loopwise.formats.errors import listed
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
 

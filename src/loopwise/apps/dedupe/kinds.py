@@ -13,7 +13,7 @@ from enum import Enum
 from math import inf, isfinite
 
 from loopwise.apps.dedupe.records import Records
-from loopwise.formats.quoting import listed, quoted
+from loopwise.formats.errors import listed, quoted
 from loopwise.notices import DataWarning, callers_level
 
 _SAMPLE = 2000  # values that a guess looks at

@@ -16,9 +16,8 @@ import numpy as np
 
 from loopwise.apps.inputs import is_sparse
 from loopwise.formats.arff import ArffTable, Attribute, read_arff, read_label_names
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, listed, quoted
 from loopwise.formats.files import PathLike, display_name
-from loopwise.formats.quoting import listed, quoted
 from loopwise.learn.label_sets.weights import Floats, Integers
 from loopwise.notices import DataWarning, callers_level
 

@@ -39,9 +39,8 @@ from loopwise.apps.partial import RankedAnswer
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.compiled.threads import available_threads
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, shortened
 from loopwise.formats.files import PathLike, check_apart
-from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP

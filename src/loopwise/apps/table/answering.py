@@ -21,8 +21,8 @@ from loopwise.apps.table.missingness import warn_of_unmet
 from loopwise.apps.table.reading import NamedCells, cells_for, cells_like, like_others, missing_cells, table_of
 from loopwise.arguments import checked_whole
 from loopwise.formats.coding import as_text
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.frames import is_frame, refilled
-from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.table.reading import missing_cells, table_of
 from loopwise.formats.coding import is_number, is_truth
-from loopwise.formats.quoting import listed, quoted
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.vocabulary import known_names
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from loopwise.apps.estimator import column_names
 from loopwise.apps.table.features import Answers, TableColumns, as_table, column_of_file, described_column
 from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, as_text, is_missing, is_number
+from loopwise.formats.errors import quoted
 from loopwise.formats.frames import frame_columns, is_frame
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.notices import DataWarning, callers_level

@@ -41,7 +41,7 @@ from loopwise.apps.table.training import PATH, Task
 from loopwise.arguments import checked_whole
 from loopwise.decode.pointwise import Max
 from loopwise.formats.coding import LABELS, Numbers, as_text, is_integer, is_number
-from loopwise.formats.quoting import quoted
+from loopwise.formats.errors import quoted
 from loopwise.formats.table import Vocabulary
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.graph.evidence import FREE, Role

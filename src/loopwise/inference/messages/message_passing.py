@@ -627,7 +627,7 @@ def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
     if not isinstance(engine, Compiled) or (plain and method.weights is None and not method.watches):
         return engine
     from loopwise.inference.messages.reference import Reference
-    from loopwise.inference.messages.stepwise import Stepwise
+    from loopwise.inference.messages.stepwise.engine import Stepwise
 
     return Stepwise() if Stepwise.takes(problem, method) else Reference()
 

@@ -19,7 +19,7 @@ from loopwise.apps.chain.features.text import Known
 from loopwise.apps.estimator import as_array
 from loopwise.apps.inputs import as_inputs, is_sparse
 from loopwise.apps.partial import choices_of, is_unknown
-from loopwise.formats.quoting import listed, shortened
+from loopwise.formats.errors import listed, shortened
 from loopwise.graph.factor_graph import Integers
 
 

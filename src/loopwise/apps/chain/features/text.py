@@ -20,8 +20,8 @@ from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.items import Items, are_items
 from loopwise.apps.partial import choices_of, is_unknown
 from loopwise.formats.columns import BrokenTagsWarning, TaggedText, read_words, split
+from loopwise.formats.errors import listed, quoted, shortened
 from loopwise.formats.iob import OUTSIDE, Coding, TagError, TagSet, broken_places, guess_coding
-from loopwise.formats.quoting import listed, quoted, shortened
 from loopwise.graph.offsets import starts_of
 from loopwise.notices import callers_level
 from loopwise.potentials.linear import Flags, Integers, equal_parts

@@ -1,7 +1,7 @@
 """One message after another (sequential, random, by residuals) with any factors, and max-product of any order.
 
 In: a layout, a schedule, numbers. Out: messages; adjoints. Stage: inference. A :class:`SerialRun` is to the engine that
-goes step by step what :class:`~loopwise.inference.messages.steps.SteppedRun` is, and is driven in the same way. Each
+goes step by step what a :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun` is, and driven alike. Each
 schedule is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws
 an order for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place
 of sums, are here too, where some factors are structured.
@@ -17,10 +17,10 @@ import torch
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
-from loopwise.inference.messages.kernels.serial import SerialAdjoints, Terms, Wiring
 from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.schedules import RandomSequential, Schedule, Sequential, random_order, stages
-from loopwise.inference.messages.steps import (
+from loopwise.inference.messages.stepwise.kernels.serial import SerialAdjoints, Terms, Wiring
+from loopwise.inference.messages.stepwise.steps import (
     Checkpoint,
     Floats,
     StepPotentials,
@@ -119,7 +119,7 @@ class SentUpdates(NamedTuple):
 
 
 class SerialRun:
-    """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.steps.SteppedRun`."""
+    """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun`."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class SerialRun:
         self.m[:] = -np.log(np.repeat(sizes, sizes)) if initial is None else initial
 
     def add_up(self) -> None:
-        from loopwise.inference.messages.kernels.serial import logs_of
+        from loopwise.inference.messages.stepwise.kernels.serial import logs_of
 
         for row in range(self.examples):
             logs_of(self.program.wiring, self.terms(row, 1), self.m[row], self.sums[row], self.counts[row])
@@ -170,8 +170,8 @@ class SerialRun:
         return np.where(self.counts > 0, -np.inf, self.sums)
 
     def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
-        """As of :class:`~loopwise.inference.messages.steps.SteppedRun`."""
-        from loopwise.inference.messages.steps import write_beliefs
+        """As of :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun`."""
+        from loopwise.inference.messages.stepwise.steps import write_beliefs
 
         write_beliefs(self.program.layout, rows, self.logs(), states, change)
 
@@ -195,7 +195,7 @@ class SerialRun:
 
     def send(self, row: int, sweep: int, order: Integers, keep: bool) -> SentUpdates:
         """One message after another of one example."""
-        from loopwise.inference.messages.kernels.serial import enter_message, send_in_order
+        from loopwise.inference.messages.stepwise.kernels.serial import enter_message, send_in_order
 
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, sweep), self.m[row]
         replaced = np.empty(len(order) * width if keep else 0)
@@ -214,7 +214,7 @@ class SerialRun:
 
     def structured_message(self, row: int, terms: Terms, edge: int) -> Floats:
         """The message of a structured factor along one edge."""
-        from loopwise.inference.messages.kernels.serial import hear_factor
+        from loopwise.inference.messages.stepwise.kernels.serial import hear_factor
 
         wiring, factor = self.program.wiring, int(self.program.wiring.factor[edge])
         hear_factor(wiring, terms, factor, edge, self.m[row], self.n[0])
@@ -247,7 +247,7 @@ class SerialRun:
 
     def _together(self, row: int, sweep: int) -> None:
         """Stage by stage, all messages of a stage at once."""
-        from loopwise.inference.messages.kernels.serial import enter_messages, hear_edges, table_messages
+        from loopwise.inference.messages.stepwise.kernels.serial import enter_messages, hear_edges, table_messages
 
         program, wiring, terms, m = self.program, self.program.wiring, self.terms(row, sweep), self.m[row]
         for number, stage in enumerate(program.stages):
@@ -268,7 +268,7 @@ class SerialRun:
     def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[SentUpdates, int, float]:
         """At most ``limit`` messages of one example, that which may change most first; how many were sent, and what may
         still change. Kernels keep the order and send the messages of tables."""
-        from loopwise.inference.messages.kernels import serial_rounds as rounds
+        from loopwise.inference.messages.stepwise.kernels import serial_rounds as rounds
 
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, 1), self.m[row]
         edges = len(wiring.variable)
@@ -305,8 +305,8 @@ class SerialRun:
         of_bias: Floats | None,
         of_logs: list[Floats],
     ) -> StepPotentials:
-        """Undoes all sweeps, last to first; arguments as of :func:`~loopwise.inference.messages.steps.pull_back`."""
-        from loopwise.inference.messages.kernels.serial import logs_back
+        """Undoes all sweeps, last to first; as :func:`~loopwise.inference.messages.stepwise.steps.pull_back`."""
+        from loopwise.inference.messages.stepwise.kernels.serial import logs_back
 
         program, numbers = self.program, self.numbers
         found = no_adjoints(numbers)
@@ -350,7 +350,12 @@ class SerialRun:
         return found
 
     def _undo(self, sent: SentUpdates, m: Floats, adjoints: SerialAdjoints, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.serial import enter_back, hear_factor, hear_factor_back, undo_in_order
+        from loopwise.inference.messages.stepwise.kernels.serial import (
+            enter_back,
+            hear_factor,
+            hear_factor_back,
+            undo_in_order,
+        )
 
         wiring, width, terms = self.program.wiring, self.program.width, self.terms(sent.row, sent.sweep)
         place, rows = len(sent.order), np.zeros(1, dtype=np.int64)

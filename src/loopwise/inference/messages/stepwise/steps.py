@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
-from loopwise.inference.messages.kernels.binary_pairs import Pairs
-from loopwise.inference.messages.kernels.sweeps import Edges, Tables, Weights
 from loopwise.inference.messages.schedules import Groups, Schedule, stages
+from loopwise.inference.messages.stepwise.kernels.binary_pairs import Pairs
+from loopwise.inference.messages.stepwise.kernels.sweeps import Edges, Tables, Weights
 from loopwise.notices import ImpossibleError
 
 if TYPE_CHECKING:
-    from loopwise.inference.messages.serial import SerialRun
+    from loopwise.inference.messages.stepwise.serial import SerialRun
 
 Floats = NDArray[np.float64]
 LEAST_PRODUCT = 1e-280  # what a product of the numbers of a cell may come to, in the probability domain
@@ -131,7 +131,7 @@ class StepPotentials(NamedTuple):
 
     def mixing(self, sweep: int) -> Any:
         """Weights and damping of one sweep."""
-        from loopwise.inference.messages.kernels.message_weights import Mixing
+        from loopwise.inference.messages.stepwise.kernels.message_weights import Mixing
 
         return Mixing(row_of(self.powers, sweep), row_of(self.shares, sweep))
 
@@ -140,7 +140,7 @@ class SenderWorkspace:
     """What all senders of a run share."""
 
     def __init__(self, program: Program, numbers: StepPotentials, examples: int, parameters: bool) -> None:
-        from loopwise.inference.messages.kernels.sweeps import table_weights
+        from loopwise.inference.messages.stepwise.kernels.sweeps import table_weights
 
         self.program, self.numbers, self.examples, self.parameters = program, numbers, examples, parameters
         self.weighted = len(numbers.powers) > 0
@@ -248,15 +248,15 @@ class EdgeSender(Sender):
         self._sum(np.arange(work.examples))
 
     def _sum(self, rows: Integers) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_sum
+        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_sum
 
         work = self.work
         exponents = work.numbers.exponents
         edges_sum(rows, work.program.edges, self.source.ranges, exponents, work.m, self.part, self.count)
 
     def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> SentSweep:
-        from loopwise.inference.messages.kernels.message_weights import weigh
-        from loopwise.inference.messages.kernels.sweeps import edges_hear
+        from loopwise.inference.messages.stepwise.kernels.message_weights import weigh
+        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_hear
 
         work, source = self.work, self.source
         edges_hear(rows, work.program.edges, source.ranges, work.plain, sums, counts, work.m, n)
@@ -278,7 +278,7 @@ class EdgeSender(Sender):
                 target[:, slots] = self.work.m[:, slots]
 
     def _factors(self, rows: Integers, n: Floats) -> Any:
-        from loopwise.inference.messages.kernels.sweeps import exponentials, tables_send
+        from loopwise.inference.messages.stepwise.kernels.sweeps import exponentials, tables_send
 
         work, number, kind = self.work, self.source.table, self.source.kind
         if number is not None:
@@ -293,7 +293,7 @@ class EdgeSender(Sender):
         return kept
 
     def messages(self, rows: Integers, m: Floats) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_normalise
+        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_normalise
 
         edges_normalise(rows, self.work.program.edges, self.source.ranges, self.work.m, m)
 
@@ -311,7 +311,7 @@ class EdgeSender(Sender):
         found: StepPotentials,
         unheard: bool,
     ) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_gather
+        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_gather
 
         work, source, edges = self.work, self.source, self.work.program.edges
         self._spread(rows, of_part, kept.copies.after if work.parameters else None, found)
@@ -327,7 +327,7 @@ class EdgeSender(Sender):
             edges_gather(rows, edges, source.ranges, self.of_n, self.of_m, of_sums)
 
     def _spread(self, rows: Integers, of_part: Floats, m: Floats | None, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_spread, exponents_back
+        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_spread, exponents_back
 
         work, edges, ranges = self.work, self.work.program.edges, self.source.ranges
         edges_spread(rows, edges, ranges, work.numbers.exponents, of_part, self.of_m)
@@ -335,13 +335,13 @@ class EdgeSender(Sender):
             exponents_back(rows, edges, ranges, m, of_part, found.exponents)
 
     def _weights_back(self, rows: Integers, sent: SentSweep, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.message_weights import weigh_back
+        from loopwise.inference.messages.stepwise.kernels.message_weights import weigh_back
 
         ends, mixing = (rows, self.work.program.edges, self.source.ranges), self.work.numbers.mixing(sent.sweep)
         weigh_back(*ends, mixing, *sent.copies[:2], self.of_m, self.of_new, found.mixing(sent.sweep))
 
     def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.sweeps import exponentials, tables_back
+        from loopwise.inference.messages.stepwise.kernels.sweeps import exponentials, tables_back
 
         work, number, kind = self.work, self.source.table, self.source.kind
         if number is not None:
@@ -380,7 +380,7 @@ class PairSender(Sender):
                 np.add.at(self.count[row], first + 1, ~np.isfinite(values) & (values != np.inf))
 
     def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Floats:
-        from loopwise.inference.messages.kernels.binary_pairs import pairs_send
+        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pairs_send
 
         weights, heard = self.work.weights[self.number], np.empty(self.odds.shape)
         if unheard:
@@ -390,12 +390,12 @@ class PairSender(Sender):
         return heard
 
     def messages(self, rows: Integers, m: Floats) -> None:
-        from loopwise.inference.messages.kernels.binary_pairs import pair_messages
+        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pair_messages
 
         pair_messages(rows, self.odds, self.slot, m)
 
     def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
-        from loopwise.inference.messages.kernels.binary_pairs import pair_seeds
+        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pair_seeds
 
         self.carried = np.zeros(self.odds.shape)
         if given:
@@ -411,7 +411,7 @@ class PairSender(Sender):
         found: StepPotentials,
         unheard: bool,
     ) -> None:
-        from loopwise.inference.messages.kernels.binary_pairs import pairs_back
+        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pairs_back
 
         heard = np.zeros(of_sums.shape) if unheard else of_sums
         of_theta = found.tables[self.number]
@@ -565,7 +565,7 @@ def no_adjoints(numbers: StepPotentials) -> StepPotentials:
 
 def write_beliefs(layout: Layout, rows: Integers, logs: Floats, states: Floats, change: Floats) -> None:
     """Beliefs of ``logs`` into ``states``, their largest change into ``change``; ImpossibleError if none is."""
-    from loopwise.inference.messages.kernels.sweeps import beliefs_of
+    from loopwise.inference.messages.stepwise.kernels.sweeps import beliefs_of
 
     dead = beliefs_of(rows, layout.state_start, logs, states, change)
     if dead >= 0:
@@ -629,7 +629,7 @@ def pull_back(
 
 def remember_beliefs(run: SteppedRun | SerialRun, rows: Integers, sweep: int) -> Floats:
     """Has variables remember in this sweep the beliefs before it, whose logs are returned."""
-    from loopwise.inference.messages.kernels.message_weights import remember
+    from loopwise.inference.messages.stepwise.kernels.message_weights import remember
 
     logs, numbers = run.logs(), run.numbers
     remember(rows, run.program.layout.state_start, row_of(numbers.memory, sweep), numbers.unary, logs, run.bias)
@@ -640,7 +640,7 @@ def _remember_back(
     run: SteppedRun, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: StepPotentials
 ) -> Floats:
     """Undoes what variables remembered in ``sweep``, which uses up ``of_bias``; the adjoints of the beliefs before."""
-    from loopwise.inference.messages.kernels.message_weights import remember_back
+    from loopwise.inference.messages.stepwise.kernels.message_weights import remember_back
 
     numbers, start, seeds = run.numbers, run.program.layout.state_start, of_logs.copy()
     shares, of_shares = row_of(numbers.memory, sweep), row_of(found.memory, sweep)
