@@ -30,7 +30,15 @@ from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.reference import MessageUpdate, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
 from loopwise.inference.messages.stepwise.serial import SerialProgram, SerialRun
-from loopwise.inference.messages.stepwise.steps import Checkpoint, Floats, Program, SteppedRun, StepPotentials, Stretch
+from loopwise.inference.messages.stepwise.steps import (
+    Checkpoint,
+    Floats,
+    Program,
+    RunAdjoints,
+    SteppedRun,
+    StepPotentials,
+    Stretch,
+)
 from loopwise.inference.messages.stop import Watches
 from loopwise.inference.normalise import variable_softmax
 from loopwise.notices import GradientError
@@ -478,8 +486,8 @@ class _Sweeps(torch.autograd.Function):
         if rest and rest[0] is not None:
             for whole, each in zip(of_logs, rest[0], strict=True):
                 whole += each
-        of_messages = None if of_m is None else _array(of_m)
-        found = call.run.pull_back(record.stretches, record.sweeps, of_messages, of_bias, of_logs)
+        given = RunAdjoints(None if of_m is None else _array(of_m), of_bias, of_logs)
+        found = call.run.pull_back(record.stretches, record.sweeps, given)
         flat = (*found[:7], *found.tables)
         return (None, *(torch.from_numpy(each).to(like) for each, like in zip(flat, ctx.saved_tensors, strict=True)))
 

@@ -23,9 +23,12 @@ from loopwise.inference.messages.stepwise.kernels.serial import SerialAdjoints, 
 from loopwise.inference.messages.stepwise.steps import (
     Checkpoint,
     Floats,
+    Run,
+    RunAdjoints,
     StepPotentials,
     Stretch,
     no_adjoints,
+    own_starts,
     remember_beliefs,
     row_of,
 )
@@ -55,9 +58,7 @@ class SerialProgram:
             np.concatenate(theta).astype(np.int64),
         )
         self.width = int(sizes.max(initial=1))
-        shapes = [member.factor.potentials_shape for member in layout.structured]
-        numbers = [0 if shape is None else int(np.prod(shape)) for shape in shapes]
-        self.own_start = np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
+        self.own_start = own_starts(layout)
         self.first_structured = layout.message_factors - len(layout.structured)
         self.stages = self._stages()
         self._kinds: dict[int, CompiledMessages] = {}
@@ -118,7 +119,7 @@ class SentUpdates(NamedTuple):
     replaced: Floats
 
 
-class SerialRun:
+class SerialRun(Run):
     """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun`."""
 
     def __init__(
@@ -132,7 +133,7 @@ class SerialRun:
     ) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
         self.maximise, self.bias = maximise, numbers.unary
-        layout = program.layout
+        self.layout = layout = program.layout
         self.remembers = len(numbers.memory) > 0  # by max-product, which has no way back
         if self.remembers:
             self.bias = np.array(np.broadcast_to(numbers.unary, (examples, layout.states)))
@@ -164,16 +165,6 @@ class SerialRun:
 
         for row in range(self.examples):
             logs_of(self.program.wiring, self.terms(row, 1), self.m[row], self.sums[row], self.counts[row])
-
-    def logs(self) -> Floats:
-        """Logs of beliefs, of any scale."""
-        return np.where(self.counts > 0, -np.inf, self.sums)
-
-    def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
-        """As of :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun`."""
-        from loopwise.inference.messages.stepwise.steps import write_beliefs
-
-        write_beliefs(self.program.layout, rows, self.logs(), states, change)
 
     def messages(self) -> Floats:
         """All messages to variables, normalised."""
@@ -297,21 +288,13 @@ class SerialRun:
     def checkpoint(self, sweep: int) -> Checkpoint:
         raise AssertionError("runs of single messages keep their whole tape")
 
-    def pull_back(
-        self,
-        stretches: list[Stretch | Checkpoint],
-        sweeps: Integers,
-        of_m: Floats | None,
-        of_bias: Floats | None,
-        of_logs: list[Floats],
-    ) -> StepPotentials:
-        """Undoes all sweeps, last to first; as :func:`~loopwise.inference.messages.stepwise.steps.pull_back`."""
+    def pull_back(self, stretches: list[Stretch | Checkpoint], sweeps: Integers, given: RunAdjoints) -> StepPotentials:
         from loopwise.inference.messages.stepwise.kernels.serial import logs_back
 
         program, numbers = self.program, self.numbers
         found = no_adjoints(numbers)
         of_theta, messages = np.zeros(self.theta.shape), self.m.copy()
-        of_messages = np.zeros(self.m.shape) if of_m is None else of_m.copy()
+        of_messages = np.zeros(self.m.shape) if given.of_m is None else given.of_m.copy()
         room, none = np.zeros(program.layout.slots), np.zeros(0)
 
         def adjoints(row: int, sweep: int) -> SerialAdjoints:
@@ -333,12 +316,12 @@ class SerialRun:
         stretch = stretches[0]
         assert isinstance(stretch, Stretch)
         for row in range(self.examples):
-            seed(row, of_logs[len(stretch.kept)][row])
+            seed(row, given.of_logs[len(stretch.kept)][row])
         for number in range(len(stretch.kept) - 1, -1, -1):
             for sent in stretch.kept[number]:
                 self._undo(sent, messages[sent.row], adjoints(sent.row, sent.sweep), found)
             for row in range(self.examples):
-                seed(row, of_logs[number][row])
+                seed(row, given.of_logs[number][row])
         if len(found.initial):
             found.initial[:] += of_messages
         start = 0
