@@ -21,6 +21,7 @@ from loopwise.budget.stopping import watched_variables
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.layout import Layout
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.messages.features import Course
@@ -281,13 +282,13 @@ def _plan(layout: Layout, sent: NDArray[np.bool_]) -> Chosen:
     cells = [np.full(member.group.count, member.group.cells) for member in layout.message_groups]
     counts = sent.sum(1)
     return Chosen(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        starts_of(counts),
         np.nonzero(sent)[1].astype(np.int64),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        starts_of(sizes),
         layout.state_start[layout.edge_variable],
         layout.edge_factor,
         layout.factor_edges,
-        np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *cells]))]).astype(np.int64),
+        starts_of(np.concatenate([np.zeros(0, dtype=np.int64), *cells])),
     )
 
 
@@ -315,7 +316,7 @@ def _has_kernel(problem: Problem, method: MessagePassing, circuit: MessageUpdate
 
 
 def _beliefs(circuit: MessageUpdate, ended: _Ended, sent: NDArray[np.bool_], engine: str) -> Beliefs:
-    each = np.concatenate([[0], np.cumsum(sent.sum(1))])
+    each = starts_of(sent.sum(1))
     status = Status(
         method="chosen messages",
         exact=circuit.layout.edges == 0,

@@ -16,6 +16,7 @@ import torch
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
 from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.schedules import RandomSequential, Schedule, Sequential, random_order, stages
@@ -40,7 +41,7 @@ class SerialProgram:
     def __init__(self, layout: Layout, schedule: Schedule) -> None:
         self.layout, self.schedule = layout, schedule
         sizes = layout.graph.cardinalities[layout.edge_variable]
-        slot = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        slot = starts_of(sizes)
         theta, first = [], 0
         for member in layout.message_groups:
             group = member.group

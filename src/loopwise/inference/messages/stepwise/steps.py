@@ -46,7 +46,7 @@ class Program:
     def __init__(self, layout: Layout, schedule: Schedule) -> None:
         self.layout = layout
         sizes = layout.graph.cardinalities[layout.edge_variable]
-        slot = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        slot = starts_of(sizes)
         self.edges = Edges(slot, layout.state_start[layout.edge_variable], layout.state_start)
         self.tables = [
             Tables(
