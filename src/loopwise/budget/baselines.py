@@ -21,7 +21,7 @@ from loopwise.inference.base import Inference
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
-from loopwise.learn.plan import FitOptions
+from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import System, answering
 from loopwise.loss.base import Loss
 from loopwise.potentials.priors import Prior
@@ -39,7 +39,7 @@ def fit_with_prior(
     prior: Prior,
     *,
     rate: float = 0.1,
-    **options: Unpack[FitOptions],
+    **options: Unpack[FitKeywords],
 ) -> System:
     """Trains a copy of the system's tables for loss and penalty by proximal AdaGrad; the system without zero factors.
 

@@ -31,7 +31,7 @@ from loopwise.learn.data.examples import Examples
 from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
-from loopwise.learn.plan import FitOptions
+from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 from loopwise.potentials.priors import L1, GroupSparsity
@@ -71,9 +71,9 @@ class PricedTask:
     dev: Corpus | None = None
 
     @property
-    def training(self) -> FitOptions:
+    def training(self) -> FitKeywords:
         """How :func:`loopwise.fit` is told to train."""
-        return FitOptions(epochs=self.epochs, batch=self.batch, clip=self.clip, seed=self.seed, progress=False)
+        return FitKeywords(epochs=self.epochs, batch=self.batch, clip=self.clip, seed=self.seed, progress=False)
 
     def dev_for(self, system: System) -> Corpus | None:
         """Development data on the graph of ``system``."""
@@ -97,7 +97,7 @@ class PricedTask:
                 for_system(self.examples, system),
                 self.loss,
                 optimizer=lambda params: AdaGradCOMID(params, rate=self.rate),
-                **self.training | FitOptions(epochs=epochs, dev=self.dev_for(system)),
+                **self.training | FitKeywords(epochs=epochs, dev=self.dev_for(system)),
             )
         return system
 
@@ -171,7 +171,7 @@ class Learned(BudgetCurve):
                 optimizer=lambda groups: AdaGradCOMID(groups, rate=task.rate),
                 policy_rate=task.policy_rate,
                 standardise=False,
-                **task.training | FitOptions(dev=task.dev_for(current)),
+                **task.training | FitKeywords(dev=task.dev_for(current)),
             )
             if self.features:
                 fit_policy(current, mine, task.loss, price, cost=task.cost, how=self.policy_fit, fresh=False)

@@ -25,7 +25,7 @@ from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.fit import fit as fit_goal
 from loopwise.learn.history import History
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
-from loopwise.learn.plan import FitOptions
+from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 
@@ -36,7 +36,7 @@ RATE = 0.1
 POLICY_RATE = 0.1
 GATE_RATE = 0.3  # of logits, which have some way to go
 
-USUAL = FitOptions(epochs=20, batch=32)  # what this stage trains by, unless told
+USUAL = FitKeywords(epochs=20, batch=32)  # what this stage trains by, unless told
 
 MakeOptimizer = Callable[[list[dict[str, object]]], torch.optim.Optimizer]
 
@@ -53,7 +53,7 @@ def fit(
     policy_rate: float = POLICY_RATE,
     gate_rate: float = GATE_RATE,
     standardise: bool = True,
-    **options: Unpack[FitOptions],
+    **options: Unpack[FitKeywords],
 ) -> History:
     r"""Changes the weights of ``system``, those of its policy included, so that :math:`\ell+\lambda\,t_{run}` is small.
 

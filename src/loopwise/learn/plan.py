@@ -26,7 +26,7 @@ MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 MakeSchedule = Callable[[torch.optim.Optimizer], LRScheduler]
 
 
-class FitOptions(TypedDict, total=False):
+class FitKeywords(TypedDict, total=False):
     """Options of :func:`~loopwise.fit` that whatever calls it hands on as they are."""
 
     epochs: int

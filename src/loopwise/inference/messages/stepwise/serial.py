@@ -24,10 +24,10 @@ from loopwise.inference.messages.stepwise.kernels.serial import SerialAdjoints, 
 from loopwise.inference.messages.stepwise.steps import (
     Checkpoint,
     Floats,
-    Run,
     RunAdjoints,
     StepPotentials,
     Stretch,
+    SweepingRun,
     no_adjoints,
     own_starts,
     remember_beliefs,
@@ -120,7 +120,7 @@ class SentUpdates(NamedTuple):
     replaced: Floats
 
 
-class SerialRun(Run):
+class SerialRun(SweepingRun):
     """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun`."""
 
     def __init__(

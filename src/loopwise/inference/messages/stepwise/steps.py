@@ -446,7 +446,7 @@ class RunAdjoints(NamedTuple):
     of_logs: list[Floats]  # of the logs of beliefs after each sweep; an example that had stopped kept those of its last
 
 
-class Run(ABC):
+class SweepingRun(ABC):
     """The numbers of one call, and its sweeps, one after another."""
 
     layout: Layout
@@ -473,7 +473,7 @@ class Run(ABC):
         """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or where it begins."""
 
 
-class SteppedRun(Run):
+class SteppedRun(SweepingRun):
     """All messages of a stage at once. ``heard`` False: the first stage hears nothing in the first sweep."""
 
     def __init__(self, program: Program, numbers: StepPotentials, examples: int, heard: bool, parameters: bool) -> None:
