@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from loopwise.loss.base import Loss
 from loopwise.potentials.priors import Prior
 from loopwise.potentials.tables import TablePotentials
 from loopwise.potentials.template import Template
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 def fit_with_prior(

@@ -7,7 +7,7 @@ In: a trained system, data, a loss, prices. Out: a :class:`Frontier`. Stage: bud
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from loopwise.learn.evaluate import Goal, evaluate
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
 from loopwise.loss.base import Loss
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 PRICES = tuple(float(price) for price in np.geomspace(1e-4, 10.0, 12))  # cost-aware spec, section 3.4
 DENSE = "dense"

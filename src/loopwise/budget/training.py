@@ -7,7 +7,7 @@ In: a system with gates, a stopping policy, or both; examples; a loss; a price. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -28,9 +28,6 @@ from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
 from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 RATE = 0.1
 POLICY_RATE = 0.1
