@@ -58,24 +58,22 @@ def read_training(
 
 def _warn_of_names(table: DataTable) -> None:
     """Columns of which nearly every row has a value of its own: numbers of rows, names, measurements."""
-    import warnings
 
     import numpy as np
 
     from loopwise.formats.coding import OTHER
     from loopwise.formats.errors import quoted
-    from loopwise.notices import DataWarning, callers_level
+    from loopwise.notices import DataWarning, warn
 
     for name, labels, column in zip(table.vocabulary.names, table.vocabulary.labels, table.values.T, strict=True):
         known = column[column >= 0]
         different = f"{len(np.unique(known))} different values"
         pooled = labels[-1] == OTHER and 2 * int((known == len(labels) - 1).sum()) > len(known)
         if pooled or (len(known) >= FEW and 2 * len(np.unique(known)) > len(known)):
-            warnings.warn(
+            warn(
                 f"column {quoted(name)} has {'mostly rare labels' if pooled else different} in {len(known)} rows, so "
                 "that little can be learnt of it; --ignore leaves it out",
                 DataWarning,
-                stacklevel=callers_level(),
             )
 
 

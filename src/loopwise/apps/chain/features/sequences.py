@@ -307,12 +307,7 @@ def _warn_of_column() -> None:
         from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
     except ImportError:
         return
-    import warnings
 
-    from loopwise.notices import callers_level
+    from loopwise.notices import warn
 
-    warnings.warn(
-        "A column-vector y was passed when a 1d array was expected: its only column is used",
-        DataConversionWarning,
-        stacklevel=callers_level(),
-    )
+    warn("A column-vector y was passed when a 1d array was expected: its only column is used", DataConversionWarning)
