@@ -20,7 +20,23 @@ from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
 from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.schedules import RandomSequential, Schedule, Sequential, random_order, stages
-from loopwise.inference.messages.stepwise.kernels.serial import SerialAdjoints, Terms, Wiring
+from loopwise.inference.messages.stepwise.kernels import serial_rounds as rounds
+from loopwise.inference.messages.stepwise.kernels.serial import (
+    SerialAdjoints,
+    Terms,
+    Wiring,
+    enter_back,
+    enter_message,
+    enter_messages,
+    hear_edges,
+    hear_factor,
+    hear_factor_back,
+    logs_back,
+    logs_of,
+    send_in_order,
+    table_messages,
+    undo_in_order,
+)
 from loopwise.inference.messages.stepwise.steps import (
     Checkpoint,
     Floats,
@@ -162,8 +178,6 @@ class SerialRun(SweepingRun):
         self.m[:] = -np.log(np.repeat(sizes, sizes)) if initial is None else initial
 
     def add_up(self) -> None:
-        from loopwise.inference.messages.stepwise.kernels.serial import logs_of
-
         for row in range(self.examples):
             logs_of(self.program.wiring, self.terms(row, 1), self.m[row], self.sums[row], self.counts[row])
 
@@ -187,8 +201,6 @@ class SerialRun(SweepingRun):
 
     def send(self, row: int, sweep: int, order: Integers, keep: bool) -> SentUpdates:
         """One message after another of one example."""
-        from loopwise.inference.messages.stepwise.kernels.serial import enter_message, send_in_order
-
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, sweep), self.m[row]
         replaced = np.empty(len(order) * width if keep else 0)
         place = 0
@@ -206,8 +218,6 @@ class SerialRun(SweepingRun):
 
     def structured_message(self, row: int, terms: Terms, edge: int) -> Floats:
         """The message of a structured factor along one edge."""
-        from loopwise.inference.messages.stepwise.kernels.serial import hear_factor
-
         wiring, factor = self.program.wiring, int(self.program.wiring.factor[edge])
         hear_factor(wiring, terms, factor, edge, self.m[row], self.n[0])
         out = np.zeros(self.n.shape)
@@ -239,8 +249,6 @@ class SerialRun(SweepingRun):
 
     def _together(self, row: int, sweep: int) -> None:
         """Stage by stage, all messages of a stage at once."""
-        from loopwise.inference.messages.stepwise.kernels.serial import enter_messages, hear_edges, table_messages
-
         program, wiring, terms, m = self.program, self.program.wiring, self.terms(row, sweep), self.m[row]
         for number, stage in enumerate(program.stages):
             if sweep == 1 and number == 0 and not self.heard:
@@ -260,8 +268,6 @@ class SerialRun(SweepingRun):
     def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[SentUpdates, int, float]:
         """At most ``limit`` messages of one example, that which may change most first; how many were sent, and what may
         still change. Kernels keep the order and send the messages of tables."""
-        from loopwise.inference.messages.stepwise.kernels import serial_rounds as rounds
-
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, 1), self.m[row]
         edges = len(wiring.variable)
         mine = rounds.GrowthRule(rule.scale, rule.damping, rule.eps, limit, self.maximise)
@@ -290,8 +296,6 @@ class SerialRun(SweepingRun):
         raise AssertionError("runs of single messages keep their whole tape")
 
     def pull_back(self, stretches: list[Stretch | Checkpoint], sweeps: Integers, given: RunAdjoints) -> StepPotentials:
-        from loopwise.inference.messages.stepwise.kernels.serial import logs_back
-
         program, numbers = self.program, self.numbers
         found = no_adjoints(numbers)
         of_theta, messages = np.zeros(self.theta.shape), self.m.copy()
@@ -334,13 +338,6 @@ class SerialRun(SweepingRun):
         return found
 
     def _undo(self, sent: SentUpdates, m: Floats, adjoints: SerialAdjoints, found: StepPotentials) -> None:
-        from loopwise.inference.messages.stepwise.kernels.serial import (
-            enter_back,
-            hear_factor,
-            hear_factor_back,
-            undo_in_order,
-        )
-
         wiring, width, terms = self.program.wiring, self.program.width, self.terms(sent.row, sent.sweep)
         place, rows = len(sent.order), np.zeros(1, dtype=np.int64)
         of_own = found.own[sent.row : sent.row + 1] if len(found.own) > 1 else found.own

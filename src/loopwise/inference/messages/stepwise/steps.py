@@ -20,8 +20,36 @@ from loopwise.graph.layout import Layout
 from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
 from loopwise.inference.messages.schedules import Groups, Schedule, stages
-from loopwise.inference.messages.stepwise.kernels.binary_pairs import Pairs
-from loopwise.inference.messages.stepwise.kernels.sweeps import Edges, Tables, Weights
+from loopwise.inference.messages.stepwise.kernels.binary_pairs import (
+    Pairs,
+    pair_messages,
+    pair_seeds,
+    pairs_back,
+    pairs_send,
+)
+from loopwise.inference.messages.stepwise.kernels.message_weights import (
+    Mixing,
+    remember,
+    remember_back,
+    weigh,
+    weigh_back,
+)
+from loopwise.inference.messages.stepwise.kernels.sweeps import (
+    Edges,
+    Tables,
+    Weights,
+    beliefs_of,
+    edges_gather,
+    edges_hear,
+    edges_normalise,
+    edges_spread,
+    edges_sum,
+    exponentials,
+    exponents_back,
+    table_weights,
+    tables_back,
+    tables_send,
+)
 from loopwise.notices import ImpossibleError
 
 if TYPE_CHECKING:
@@ -136,8 +164,6 @@ class StepPotentials(NamedTuple):
 
     def mixing(self, sweep: int) -> Any:
         """Weights and damping of one sweep."""
-        from loopwise.inference.messages.stepwise.kernels.message_weights import Mixing
-
         return Mixing(row_of(self.powers, sweep), row_of(self.shares, sweep))
 
 
@@ -145,8 +171,6 @@ class SenderWorkspace:
     """What all senders of a run share."""
 
     def __init__(self, program: Program, numbers: StepPotentials, examples: int, parameters: bool) -> None:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import table_weights
-
         self.program, self.numbers, self.examples, self.parameters = program, numbers, examples, parameters
         self.weighted = len(numbers.powers) > 0
         self.weights = []
@@ -254,16 +278,11 @@ class EdgeSender(Sender):
         self._sum(np.arange(work.examples))
 
     def _sum(self, rows: Integers) -> None:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_sum
-
         work = self.work
         exponents = work.numbers.exponents
         edges_sum(rows, work.program.edges, self.source.ranges, exponents, work.m, self.part, self.count)
 
     def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> SentSweep:
-        from loopwise.inference.messages.stepwise.kernels.message_weights import weigh
-        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_hear
-
         work, source = self.work, self.source
         edges_hear(rows, work.program.edges, source.ranges, work.plain, sums, counts, work.m, n)
         if unheard:
@@ -284,8 +303,6 @@ class EdgeSender(Sender):
                 target[:, slots] = self.work.m[:, slots]
 
     def _factors(self, rows: Integers, n: Floats) -> Any:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import exponentials, tables_send
-
         work, number, kind = self.work, self.source.table, self.source.kind
         if number is not None:
             exponentials(rows, n, *work.program.table_slots[number], work.q)
@@ -299,8 +316,6 @@ class EdgeSender(Sender):
         return kept
 
     def messages(self, rows: Integers, m: Floats) -> None:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_normalise
-
         edges_normalise(rows, self.work.program.edges, self.source.ranges, self.work.m, m)
 
     def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
@@ -308,8 +323,6 @@ class EdgeSender(Sender):
         self.of_new = np.empty(of_m.shape) if self.work.weighted else of_m
 
     def back(self, rows: Integers, step: StepBack) -> None:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_gather
-
         work, source, edges = self.work, self.source, self.work.program.edges
         sent, found = step.kept, step.found
         self._spread(rows, step.of_part, sent.copies.after if work.parameters else None, found)
@@ -325,22 +338,16 @@ class EdgeSender(Sender):
             edges_gather(rows, edges, source.ranges, self.of_n, self.of_m, step.of_sums)
 
     def _spread(self, rows: Integers, of_part: Floats, m: Floats | None, found: StepPotentials) -> None:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import edges_spread, exponents_back
-
         work, edges, ranges = self.work, self.work.program.edges, self.source.ranges
         edges_spread(rows, edges, ranges, work.numbers.exponents, of_part, self.of_m)
         if m is not None and not work.plain:
             exponents_back(rows, edges, ranges, m, of_part, found.exponents)
 
     def _weights_back(self, rows: Integers, sent: SentSweep, found: StepPotentials) -> None:
-        from loopwise.inference.messages.stepwise.kernels.message_weights import weigh_back
-
         ends, mixing = (rows, self.work.program.edges, self.source.ranges), self.work.numbers.mixing(sent.sweep)
         weigh_back(*ends, mixing, *sent.copies[:2], self.of_m, self.of_new, found.mixing(sent.sweep))
 
     def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: StepPotentials) -> None:
-        from loopwise.inference.messages.stepwise.kernels.sweeps import exponentials, tables_back
-
         work, number, kind = self.work, self.source.table, self.source.kind
         if number is not None:
             exponentials(rows, n, *work.program.table_slots[number], work.q)
@@ -378,8 +385,6 @@ class PairSender(Sender):
                 np.add.at(self.count[row], first + 1, ~np.isfinite(values) & (values != np.inf))
 
     def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Floats:
-        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pairs_send
-
         weights, heard = self.work.weights[self.number], np.empty(self.odds.shape)
         if unheard:
             sums, counts = np.zeros(sums.shape), np.zeros(counts.shape, dtype=np.int64)
@@ -388,20 +393,14 @@ class PairSender(Sender):
         return heard
 
     def messages(self, rows: Integers, m: Floats) -> None:
-        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pair_messages
-
         pair_messages(rows, self.odds, self.slot, m)
 
     def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
-        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pair_seeds
-
         self.carried = np.zeros(self.odds.shape)
         if given:
             pair_seeds(np.arange(self.work.examples), self.odds, self.slot, of_m, self.carried)
 
     def back(self, rows: Integers, step: StepBack) -> None:
-        from loopwise.inference.messages.stepwise.kernels.binary_pairs import pairs_back
-
         heard = np.zeros(step.of_sums.shape) if step.unheard else step.of_sums
         weights, of_theta = self.work.weights[self.number], step.found.tables[self.number]
         pairs_back(rows, self.pairs, weights, step.kept, step.of_part, self.carried, heard, of_theta)
@@ -459,8 +458,6 @@ class SweepingRun(ABC):
 
     def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
         """Beliefs into ``states``, their largest change into ``change``; ImpossibleError where a variable has none."""
-        from loopwise.inference.messages.stepwise.kernels.sweeps import beliefs_of
-
         dead = beliefs_of(rows, self.layout.state_start, self.logs(), states, change)
         if dead >= 0:
             raise ImpossibleError(
@@ -612,8 +609,6 @@ def no_adjoints(numbers: StepPotentials) -> StepPotentials:
 
 def remember_beliefs(run: SteppedRun | SerialRun, rows: Integers, sweep: int) -> Floats:
     """Has variables remember in this sweep the beliefs before it, whose logs are returned."""
-    from loopwise.inference.messages.stepwise.kernels.message_weights import remember
-
     logs, numbers = run.logs(), run.numbers
     remember(rows, run.program.layout.state_start, row_of(numbers.memory, sweep), numbers.unary, logs, run.bias)
     return logs
@@ -623,8 +618,6 @@ def _remember_back(
     run: SteppedRun, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: StepPotentials
 ) -> Floats:
     """Undoes what variables remembered in ``sweep``, which uses up ``of_bias``; the adjoints of the beliefs before."""
-    from loopwise.inference.messages.stepwise.kernels.message_weights import remember_back
-
     numbers, start, seeds = run.numbers, run.program.layout.state_start, of_logs.copy()
     shares, of_shares = row_of(numbers.memory, sweep), row_of(found.memory, sweep)
     remember_back(rows, start, shares, numbers.unary, logs, of_bias, of_shares, found.unary, seeds)
