@@ -162,7 +162,9 @@ def test_names_of_a_stage_are_found_by_type_checkers_too(stage: str) -> None:
 
     module = getattr(loopwise, stage)
     block = next(node for node in ast.parse(Path(module.__file__).read_text()).body if isinstance(node, ast.If))
-    seen = {alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    seen = {
+        alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
     assert seen == set(module.__all__) <= set(dir(module))
     assert all(getattr(module, name) is not None for name in module.__all__)
     with pytest.raises(AttributeError, match=f"module 'loopwise.{stage}' has no attribute 'nonsense'"):

@@ -45,7 +45,8 @@ def calls(nodes: Nodes, function: str) -> list[tuple[str, ast.Call]]:
 
 
 def test_every_warning_is_of_a_named_class(nodes: Nodes) -> None:
-    found = calls(nodes, "warnings.warn")
+    found = [*calls(nodes, "warn"), *calls(nodes, "warnings.warn")]
+    found = [(place, call) for place, call in found if not place.startswith("notices.py:")]  # which hands a class on
     assert len(found) > 20
     for place, call in found:
         given = {keyword.arg: keyword.value for keyword in call.keywords}

@@ -10,7 +10,7 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from loopwise.lazy import value_of
+from loopwise.lazy import Home, value_of
 
 __version__ = "0.1.0"
 
@@ -30,17 +30,11 @@ if TYPE_CHECKING:
     from loopwise import potentials as potentials
     from loopwise import testing as testing
     from loopwise import walk as walk
-    from loopwise.gradient.fixed_point import FixedPoint as FixedPoint
-    from loopwise.gradient.hvp import hvp as hvp
-    from loopwise.gradient.perturbation import Perturbation as Perturbation
-    from loopwise.gradient.unroll import Unroll as Unroll
-    from loopwise.graph import Evidence as Evidence
-    from loopwise.graph import FactorGraph as FactorGraph
-    from loopwise.graph import Role as Role
-    from loopwise.graph import chain as chain
-    from loopwise.graph import complete as complete
-    from loopwise.graph import grid as grid
-    from loopwise.graph import random_mrf as random_mrf
+    from loopwise.gradient.fixed_point import FixedPoint
+    from loopwise.gradient.hvp import hvp
+    from loopwise.gradient.perturbation import Perturbation
+    from loopwise.gradient.unroll import Unroll
+    from loopwise.graph import Evidence, FactorGraph, Role, chain, complete, grid, random_mrf
     from loopwise.graph.structured import And as And
     from loopwise.graph.structured import AtMostOne as AtMostOne
     from loopwise.graph.structured import Chain as Chain
@@ -53,36 +47,22 @@ if TYPE_CHECKING:
     from loopwise.graph.structured import ProjectiveTree as ProjectiveTree
     from loopwise.graph.structured import StructuredFactor as StructuredFactor
     from loopwise.graph.structured import Tree as Tree
-    from loopwise.inference.auto import Auto as Auto
-    from loopwise.inference.auto import infer as infer
-    from loopwise.inference.beliefs import Beliefs as Beliefs
-    from loopwise.inference.exact.method import Exact as Exact
-    from loopwise.inference.explain import explain as explain
-    from loopwise.inference.gibbs.method import Gibbs as Gibbs
-    from loopwise.inference.mean_field.method import MeanField as MeanField
-    from loopwise.inference.messages.message_passing import BP as BP
-    from loopwise.inference.messages.message_passing import TRW as TRW
-    from loopwise.inference.messages.message_weights import MessageWeights as MessageWeights
-    from loopwise.inference.messages.schedules import Groups as Groups
-    from loopwise.inference.messages.schedules import Residual as Residual
-    from loopwise.inference.messages.schedules import Sequential as Sequential
-    from loopwise.learn import Examples as Examples
-    from loopwise.learn import System as System
-    from loopwise.learn import TemplateExamples as TemplateExamples
-    from loopwise.learn import evaluate as evaluate
-    from loopwise.learn import fit as fit
-    from loopwise.learn import optim as optim
-    from loopwise.learn import posterior as posterior
-    from loopwise.learn import sample_examples as sample_examples
-    from loopwise.loss import metric as metric
-    from loopwise.potentials import NeuralPotentials as NeuralPotentials
-    from loopwise.potentials import SparsePotentials as SparsePotentials
-    from loopwise.potentials import TablePotentials as TablePotentials
-    from loopwise.potentials import Template as Template
+    from loopwise.inference.auto import Auto, infer
+    from loopwise.inference.beliefs import Beliefs
+    from loopwise.inference.exact.method import Exact
+    from loopwise.inference.explain import explain
+    from loopwise.inference.gibbs.method import Gibbs
+    from loopwise.inference.mean_field.method import MeanField
+    from loopwise.inference.messages.message_passing import BP, TRW
+    from loopwise.inference.messages.message_weights import MessageWeights
+    from loopwise.inference.messages.schedules import Groups, Residual, Sequential
+    from loopwise.learn import Examples, System, TemplateExamples, evaluate, fit, optim, posterior, sample_examples
+    from loopwise.loss import metric
+    from loopwise.potentials import NeuralPotentials, SparsePotentials, TablePotentials, Template
     from loopwise.potentials import priors as prior
 
 # Where each name lives, in the order of the stages.
-_HOME: dict[str, tuple[str | tuple[str, str], ...]] = {
+_HOME: Home = {
     "loopwise.graph": ("Evidence", "FactorGraph", "Role", "chain", "complete", "grid", "random_mrf",),
     "loopwise.graph.structured": (
         "And", "AtMostOne", "Chain", "Count", "ExactlyOne", "Hypergraph", "Implies", "Or", "Parity",

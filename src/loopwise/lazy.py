@@ -28,6 +28,30 @@ def value_of(package: str, home: Home, name: str) -> Any:
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
+def lazily(
+    package: str, home: Home, others: Callable[[str], Any] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a package whose names are imported when first used; ``others``: what is
+    asked for a name that is not among them.
+
+    >>> import loopwise.plot
+    >>> find, listed = lazily("loopwise.plot", {"math": ("pi",)})
+    >>> find("pi"), "pi" in listed(), loopwise.plot.pi
+    (3.141592653589793, True, 3.141592653589793)
+    >>> del loopwise.plot.pi
+    """
+    names = {entry if isinstance(entry, str) else entry[0] for entries in home.values() for entry in entries}
+
+    def find(name: str) -> Any:
+        if others is not None and name not in names:
+            return others(name)
+        value = value_of(package, home, name)
+        setattr(sys.modules[package], name, value)  # found at once from now on
+        return value
+
+    return find, lambda: sorted({*vars(sys.modules[package]), *names})
+
+
 def renamed(old: str, new: str, value: Any, depth: int = 3) -> Any:
     """``value`` under the name it had, with a warning to the line that uses it: ``depth`` calls up.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 
 __all__ = [
@@ -77,9 +78,9 @@ class GradientError(ValueError):
     """The chosen gradient estimator is not valid for this method, this run or this loss."""
 
 
-def callers_level() -> int:
-    """How far up the stack the first frame outside this library and torch is: where a warning should point."""
-    level, frame = 1, sys._getframe(1)
+def warn(text: str, category: type[Warning]) -> None:
+    """A warning that points at the first line outside this library and torch on the way here."""
+    level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("loopwise", "torch"):
         level, frame = level + 1, frame.f_back
-    return level
+    warnings.warn(text, category, stacklevel=level)

@@ -12,7 +12,6 @@ from loopwise.compiled.lane_vectors import (
     below,
     equal,
     exp_of,
-    flipped,
     least,
     load,
     log_of,
@@ -33,7 +32,7 @@ def every_operation(x, y, out, words, lane_tag):
     found = (a + b, a - b, a * b, a / b, least(a, b), most(a, b), size(a), where(below(a, zero), b, a))
     for place, one in enumerate(found):
         store(out, U(place) * lanes, one)
-    store(out, U(8) * lanes, flipped(equal(a, b), a))
+    store(out, U(8) * lanes, where(equal(a, b), zero - a, a))
     store(out, U(9) * lanes, exp_of(zero - size(a)))
     store(out, U(10) * lanes, log_of(size(a)))
     store(out, U(11) * lanes, turned(a, b))

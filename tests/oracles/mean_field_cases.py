@@ -6,9 +6,12 @@ import itertools
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
+from loopwise.inference.bethe import entropy_terms
+from loopwise.inference.mean_field.reference import _expectation, _factors, split
 from loopwise.potentials.checks import checked_tables
 
 
@@ -52,3 +55,15 @@ def exactly_one(variables):
     graph = FactorGraph([2] * variables, {"one": [list(range(variables))], "unary": np.arange(variables)[:, None]})
     allowed = np.indices((2,) * variables).sum(axis=0) == 1
     return graph, np.where(allowed, 0.0, -np.inf)[None]
+
+
+def lower_bound(problem: Problem, states: Tensor, temperature: float = 1.0) -> Tensor:
+    """Expected log-potential plus ``temperature`` x entropy, ``[*batch]``, a bound for any ``states``."""
+    graph = problem.graph
+    beliefs = split(graph, states.expand(*problem.batch, graph.layout.states))
+    total = problem.constant().expand(problem.batch)
+    for belief, unary in zip(beliefs, split(graph, problem.unary()), strict=True):
+        total = total + temperature * entropy_terms(belief).sum(-1) + _expectation(unary, [belief])
+    for scope, table in _factors(problem, 1.0):
+        total = total + _expectation(table, [beliefs[member] for member in scope])
+    return total

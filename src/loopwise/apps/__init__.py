@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from loopwise.lazy import Home, lazily
 
 if TYPE_CHECKING:
-    from loopwise.apps.chain import ChainCRF as ChainCRF
-    from loopwise.apps.chain import Tagger as Tagger
-    from loopwise.apps.coref.estimator import Coref as Coref
-    from loopwise.apps.decoder.decoder import Decoder as Decoder
-    from loopwise.apps.dedupe.estimator import Dedupe as Dedupe
-    from loopwise.apps.grid_crf.estimator import GridCRF as GridCRF
-    from loopwise.apps.grid_crf.model import AffineUnary as AffineUnary
-    from loopwise.apps.grid_crf.model import ContrastPair as ContrastPair
-    from loopwise.apps.grid_crf.model import ConvUnary as ConvUnary
-    from loopwise.apps.grid_crf.model import TiedPair as TiedPair
-    from loopwise.apps.multilabel.estimator import MultiLabel as MultiLabel
-    from loopwise.apps.parser.estimator import Parser as Parser
-    from loopwise.apps.pipeline import Pipeline as Pipeline
-    from loopwise.apps.table.estimator import MRFClassifier as MRFClassifier
-    from loopwise.apps.table.table import Table as Table
+    from loopwise.apps.chain import ChainCRF, Tagger
+    from loopwise.apps.coref.estimator import Coref
+    from loopwise.apps.decoder.decoder import Decoder
+    from loopwise.apps.dedupe.estimator import Dedupe
+    from loopwise.apps.grid_crf.estimator import GridCRF
+    from loopwise.apps.grid_crf.model import AffineUnary, ContrastPair, ConvUnary, TiedPair
+    from loopwise.apps.multilabel.estimator import MultiLabel
+    from loopwise.apps.parser.estimator import Parser
+    from loopwise.apps.pipeline import Pipeline
+    from loopwise.apps.table.estimator import MRFClassifier
+    from loopwise.apps.table.table import Table
 
-# Where each name lives.
-_HOME = {
-    "AffineUnary": "loopwise.apps.grid_crf.model",
-    "ChainCRF": "loopwise.apps.chain",
-    "ContrastPair": "loopwise.apps.grid_crf.model",
-    "ConvUnary": "loopwise.apps.grid_crf.model",
-    "Coref": "loopwise.apps.coref.estimator",
-    "Decoder": "loopwise.apps.decoder.decoder",
-    "Dedupe": "loopwise.apps.dedupe.estimator",
-    "GridCRF": "loopwise.apps.grid_crf.estimator",
-    "MRFClassifier": "loopwise.apps.table.estimator",
-    "MultiLabel": "loopwise.apps.multilabel.estimator",
-    "Table": "loopwise.apps.table.table",
-    "TiedPair": "loopwise.apps.grid_crf.model",
-    "Parser": "loopwise.apps.parser.estimator",
-    "Pipeline": "loopwise.apps.pipeline",
-    "Tagger": "loopwise.apps.chain",
-}
+# Where each name lives. Nothing is imported before it is asked for.
+_HOME: Home = {
+    "loopwise.apps.grid_crf.model": ("AffineUnary", "ContrastPair", "ConvUnary", "TiedPair",),
+    "loopwise.apps.chain": ("ChainCRF", "Tagger",),
+    "loopwise.apps.coref.estimator": ("Coref",),
+    "loopwise.apps.decoder.decoder": ("Decoder",),
+    "loopwise.apps.dedupe.estimator": ("Dedupe",),
+    "loopwise.apps.grid_crf.estimator": ("GridCRF",),
+    "loopwise.apps.table.estimator": ("MRFClassifier",),
+    "loopwise.apps.multilabel.estimator": ("MultiLabel",),
+    "loopwise.apps.table.table": ("Table",),
+    "loopwise.apps.parser.estimator": ("Parser",),
+    "loopwise.apps.pipeline": ("Pipeline",),
+}  # fmt: skip
 
 __all__ = [
     "AffineUnary",
@@ -59,13 +52,4 @@ __all__ = [
     "TiedPair",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'loopwise.apps' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)

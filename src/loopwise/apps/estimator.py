@@ -12,16 +12,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.formats.frames import frame_array
 from loopwise.notebook import Shown
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 REPEATED = 100  # times that rows are repeated on average, at most
 _WITHIN = "__"  # between the name of an option and the name of an option of that

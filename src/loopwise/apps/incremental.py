@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from loopwise.learn.files.card import training_card
 from loopwise.learn.progress import progress_bar
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Incremental:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from loopwise.formats.conllu import Sentence, make_sentence
+from loopwise.formats.errors import shortened
 from loopwise.formats.plain_text import tokenize
-from loopwise.formats.quoting import shortened
 
 
 class TagsWords(Protocol):

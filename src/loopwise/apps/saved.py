@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from torch import Tensor
 
@@ -18,9 +18,6 @@ from loopwise.formats.files import PathLike
 from loopwise.learn.files.card import kept_card
 from loopwise.learn.files.container import CARD, kind_of, read_container, refuse_kind, write_container
 from loopwise.learn.files.fields import DAMAGE, Record, damaged
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 T = TypeVar("T")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,12 @@ from torch import Tensor
 from loopwise.budget.gates import Gate
 from loopwise.budget.pruning import keep
 from loopwise.budget.strength import Raw
+from loopwise.budget.training import USUAL
 from loopwise.inference.base import Inference
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import System, answering
 from loopwise.loss.base import Loss
 from loopwise.potentials.priors import Prior
@@ -33,15 +36,11 @@ def fit_with_prior(
     prior: Prior,
     *,
     rate: float = 0.1,
-    epochs: int = 20,
-    batch: int = 32,
-    seed: int = 0,
-    clip: float | None = None,
-    progress: bool = True,
+    **options: Unpack[FitKeywords],
 ) -> System:
     """Trains a copy of the system's tables for loss and penalty by proximal AdaGrad; the system without zero factors.
 
-    Only tables of two or more variables are penalised.
+    Only tables of two or more variables are penalised. ``options``: as of :func:`loopwise.budget.fit`.
     """
     dense = copied(system)
     tables = list(zip(dense.potentials.parameters(), dense.graph.groups, strict=True))
@@ -49,7 +48,7 @@ def fit_with_prior(
     others = [table for table, group in tables if group.arity < 2]
     groups = [{"params": pairs, "prior": prior}, *([{"params": others}] if others else [])]
     optimizer = AdaGradCOMID(groups, rate=rate)
-    fit(dense, examples, loss, optimizer=optimizer, epochs=epochs, batch=batch, seed=seed, clip=clip, progress=progress)
+    fit(dense, examples, loss, optimizer=optimizer, **USUAL | options)
     return without_zeros(dense)
 
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypedDict
 
 from torch import Tensor
 
@@ -30,12 +31,26 @@ from loopwise.learn.data.examples import Examples
 from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.fit import fit
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 from loopwise.potentials.priors import L1, GroupSparsity
 from loopwise.potentials.template import Template
 
 STOPS = 10  # a fresh policy stops after each sweep with probability 1 / min(this, the limit)
+
+
+class PricedOptions(TypedDict, total=False):
+    """How all methods of one comparison train, and what costs are counted in: fields of :class:`PricedTask`."""
+
+    cost: Cost
+    epochs: int
+    batch: int
+    rate: float
+    policy_rate: float
+    clip: float | None
+    seed: int
+    dev: Corpus | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +62,22 @@ class PricedTask:
     loss: Loss
     cost: Cost
     prices: tuple[float, ...]
-    epochs: int
-    batch: int
-    rate: float
-    policy_rate: float
-    clip: float | None
-    seed: int
+    epochs: int = 20
+    batch: int = 32
+    rate: float = 0.1
+    policy_rate: float = 0.1
+    clip: float | None = None
+    seed: int = 0
     dev: Corpus | None = None
+
+    @property
+    def training(self) -> FitKeywords:
+        """How :func:`loopwise.fit` is told to train."""
+        return FitKeywords(epochs=self.epochs, batch=self.batch, clip=self.clip, seed=self.seed, progress=False)
+
+    def dev_for(self, system: System) -> Corpus | None:
+        """Development data on the graph of ``system``."""
+        return None if self.dev is None else for_system(self.dev, system)
 
     @property
     def method(self) -> MessagePassing:
@@ -73,12 +97,7 @@ class PricedTask:
                 for_system(self.examples, system),
                 self.loss,
                 optimizer=lambda params: AdaGradCOMID(params, rate=self.rate),
-                epochs=epochs,
-                batch=self.batch,
-                clip=self.clip,
-                seed=self.seed,
-                dev=None if self.dev is None else for_system(self.dev, system),
-                progress=False,
+                **self.training | FitKeywords(epochs=epochs, dev=self.dev_for(system)),
             )
         return system
 
@@ -152,12 +171,7 @@ class Learned(BudgetCurve):
                 optimizer=lambda groups: AdaGradCOMID(groups, rate=task.rate),
                 policy_rate=task.policy_rate,
                 standardise=False,
-                epochs=task.epochs,
-                batch=task.batch,
-                clip=task.clip,
-                dev=None if task.dev is None else for_system(task.dev, current),
-                seed=task.seed,
-                progress=False,
+                **task.training | FitKeywords(dev=task.dev_for(current)),
             )
             if self.features:
                 fit_policy(current, mine, task.loss, price, cost=task.cost, how=self.policy_fit, fresh=False)
@@ -318,11 +332,7 @@ def _path(
             task.loss,
             prior,
             rate=task.rate,
-            epochs=task.epochs,
-            batch=task.batch,
-            clip=task.clip,
-            seed=task.seed,
-            progress=False,
+            **task.training,
         )
         if continued and any(group.arity >= 2 for group in found.graph.groups):
             start = own_weights(found)  # before anybody trains it on

@@ -7,13 +7,14 @@ In: a trained system, data, a loss, prices. Out: a :class:`Frontier`. Stage: bud
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 import numpy as np
 
 from loopwise.budget.cost import Cost, MessageCost
 from loopwise.budget.frontier import Frontier, Point
 from loopwise.budget.measure import seconds_each, spend
-from loopwise.budget.methods import BudgetCurve, FixedSweeps, Learned, PricedTask
+from loopwise.budget.methods import BudgetCurve, FixedSweeps, Learned, PricedOptions, PricedTask
 from loopwise.budget.objective import check_price
 from loopwise.budget.pruning import for_system
 from loopwise.inference.loss_of_beliefs import ignored_convergence
@@ -36,18 +37,11 @@ def pareto(
     *,
     test: Corpus | None = None,
     methods: Sequence[BudgetCurve] | None = None,
-    cost: Cost | None = None,
     measure: Goal | None = None,
-    dev: Corpus | None = None,
-    epochs: int = 20,
-    batch: int = 32,
-    rate: float = 0.1,
-    policy_rate: float = 0.1,
-    clip: float | None = None,
-    seed: int = 0,
     timed: bool = False,
     keep_systems: bool = True,
     progress: bool = True,
+    **options: Unpack[PricedOptions],
 ) -> Frontier:
     r"""Systems for all prices ``lambdas``, by each of the ``methods``: loss and cost on ``test``, all made hard.
 
@@ -61,12 +55,12 @@ def pareto(
         What points are measured on and by; by default the training data and the loss.
     methods:
         Curves; by default learned sparsity, and fixed numbers of sweeps beside it. The dense system is always there.
-    cost:
-        What run time is counted in; by default messages that are sent.
-    rate, policy_rate, epochs, batch, clip, seed:
-        Of training, by AdaGrad, the same for all methods.
     timed:
         Also measures seconds an example, on the pruned graphs.
+    options:
+        ``cost``: what run time is counted in; by default messages that are sent. ``rate`` (0.1), ``policy_rate`` (0.1),
+        ``epochs`` (20), ``batch`` (32), ``clip``, ``seed`` and ``dev``: of training, by AdaGrad, the same for all
+        methods.
 
     Cost: each price is a training run.
     """
@@ -75,10 +69,10 @@ def pareto(
         raise ValueError("there is no price to try; give at least one")
     for price in prices:
         check_price(price)
-    cost = MessageCost() if cost is None else cost
     data = system.examples(data)
-    test, dev = (None if each is None else system.examples(each) for each in (test, dev))
-    task = PricedTask(system, data, loss, cost, prices, epochs, batch, rate, policy_rate, clip, seed, dev)
+    test, dev = (None if each is None else system.examples(each) for each in (test, options.get("dev")))
+    cost = options.get("cost") or MessageCost()
+    task = PricedTask(system, data, loss, prices=prices, **options | PricedOptions(cost=cost, dev=dev))
     curves = _standard(task) if methods is None else tuple(methods)
     judge = _Judge(data if test is None else test, loss if measure is None else measure, cost, timed, keep_systems)
     points = [judge.point(DENSE, 0.0, system)]

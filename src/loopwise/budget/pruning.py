@@ -7,7 +7,6 @@ spec, section 3.3).
 from __future__ import annotations
 
 import inspect
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +22,7 @@ from loopwise.graph.factor_graph import FactorGraph, Group
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.system import CHUNK, System, answering
-from loopwise.notices import BudgetWarning, callers_level
+from loopwise.notices import BudgetWarning, warn
 from loopwise.potentials.tables import TablePotentials
 
 
@@ -68,10 +67,9 @@ def _without_groups(system: System, gated: GatedTemplate, examples: Corpus | Non
 
 
 def _warn_of_nothing_left() -> None:
-    warnings.warn(
+    warn(
         "every factor of two or more variables was pruned away: only unary factors are left; lower the price",
         BudgetWarning,
-        stacklevel=callers_level(),
     )
 
 

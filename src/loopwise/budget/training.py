@@ -7,6 +7,7 @@ In: a system with gates, a stopping policy, or both; examples; a loss; a price. 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -19,18 +20,20 @@ from loopwise.budget.gating.evidence_gates import without_evidence_gates
 from loopwise.budget.gating.message_gates import message_gates
 from loopwise.budget.objective import SpeedAugmented
 from loopwise.budget.stopping import Stopping
-from loopwise.formats.files import PathLike
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.data.template_examples import Corpus
 from loopwise.learn.fit import fit as fit_goal
-from loopwise.learn.history import Epoch, History
+from loopwise.learn.history import History
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.plan import FitKeywords
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 
 RATE = 0.1
 POLICY_RATE = 0.1
 GATE_RATE = 0.3  # of logits, which have some way to go
+
+USUAL = FitKeywords(epochs=20, batch=32)  # what this stage trains by, unless told
 
 MakeOptimizer = Callable[[list[dict[str, object]]], torch.optim.Optimizer]
 
@@ -47,15 +50,7 @@ def fit(
     policy_rate: float = POLICY_RATE,
     gate_rate: float = GATE_RATE,
     standardise: bool = True,
-    epochs: int = 20,
-    batch: int = 32,
-    dev: Corpus | None = None,
-    patience: int | None = None,
-    clip: float | None = None,
-    seed: int = 0,
-    checkpoint: PathLike | None = None,
-    callback: Callable[[Epoch], bool | None] | None = None,
-    progress: bool = True,
+    **options: Unpack[FitKeywords],
 ) -> History:
     r"""Changes the weights of ``system``, those of its policy included, so that :math:`\ell+\lambda\,t_{run}` is small.
 
@@ -77,10 +72,12 @@ def fit(
         gates on messages and by evidence, with ``gate_rate``.
     standardise:
         Sets the scale of the policy's features from the examples first; leave it out to train a policy on.
-    dev, patience:
-        After each epoch the same loss of the *hard* system is taken on ``dev``, and the best weights are kept.
+    options:
+        ``epochs`` (20), ``batch`` (32 examples), ``dev``, ``patience``, ``clip``, ``seed``, ``checkpoint``,
+        ``callback`` and ``progress`` of :func:`loopwise.fit`. After each epoch the same loss of the *hard* system is
+        taken on ``dev``, and the best weights are kept.
 
-    Others as for :func:`loopwise.fit`. An epoch is one gradient an example, and one decision a sweep with a policy.
+    An epoch is one gradient an example, and one decision a sweep with a policy.
     """
     goal = SpeedAugmented(loss=loss, price=price)
     inner = without_evidence_gates(system.inference)
@@ -101,15 +98,7 @@ def fit(
         examples,
         goal,
         optimizer=lambda params: make(_groups(budgeted, params, policy_rate, gate_rate)),
-        epochs=epochs,
-        batch=batch,
-        dev=dev,
-        patience=patience,
-        clip=clip,
-        seed=seed,
-        checkpoint=checkpoint,
-        callback=callback,
-        progress=progress,
+        **USUAL | options,
     )
 
 

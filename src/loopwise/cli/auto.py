@@ -77,7 +77,7 @@ def _draw(model: Table, path: Path) -> None:
 def _without(
     path: Path, header: list[str], rows: list[list[str]], ignore: list[str]
 ) -> tuple[list[str], list[list[str]]]:
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.errors import quoted
     from loopwise.formats.vocabulary import known_names
 
     for name in ignore:
@@ -92,8 +92,8 @@ def _missing(options: AutoOptions, inputs: list[str]) -> Any:
     import numpy as np
 
     from loopwise.apps.table import Patterns
+    from loopwise.formats.errors import listed, quoted
     from loopwise.formats.numbers import number_in
-    from loopwise.formats.quoting import listed, quoted
     from loopwise.formats.table import read_cells
     from loopwise.formats.vocabulary import first_repeat
 

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import grouped
+from loopwise.cli.groups import AsJson, Checkpoint, grouped
 from loopwise.cli.messages import one_line_each, say
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import SUFFIX, named_after, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.coref import Coref, CorefReport, Variant
     from loopwise.formats.coref import CorefDocument
 
-SUFFIX = ".loopwise"
 
 coref = typer.Typer(
     help="Coreference: which mentions of a text speak of the same thing.", no_args_is_help=True, add_completion=False
@@ -44,7 +43,6 @@ _FILE = (
     "Documents with mentions (.gz may follow): CoNLL-U with Entity= in the last column (GUM, CorefUD), or CoNLL-2012 "
     "columns (12 and more, or number, word, brackets)."
 )
-_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 _SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Pass over brackets that have no partner, and read the rest of the file.")
 ]
@@ -95,13 +93,11 @@ def train(
     *,
     dev: Annotated[Path | None, typer.Option(help="Development data, to be scored after training.")] = None,
     training: CorefOptions,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     skip_bad: _SkipBad = False,
     seed: Annotated[int, typer.Option(help="For the walks.")] = 0,
 ) -> None:
@@ -110,9 +106,7 @@ def train(
         from loopwise.formats.coref import read_coref
 
         model = training.model(seed)
-        target = target_of(
-            out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX), inputs=(data, dev), checkpoint=checkpoint
-        )
+        target = target_of(out, named_after(data), inputs=(data, dev), checkpoint=checkpoint)
         documents = read_coref(data, skip_bad=skip_bad)
         held_out = None if dev is None else read_coref(dev, skip_bad=skip_bad)
         model.fit(documents, checkpoint=checkpoint)
@@ -151,7 +145,7 @@ def predict(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A file that loopwise coref train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE)],
-    as_json: _Json = False,
+    as_json: AsJson = False,
     skip_bad: _SkipBad = False,
     seed: Annotated[int | None, typer.Option(help="For the search.", show_default="as trained")] = None,
 ) -> None:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import grouped, refuse_idle
+from loopwise.cli.groups import AsJson, grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.targets import MOST_ITERATIONS, check_outputs, target_of
+from loopwise.cli.targets import MOST_ITERATIONS, SUFFIX, check_outputs, named_after, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.decoder import Code, Counts, Decoder, Leg, Shots
 
-SUFFIX = ".loopwise"
 HEADER = ("shots", "errors", "unexplained", "bit_errors", "sweeps", "seconds", "settings")
 
 decode = typer.Typer(
@@ -51,7 +50,6 @@ _CODE = (
 )
 _MODEL = "A file that loopwise decode train saved, or a code as there, to be decoded untrained."
 _IN_CODES = ("observables", "rule", "scale", "offset", "sweeps", "layered")  # settings that saved decoders have
-_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 _OutOf = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) with this Eb/N0 in place of flips.")]
 
 
@@ -130,20 +128,63 @@ class CodeOptions:
         return decoder
 
 
+@dataclass(frozen=True)
+class LegOptions:
+    """How the legs of a decoder are trained, one after another."""
+
+    legs: Annotated[int, typer.Option(help="Settings in sequence, each trained on what the last leaves.")] = 1
+    loss: Annotated[DecoderLossName, typer.Option(help="What to train for.")] = DecoderLossName.RESIDUAL
+    noisier: Annotated[float, typer.Option(help="Train with flips so many times as likely.")] = 1.1
+    hard: Annotated[float, typer.Option(help="The share of shots drawn among those left unexplained.")] = 0.0
+    steps: Annotated[int, typer.Option(help="Steps of training, for each leg.")] = 300
+    batch: Annotated[int, typer.Option(help="Shots of a step.")] = 128
+    rate: Annotated[float, typer.Option(help="The first step size.")] = 0.02
+
+    def check(self) -> None:
+        """Raises where a number makes no sense."""
+        if self.legs < 1:
+            raise ValueError(f"--legs must be at least 1, not {self.legs}")
+        if not self.noisier > 0:
+            raise ValueError(f"--noisier must be above 0, not {self.noisier}")
+
+    def checkpoints(self, first: Path | None) -> list[Path | None]:
+        """A file for each leg, where there are any."""
+        return [first] + [None if first is None else Path(f"{first}.{number}") for number in range(1, self.legs)]
+
+    def of_fit(self) -> dict[str, Any]:
+        """What :meth:`Decoder.fit` is told."""
+        return {name: getattr(self, name) for name in ("steps", "batch", "rate", "hard")}
+
+
+@dataclass(frozen=True)
+class ShotFiles:
+    """Shots from files: what was seen, and what happened."""
+
+    syndromes: Annotated[Path | None, typer.Option(help="Syndromes from a file, with one of the next two.")] = None
+    received: Annotated[
+        Path | None, typer.Option(help="Instead: log-odds of received words (.npy), with --errors.")
+    ] = None
+    errors: Annotated[
+        Path | None,
+        typer.Option(help="The flips that happened, beside --syndromes; the words sent, beside --received."),
+    ] = None
+    flips: Annotated[Path | None, typer.Option(help="What happened to observables, beside --syndromes.")] = None
+
+    @property
+    def paths(self) -> tuple[Path | None, ...]:
+        """All of them."""
+        return self.syndromes, self.received, self.errors, self.flips
+
+
 @decode.command("train")
 @grouped
 def train(
     context: typer.Context,
     code: Annotated[Path, typer.Argument(metavar="CODE", help=_CODE)],
     setting: CodeOptions,
+    *,
     decibels: _OutOf = None,
-    legs: Annotated[int, typer.Option(help="Settings in sequence, each trained on what the last leaves.")] = 1,
-    loss: Annotated[DecoderLossName, typer.Option(help="What to train for.")] = DecoderLossName.RESIDUAL,
-    noisier: Annotated[float, typer.Option(help="Train with flips so many times as likely.")] = 1.1,
-    hard: Annotated[float, typer.Option(help="The share of shots drawn among those left unexplained.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Steps of training, for each leg.")] = 300,
-    batch: Annotated[int, typer.Option(help="Shots of a step.")] = 128,
-    rate: Annotated[float, typer.Option(help="The first step size.")] = 0.02,
+    training: LegOptions,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="A file from which the same command goes on if it was stopped; legs add their number."),
@@ -151,7 +192,7 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="Where to save the decoder.", show_default=f"CODE with {SUFFIX}")
     ] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="For shots and first strengths.")] = 0,
 ) -> None:
     """Train message weights and memory for fewer failures."""
@@ -161,32 +202,33 @@ def train(
         from loopwise.apps.decoder import Flips, Leg
 
         setting.check_rule(context)
-        if legs < 1:
-            raise ValueError(f"--legs must be at least 1, not {legs}")
-        if not noisier > 0:
-            raise ValueError(f"--noisier must be above 0, not {noisier}")
-        default = Path(code.name.removesuffix(".gz")).with_suffix(SUFFIX)
+        training.check()
+        default = named_after(code)
         target = target_of(out, default, inputs=(code, setting.observables), checkpoint=checkpoint)
-        places = [checkpoint] + [None if checkpoint is None else Path(f"{checkpoint}.{k}") for k in range(1, legs)]
+        places = training.checkpoints(checkpoint)
         for place in places:
             check_outputs({"--checkpoint": place}, (code, setting.observables, target))
         given = setting.code(code, decibels)
         random, sweeps = np.random.default_rng(seed), setting.sweeps or 20
-        made = [Leg(given, sweeps, memory=random.uniform(-0.2, 0.6, given.bits) if k else None) for k in range(legs)]
+        made = [
+            Leg(given, sweeps, memory=random.uniform(-0.2, 0.6, given.bits) if k else None)
+            for k in range(training.legs)
+        ]
         decoder = setting.decoder(given, made)
         source: Any = (
-            Flips(given, np.minimum(given.priors * noisier, 0.5)) if decibels is None else _gaussian(given, decibels)
+            Flips(given, np.minimum(given.priors * training.noisier, 0.5))
+            if decibels is None
+            else _gaussian(given, decibels)
         )
-        for number in range(legs):
-            options: dict[str, Any] = {"steps": steps, "batch": batch, "rate": rate, "hard": hard, "seed": seed}
-            options["checkpoint"] = places[number]
-            decoder.fit(source, _loss(loss), leg=number, **options)
+        loss = _loss(training.loss)
+        for number, place in enumerate(places):
+            decoder.fit(source, loss, leg=number, checkpoint=place, seed=seed, **training.of_fit())
         decoder.save(target)
         history = decoder.history_
         if as_json:
             typer.echo(json.dumps({"model": str(target), "history": history.to_json()}).replace("NaN", "null"))
             return
-        counted = "wrong bits" if _loss(loss).of_bits and given.observables is None else "failures"
+        counted = "wrong bits" if loss.of_bits and given.observables is None else "failures"
         after = history.dev[history.best or 0]
         typer.echo(f"{given!r}: {counted} on held-out shots {history.dev[0]:.4g} before, {after:.4g} after")
         if not history.best:
@@ -206,7 +248,7 @@ def run(
         bool, typer.Option("--received", help="SHOTS holds log-odds of received bits, not syndromes.")
     ] = False,
     predict: Annotated[bool, typer.Option("--predict", help="Write flips of observables, not of bits.")] = False,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a correction for each shot; how many are explained goes to standard output."""
     with one_line_each():
@@ -237,18 +279,11 @@ def evaluate(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help=_MODEL)],
     setting: CodeOptions,
+    *,
     shots: Annotated[int | None, typer.Option(help="Draw so many.", min=1)] = None,
-    syndromes: Annotated[Path | None, typer.Option(help="Syndromes from a file, with one of the next two.")] = None,
-    received: Annotated[
-        Path | None, typer.Option(help="Instead: log-odds of received words (.npy), with --errors.")
-    ] = None,
-    errors: Annotated[
-        Path | None,
-        typer.Option(help="The flips that happened, beside --syndromes; the words sent, beside --received."),
-    ] = None,
-    flips: Annotated[Path | None, typer.Option(help="What happened to observables, beside --syndromes.")] = None,
+    files: ShotFiles,
     decibels: _OutOf = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the CSV here instead of to standard output.")] = None,
     seed: Annotated[int, typer.Option(help="For the shots drawn: rows of other seeds add up.")] = 0,
 ) -> None:
@@ -258,7 +293,8 @@ def evaluate(
         from loopwise.formats.files import about_file, atomic_write
         from loopwise.formats.table import csv_line
 
-        target = target_of(out, inputs=(model, syndromes, received, errors, flips, setting.observables))
+        target = target_of(out, inputs=(model, *files.paths, setting.observables))
+        syndromes, received = files.syndromes, files.received
         sources = {"--shots": shots, "--syndromes": syndromes, "--received": received}
         chosen = [name for name, value in sources.items() if value is not None]
         if len(chosen) != 1:
@@ -270,9 +306,9 @@ def evaluate(
         refuse_idle(context, chosen[0], users)
         decoder = setting.read(model, 0.0 if received is not None else decibels, context)
         if syndromes is not None:
-            counts = decoder.evaluate(_shots(decoder, syndromes, errors, flips))
+            counts = decoder.evaluate(_shots(decoder, syndromes, files.errors, files.flips))
         elif received is not None:
-            words = _words(decoder, received, errors)
+            words = _words(decoder, received, files.errors)
             with about_file(received):
                 counts = decoder.evaluate(words)
         else:
@@ -299,7 +335,7 @@ def evaluate(
 def combine(
     files: Annotated[list[Path], typer.Argument(help="CSV files that evaluate wrote.")],
     out: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; nothing is drawn.")] = 0,
 ) -> None:
     """Add up the counts of rows with the same settings."""

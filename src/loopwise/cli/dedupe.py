@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import AsJson, grouped
 from loopwise.cli.messages import one_line_each, say
-from loopwise.cli.targets import check_outputs, target_of
+from loopwise.cli.targets import SUFFIX, check_outputs, named_after, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.dedupe import Dedupe, DedupeReport, Records
 
-SUFFIX = ".loopwise"
 
 dedupe = typer.Typer(
     help="Duplicates: which records of a table, or of two, mean the same thing.",
@@ -32,12 +33,44 @@ _Id = Annotated[
     str | None,
     typer.Option("--id", help="The column that names records in labels and links.", show_default="row numbers"),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+
+
+@dataclass(frozen=True)
+class DedupeOptions:
+    """What a new model is."""
+
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=KIND, for columns that are guessed wrongly: name, text, number, date, ..., ignore."),
+    ] = None
+    id_column: _Id = None
+    pairs_per_record: Annotated[int, typer.Option(help="Candidate pairs that blocking may make for each record.")] = 20
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="How clusters are made: average, connected, walk, entities (with --ids) or one-to-one (two tables).",
+            show_default="with --ids the best on held-out entities",
+        ),
+    ] = None
+
+    def model(self, seed: int) -> Dedupe:
+        """A model to be trained."""
+        from loopwise.apps.dedupe import Dedupe
+
+        return Dedupe(
+            _kinds(self.kind or []),
+            id_column=self.id_column,
+            pairs_per_record=self.pairs_per_record,
+            method=self.method,
+            seed=seed,
+        )
 
 
 @dedupe.command("train")
+@grouped
 def train(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help=_FILE)],
+    *,
     other: _Other = None,
     ids: Annotated[
         str | None, typer.Option(help="The column with the true entity of each record; empty where unknown.")
@@ -46,33 +79,18 @@ def train(
         Path | None,
         typer.Option(help="Labelled pairs: CSV of two ids and match, distinct or unsure; or JSON as dedupe writes it."),
     ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=KIND, for columns that are guessed wrongly: name, text, number, date, ..., ignore."),
-    ] = None,
-    id_column: _Id = None,
-    pairs_per_record: Annotated[int, typer.Option(help="Candidate pairs that blocking may make for each record.")] = 20,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="How clusters are made: average, connected, walk, entities (with --ids) or one-to-one (two tables).",
-            show_default="with --ids the best on held-out entities",
-        ),
-    ] = None,
+    options: DedupeOptions,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TABLE with {SUFFIX}")
     ] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="For samples and walks.")] = 0,
 ) -> None:
     """Train on a table with labels, or without any."""
     with one_line_each():
-        from loopwise.apps.dedupe import Dedupe
-
-        default = Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX)
+        default = named_after(data)
         target = target_of(out, default, inputs=(data, other, pairs))
-        kinds = _kinds(kind or [])
-        model = Dedupe(kinds, id_column=id_column, pairs_per_record=pairs_per_record, method=method, seed=seed)
+        model = options.model(seed)
         model.fit(data, other=other, ids=ids, pairs=pairs)
         model.save(target)
         _tell_training(as_json, model, target, pairs is not None)
@@ -133,7 +151,7 @@ def evaluate(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help=_FILE)],
     ids: Annotated[str, typer.Option(help="The column with the true entity of each record.")],
     other: _Other = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Pairwise, B-cubed and cluster scores against true entities."""
     with one_line_each():

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import grouped
+from loopwise.cli.groups import AsJson, grouped
 from loopwise.cli.messages import is_interactive, one_line_each
-from loopwise.cli.targets import MOST_ITERATIONS, check_folder, target_of
+from loopwise.cli.targets import MOST_ITERATIONS, SUFFIX, check_folder, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.grid_crf import GridCRF
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 denoise = typer.Typer(no_args_is_help=True, help="Images: train, use and measure models that label every pixel.")
 
-SUFFIX = ".loopwise"
 VALUES_HELP = (
     "Numbers in the label files that stand for labels 0, 1, ..., separated by commas: 0,255 for black and white."
 )
@@ -37,7 +36,6 @@ Labels = Annotated[Path, typer.Argument(help="The labels: files of the same name
 Masks = Annotated[
     Path | None, typer.Option(help="A folder of masks: files of the same names, not 0 where a label counts.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
 class ImageLossName(str, Enum):
@@ -270,8 +268,8 @@ def evaluate(
 def _numbers(option: str, text: str | list[int] | None) -> list[int] | None:
     """The numbers in a list separated by commas, or those that a saved model notes."""
     from loopwise.cli.tables import named
+    from loopwise.formats.errors import quoted
     from loopwise.formats.numbers import whole_in
-    from loopwise.formats.quoting import quoted
 
     if not isinstance(text, str):
         return text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwise.cli.groups import AsJson
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.tables import (
     asked_for,
@@ -34,7 +35,7 @@ def evaluate(
         str | None, typer.Option(help="Of a model of any columns (fit --outputs all): those to predict.")
     ] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns that are no variables, separated by commas.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of lines.")] = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
 ) -> None:
     """Accuracy, F1 and losses of a trained system on a table."""

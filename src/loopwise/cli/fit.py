@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwise.cli.auto import AutoOptions, train_auto
-from loopwise.cli.groups import grouped, refuse_idle
+from loopwise.cli.groups import Checkpoint, grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
 from loopwise.cli.tables import AUTO, EVERY, MODELS, SHAPES, named, positive_values, read_examples, read_training
-from loopwise.cli.targets import MOST_ITERATIONS, target_of
+from loopwise.cli.targets import MOST_ITERATIONS, SUFFIX, target_of
 
 if TYPE_CHECKING:
     from loopwise.formats.table import DataTable
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from loopwise.learn.evaluate import Goal
     from loopwise.learn.plan import MakeOptimizer
     from loopwise.learn.stages import Goals
-
-SUFFIX = ".loopwise"
 
 
 class GoalName(str, Enum):
@@ -194,9 +192,7 @@ def fit(
     *,
     columns: ColumnOptions,
     training: FitSettings,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the system.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,

@@ -10,9 +10,13 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
+Checkpoint = Annotated[Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import grouped, refuse_idle
+from loopwise.cli.groups import AsJson, Checkpoint, grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.targets import MOST_ITERATIONS, target_of
+from loopwise.cli.targets import MOST_ITERATIONS, SUFFIX, named_after, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.multilabel import LabelDecoder, LabelLearner, LabelledData, MultiLabel, MultiLabelReport
     from loopwise.apps.multilabel.data import LabelledColumns
 
-SUFFIX = ".loopwise"
 _COLUMNS = "columns"  # what a saved model notes of the file it was trained on
 
 multilabel = typer.Typer(
@@ -79,7 +78,6 @@ _USERS = {  # of the options that are not for every learner
     "loss": ("erm",),
 }
 _FILE = "An ARFF file, dense or sparse (.gz may follow)."
-_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
 @dataclass(frozen=True)
@@ -170,14 +168,12 @@ def train(
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development data: the best epoch is kept.")] = None,
     training: LabelTraining,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     standardize: Annotated[bool, typer.Option(help="Bring dense features to mean 0 and variance 1.")] = True,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the model.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="For the order of examples and for walks.")] = 0,
 ) -> None:
     """Train on an ARFF file whose labels are 0 or 1."""
@@ -189,7 +185,7 @@ def train(
         learner = training.make_learner()
         target = target_of(
             out,
-            Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
+            named_after(data),
             inputs=(data, labels, dev),
             checkpoint=checkpoint,
         )
@@ -241,7 +237,7 @@ def predict(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A file that loopwise multilabel train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE)],
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
 ) -> None:
     """Hamming and subset error, F1 of examples, labels and all."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import SeveralAnswers, grouped
+from loopwise.cli.groups import Checkpoint, SeveralAnswers, grouped
 from loopwise.cli.messages import is_interactive, one_line_each, say
-from loopwise.cli.targets import MOST_ITERATIONS, target_of
+from loopwise.cli.targets import MOST_ITERATIONS, SUFFIX, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.parser.estimator import Parser
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 parser = typer.Typer(no_args_is_help=True, help="Dependency trees: train a parser, parse, score, look.")
 
 STANDARD_STREAM = "-"
-SUFFIX = ".loopwise"
 
 
 class ParserLossName(str, Enum):
@@ -168,9 +167,7 @@ def train(
     model: ParserModel,
     training: ParserSettings,
     tags: TagsOf,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     threads: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON, with the history.")] = False,
     seed: Annotated[int, typer.Option(help="For the order of sentences.")] = 0,

@@ -58,24 +58,22 @@ def read_training(
 
 def _warn_of_names(table: DataTable) -> None:
     """Columns of which nearly every row has a value of its own: numbers of rows, names, measurements."""
-    import warnings
 
     import numpy as np
 
     from loopwise.formats.coding import OTHER
-    from loopwise.formats.quoting import quoted
-    from loopwise.notices import DataWarning, callers_level
+    from loopwise.formats.errors import quoted
+    from loopwise.notices import DataWarning, warn
 
     for name, labels, column in zip(table.vocabulary.names, table.vocabulary.labels, table.values.T, strict=True):
         known = column[column >= 0]
         different = f"{len(np.unique(known))} different values"
         pooled = labels[-1] == OTHER and 2 * int((known == len(labels) - 1).sum()) > len(known)
         if pooled or (len(known) >= FEW and 2 * len(np.unique(known)) > len(known)):
-            warnings.warn(
+            warn(
                 f"column {quoted(name)} has {'mostly rare labels' if pooled else different} in {len(known)} rows, so "
                 "that little can be learnt of it; --ignore leaves it out",
                 DataWarning,
-                stacklevel=callers_level(),
             )
 
 
@@ -89,7 +87,7 @@ def _shaped(
     import numpy as np
 
     from loopwise.apps.table.model import BySize, ColumnChain, ColumnTree, Complete, Grid, Structure, ToOutputs
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.errors import quoted
     from loopwise.graph.evidence import Role
 
     known: dict[str, Structure] = {
@@ -196,7 +194,7 @@ def output_names(system: System) -> list[str]:
 
 def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str | None) -> tuple[int, ...]:
     """Which values count as positive: that of ``label``, or all but the first of each output."""
-    from loopwise.formats.quoting import quoted, shortened
+    from loopwise.formats.errors import quoted, shortened
 
     places = [vocabulary.variable(name) for name in outputs]
     if label is None:
@@ -219,7 +217,7 @@ def positive_values(vocabulary: Vocabulary, outputs: Sequence[str], label: str |
 
 def named(text: str | None, option: str) -> list[str]:
     """The names in a list separated by commas, each once; ``option`` is how messages call the list."""
-    from loopwise.formats.quoting import quoted
+    from loopwise.formats.errors import quoted
 
     names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwise.cli.groups import SeveralAnswers, grouped, refuse_idle
+from loopwise.cli.groups import AsJson, Checkpoint, SeveralAnswers, grouped, refuse_idle
 from loopwise.cli.messages import one_line_each
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import SUFFIX, named_after, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.chain import ChainDecoder, ChainLearner, RankedAnswer, Skip, Tagger, TaggingReport
     from loopwise.formats.columns import TaggedText
 
-SUFFIX = ".loopwise"
 
 tagger = typer.Typer(
     help="Tag words: names, chunks, parts of speech (linear-chain CRF).", no_args_is_help=True, add_completion=False
@@ -87,7 +86,6 @@ _FILE = (
 _Blank = Annotated[
     BlankTokensName, typer.Option(help="Tokens that are empty or only white space: refuse the file, skip or keep them.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="JSON instead of lines.")]
 
 
 @dataclass(frozen=True)
@@ -243,14 +241,12 @@ def train(
     ] = None,
     features: TagFeatures,
     training: TagTraining,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file from which the same command goes on if it was stopped.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     file: TagFile,
     out: Annotated[
         Path | None, typer.Option(help="Where to save the tagger.", show_default=f"TRAIN with {SUFFIX}")
     ] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="For the order of sentences.")] = 0,
 ) -> None:
     """Train a tagger on a column file."""
@@ -259,7 +255,7 @@ def train(
         learner = training.make_learner()
         target = target_of(
             out,
-            Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX),
+            named_after(data),
             inputs=(data, dev, features.start, features.file),
             checkpoint=checkpoint,
         )
@@ -315,7 +311,7 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="A file that loopwise tagger train saved.")],
     data: Annotated[Path, typer.Argument(help=_FILE)],
     file: TagFile,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(help="Accepted for all commands; evaluation draws nothing.")] = 0,
 ) -> None:
     """Precision, recall and F1 of entities, and the share of right tags."""

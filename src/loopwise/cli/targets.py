@@ -11,6 +11,7 @@ from pathlib import Path
 
 STANDARD_OUTPUT = Path("-")
 OUT = "--out"
+SUFFIX = ".loopwise"  # of what training saves
 MOST_ITERATIONS = 10_000_000  # that a saved model may ask for (loopwise.learn.files.fields): refused before training
 
 
@@ -28,6 +29,15 @@ def target_of(
     target = default if out is None else out
     check_outputs({f"the default {OUT}" if out is None else OUT: target, "--checkpoint": checkpoint}, inputs)
     return target
+
+
+def named_after(data: Path) -> Path:
+    """Where a model of ``data`` is saved unless told: here, under its name.
+
+    >>> str(named_after(Path("texts/train.conllu.gz")))
+    'train.loopwise'
+    """
+    return Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX)
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:

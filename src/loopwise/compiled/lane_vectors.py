@@ -213,16 +213,6 @@ def where(context: Any, word: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def flipped(context: Any, word: Any, a: Any) -> Any:
-    """``a`` with the other sign in the lanes of a word."""
-
-    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.select(_mask(a, builder, values[0]), builder.fneg(values[1]), values[1])
-
-    return a(types.uint32, a), generate
-
-
-@intrinsic
 def turned(context: Any, a: Any, b: Any) -> Any:
     """``a`` with the other sign where that of ``b`` is minus: signs multiply without leaving vector registers."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.iob import TagError, TagSet, allowed_steps
-from loopwise.formats.quoting import listed, quoted
 from loopwise.inference.families.chains import Chains
 from loopwise.potentials.linear import Floats, Integers
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.decode.kernels import linkage
+from loopwise.graph.offsets import starts_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -89,7 +90,7 @@ def closed(graph: Graph, score: Score, side: Integers) -> Graph:
     budget = max(CLOSE, CLOSE_EACH * graph.size)
     allowed = np.zeros(graph.size, dtype=np.bool_)
     allowed[by_size] = (np.cumsum(missing[by_size]) <= budget) & (missing[by_size] > 0)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = starts_of(sizes)
     found = [graph.one * graph.size + graph.other]
     for part in np.flatnonzero(allowed):
         members = np.sort(order[starts[part] : starts[part + 1]])
@@ -124,7 +125,7 @@ def parts_of(graph: Graph) -> CandidateParts:
     order = np.argsort(number[chosen.one], kind="stable")
     one, other, logit = chosen.one[order], chosen.other[order], chosen.logit[order]
     counts = np.bincount(number[one], minlength=len(names))
-    pair_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    pair_starts = starts_of(counts)
     return CandidateParts(graph.size, records, starts, within[one], within[other], logit, pair_starts)
 
 

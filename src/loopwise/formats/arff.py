@@ -18,10 +18,9 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted, shortened
 from loopwise.formats.files import PathLike, display_name, read_bytes, read_text
 from loopwise.formats.numbers import is_whole, number_in, whole_in
-from loopwise.formats.quoting import quoted, shortened
 
 Floats = NDArray[np.float64]
 

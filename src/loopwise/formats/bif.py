@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.model import MAXIMUM_AXES, MAXIMUM_OMITTED_ENTRIES, ModelKind, TableModel, check_model
 from loopwise.formats.numbers import bounded_product, number_in
-from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import Vocabulary
 
 ROUNDING = 0.01  # by how much the probabilities of a row may miss 1: files round them

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted
 from loopwise.formats.files import PathLike, display_name, read_bytes, read_text
 from loopwise.formats.limits import current_limits, too_large
 from loopwise.formats.lines import is_blank, split_lines
-from loopwise.formats.quoting import quoted
 
 SUFFIXES = (".alist", ".txt", ".csv", ".npy", ".npz")
 

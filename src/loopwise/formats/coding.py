@@ -14,16 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.formats.errors import quoted
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import quoted
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,7 +8,6 @@ lines), UNER (``id TAB word TAB tag ...``, ``#`` comments) or treebanks (CoNLL-U
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted, shortened
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.iob import (
     OUTSIDE,
@@ -32,9 +31,8 @@ from loopwise.formats.iob import (
 )
 from loopwise.formats.lines import SPACES, holds_line_end, is_blank, split_cells, split_lines
 from loopwise.formats.numbers import is_whole
-from loopwise.formats.quoting import quoted, shortened
 from loopwise.formats.vocabulary import known_names
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 DOCUMENT_START = "-DOCSTART-"
 _NEW_DOCUMENT = "# newdoc"  # of treebanks
@@ -348,10 +346,9 @@ def _tokens(
     if len(words) > start[-1]:
         start.append(len(words))
     if blank:
-        warnings.warn(
+        warn(
             f"{where}: {len(blank)} tokens without a visible character were left out, the first on line {blank[0]}",
             DataWarning,
-            stacklevel=callers_level(),
         )
     if not words:
         raise FormatError(where, None, "there is no token in the file; each line must hold a word and its tag")
@@ -420,9 +417,8 @@ def _report_broken(where: str, tags: Sequence[str], lines: Integers, broken: Int
         )
     kinds = Counter(tags[place] for place in broken.tolist())
     most = ", ".join(f"{shortened(tag)} ({count})" for tag, count in kinds.most_common(3))
-    warnings.warn(
+    warn(
         f"{where}: {len(broken)} tags continue an entity that none began, the first on line {lines[first]}; they are "
         f"read as its beginning: {most}",
         BrokenTagsWarning,
-        stacklevel=callers_level(),
     )

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted, shortened
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.lines import holds_line_end, is_blank, split_lines
 from loopwise.formats.numbers import is_whole, whole_in
-from loopwise.formats.quoting import quoted, shortened
 
 COLUMNS = 10
 FORM, COARSE, FINE, HEAD, RELATION, MISC = 1, 3, 4, 6, 7, 9

@@ -12,20 +12,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopwise.formats.conllu import MISC, Sentence, format_sentence, parse_conllu
 from loopwise.formats.coref_brackets import Brackets, Mark
 from loopwise.formats.coref_brackets import MentionSpan as MentionSpan
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.lines import SPACES, is_blank, split_cells, split_lines
-from loopwise.formats.quoting import quoted
 from loopwise.lazy import old_names
 from loopwise.notebook import Shown
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 _ENTITY = "Entity="
 _BEGIN = re.compile(r"#\s*begin document\s*(.*?)\s*$")
@@ -178,10 +176,9 @@ def read_coref(path: PathLike, *, skip_bad: bool = False) -> list[CorefDocument]
     columns = any(map(_BEGIN.match, head))
     found = list(_columns(lines, where, damaged) if columns else parse_documents(text, where, damaged))
     if damaged:
-        warnings.warn(
+        warn(
             f"{len(damaged)} brackets have no partner and are passed over: {'; '.join(map(str, damaged[:3]))}",
             DataWarning,
-            stacklevel=callers_level(),
         )
     return found
 
@@ -207,11 +204,10 @@ def write_entities(path: PathLike, documents: Sequence[CorefDocument], answers: 
             alone += 1
         written.append(document.with_entities(entities))
     if alone:
-        warnings.warn(
+        warn(
             f"{alone} mentions cross another one of their entity, or have the same words, which "
             "the file's format cannot say; each of them is written as an entity of its own",
             DataWarning,
-            stacklevel=callers_level(),
         )
     write_coref(path, written)
 

@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopwise.formats.errors import FormatError
-from loopwise.formats.quoting import quoted, shortened
+from loopwise.formats.errors import FormatError, quoted, shortened
 
 _PIECE = re.compile(r"(\()?([^()|]+)(\))?\|?")
 _UNKNOWN = "_"

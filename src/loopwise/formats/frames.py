@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from loopwise.formats.coding import BINS, Dates, as_text, codes_of, column_of, is_missing
-from loopwise.formats.quoting import quoted
+from loopwise.formats.errors import quoted
 from loopwise.formats.table import MISSING_VALUE, DataTable, warn_of_unseen
 from loopwise.formats.vocabulary import Vocabulary
 

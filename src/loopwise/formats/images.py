@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, shortened
 from loopwise.formats.files import PathLike, atomic_write_bytes, display_name
 from loopwise.formats.limits import current_limits, too_large, too_many_pixels
-from loopwise.formats.quoting import shortened
 
 Array = NDArray[Any]
 

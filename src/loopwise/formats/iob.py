@@ -17,7 +17,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.formats.quoting import quoted
+from loopwise.formats.errors import quoted
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -15,9 +15,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, quoted
 from loopwise.formats.files import PathLike, display_name, read_bytes
-from loopwise.formats.quoting import quoted
 
 CHUNK_BYTES = 1 << 20  # split at a time: keeps the pieces of a large file from all being in memory at once
 LARGEST_INTEGER = 2**53  # above it float64 skips integers

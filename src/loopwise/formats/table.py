@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loopwise.formats.coding import Dates, Numbers, check_bins, codes_of, kept_labels
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, listed, quoted
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.vocabulary import Vocabulary as Vocabulary
 from loopwise.formats.vocabulary import first_repeat, known_names
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 Integers = NDArray[np.int64]
 
@@ -295,11 +293,10 @@ def warn_of_unseen(
     """One warning of all cells with labels that are not in the vocabulary: ``(line, variable, label)``."""
     line, name, label = min(unseen)
     known = known_names("values", vocabulary.labels[vocabulary.variable(name)], label)
-    warnings.warn(
+    warn(
         f"{where}: {len(unseen)} cells hold labels that training did not see, the first on {unit} {line} "
         f"({quoted(label)} in column {quoted(name)}; {known}); they count as missing",
         DataWarning,
-        stacklevel=callers_level(),
     )
 
 

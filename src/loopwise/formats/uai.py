@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from loopwise.formats.errors import quoted
 from loopwise.formats.files import PathLike, atomic_write
 from loopwise.formats.model import MAXIMUM_AXES, MAXIMUM_OMITTED_ENTRIES, ModelKind, TableModel, check_model
 from loopwise.formats.numbers import Floats, Integers, NumberStream, bounded_product
-from loopwise.formats.quoting import quoted
 
 
 def read_uai(path: PathLike) -> TableModel:

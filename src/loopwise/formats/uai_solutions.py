@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loopwise.formats.errors import quoted, shortened
 from loopwise.formats.files import PathLike, atomic_write
 from loopwise.formats.numbers import Floats, Integers, NumberStream, as_int64
-from loopwise.formats.quoting import quoted, shortened
 
 PROBABILITY_SLACK = 1e-5  # above 1: solvers print rounded single-precision numbers
 ROUNDING = 5e-4  # of each probability in a sum that should be 1: some files have three decimals

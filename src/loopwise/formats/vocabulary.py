@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from loopwise.formats.coding import MISSING, as_text, codes_of
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import listed, quoted
 
 H = TypeVar("H", bound=Hashable)
 

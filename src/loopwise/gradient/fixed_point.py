@@ -7,7 +7,6 @@ With messages :math:`m = F(m, \theta)` and beliefs :math:`b = G(m, \theta)`, sol
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from loopwise.gradient.base import Gradient, Report
 from loopwise.gradient.once import taken_once
-from loopwise.notices import GradientError, GradientWarning, callers_level
+from loopwise.notices import GradientError, GradientWarning, warn
 
 ROUNDING = 32  # units of rounding within which an iterated adjoint cannot settle further
 RIDGE = 1e-10  # of Anderson's least squares, relative: keeps nearly equal iterates from blowing up their weights
@@ -124,11 +123,10 @@ def report_adjoint(report: Report, solves: list[tuple[int, float]], gradient: Fi
         )
     report.iterations, report.residual = iterations, residual
     if residual > gradient.reachable(dtype) and gradient.iterations > 1:
-        warnings.warn(
+        warn(
             f"the adjoint of the fixed point did not converge: residual {residual:.2g} after {iterations} sweeps "
             f"(tolerance {gradient.tolerance:.2g}); give FixedPoint more iterations, or use Unroll",
             GradientWarning,
-            stacklevel=callers_level(),
         )
 
 

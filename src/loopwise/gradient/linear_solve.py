@@ -11,7 +11,6 @@ In: converged marginals, their counting numbers, adjoints. Out: adjoints of natu
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from loopwise.gradient.base import Report
 from loopwise.gradient.constraints import Constraints, Floats, Matrix
 from loopwise.gradient.marginals import MarginalCounts, MarginalGradient, MarginalMap, Natural, Outcome
 from loopwise.gradient.solvers import Direct, Minres, Solved
-from loopwise.notices import GradientError, GradientWarning, callers_level
+from loopwise.notices import GradientError, GradientWarning, warn
 
 ZERO_COUNT = 1e-9  # counting numbers below are zeros that carry the rounding of their sum
 RIDGE = 1e-10  # of scaled rows, where hard zeros may have made some of them redundant; refinement takes it out again
@@ -123,11 +122,10 @@ class LinearSolve(MarginalGradient):
         wanted = self.solver.tolerance if isinstance(self.solver, Minres) else INEXACT
         if report.residual > wanted:
             report.notes.append(f"residual above {wanted:.1g}")
-            warnings.warn(
+            warn(
                 f"LinearSolve stopped at a relative residual of {report.residual:.2g} after {report.iterations} "
                 "iterations: use more iterations, Direct(), or FixedPoint()",
                 GradientWarning,
-                stacklevel=callers_level(),
             )
         return _natural(changes / inference.temperature, adjoint)
 

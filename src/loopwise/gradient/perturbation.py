@@ -31,7 +31,7 @@ from loopwise.gradient.self_check import (
     largest,
     leaves_polytope,
     reasons_for_doubt,
-    warn,
+    warn_of,
 )
 
 
@@ -144,7 +144,7 @@ class Perturbation(MarginalGradient):
         report.iterations = calls.made
         report.notes += [f"step r = {float(differences.size.max()):.2g}", *reasons]
         if reasons:
-            warn(reasons)
+            warn_of(reasons)
         return Natural.of(_like(pulled, adjoint.parts))
 
     def around(
@@ -324,7 +324,7 @@ def _pull_black_box(ctx: Any, theta: Parts, marginals: Parts, adjoints: Sequence
     if estimator.probe:
         reasons += estimator._probed(evaluate, flat(theta), flat(given), pulled)
     if reasons:
-        warn(reasons)
+        warn_of(reasons)
     return tuple(part.reshape(like.shape) for part, like in zip(pulled, theta, strict=True))
 
 

@@ -6,7 +6,6 @@ Nothing here costs a further inference call. All tensors have the examples in fr
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from loopwise.graph.layout import Layout
-from loopwise.notices import GradientWarning, callers_level
+from loopwise.notices import GradientWarning, warn
 
 # Marginals that answer a step r g by more than this many times its size have changed their basin: with smooth
 # marginals the quotient is a covariance, at most 1/4 in any cell for exact inference, a few hundred near criticality.
@@ -126,10 +125,10 @@ def inner(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
     return torch.stack([(a * b).flatten(1).sum(1) for a, b in zip(left, right, strict=True)]).sum(0)
 
 
-def warn(reasons: Sequence[str]) -> None:
+def warn_of(reasons: Sequence[str]) -> None:
     """One warning for one backward, pointing at the caller's line."""
     message = "perturbation may not give the gradient here: " + "; ".join(reasons)
-    warnings.warn(message, GradientWarning, stacklevel=callers_level())
+    warn(message, GradientWarning)
 
 
 def _row_max(values: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from loopwise.formats.quoting import quoted
+from loopwise.formats.errors import quoted
 from loopwise.formats.vocabulary import known_names
 from loopwise.notebook import Shown
 

@@ -6,22 +6,38 @@ In: what the user asked for. Out: a :class:`FitPlan`. Stage: learning.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
+from loopwise.formats.files import PathLike
 from loopwise.learn.data.batching import BatchSize, TotalSize
 from loopwise.learn.evaluate import Goal
+from loopwise.learn.objective import Callback
 from loopwise.learn.stages import Goals, Stage, as_stages, check_budget, target
 from loopwise.learn.system import Given
 from loopwise.potentials.priors import Prior
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 MakeSchedule = Callable[[torch.optim.Optimizer], LRScheduler]
+
+
+class FitKeywords(TypedDict, total=False):
+    """Options of :func:`~loopwise.fit` that whatever calls it hands on as they are."""
+
+    epochs: int
+    batch: BatchSize | None
+    dev: Given
+    patience: int | None
+    clip: float | None
+    seed: int
+    checkpoint: PathLike | None
+    callback: Callback | Sequence[Callback] | None
+    progress: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ Hessian-vector products only, so the whole truncated system is inside it, as it 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from loopwise.learn.evaluate import Goal, risk
 from loopwise.learn.system import CHUNK, Given, System
 from loopwise.learn.system_loss import whole_risk
 from loopwise.loss.likelihood import LikelihoodObjective
-from loopwise.notices import GradientWarning, callers_level
+from loopwise.notices import GradientWarning, warn
 from loopwise.potentials.priors import L2
 
 Floats = NDArray[np.float64]
@@ -146,11 +145,10 @@ class Laplace:
         values, directions = _largest(product, size, rank)
         negative = int((values < -NEGATIVE * max(np.abs(values).max(initial=0.0), 1e-300)).sum())
         if negative:
-            warnings.warn(
+            warn(
                 f"the loss bends down in {negative} of {len(values)} directions: the weights are not at a minimum, or "
                 "the loss is not convex there. The prior alone speaks of these; train on, or strengthen the prior",
                 GradientWarning,
-                stacklevel=callers_level(),
             )
         left = _diagonal_of_rest(product, values, directions) if len(values) < size else np.zeros(size)
         count = beta * len(corpus)

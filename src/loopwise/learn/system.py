@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypedDict, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -35,9 +35,6 @@ from loopwise.learn.data.template_examples import Corpus, TemplateExamples
 from loopwise.learn.settings import Settings
 from loopwise.notices import ImpossibleError
 from loopwise.potentials.template import Template
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 OneGraph = Examples | EvidenceLike
 Many = TemplateExamples | Iterable[Any]  # examples of a template, each with a graph of its own

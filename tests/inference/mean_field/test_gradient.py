@@ -19,9 +19,10 @@ from loopwise.graph.builders import complete, grid
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
 from loopwise.inference.mean_field.method import MeanField
-from loopwise.inference.mean_field.reference import lower_bound, replay, sweep
+from loopwise.inference.mean_field.reference import replay, sweep
 from loopwise.notices import ConvergenceWarning, GradientError, GradientWarning
 from loopwise.potentials.checks import checked_tables
+from oracles.mean_field_cases import lower_bound
 from oracles.strategies import evidence_for, models
 
 STEP = 1e-5  # of central differences: their own error is then about 1e-10

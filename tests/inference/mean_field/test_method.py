@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from loopwise.graph.builders import complete, grid
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.mean_field.method import MeanField
-from loopwise.inference.mean_field.reference import lower_bound, sweep
+from loopwise.inference.mean_field.reference import sweep
 from loopwise.notices import ConvergenceWarning
 from loopwise.potentials.tables import TablePotentials
-from oracles.mean_field_cases import exactly_one, log_partition, log_scores, problem_of, random_model
+from oracles.mean_field_cases import exactly_one, log_partition, log_scores, lower_bound, problem_of, random_model
 
 CLOSE = {"rtol": 0, "atol": 1e-10}
 

@@ -6,7 +6,7 @@ In: sequences and labels; weights of sequences. Out: changed weights of a model;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from loopwise.learn.optim.stream import StreamAdaGrad, parts
 from loopwise.potentials.linear import Floats
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from loopwise.apps.chain.crf import ChainCRF
     from loopwise.apps.chain.tagger import Tagger
 

@@ -18,7 +18,7 @@ from loopwise.apps.chain.features.sequences import Sequences, holds_items
 from loopwise.apps.chain.features.templates import FeatureTemplate
 from loopwise.apps.chain.features.text import Column, Text
 from loopwise.apps.inputs import is_sparse
-from loopwise.formats.quoting import listed, quoted, shortened
+from loopwise.formats.errors import listed, quoted, shortened
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
 from loopwise.inference.messages.schedules import Sequential

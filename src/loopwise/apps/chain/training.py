@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from loopwise.apps.chain.estimator import ChainEstimator, ScoredSequences
 from loopwise.apps.chain.features.extraction import KeyRows, design_of, extract, extract_items
@@ -44,9 +44,6 @@ from loopwise.learn.progress import progress_bar
 from loopwise.learn.trainer import train
 from loopwise.learn.vector import VectorObjective
 from loopwise.potentials.linear import Floats, Integers
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Tags = Sequence[Sequence[Any]]
 

@@ -21,6 +21,7 @@ from loopwise.apps.coref.pair_templates import MentionPairs, PairTemplate, pair_
 from loopwise.apps.coref.set_templates import PREDICATES, attribute_table, attribute_values, predicate_table
 from loopwise.apps.coref.similarity import Frequencies
 from loopwise.formats.coref import CorefDocument
+from loopwise.graph.offsets import starts_of
 from loopwise.potentials.features import Features
 from loopwise.potentials.hashing import feature_keys
 from loopwise.walk import ClusterModel, MentionDocument
@@ -116,7 +117,7 @@ def _indicators(codes: NDArray[np.int64], starts: Sequence[int]) -> Features:
     """Rows of features from the codes of templates, whose weights begin at ``starts``."""
     active = codes != UNKNOWN
     index = (codes + np.array(starts[:-1]))[active].astype(np.int32)
-    return Features.of(np.concatenate([[0], np.cumsum(active.sum(axis=1))]), index)
+    return Features.of(starts_of(active.sum(axis=1)), index)
 
 
 def _shared(codes: NDArray[np.int64], predicates: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from loopwise.graph.offsets import starts_of
 from loopwise.potentials.hashing import hashed, text_keys
 
 Floats = NDArray[np.float64]
@@ -70,7 +71,7 @@ def overlaps(lists: Lists) -> tuple[Integers, Integers]:
 def _counts(lists: Lists) -> tuple[csr_matrix, list[str]]:
     known: dict[str, int] = {}
     columns = [known.setdefault(word, len(known)) for words in lists for word in words]
-    starts = np.concatenate([[0], np.cumsum([len(words) for words in lists], dtype=np.int64)])
+    starts = starts_of([len(words) for words in lists])
     shape = (len(lists), max(len(known), 1))
     matrix = csr_matrix((np.ones(len(columns)), np.array(columns, dtype=np.int64), starts), shape=shape)
     matrix.sum_duplicates()

@@ -6,7 +6,7 @@ In: a code, shots. Out: :class:`Decoder`. Stage: use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -32,8 +32,6 @@ from loopwise.learn.files.fields import Record
 from loopwise.learn.history import History
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from loopwise.apps.decoder.evaluation import Counts
     from loopwise.apps.decoder.losses import DecoderLoss
     from loopwise.apps.decoder.training import TrainedNumbers

@@ -21,6 +21,7 @@ from loopwise.apps.dedupe.kernels import blocking as kernels
 from loopwise.apps.dedupe.kinds import Kind
 from loopwise.apps.dedupe.labels import clearly_more
 from loopwise.apps.dedupe.texts import Packed, Vectors
+from loopwise.graph.offsets import starts_of
 
 Integers = NDArray[np.int64]
 
@@ -147,7 +148,7 @@ class Blocker:
         whole, side = self.comparer.whole, self.side
         counts, keys = whole.keys("words")
         records, flat = _of_records(whole, counts, keys)
-        own = np.concatenate([[0], np.cumsum(np.bincount(records, minlength=self.comparer.size))]).astype(np.int64)
+        own = starts_of(np.bincount(records, minlength=self.comparer.size))
         found, _ = Vectors.of(own, flat, np.arange(self.comparer.size)).nearest(NEIGHBOURS, RARE, side)
         one = np.repeat(np.arange(len(found)), found.shape[1])
         kept = found.reshape(-1) >= 0
@@ -309,7 +310,7 @@ def _same_text(place: Integers, rank: Integers) -> Integers:
 
 def _value(packed: Packed) -> tuple[Integers, Any]:
     filled = np.diff(packed.start) > 0
-    return np.concatenate([[0], np.cumsum(filled)]), np.flatnonzero(filled).astype(np.uint64)
+    return starts_of(filled), np.flatnonzero(filled).astype(np.uint64)
 
 
 def _letters(count: int) -> Callable[[Packed], tuple[Integers, Any]]:
@@ -326,10 +327,10 @@ def _cut(packed: Packed, count: int) -> Packed:
     """The first ``count`` letters of each text without its spaces, as one word."""
     length = np.diff(packed.start)
     kept = packed.letters != 32
-    before = np.concatenate([[0], np.cumsum(kept)])
+    before = starts_of(kept)
     own = before[:-1] - np.repeat(before[packed.start[:-1]], length) if len(packed.letters) else _EMPTY
     chosen = kept & (own < count)
-    start = np.concatenate([[0], np.cumsum(chosen)])[packed.start]
+    start = starts_of(chosen)[packed.start]
     return Packed(packed.letters[chosen], start.astype(np.int64), packed.place, packed.empty)
 
 
@@ -338,7 +339,7 @@ def _two_words(packed: Packed) -> tuple[Integers, Any]:
     counts, keys = packed.keys("words")
     sizes = np.maximum(np.diff(counts) - 1, 0)
     texts = np.repeat(np.arange(len(sizes)), sizes)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = starts_of(sizes)
     place = np.arange(len(texts)) - starts[texts] + counts[texts]
     with np.errstate(over="ignore"):
         return starts, keys[place] * np.uint64(3) + keys[place + 1]
@@ -357,7 +358,7 @@ def _min_hash(packed: Packed) -> tuple[Integers, Any]:
         for row in range(ROWS):
             mixed = (mixed ^ bands[:, :, row]) * np.uint64(0x100000001B3)
             mixed = mixed ^ (mixed >> np.uint64(33))
-    return np.concatenate([[0], np.cumsum(filled * BANDS)]), mixed.reshape(-1)
+    return starts_of(filled * BANDS), mixed.reshape(-1)
 
 
 def _named(what: str) -> Callable[[Packed], tuple[Integers, Any]]:

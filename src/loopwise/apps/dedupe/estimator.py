@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,9 @@ from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import Method, TrainedDedupe, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
-from loopwise.formats.quoting import listed
+from loopwise.formats.errors import listed
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Integers = NDArray[np.int64]
 _NONE = np.zeros((0, 2), dtype=np.int64)

@@ -6,15 +6,14 @@ In: texts of a column and its name. Out: a :class:`Kind`. Stage: use.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from enum import Enum
 from math import inf, isfinite
 
 from loopwise.apps.dedupe.records import Records
-from loopwise.formats.quoting import listed, quoted
-from loopwise.notices import DataWarning, callers_level
+from loopwise.formats.errors import listed, quoted
+from loopwise.notices import DataWarning, warn
 
 _SAMPLE = 2000  # values that a guess looks at
 _MOST = 0.9  # share of the values that must be of a kind
@@ -209,11 +208,10 @@ def kinds_of(records: Records, told: Mapping[str, Kind | str] | None = None) -> 
             "different in every row, or told to be ignored; give a column of names, texts, numbers or dates"
         )
     if left:
-        warnings.warn(
+        warn(
             f"{records.source}: {listed(left)} {'is' if len(left) == 1 else 'are'} not compared, being the same in "
             "every row, empty, or a number of the row; tell a kind to compare them",
             DataWarning,
-            stacklevel=callers_level(),
         )
     return kinds
 

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from loopwise.apps.dedupe.records import Records
 from loopwise.apps.dedupe.texts import normalised
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, listed, quoted
 from loopwise.formats.files import PathLike, display_name, read_text
-from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import read_cells
 
 Integers = NDArray[np.int64]

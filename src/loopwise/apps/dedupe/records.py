@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.files import PathLike, display_name
-from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import read_cells
 
 RecordsLike = Any  # Records, a path, a data frame, a mapping of columns, a list of mappings

@@ -23,6 +23,7 @@ from loopwise.apps.dedupe.training import Method, TrainedDedupe
 from loopwise.decode.scored_pairs import CandidateParts, Graph
 from loopwise.formats.files import PathLike, atomic_write
 from loopwise.formats.table import csv_line
+from loopwise.graph.offsets import starts_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -119,7 +120,7 @@ class Resolution:
     @cached_property
     def _by_cluster(self) -> tuple[Integers, Integers]:
         order = np.argsort(self.clusters, kind="stable")
-        return order, np.concatenate([[0], np.cumsum(np.bincount(self.clusters))])
+        return order, starts_of(np.bincount(self.clusters))
 
     def largest(self, count: int = 10) -> list[Cohesion]:
         """The largest clusters and how they hang together: where a table goes wrong, it shows here first."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.dedupe.kernels import strings
+from loopwise.graph.offsets import starts_of
 
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -84,7 +85,7 @@ class Packed:
         keys = strings.word_keys(self.letters, bounds)
         if what == "numbers":
             chosen = strings.digit_words(self.letters, bounds)
-            return np.concatenate([[0], np.cumsum(chosen)])[counts], keys[chosen]
+            return starts_of(chosen)[counts], keys[chosen]
         return counts, keys
 
 
@@ -111,7 +112,7 @@ class Vectors:
         weight = np.log((1.0 + len(place)) / (1.0 + frequency)) + 1.0
         value = times * weight[column]
         length = np.sqrt(np.bincount(row, weights=value * value, minlength=len(counts) - 1))
-        start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(counts) - 1))]).astype(np.int64)
+        start = starts_of(np.bincount(row, minlength=len(counts) - 1))
         unit = (value / np.maximum(length[row], 1e-300)).astype(np.float32)
         return Vectors(start, column.astype(np.int32), unit, weight, place)
 
@@ -133,7 +134,7 @@ class Vectors:
         """The ``count`` nearest texts of each distinct text, by words that at most ``most`` of them have."""
         by_column = np.argsort(self.index, kind="stable")
         rows = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-        column_start = np.concatenate([[0], np.cumsum(np.bincount(self.index, minlength=len(self.weight)))])
+        column_start = starts_of(np.bincount(self.index, minlength=len(self.weight)))
         found = np.full((len(self.start) - 1, count), -1, dtype=np.int64)
         scores = np.zeros(found.shape)
         strings.nearest_rows(

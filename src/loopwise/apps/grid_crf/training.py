@@ -49,7 +49,7 @@ from loopwise.loss.clique import CliqueLikelihood, SmoothCliqueError
 from loopwise.loss.likelihood import LikelihoodObjective as Likelihoods
 from loopwise.loss.likelihood import SurrogateLikelihood
 from loopwise.loss.univariate import SmoothError, UnivariateLikelihood
-from loopwise.notices import GradientError, GradientWarning, LoopwiseWarning, callers_level
+from loopwise.notices import GradientError, GradientWarning, LoopwiseWarning, warn
 from loopwise.potentials.priors import Prior
 
 logger = logging.getLogger(__name__)
@@ -291,11 +291,10 @@ class GridObjective(Objective):
             and self._doubts
             and (self._doubts[-1][0] == self._steps or len(self._doubts) > SOME * self._steps)
         ):
-            warnings.warn(
+            warn(
                 f"in {len(self._doubts)} of {self._steps} steps for {type(self._risk.goal).__name__} inference gave a "
                 f"doubtful answer (more sweeps or damping may help), first: {self._doubts[0][1]}",
                 GradientWarning,
-                stacklevel=callers_level(),
             )
 
     def _piece(self, block: ImageBatch) -> LabelledImages:

@@ -6,7 +6,6 @@ became features, which a saved model keeps. Stage: use.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ import numpy as np
 
 from loopwise.apps.inputs import is_sparse
 from loopwise.formats.arff import ArffTable, Attribute, read_arff, read_label_names
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, listed, quoted
 from loopwise.formats.files import PathLike, display_name
-from loopwise.formats.quoting import listed, quoted
 from loopwise.learn.label_sets.weights import Floats, Integers
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 
 @dataclass(frozen=True)
@@ -192,11 +190,10 @@ def _inputs(table: ArffTable, inputs: Sequence[Attribute], where: str) -> Any:
         unseen += count
     flush()
     if unseen:
-        warnings.warn(
+        warn(
             f"{where}: {unseen} cells hold values of attributes that training did not see; they are read as none of "
             "those it saw",
             DataWarning,
-            stacklevel=callers_level(),
         )
     if is_sparse(table.data):
         return sparse.csr_array(sparse.hstack([sparse.csr_array(piece) for piece in pieces]))

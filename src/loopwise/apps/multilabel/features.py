@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loopwise.apps.inputs import is_sparse
 from loopwise.apps.partial import choices_of, is_unknown
-from loopwise.formats.quoting import shortened
+from loopwise.formats.errors import shortened
 from loopwise.learn.label_sets.weights import Integers
 
 

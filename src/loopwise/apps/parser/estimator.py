@@ -6,7 +6,6 @@ In: CoNLL-U or CoNLL-X files, or their sentences. Out: trees with relations and 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -39,9 +38,8 @@ from loopwise.apps.partial import RankedAnswer
 from loopwise.apps.saved import SavedEstimator, written
 from loopwise.compiled.threads import available_threads
 from loopwise.formats.conllu import NO_HEAD, Sentence, read_conllu, write_conllu
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, shortened
 from loopwise.formats.files import PathLike, check_apart
-from loopwise.formats.quoting import shortened
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
@@ -55,7 +53,7 @@ from loopwise.learn.optim.hashed import Floats, Small
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
 from loopwise.notebook import Shown
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 Given = PathLike | Sequence[Sentence]
 MOSTLY = 0.5  # the share of unknown tags that is worth a word
@@ -447,12 +445,10 @@ class Parser(SavedEstimator):
         for row, kind, column in ((2, "fine", "XPOS"), (3, "coarse", "UPOS")):
             share = np.count_nonzero(corpus.tokens[row] == UNKNOWN) / max(1, corpus.words)
             if share > MOSTLY:
-                warnings.warn(
-                    DataWarning(
-                        f"{share:.0%} of the {kind} tags ({column}) do not occur in the training data; give "
-                        "tags of the same kind, or train on tags like these"
-                    ),
-                    stacklevel=callers_level(),
+                warn(
+                    f"{share:.0%} of the {kind} tags ({column}) do not occur in the training data; give tags of the "
+                    "same kind, or train on tags like these",
+                    DataWarning,
                 )
 
     def _arcs(self, corpus: SentenceArrays, given: Small | None, threads: int) -> Arcs:

@@ -5,7 +5,6 @@ In: rows with empty cells. Out: :class:`AnsweringTable`, labels, probabilities, 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +20,14 @@ from loopwise.apps.table.missingness import warn_of_unmet
 from loopwise.apps.table.reading import NamedCells, cells_for, cells_like, like_others, missing_cells, table_of
 from loopwise.arguments import checked_whole
 from loopwise.formats.coding import as_text
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.frames import is_frame, refilled
-from loopwise.formats.quoting import listed, quoted
 from loopwise.formats.table import Vocabulary
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers
 from loopwise.inference.evidence_rows import RowAnswers
 from loopwise.learn.system import System
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 Floats = NDArray[np.float64]
 
@@ -251,11 +250,10 @@ class AnsweringTable(SavedEstimator):
         if len(unseen):
             row, place = unseen[0].tolist()
             cell = quoted(as_text(table[row, self._inputs_of[place]]))
-            warnings.warn(
+            warn(
                 f"{len(unseen)} cells hold labels that training did not see, the first in row {row} ({cell} in column "
                 f"{quoted(self._columns.names[place])}); they count as missing",
                 DataWarning,
-                stacklevel=callers_level(),
             )
 
     def _beliefs(self, X: Any) -> list[Floats]:

@@ -6,7 +6,6 @@ In: columns of features, columns of labels, both with missing values. Out: :clas
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -52,7 +51,7 @@ from loopwise.learn.plan import MakeOptimizer
 from loopwise.learn.system import System
 from loopwise.learn.system_loss import SystemLoss
 from loopwise.loss.likelihood import SurrogateLikelihood
-from loopwise.notices import TimeWarning, callers_level
+from loopwise.notices import TimeWarning, warn
 from loopwise.potentials.tables import TablePotentials
 
 SWEEPS = 10  # of BP, where the user names no inference: what the command line takes
@@ -278,11 +277,10 @@ class MRFClassifier(Incremental, SavedEstimator):
         """Warns where training will take long, and says what would not."""
         seconds = cells * SECONDS * self.iterations
         if seconds > LONG:
-            warnings.warn(
+            warn(
                 f"training may take about {seconds / 60:.0f} minutes ({cells} cells of tables a sweep over all rows); "
                 "structure=ToOutputs(), fewer bins, fewer rows or fewer iterations take less",
                 TimeWarning,
-                stacklevel=callers_level(),
             )
 
     def _examples(self, inputs: Integers, answers: Integers | None = None) -> Examples:

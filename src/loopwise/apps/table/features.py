@@ -27,7 +27,7 @@ from loopwise.formats.coding import (
     column_of,
     is_missing,
 )
-from loopwise.formats.quoting import listed, quoted, shortened
+from loopwise.formats.errors import listed, quoted, shortened
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers
 from loopwise.learn.files.fields import FieldError, Record

@@ -5,7 +5,6 @@ In: rows as integers. Out: a mask of cells to take away. Stage: use.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,11 +14,11 @@ from numpy.typing import NDArray
 
 from loopwise.apps.table.reading import missing_cells, table_of
 from loopwise.formats.coding import is_number, is_truth
-from loopwise.formats.quoting import listed, quoted
+from loopwise.formats.errors import listed, quoted
 from loopwise.formats.vocabulary import known_names
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import Integers
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 Mask = NDArray[np.bool_]
 
@@ -36,11 +35,10 @@ def warn_of_unmet(names: Sequence[str], inputs: Integers, met: Mask) -> None:
     """Warns where rows ``[rows, columns]`` miss a column that training never saw missing (``met`` False)."""
     new = np.flatnonzero((inputs == FREE).any(axis=0) & ~met)
     if len(new):
-        warnings.warn(
+        warn(
             f"rows miss {listed([names[place] for place in new.tolist()])}, which training never missed, so that "
             "answers may be poor; train for any share of missing cells, or with a rate for these columns",
             DataWarning,
-            stacklevel=callers_level(),
         )
 
 

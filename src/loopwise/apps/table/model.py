@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers, variable_range
+from loopwise.graph.offsets import starts_of
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.fit import fit
 from loopwise.learn.history import Epoch, History
@@ -153,7 +154,7 @@ def mutual_information(values: Integers, cardinalities: Sequence[int], counts: F
 
     Over the rows in which both values of a pair are known (each ``counts`` times); 0 where there are none.
     """
-    start = np.concatenate([[0], np.cumsum(cardinalities)])[:-1]
+    start = starts_of(cardinalities)[:-1]
     owner = np.repeat(np.arange(len(cardinalities)), cardinalities)
     present = np.zeros((len(values), len(owner)))
     row, variable = np.nonzero(values != FREE)

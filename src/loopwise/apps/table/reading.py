@@ -5,7 +5,6 @@ In: arrays, lists, data frames. Out: :class:`Columns`, cells. Stage: use.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -17,12 +16,12 @@ from numpy.typing import NDArray
 from loopwise.apps.estimator import column_names
 from loopwise.apps.table.features import Answers, TableColumns, as_table, column_of_file, described_column
 from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, as_text, is_missing, is_number
+from loopwise.formats.errors import quoted
 from loopwise.formats.frames import frame_columns, is_frame
 from loopwise.formats.numbers import number_in
-from loopwise.formats.quoting import quoted
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.learn.files.fields import FieldError, Record
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 
 Floats = NDArray[np.float64]
 _TRUTHS = {"True": True, "False": False}  # as data frames write them
@@ -57,7 +56,7 @@ def check_columns(names: Sequence[str], table: NDArray[Any], *, allow_empty: boo
         said = f"column {quoted(names[empty[0]])} has no value in any row, so nothing can be learnt of it; leave it out"
         if not allow_empty:
             raise ValueError(said)
-        warnings.warn(said, DataWarning, stacklevel=callers_level())
+        warn(said, DataWarning)
     if table.dtype == object:
         for place, name in enumerate(names):
             _warn_of_mixture(name, table[:, place].tolist())
@@ -74,11 +73,10 @@ def _warn_of_mixture(name: str, cells: Sequence[Any]) -> None:
     texts = [cell for cell in known if isinstance(cell, str)]
     numbers = sum(is_number(cell) for cell in known)
     if texts and numbers > MIXED * len(known):
-        warnings.warn(
+        warn(
             f"column {quoted(name)} holds {numbers} numbers and {len(texts)} texts such as {quoted(texts[0])}, so that "
             "each number counts as a label; mend the texts, or leave these cells empty",
             DataWarning,
-            stacklevel=callers_level(),
         )
 
 
@@ -282,10 +280,9 @@ def cells_for(
     for name in others:
         found[name] = [row[place_of[name]] or None for row in rows] if name in place_of else [None] * len(rows)
     if strange:
-        warnings.warn(
+        warn(
             f"{len(strange)} cells are no numbers or dates where training had them, the first {quoted(strange[0][1])} "
             f"in column {quoted(strange[0][0])}; they count as missing",
             DataWarning,
-            stacklevel=callers_level(),
         )
     return found

@@ -5,7 +5,6 @@ In: columns of texts, numbers, dates and truth values, some cells empty. Out: :c
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,7 +40,7 @@ from loopwise.apps.table.training import PATH, Task
 from loopwise.arguments import checked_whole
 from loopwise.decode.pointwise import Max
 from loopwise.formats.coding import LABELS, Numbers, as_text, is_integer, is_number
-from loopwise.formats.quoting import quoted
+from loopwise.formats.errors import quoted
 from loopwise.formats.table import Vocabulary
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.graph.evidence import FREE, Role
@@ -55,7 +54,7 @@ from loopwise.learn.history import History
 from loopwise.learn.optim.stream import StreamAdaGrad, parts
 from loopwise.learn.progress import progress_bar
 from loopwise.learn.system import System
-from loopwise.notices import DataWarning, callers_level
+from loopwise.notices import DataWarning, warn
 from loopwise.potentials.tables import TablePotentials
 
 Floats = NDArray[np.float64]
@@ -283,11 +282,10 @@ class Table(Incremental, AnsweringTable):
                     "together, or make it an input"
                 )
             if len(known) == 1:
-                warnings.warn(
+                warn(
                     f"output {quoted(name)} has one value, {quoted(as_text(known[0]))}, in every row, so that it is "
                     "always predicted; give rows of another class too",
                     DataWarning,
-                    stacklevel=callers_level(),
                 )
 
     def _learn(self, rows: CountedRows, progress: bool) -> None:

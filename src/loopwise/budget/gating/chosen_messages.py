@@ -22,6 +22,7 @@ from loopwise.compiled.arithmetic import FEW_LANES, LANES, lane_tag
 from loopwise.graph.evidence import EvidenceLike
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.layout import Layout
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.base import Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
 from loopwise.inference.messages.features import Course
@@ -353,13 +354,13 @@ def _plan(layout: Layout, sent: NDArray[np.bool_]) -> Chosen:
     sizes = layout.graph.cardinalities[layout.edge_variable]
     cells = [np.full(member.group.count, member.group.cells) for member in layout.message_groups]
     numbers = (
-        np.concatenate([[0], np.cumsum(sent.sum(1))]),
+        starts_of(sent.sum(1)),
         np.nonzero(sent)[1],
-        np.concatenate([[0], np.cumsum(sizes)]),
+        starts_of(sizes),
         layout.state_start[layout.edge_variable],
         layout.edge_factor,
         layout.factor_edges,
-        np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *cells]))]),
+        starts_of(np.concatenate([np.zeros(0, dtype=np.int64), *cells])),
     )
     return Chosen(layout.states, *(np.ascontiguousarray(each, dtype=np.uintp) for each in numbers))
 
@@ -389,7 +390,7 @@ def _has_kernel(problem: Problem, method: MessagePassing, circuit: MessageUpdate
 
 
 def _beliefs(circuit: MessageUpdate, ended: _Ended, sent: NDArray[np.bool_], engine: str) -> Beliefs:
-    each = np.concatenate([[0], np.cumsum(sent.sum(1))])
+    each = starts_of(sent.sum(1))
     status = Status(
         method="chosen messages",
         exact=circuit.layout.edges == 0,

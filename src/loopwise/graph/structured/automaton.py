@@ -19,7 +19,7 @@ from torch import Tensor
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.automaton_messages import AutomatonMessages
 from loopwise.graph.structured.base import BinaryFactor
-from loopwise.graph.structured.one_of import log_sum
+from loopwise.graph.structured.one_of import log_sum, with_largest_zero
 
 FORBIDDEN = -1  # where a transition leads that no assignment may take
 
@@ -104,7 +104,7 @@ class Automaton(BinaryFactor):
         places, _ = self._index(incoming)
         for node, place in zip(nodes[::-1], places.flip(0), strict=True):
             value = collect(_with_nothing(after[-1])[..., place] + node[..., None, :])
-            after.append(_centred(value) if centred else value)
+            after.append(with_largest_zero(value) if centred else value)
         return after[::-1]
 
     def _from_the_left(self, incoming: Tensor, batch: torch.Size, collect: Callable[[Tensor], Tensor]) -> list[Tensor]:
@@ -115,7 +115,7 @@ class Automaton(BinaryFactor):
         _, sources = self._index(incoming)
         for node, source in zip(self._nodes(incoming)[:-1], sources, strict=False):
             ways = (before[-1][..., None] + node[..., None, :]).flatten(-2)
-            before.append(_centred(collect(_with_nothing(ways)[..., source])))
+            before.append(with_largest_zero(collect(_with_nothing(ways)[..., source])))
         return before
 
     def _walked(self, incoming: Tensor, after: list[Tensor], choose: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -187,12 +187,6 @@ def _largest(values: Tensor) -> Tensor:
 def _with_nothing(weights: Tensor) -> Tensor:
     """One more entry, of weight 0, that index ``states`` finds."""
     return torch.cat([weights, weights.new_full((*weights.shape[:-1], 1), -torch.inf)], -1)
-
-
-def _centred(weights: Tensor) -> Tensor:
-    """Less its largest entry, so that long scopes keep their digits."""
-    high = weights.detach().amax(-1, keepdim=True)
-    return weights - torch.where(torch.isneginf(high), 0.0, high)
 
 
 def _detached(potentials: Tensor | None) -> Tensor | None:

@@ -75,18 +75,10 @@ class AutomatonMessages(CompiledMessages):
         if not done[rows].all():
             automata_send(rows, self.automata, final, incoming, outgoing, possible, done)
 
-    def pull_back(
-        self,
-        rows: Integers,
-        incoming: Floats,
-        own: Floats,
-        kept: Any,
-        of_outgoing: Floats,
-        of_incoming: Floats,
-        of_own: Floats,
-    ) -> None:
+    def pull_back(self, rows: Integers, incoming: Floats, own: Floats, kept: Any, *adjoints: Floats) -> None:
         from loopwise.graph.structured.kernels.automaton import automata_back
 
+        of_outgoing, of_incoming, of_own = adjoints
         final = self._final(own)
         of_final, done = np.zeros(final.shape), np.zeros((len(incoming), len(self.factors)), dtype=np.bool_)
         self.back_first(rows, final, incoming, of_outgoing, of_incoming, of_final, done)

@@ -17,7 +17,7 @@ from torch import Tensor
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.chain_messages import ChainMessages
 from loopwise.graph.structured.k_best import NONE, check_count
-from loopwise.graph.structured.one_of import log_sum
+from loopwise.graph.structured.one_of import log_sum, with_largest_zero
 
 Floats = NDArray[np.float64]
 
@@ -79,9 +79,9 @@ class Chain(StructuredFactor):
         nodes, steps = self._apart(incoming, potentials)
         left, right = [torch.zeros_like(nodes[0])], [torch.zeros_like(nodes[0])]
         for node, step in zip(nodes[:-1], steps, strict=True):
-            left.append(_centred(collect(((left[-1] + node)[..., :, None] + step).transpose(-1, -2))))
+            left.append(with_largest_zero(collect(((left[-1] + node)[..., :, None] + step).transpose(-1, -2))))
         for node, step in zip(nodes[:0:-1], steps[::-1], strict=True):
-            right.append(_centred(collect(step + (right[-1] + node)[..., None, :])))
+            right.append(with_largest_zero(collect(step + (right[-1] + node)[..., None, :])))
         both = [one + two for one, two in zip(left, right[::-1], strict=True)]
         self.refuse(torch.isneginf(log_sum(left[-1] + nodes[-1])))
         return self.normalised(torch.cat(both, -1))
@@ -163,9 +163,3 @@ def _padded(values: Tensor, filler: float, count: int, axis: int) -> Tensor:
     shape = list(values.shape)
     shape[axis] = count - values.shape[axis]
     return torch.cat([values, values.new_full(shape, filler)], axis)
-
-
-def _centred(message: Tensor) -> Tensor:
-    """Less its largest entry, so that long chains keep their digits."""
-    high = message.detach().amax(-1, keepdim=True)
-    return message - torch.where(torch.isneginf(high), 0.0, high)

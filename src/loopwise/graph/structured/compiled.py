@@ -7,7 +7,7 @@ structure. A factor class names its :class:`CompiledMessages` in ``compiled``; o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,23 @@ class CompiledMessages(ABC):
     ) -> None:
         """Adds to ``of_incoming`` and ``of_own`` the adjoints that belong to ``of_outgoing``, those of the messages
         that :meth:`send` made of ``incoming`` (same arguments)."""
+
+
+class KernelMessages(CompiledMessages):
+    """All factors of one kind by one kernel: ``arrays`` says where they stand."""
+
+    arrays: Any
+
+    @staticmethod
+    @abstractmethod
+    def kernels() -> tuple[Callable[..., None], Callable[..., None]]:
+        """What sends, called with rows, arrays, log-potentials, messages in and out, possible; and its adjoint."""
+
+    def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
+        self.kernels()[0](rows, self.arrays, own, incoming, outgoing, possible)
+
+    def pull_back(self, rows: Integers, incoming: Floats, own: Floats, kept: Any, *adjoints: Floats) -> None:
+        self.kernels()[1](rows, self.arrays, own, incoming, *adjoints)
 
 
 class TorchMessages(CompiledMessages):

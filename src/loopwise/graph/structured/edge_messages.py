@@ -51,18 +51,10 @@ class EdgeMessages(CompiledMessages):
             runs.append(run)
         return runs
 
-    def pull_back(
-        self,
-        rows: Integers,
-        incoming: Floats,
-        own: Floats,
-        kept: Any,
-        of_outgoing: Floats,
-        of_incoming: Floats,
-        of_own: Floats,
-    ) -> None:
+    def pull_back(self, rows: Integers, incoming: Floats, own: Floats, kept: Any, *adjoints: Floats) -> None:
         from loopwise.graph.structured.kernels.edge_messages import edge_adjoints, edge_seeds
 
+        of_outgoing, of_incoming, _ = adjoints
         for (_, trees, _), run in zip(self.batches, kept, strict=True):
             seeds = np.empty(len(rows) * trees.cells)
             edge_seeds(rows, trees, run.messages, of_outgoing, seeds)

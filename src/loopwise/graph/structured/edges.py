@@ -6,11 +6,11 @@ in the kernels they call (:class:`EdgeRun`, :meth:`EdgeFactor.best_heads`, :meth
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,16 +34,35 @@ def all_edges(tokens: int) -> Integers:
     return np.stack([head[keep], modifier[keep]], axis=1).astype(np.int64)
 
 
-class EdgeRun(Protocol):
+class EdgeRun(ABC):
     """Inside-outside of sentences: score matrices ``(n + 1)^2``, one after another, in; as many out."""
 
-    scores: Floats
-    log_partition: Floats  # [sentences]
-    log_on: Floats  # log p
-    messages: Floats  # log-odds sent to the edges
+    def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
+        from loopwise.graph.structured.kernels.tree_columns import TreeBatch, TreeBeliefs
+
+        self.scores, self.trees = scores, TreeBatch(scores, matrix_starts(lengths), lengths, single_root)
+        self.log_partition = np.empty(len(lengths))  # [sentences]
+        self.log_on, self.log_off = np.full(scores.shape, -np.inf), np.zeros(scores.shape)  # log p, log(1 - p)
+        self.messages, gradient = np.zeros(scores.shape), np.empty(scores.size)  # log-odds sent to the edges
+        found = TreeBeliefs(self.log_on, self.log_off, self.messages, self.log_partition)
+        _in_chunks(lambda share: self.forward(gradient, found, share), len(lengths))
 
     def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
         """Adjoints of the scores from those of p and of logit p."""
+        from loopwise.graph.structured.kernels.tree_columns import EdgeAdjoints
+
+        adjoint = np.zeros(self.scores.shape)
+        given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)
+        _in_chunks(lambda share: self.backward(given, adjoint, share), len(self.trees.lengths))
+        return adjoint
+
+    @abstractmethod
+    def forward(self, gradient: Floats, found: Any, share: tuple[int, int]) -> None:
+        """Calls the kernel that fills ``found`` for the chunk ``share[0]`` of ``share[1]``; ``gradient``: room."""
+
+    @abstractmethod
+    def backward(self, given: Any, adjoint: Floats, share: tuple[int, int]) -> None:
+        """Calls the one that adds to ``adjoint``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +263,7 @@ def matrix_starts(lengths: Integers) -> Integers:
     return starts_of((lengths + 1) ** 2)
 
 
-def in_chunks(run: Callable[[int, int], object], examples: int) -> None:
-    """Calls ``run(chunk, chunks)`` for every chunk of a batch, each in a thread."""
+def _in_chunks(run: Callable[[tuple[int, int]], object], examples: int) -> None:
+    """Calls ``run((chunk, chunks))`` for every chunk of a batch, each in a thread."""
     chunks = max(1, min(examples // LEAST_CHUNK, available_threads()))
-    in_threads(chunks, lambda chunk: run(chunk, chunks))
+    in_threads(chunks, lambda chunk: run((chunk, chunks)))

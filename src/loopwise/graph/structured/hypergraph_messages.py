@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.offsets import starts_of
-from loopwise.graph.structured.compiled import CompiledMessages, Flags, Floats
+from loopwise.graph.structured.compiled import KernelMessages
 
 
-class HypergraphMessages(CompiledMessages):
+class HypergraphMessages(KernelMessages):
     """All :class:`~loopwise.graph.structured.hypergraph.Hypergraph` factors of a graph."""
 
     def __init__(self, factors: Sequence[Any], slot_start: Integers, own_start: Integers) -> None:
@@ -30,7 +30,7 @@ class HypergraphMessages(CompiledMessages):
             return np.concatenate([np.zeros(0, np.int64), *pieces]).astype(np.int64)
 
         weighted = [factor.weighted for factor in factors]
-        self.grammars = Grammars(
+        self.arrays = Grammars(
             slot_start,
             np.where(weighted, own_start, -1).astype(np.int64),
             np.array([each.root for each in arrays], dtype=np.int64),
@@ -50,21 +50,8 @@ class HypergraphMessages(CompiledMessages):
             joined([factor.slot_start for factor in factors]),
         )
 
-    def send(self, rows: Integers, incoming: Floats, own: Floats, outgoing: Floats, possible: Flags) -> None:
-        from loopwise.graph.structured.kernels.hypergraph_messages import grammars_send
+    @staticmethod
+    def kernels() -> tuple[Callable[..., None], Callable[..., None]]:
+        from loopwise.graph.structured.kernels.hypergraph_messages import grammars_back, grammars_send
 
-        grammars_send(rows, self.grammars, own, incoming, outgoing, possible)
-
-    def pull_back(
-        self,
-        rows: Integers,
-        incoming: Floats,
-        own: Floats,
-        kept: Any,
-        of_outgoing: Floats,
-        of_incoming: Floats,
-        of_own: Floats,
-    ) -> None:
-        from loopwise.graph.structured.kernels.hypergraph_messages import grammars_back
-
-        grammars_back(rows, self.grammars, own, incoming, of_outgoing, of_incoming, of_own)
+        return grammars_send, grammars_back

@@ -100,6 +100,12 @@ def log_sum(values: Tensor) -> Tensor:
     return torch.where(dead[..., 0], -torch.inf, torch.where(dead, 0.0, values).logsumexp(-1))
 
 
+def with_largest_zero(values: Tensor) -> Tensor:
+    """Less the largest entry of the last axis, so that long sums of logs keep their digits."""
+    high = values.detach().amax(-1, keepdim=True)
+    return values - torch.where(torch.isneginf(high), 0.0, high)
+
+
 def log_sum_of_others(values: Tensor) -> Tensor:
     """For each entry of the last axis the log-sum-exp of all others.
 

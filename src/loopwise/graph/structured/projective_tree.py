@@ -5,11 +5,13 @@ In: log messages on edge variables. Out: messages, log-partition, marginals, bes
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.edge_messages import ProjectiveTreeMessages
-from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks, matrix_starts
+from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats
 
 LARGEST_CHARTS = 64 * 2**20  # bytes: charts of larger batches are filled again by the backward
 
@@ -68,41 +70,27 @@ class ProjectiveTree(EdgeFactor):
         return np.array(total, dtype=np.float64), heads[:, :, 1:].swapaxes(0, 1).copy()
 
 
-class _ProjectiveRun:
+class _ProjectiveRun(EdgeRun):
     """Kernel results of sentences, with the charts that the backward needs if they are not too large."""
 
     def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
-        from loopwise.graph.structured.kernels.eisner import charts_size, forward_batch
+        from loopwise.graph.structured.kernels.eisner import charts_size
         from loopwise.graph.structured.kernels.eisner_charts import MATRICES
-        from loopwise.graph.structured.kernels.tree_columns import TreeBatch, TreeBeliefs
 
-        examples, longest = len(lengths), int(lengths.max(initial=1))
-        self.scores, self.room = scores, charts_size(longest)
-        self.trees = TreeBatch(scores, matrix_starts(lengths), lengths, single_root)
+        self.room = charts_size(int(lengths.max(initial=1)))
         self.kept = 8 * MATRICES * scores.size <= LARGEST_CHARTS
         self.charts = np.empty(MATRICES * scores.size if self.kept else 0)
-        self.log_partition, self.in_log = np.empty(examples), np.zeros(examples, dtype=np.bool_)
-        self.log_on, self.log_off = np.full(scores.shape, -np.inf), np.zeros(scores.shape)
-        self.messages, gradient = np.zeros(scores.shape), np.empty(scores.size)
-        found = TreeBeliefs(self.log_on, self.log_off, self.messages, self.log_partition)
+        self.in_log = np.zeros(len(lengths), dtype=np.bool_)
+        super().__init__(scores, lengths, single_root)
 
-        def run(chunk: int, chunks: int) -> None:
-            charts = self.charts if self.kept else np.empty(self.room)
-            forward_batch(self.trees, charts, self.kept, self.in_log, gradient, found, (chunk, chunks))
+    def forward(self, gradient: Floats, found: Any, share: tuple[int, int]) -> None:
+        from loopwise.graph.structured.kernels.eisner import forward_batch
 
-        in_chunks(run, examples)
+        charts = self.charts if self.kept else np.empty(self.room)
+        forward_batch(self.trees, charts, self.kept, self.in_log, gradient, found, share)
 
-    def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
+    def backward(self, given: Any, adjoint: Floats, share: tuple[int, int]) -> None:
         from loopwise.graph.structured.kernels.eisner import backward_batch
-        from loopwise.graph.structured.kernels.tree_columns import EdgeAdjoints
 
-        adjoint = np.zeros(self.scores.shape)
-        given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)
-
-        def run(chunk: int, chunks: int) -> None:
-            charts = self.charts if self.kept else np.empty(self.room)
-            tangents = np.empty(self.room)
-            backward_batch(self.trees, charts, self.kept, self.in_log, given, tangents, adjoint, (chunk, chunks))
-
-        in_chunks(run, len(self.trees.lengths))
-        return adjoint
+        charts, tangents = self.charts if self.kept else np.empty(self.room), np.empty(self.room)
+        backward_batch(self.trees, charts, self.kept, self.in_log, given, tangents, adjoint, share)

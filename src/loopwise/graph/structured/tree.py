@@ -5,11 +5,13 @@ In: log messages on edge variables. Out: messages, log-partition, marginals, bes
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.structured.edge_messages import TreeMessages
-from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats, in_chunks, matrix_starts
+from loopwise.graph.structured.edges import EdgeFactor, EdgeRun, Floats
 
 
 class Tree(EdgeFactor):
@@ -57,35 +59,19 @@ class Tree(EdgeFactor):
         return np.array(total, dtype=np.float64), heads[:, :, 1:].swapaxes(0, 1).copy()
 
 
-class _TreeRun:
+class _TreeRun(EdgeRun):
     """Kernel results of sentences."""
 
     def __init__(self, scores: Floats, lengths: Integers, single_root: bool) -> None:
+        self.weights, self.penalties = np.empty(scores.size), np.zeros(len(lengths))
+        super().__init__(scores, lengths, single_root)
+
+    def forward(self, gradient: Floats, found: Any, share: tuple[int, int]) -> None:
         from loopwise.graph.structured.kernels.matrix_tree import spanning_forward_batch
-        from loopwise.graph.structured.kernels.tree_columns import TreeBatch, TreeBeliefs
 
-        examples = len(lengths)
-        self.scores, self.trees = scores, TreeBatch(scores, matrix_starts(lengths), lengths, single_root)
-        self.weights, self.penalties = np.empty(scores.size), np.zeros(examples)
-        self.log_partition = np.empty(examples)
-        self.log_on, self.log_off = np.full(scores.shape, -np.inf), np.zeros(scores.shape)
-        self.messages, gradient = np.zeros(scores.shape), np.empty(scores.size)
-        found = TreeBeliefs(self.log_on, self.log_off, self.messages, self.log_partition)
+        spanning_forward_batch(self.trees, self.weights, self.penalties, gradient, found, share)
 
-        def run(chunk: int, chunks: int) -> None:
-            spanning_forward_batch(self.trees, self.weights, self.penalties, gradient, found, (chunk, chunks))
-
-        in_chunks(run, examples)
-
-    def pull_back(self, marginal_adjoint: Floats, logit_adjoint: Floats) -> Floats:
+    def backward(self, given: Any, adjoint: Floats, share: tuple[int, int]) -> None:
         from loopwise.graph.structured.kernels.matrix_tree import spanning_backward_batch
-        from loopwise.graph.structured.kernels.tree_columns import EdgeAdjoints
 
-        adjoint = np.zeros(self.scores.shape)
-        given = EdgeAdjoints(self.log_on, self.log_off, marginal_adjoint, logit_adjoint)
-
-        def run(chunk: int, chunks: int) -> None:
-            spanning_backward_batch(self.trees, self.weights, self.penalties, given, adjoint, (chunk, chunks))
-
-        in_chunks(run, len(self.trees.lengths))
-        return adjoint
+        spanning_backward_batch(self.trees, self.weights, self.penalties, given, adjoint, share)

@@ -21,6 +21,7 @@ from loopwise.compiled.arithmetic import FEW_LANES, LANES, U, lane_tag
 from loopwise.compiled.denormals import tiny_as_zero
 from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 
 Floats = NDArray[Any]  # float32 or float64
 Bits = NDArray[np.uint8]
@@ -84,7 +85,7 @@ class ParityChecks:
         ([0, 2, 5], [2, 3, 0, 1, 2], [3, 4, 0, 1, 2])
         """
         edges = np.concatenate([np.arange(self.start[check], self.start[check + 1]) for check in order])
-        start = np.concatenate([[0], np.cumsum(self.degrees[order])])
+        start = starts_of(self.degrees[order])
         return ParityChecks(self.variables, start, self.variable[edges]), edges
 
     @cached_property

@@ -8,7 +8,6 @@ same way.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.offsets import starts_of
 from loopwise.inference.base import COLDEST, Inference, Problem
 from loopwise.inference.beliefs import Beliefs, Status
-from loopwise.notices import ConvergenceWarning, callers_level
+from loopwise.notices import ConvergenceWarning, warn
 
 if TYPE_CHECKING:
     from loopwise.inference.gibbs.kernels.gibbs import BinaryArrays, FactorArrays
@@ -113,11 +112,10 @@ class Gibbs(Inference):
         states = torch.from_numpy(sums).to(problem.like).reshape(*problem.batch, layout.states)
         status = self._status(problem, shrink, possible)
         if not status.converged:
-            warnings.warn(
+            warn(
                 f"Gibbs chains disagree: split R-hat {shrink.max(initial=1.0):.3g} is not below {MIXED}; "
                 "raise burn_in and samples",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
 
         def factors(name: str) -> Tensor:

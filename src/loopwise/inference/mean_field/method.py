@@ -8,7 +8,6 @@ operations is in :mod:`loopwise.inference.mean_field.reference`.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
@@ -30,7 +29,7 @@ from loopwise.inference.bracket import bracket
 from loopwise.inference.gibbs.method import check_count, check_seed_temperature_threads, chunk_count, factor_arrays
 from loopwise.inference.mean_field.gradient import MeanFieldRun, Numbers, differentiable_beliefs
 from loopwise.inference.messages.implicit import implicit_beliefs
-from loopwise.notices import ConvergenceWarning, callers_level
+from loopwise.notices import ConvergenceWarning, warn
 
 # Without a tolerance, convergence means that the last sweep changed nothing but rounding.
 _ROUNDING = 100 * float(np.finfo(np.float64).eps)
@@ -198,20 +197,18 @@ class MeanField(Inference):
             notes.append(f"{moved} of {examples} examples started from a possible configuration (hard zeros)")
         if failed:
             notes.append(f"{failed} of {examples} examples have no start of finite bound (hard zeros)")
-            warnings.warn(
+            warn(
                 f"mean field found no start of finite bound for {failed} of {examples} examples: "
                 "use more restarts, or a method that handles hard constraints",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
         late = int(((residuals > (self.tolerance or _ROUNDING)) & (origins != FAILED)).sum())
         if late and self.tolerance > 0:
-            warnings.warn(
+            warn(
                 f"mean field stopped at its cap of {self.iterations} sweeps in {late} of {examples} "
                 f"examples: residual {residuals[origins != FAILED].max():.2g} is above {self.tolerance:.2g}; more "
                 "iterations help, tolerance=0 accepts the budget as it is",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
         return Status(
             method="MeanField",

@@ -1,7 +1,7 @@
-"""Mean field in plain torch: a sweep, a run and the bound, differentiable to any order, for small graphs.
+"""Mean field in plain torch: a sweep and a run, differentiable to any order, for small graphs.
 
-In: a problem without evidence and beliefs ``[*batch, states]``. Out: beliefs after one sweep or several, or the
-bound. Stage: inference. The oracle of the compiled version, which visits variables in the same order, and its
+In: a problem without evidence and beliefs ``[*batch, states]``. Out: beliefs after one sweep or several. Stage:
+inference. The oracle of the compiled version, which visits variables in the same order, and its
 second derivative; every derivative is torch's.
 """
 
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
-from loopwise.inference.bethe import entropy_terms
 
 
 def sweep(problem: Problem, states: Tensor, temperature: float = 1.0, active: Tensor | None = None) -> Tensor:
@@ -44,18 +43,6 @@ def replay(problem: Problem, start: Tensor, sweeps: Tensor, temperature: float =
     for number in range(int(sweeps.max()) if sweeps.numel() else 0):
         states = sweep(problem, states, temperature, number < sweeps)
     return states
-
-
-def lower_bound(problem: Problem, states: Tensor, temperature: float = 1.0) -> Tensor:
-    """Expected log-potential plus ``temperature`` x entropy, ``[*batch]``, a bound for any ``states``."""
-    graph = problem.graph
-    beliefs = split(graph, states.expand(*problem.batch, graph.layout.states))
-    total = problem.constant().expand(problem.batch)
-    for belief, unary in zip(beliefs, split(graph, problem.unary()), strict=True):
-        total = total + temperature * entropy_terms(belief).sum(-1) + _expectation(unary, [belief])
-    for scope, table in _factors(problem, 1.0):
-        total = total + _expectation(table, [beliefs[member] for member in scope])
-    return total
 
 
 def split(graph: FactorGraph, states: Tensor) -> list[Tensor]:

@@ -59,7 +59,7 @@ class Compiled:
         if problem.graph.structured:
             raise ValueError("the compiled engine takes no structured factors; use Reference(), or no engine at all")
         if method.weights is not None or method.watches:
-            from loopwise.inference.messages.stepwise import Stepwise
+            from loopwise.inference.messages.stepwise.engine import Stepwise
 
             return Stepwise().solve(problem, method, numbers)
         given = scaled(problem, method, numbers)

@@ -7,7 +7,7 @@ results and of the adjoints: a Hessian-vector product. Stage: inference.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 from torch import Tensor
@@ -16,9 +16,6 @@ from loopwise.compiled.threads import in_threads
 from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, RunOutputs
 from loopwise.inference.messages.kernel_run import Workspace
 from loopwise.inference.messages.kernels.plan import Adjoint, Share, Tangent, TapeSegment
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from loopwise.compiled import arithmetic
 from loopwise.compiled.threads import available_threads, in_threads
 from loopwise.graph.factor_graph import Integers
+from loopwise.graph.offsets import starts_of
 from loopwise.inference.messages.kernels.convergence import LEAST_REACH, StopRule
 from loopwise.inference.messages.kernels.plan import (
     SHARED,
@@ -450,7 +451,7 @@ class KernelRun:
             visits = np.argsort(rank[owner], kind="stable")
             edges.append(visits[order.pull[turn][visits]])
             counts = np.bincount(rank[owner[edges[-1]]], minlength=variables)
-            starts[turn] = first + np.concatenate([[0], np.cumsum(counts)])
+            starts[turn] = first + starts_of(counts)
             first += len(edges[-1])
         pulled, size = np.concatenate(edges), np.uint64(len(self.literal))
         place = plan.edge_base[pulled]
@@ -581,7 +582,7 @@ class KernelRun:
         if known is None:
             layout, count = self.storage.layout, self.storage.layout.degrees[self.storage.layout.edge_variable]
             first = np.repeat(layout.variable_edge_start[layout.edge_variable], count)
-            edge, start = np.repeat(np.arange(layout.edges), count), np.concatenate([[0], np.cumsum(count - 1)])
+            edge, start = np.repeat(np.arange(layout.edges), count), starts_of(count - 1)
             all_edges = layout.variable_edges[first + np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count)]
             known = start.astype(np.int64), all_edges[all_edges != edge].astype(np.int32)
             self.storage.kept["edges beside"] = known

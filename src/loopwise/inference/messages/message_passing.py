@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -49,7 +48,7 @@ from loopwise.inference.messages.message_weights import MessageWeights, SweepWei
 from loopwise.inference.messages.operator import opaque, transforms
 from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Schedule, check_groups
 from loopwise.inference.messages.stop import Stop, Tolerance
-from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, callers_level
+from loopwise.notices import ConstraintWarning, ConvergenceWarning, GradientError, warn
 
 # A fixed point counts as reached, for claims of exactness and bounds, when the way left is at most this.
 ARRIVED = {torch.float64: 1e-6, torch.float32: 2e-5}
@@ -627,7 +626,7 @@ def _suited(engine: Engine, problem: Problem, method: MessagePassing) -> Engine:
     if not isinstance(engine, Compiled) or (plain and method.weights is None and not method.watches):
         return engine
     from loopwise.inference.messages.reference import Reference
-    from loopwise.inference.messages.stepwise import Stepwise
+    from loopwise.inference.messages.stepwise.engine import Stepwise
 
     return Stepwise() if Stepwise.takes(problem, method) else Reference()
 
@@ -719,11 +718,10 @@ def _score(problem: Problem, assignment: Tensor) -> Tensor:
 def warn_of_zeros(score: Tensor) -> None:
     """Where no assignment without a broken zero was found."""
     if bool(torch.isneginf(score).any()):
-        warnings.warn(
+        warn(
             "the best assignment found breaks a hard zero; MapSearch searches longer, Exact(temperature=0) finds one "
             "that does not",
             ConstraintWarning,
-            stacklevel=callers_level(),
         )
 
 
@@ -768,10 +766,9 @@ def _warn(status: Status, residual: Tensor, tolerance: float, unclaimed: str) ->
     if residual.numel() == 0:
         return
     worst = float(residual.max())
-    warnings.warn(
+    warn(
         f"{status.method} did not converge: after {int(status.sweeps.max())} sweeps messages still change beliefs, or "
         f"could, by {worst:.2g} (tolerance {tolerance:.2g}){unclaimed}; more iterations, damping or another schedule "
         "may help, tolerance=0 accepts the budget as it is",
         ConvergenceWarning,
-        stacklevel=callers_level(),
     )

@@ -19,6 +19,7 @@ from torch import Tensor
 from loopwise.compiled.threads import in_threads
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.parts import Parts
 from loopwise.inference.messages.backward import AdjointBuffers, Adjoints, Backward, RunOutputs
 from loopwise.inference.messages.kernel_run import KernelRun, Options, RunResult, TapeSpec, Workspace
@@ -126,7 +127,7 @@ def _built(layout: Layout) -> PartStorage:
     before = np.cumsum(counts, axis=1) - counts  # factors of earlier parts, [groups, parts]
     slots = counts * np.array([[member.width] for member in members], dtype=np.int64).reshape(-1, 1)
     slot_start = np.cumsum(slots, axis=0) - slots  # within a part
-    message = np.concatenate([[0], np.cumsum(slots.sum(0))])
+    message = starts_of(slots.sum(0))
     rows = np.repeat(plain.groups[None], parts.count, axis=0)
     rows[:, :, columns.MEMBERS], rows[:, :, columns.SLOT_START] = counts.T, slot_start.T
     # Where a part's messages of a group begin, less where they begin in the plain arrangement, by edge.

@@ -164,7 +164,7 @@ class _Runner:
     """Some parts of a union at work, sweep by sweep."""
 
     def __init__(self, problem: Problem, method: MessagePassing, numbers: CountingNumbers, bias: Floats | None) -> None:
-        from loopwise.inference.messages.stepwise import run_of
+        from loopwise.inference.messages.stepwise.engine import run_of
 
         self.run = run_of(problem, method, numbers)
         if bias is not None:
@@ -320,7 +320,7 @@ class _Course:
 
     def _sweep(self, sweep: int) -> NDArray[np.bool_]:
         """One more sweep of what runs; which of the living parts are then done."""
-        from loopwise.inference.messages.kernels.sweeps import part_changes
+        from loopwise.inference.messages.stepwise.kernels.sweeps import part_changes
 
         living, method, threshold, runner = self.living, self.method, self.threshold, self.runner
         near = self.expected[living] <= NEAR * threshold

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from loopwise.arguments import checked_whole
 from loopwise.graph.evidence import Role
 from loopwise.graph.factor_graph import Integers
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from loopwise.decode.base import BeliefDecoder
 from loopwise.formats.coding import BINS
+from loopwise.formats.errors import quoted
 from loopwise.formats.frames import read_frame
-from loopwise.formats.quoting import quoted
 from loopwise.formats.table import DataTable, Vocabulary
 from loopwise.graph.evidence import FREE, Evidence, Role
 from loopwise.graph.factor_graph import FactorGraph, Integers

@@ -19,7 +19,7 @@ Beside options of its own each takes those of all, :class:`~loopwise.walk.learni
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from loopwise.walk.learning.learner import Common, Learner
 from loopwise.walk.learning.margins import Margin, OmegaMargin
@@ -28,9 +28,6 @@ from loopwise.walk.learning.steps import Decaying, Step, Unit
 from loopwise.walk.models.model import Model
 from loopwise.walk.proposal import Proposal
 from loopwise.walk.world import Start
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class SampleRank(Learner):

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from loopwise.formats.quoting import shortened
+from loopwise.formats.errors import shortened
 from loopwise.potentials.linear import Integers
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.formats.quoting import shortened
+from loopwise.formats.errors import shortened
 from loopwise.potentials.linear import Floats, Integers
 
 

@@ -19,7 +19,7 @@ from loopwise.apps.chain.features.text import Known
 from loopwise.apps.estimator import as_array
 from loopwise.apps.inputs import as_inputs, is_sparse
 from loopwise.apps.partial import choices_of, is_unknown
-from loopwise.formats.quoting import listed, shortened
+from loopwise.formats.errors import listed, shortened
 from loopwise.graph.factor_graph import Integers
 
 
@@ -307,12 +307,7 @@ def _warn_of_column() -> None:
         from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
     except ImportError:
         return
-    import warnings
 
-    from loopwise.notices import callers_level
+    from loopwise.notices import warn
 
-    warnings.warn(
-        "A column-vector y was passed when a 1d array was expected: its only column is used",
-        DataConversionWarning,
-        stacklevel=callers_level(),
-    )
+    warn("A column-vector y was passed when a 1d array was expected: its only column is used", DataConversionWarning)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from loopwise.apps.chain.features.attributes import PLACES, attribute, names
-from loopwise.formats.quoting import quoted
+from loopwise.formats.errors import quoted
 
 BIAS = "bias"
 _PART = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)(?:\[([+-]?[0-9]{1,9})\])?")

@@ -7,7 +7,6 @@ In: lists of words, a list a sentence, of dicts or lists of features, or a colum
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -20,10 +19,10 @@ from loopwise.apps.chain.features.documents import Documents
 from loopwise.apps.chain.features.items import Items, are_items
 from loopwise.apps.partial import choices_of, is_unknown
 from loopwise.formats.columns import BrokenTagsWarning, TaggedText, read_words, split
+from loopwise.formats.errors import listed, quoted, shortened
 from loopwise.formats.iob import OUTSIDE, Coding, TagError, TagSet, broken_places, guess_coding
-from loopwise.formats.quoting import listed, quoted, shortened
 from loopwise.graph.offsets import starts_of
-from loopwise.notices import callers_level
+from loopwise.notices import warn
 from loopwise.potentials.linear import Flags, Integers, equal_parts
 
 Sentences: TypeAlias = "Sequence[Sequence[Any]] | TaggedText | str | os.PathLike[str]"
@@ -294,11 +293,10 @@ def mended(tags: Sequence[Sequence[Any]] | TaggedText) -> tuple[Sequence[Sequenc
         return tags, True
     for place in broken.tolist():
         flat[place] = "B-" + flat[place].partition("-")[2]
-    warnings.warn(
+    warn(
         f"{len(broken)} tags continue an entity that none began, the first in sentence "
         f"{int(np.searchsorted(start, broken[0], side='right')) - 1}; they are read as its beginning",
         BrokenTagsWarning,
-        stacklevel=callers_level(),
     )
     return split(flat, start), True
 

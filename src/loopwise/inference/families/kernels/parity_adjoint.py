@@ -58,6 +58,23 @@ class Back(NamedTuple):
     rate: Any
 
 
+class BlockBack(NamedTuple):
+    """The arrays of one block on the way back."""
+
+    state: Any  # of its sweeps, made again
+    work: Any
+    tape: Any
+    back: Any
+    of: Any  # adjoints of what all blocks share
+
+
+class TraceAdjoints(NamedTuple):
+    """What a loss says of log-odds after some sweeps."""
+
+    kept: Any  # which, rising, counted from 1
+    trace: Any  # ``[k, variable, shot]``, flat
+
+
 def undo(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag, rule):
     """Adjoints ``back.x`` of messages to a check from those, ``back.f``, of its own."""
 
@@ -137,8 +154,9 @@ def undo_sums(work, back, degree, odd, offsets, row, first, of_offsets, lane_tag
 
 
 @inlined
-def check_back(checks, rules, state, work, tape, back, of, c, sweep, layered, lane_tag, rule):
+def check_back(checks, rules, block, c, sweep, layered, lane_tag, rule):
     """Undoes one check of one sweep."""
+    state, work, tape, back, of = block
     lanes, edges = lanes_of(lane_tag), U(checks.variable.shape[0])
     first, last = checks.start[c], checks.start[c + U(1)]
     row, off = row_of(rules.weights, sweep), row_of(rules.offsets, sweep)
@@ -162,8 +180,9 @@ def check_back(checks, rules, state, work, tape, back, of, c, sweep, layered, la
 
 
 @step
-def remember_back(checks, rules, state, tape, back, of, first, held, sweep, layered, lane_tag):
+def remember_back(checks, rules, block, first, held, sweep, layered, lane_tag):
     """Undoes what variables remembered in a sweep; ``back.belief`` is then of the beliefs before it."""
+    state, _, tape, back, of = block
     lanes, row = lanes_of(lane_tag), row_of(rules.memory, sweep)
     for v in range(checks.variables[0]):
         here, past = v * lanes, (U(sweep) * checks.variables[0] + v) * lanes
@@ -250,9 +269,10 @@ def trace_shots(checks, rules, shots, kept, trace, layered, lane_tag, rule):
 
 
 @step
-def block_back(checks, rules, shots, kept, of_trace, of, work, state, tape, back, first, held, layered, lane_tag, rule):
+def block_back(checks, rules, shots, given, block, first, held, layered, lane_tag, rule):
     """The sweeps of one block, made again and undone."""
-    lanes, variables = lanes_of(lane_tag), checks.variables[0]
+    lanes, variables, kept = lanes_of(lane_tag), checks.variables[0], given.kept
+    state, work, tape, back, of = block
     for sweep in range(kept[-1]):
         sweep_once(checks, rules, state, work, tape, sweep, layered, lane_tag, rule)
     clear(back.m)
@@ -262,13 +282,13 @@ def block_back(checks, rules, shots, kept, of_trace, of, work, state, tape, back
     for past in range(kept[-1]):
         sweep = kept[-1] - 1 - past
         if place >= 0 and kept[place] == sweep + 1:
-            hear_trace(checks, of_trace, back.belief, place, first, held, shots.syndrome.shape[0], lane_tag)
+            hear_trace(checks, given.trace, back.belief, place, first, held, shots.syndrome.shape[0], lane_tag)
             place -= 1
         clear(back.heard)
         for number in range(U(checks.start.shape[0]) - U(1)):
             c = U(checks.start.shape[0]) - U(2) - number
-            check_back(checks, rules, state, work, tape, back, of, c, sweep, layered, lane_tag, rule)
-        remember_back(checks, rules, state, tape, back, of, first, held, sweep, layered, lane_tag)
+            check_back(checks, rules, block, c, sweep, layered, lane_tag, rule)
+        remember_back(checks, rules, block, first, held, sweep, layered, lane_tag)
     for v in range(variables):  # before the first sweep beliefs, and what stands for the prior, are what was given
         begun = load(back.belief, v * lanes, lane_tag)
         if rules.memory.shape[0] > 0:
@@ -295,9 +315,8 @@ def pull_back(checks, rules, shots, kept, of_trace, of, layered, lane_tag, rule)
         np.empty(variables * lanes, like.dtype), np.empty(variables * lanes, like.dtype), np.empty(rows, like.dtype),
         np.empty(rows, like.dtype), np.empty(rows, like.dtype),
     )  # fmt: skip
+    block, given = BlockBack(state, work, tape, back, of), TraceAdjoints(kept, of_trace)
     for first in range(0, count, np.int64(lanes)):
         held = min(np.int64(lanes), count - first)
         enter(checks, rules, state, shots, U(first), U(held), lane_tag)
-        block_back(
-            checks, rules, shots, kept, of_trace, of, work, state, tape, back, first, held, layered, lane_tag, rule
-        )
+        block_back(checks, rules, shots, given, block, first, held, layered, lane_tag, rule)

@@ -23,8 +23,8 @@ from loopwise.graph.structured.kernels.eisner_decode import best_projective
 from loopwise.graph.structured.kernels.matrix_tree import spanning_outside, spanning_pull_back
 from loopwise.graph.structured.kernels.spanning_decode import best_spanning
 from loopwise.graph.structured.kernels.tree_columns import EdgeAdjoints, read_columns
-from loopwise.inference.messages.kernels.binary_pairs import Pairs, pairs_back, pairs_send
-from loopwise.inference.messages.kernels.sweeps import Weights, table_weights
+from loopwise.inference.messages.stepwise.kernels.binary_pairs import Pairs, pairs_back, pairs_send
+from loopwise.inference.messages.stepwise.kernels.sweeps import Weights, table_weights
 
 LEAST = 1e-140  # two numbers of a cell that are at least this may be multiplied
 SURE = 600.0  # log-odds beyond this count as this in beliefs of pairs

@@ -7,8 +7,14 @@ import pytest
 import torch
 
 import loopwise as lw
-from loopwise.inference.messages.kernels.message_weights import Mixing, remember, remember_back, weigh, weigh_back
-from loopwise.inference.messages.steps import Program
+from loopwise.inference.messages.stepwise.kernels.message_weights import (
+    Mixing,
+    remember,
+    remember_back,
+    weigh,
+    weigh_back,
+)
+from loopwise.inference.messages.stepwise.steps import Program
 
 ROWS = np.arange(2)
 

@@ -7,9 +7,15 @@ import torch
 
 import loopwise as lw
 from loopwise.inference.base import Problem
-from loopwise.inference.messages.kernels.serial import Terms, hear_edges, logs_of, send_in_order, table_messages
 from loopwise.inference.messages.reference import MessageUpdate
-from loopwise.inference.messages.serial import SerialProgram
+from loopwise.inference.messages.stepwise.kernels.serial import (
+    Terms,
+    hear_edges,
+    logs_of,
+    send_in_order,
+    table_messages,
+)
+from loopwise.inference.messages.stepwise.serial import SerialProgram
 
 
 def case() -> tuple[MessageUpdate, SerialProgram, Terms, np.ndarray]:

@@ -7,8 +7,14 @@ import pytest
 import torch
 
 import loopwise as lw
-from loopwise.inference.messages.kernels.sweeps import Weights, exponentials, table_weights, tables_back, tables_send
-from loopwise.inference.messages.steps import Program
+from loopwise.inference.messages.stepwise.kernels.sweeps import (
+    Weights,
+    exponentials,
+    table_weights,
+    tables_back,
+    tables_send,
+)
+from loopwise.inference.messages.stepwise.steps import Program
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 3, 2), (2, 2, 2, 3)])

@@ -1,7 +1,7 @@
 """One message after another (sequential, random, by residuals) with any factors, and max-product of any order.
 
 In: a layout, a schedule, numbers. Out: messages; adjoints. Stage: inference. A :class:`SerialRun` is to the engine that
-goes step by step what :class:`~loopwise.inference.messages.steps.SteppedRun` is, and is driven in the same way. Each
+goes step by step what a :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun` is, and driven alike. Each
 schedule is an order of edges: the sequential one visits variables and lets the edges with news send, a random one draws
 an order for each sweep, that by residuals asks for the next edge of a round. All messages at once, with maxima in place
 of sums, are here too, where some factors are structured.
@@ -16,16 +16,36 @@ import torch
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
-from loopwise.inference.messages.kernels.serial import SerialAdjoints, Terms, Wiring
 from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.schedules import RandomSequential, Schedule, Sequential, random_order, stages
-from loopwise.inference.messages.steps import (
+from loopwise.inference.messages.stepwise.kernels import serial_rounds as rounds
+from loopwise.inference.messages.stepwise.kernels.serial import (
+    SerialAdjoints,
+    Terms,
+    Wiring,
+    enter_back,
+    enter_message,
+    enter_messages,
+    hear_edges,
+    hear_factor,
+    hear_factor_back,
+    logs_back,
+    logs_of,
+    send_in_order,
+    table_messages,
+    undo_in_order,
+)
+from loopwise.inference.messages.stepwise.steps import (
     Checkpoint,
     Floats,
+    RunAdjoints,
     StepPotentials,
     Stretch,
+    SweepingRun,
     no_adjoints,
+    own_starts,
     remember_beliefs,
     row_of,
 )
@@ -37,7 +57,7 @@ class SerialProgram:
     def __init__(self, layout: Layout, schedule: Schedule) -> None:
         self.layout, self.schedule = layout, schedule
         sizes = layout.graph.cardinalities[layout.edge_variable]
-        slot = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        slot = starts_of(sizes)
         theta, first = [], 0
         for member in layout.message_groups:
             group = member.group
@@ -55,9 +75,7 @@ class SerialProgram:
             np.concatenate(theta).astype(np.int64),
         )
         self.width = int(sizes.max(initial=1))
-        shapes = [member.factor.potentials_shape for member in layout.structured]
-        numbers = [0 if shape is None else int(np.prod(shape)) for shape in shapes]
-        self.own_start = np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
+        self.own_start = own_starts(layout)
         self.first_structured = layout.message_factors - len(layout.structured)
         self.stages = self._stages()
         self._kinds: dict[int, CompiledMessages] = {}
@@ -118,8 +136,8 @@ class SentUpdates(NamedTuple):
     replaced: Floats
 
 
-class SerialRun:
-    """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.steps.SteppedRun`."""
+class SerialRun(SweepingRun):
+    """The numbers of one call, and its sweeps; as :class:`~loopwise.inference.messages.stepwise.steps.SteppedRun`."""
 
     def __init__(
         self,
@@ -132,7 +150,7 @@ class SerialRun:
     ) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
         self.maximise, self.bias = maximise, numbers.unary
-        layout = program.layout
+        self.layout = layout = program.layout
         self.remembers = len(numbers.memory) > 0  # by max-product, which has no way back
         if self.remembers:
             self.bias = np.array(np.broadcast_to(numbers.unary, (examples, layout.states)))
@@ -160,20 +178,8 @@ class SerialRun:
         self.m[:] = -np.log(np.repeat(sizes, sizes)) if initial is None else initial
 
     def add_up(self) -> None:
-        from loopwise.inference.messages.kernels.serial import logs_of
-
         for row in range(self.examples):
             logs_of(self.program.wiring, self.terms(row, 1), self.m[row], self.sums[row], self.counts[row])
-
-    def logs(self) -> Floats:
-        """Logs of beliefs, of any scale."""
-        return np.where(self.counts > 0, -np.inf, self.sums)
-
-    def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
-        """As of :class:`~loopwise.inference.messages.steps.SteppedRun`."""
-        from loopwise.inference.messages.steps import write_beliefs
-
-        write_beliefs(self.program.layout, rows, self.logs(), states, change)
 
     def messages(self) -> Floats:
         """All messages to variables, normalised."""
@@ -195,8 +201,6 @@ class SerialRun:
 
     def send(self, row: int, sweep: int, order: Integers, keep: bool) -> SentUpdates:
         """One message after another of one example."""
-        from loopwise.inference.messages.kernels.serial import enter_message, send_in_order
-
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, sweep), self.m[row]
         replaced = np.empty(len(order) * width if keep else 0)
         place = 0
@@ -214,8 +218,6 @@ class SerialRun:
 
     def structured_message(self, row: int, terms: Terms, edge: int) -> Floats:
         """The message of a structured factor along one edge."""
-        from loopwise.inference.messages.kernels.serial import hear_factor
-
         wiring, factor = self.program.wiring, int(self.program.wiring.factor[edge])
         hear_factor(wiring, terms, factor, edge, self.m[row], self.n[0])
         out = np.zeros(self.n.shape)
@@ -247,8 +249,6 @@ class SerialRun:
 
     def _together(self, row: int, sweep: int) -> None:
         """Stage by stage, all messages of a stage at once."""
-        from loopwise.inference.messages.kernels.serial import enter_messages, hear_edges, table_messages
-
         program, wiring, terms, m = self.program, self.program.wiring, self.terms(row, sweep), self.m[row]
         for number, stage in enumerate(program.stages):
             if sweep == 1 and number == 0 and not self.heard:
@@ -268,8 +268,6 @@ class SerialRun:
     def by_residual(self, row: int, limit: int, rule: Growing, keep: bool) -> tuple[SentUpdates, int, float]:
         """At most ``limit`` messages of one example, that which may change most first; how many were sent, and what may
         still change. Kernels keep the order and send the messages of tables."""
-        from loopwise.inference.messages.kernels import serial_rounds as rounds
-
         wiring, width, terms, m = self.program.wiring, self.program.width, self.terms(row, 1), self.m[row]
         edges = len(wiring.variable)
         mine = rounds.GrowthRule(rule.scale, rule.damping, rule.eps, limit, self.maximise)
@@ -297,21 +295,11 @@ class SerialRun:
     def checkpoint(self, sweep: int) -> Checkpoint:
         raise AssertionError("runs of single messages keep their whole tape")
 
-    def pull_back(
-        self,
-        stretches: list[Stretch | Checkpoint],
-        sweeps: Integers,
-        of_m: Floats | None,
-        of_bias: Floats | None,
-        of_logs: list[Floats],
-    ) -> StepPotentials:
-        """Undoes all sweeps, last to first; arguments as of :func:`~loopwise.inference.messages.steps.pull_back`."""
-        from loopwise.inference.messages.kernels.serial import logs_back
-
+    def pull_back(self, stretches: list[Stretch | Checkpoint], sweeps: Integers, given: RunAdjoints) -> StepPotentials:
         program, numbers = self.program, self.numbers
         found = no_adjoints(numbers)
         of_theta, messages = np.zeros(self.theta.shape), self.m.copy()
-        of_messages = np.zeros(self.m.shape) if of_m is None else of_m.copy()
+        of_messages = np.zeros(self.m.shape) if given.of_m is None else given.of_m.copy()
         room, none = np.zeros(program.layout.slots), np.zeros(0)
 
         def adjoints(row: int, sweep: int) -> SerialAdjoints:
@@ -333,12 +321,12 @@ class SerialRun:
         stretch = stretches[0]
         assert isinstance(stretch, Stretch)
         for row in range(self.examples):
-            seed(row, of_logs[len(stretch.kept)][row])
+            seed(row, given.of_logs[len(stretch.kept)][row])
         for number in range(len(stretch.kept) - 1, -1, -1):
             for sent in stretch.kept[number]:
                 self._undo(sent, messages[sent.row], adjoints(sent.row, sent.sweep), found)
             for row in range(self.examples):
-                seed(row, of_logs[number][row])
+                seed(row, given.of_logs[number][row])
         if len(found.initial):
             found.initial[:] += of_messages
         start = 0
@@ -350,8 +338,6 @@ class SerialRun:
         return found
 
     def _undo(self, sent: SentUpdates, m: Floats, adjoints: SerialAdjoints, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.serial import enter_back, hear_factor, hear_factor_back, undo_in_order
-
         wiring, width, terms = self.program.wiring, self.program.width, self.terms(sent.row, sent.sweep)
         place, rows = len(sent.order), np.zeros(1, dtype=np.int64)
         of_own = found.own[sent.row : sent.row + 1] if len(found.own) > 1 else found.own

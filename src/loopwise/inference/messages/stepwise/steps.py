@@ -17,14 +17,43 @@ from numpy.typing import NDArray
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.graph.layout import Layout
+from loopwise.graph.offsets import starts_of
 from loopwise.graph.structured.compiled import CompiledMessages, kinds_of
-from loopwise.inference.messages.kernels.binary_pairs import Pairs
-from loopwise.inference.messages.kernels.sweeps import Edges, Tables, Weights
 from loopwise.inference.messages.schedules import Groups, Schedule, stages
+from loopwise.inference.messages.stepwise.kernels.binary_pairs import (
+    Pairs,
+    pair_messages,
+    pair_seeds,
+    pairs_back,
+    pairs_send,
+)
+from loopwise.inference.messages.stepwise.kernels.message_weights import (
+    Mixing,
+    remember,
+    remember_back,
+    weigh,
+    weigh_back,
+)
+from loopwise.inference.messages.stepwise.kernels.sweeps import (
+    Edges,
+    Tables,
+    Weights,
+    beliefs_of,
+    edges_gather,
+    edges_hear,
+    edges_normalise,
+    edges_spread,
+    edges_sum,
+    exponentials,
+    exponents_back,
+    table_weights,
+    tables_back,
+    tables_send,
+)
 from loopwise.notices import ImpossibleError
 
 if TYPE_CHECKING:
-    from loopwise.inference.messages.serial import SerialRun
+    from loopwise.inference.messages.stepwise.serial import SerialRun
 
 Floats = NDArray[np.float64]
 LEAST_PRODUCT = 1e-280  # what a product of the numbers of a cell may come to, in the probability domain
@@ -45,7 +74,7 @@ class Program:
     def __init__(self, layout: Layout, schedule: Schedule) -> None:
         self.layout = layout
         sizes = layout.graph.cardinalities[layout.edge_variable]
-        slot = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        slot = starts_of(sizes)
         self.edges = Edges(slot, layout.state_start[layout.edge_variable], layout.state_start)
         self.tables = [
             Tables(
@@ -70,9 +99,7 @@ class Program:
             for number, member in enumerate(layout.message_groups)
             if member.group.shape == (2, 2)
         }
-        shapes = [member.factor.potentials_shape for member in layout.structured]
-        numbers = [0 if shape is None else int(np.prod(shape)) for shape in shapes]
-        self.own_start = np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
+        self.own_start = own_starts(layout)
         self.sources: list[Source] = []
         self.stages: list[range] = []  # the sources of each stage
         for names in stages(schedule, layout.graph):
@@ -117,6 +144,12 @@ class Program:
         return Source(ranges, slots, table, kind)
 
 
+def own_starts(layout: Layout) -> Integers:
+    """Where the log-potentials of each structured factor begin among those of all, and where the last end."""
+    shapes = [member.factor.potentials_shape for member in layout.structured]
+    return starts_of([0 if shape is None else int(np.prod(shape)) for shape in shapes])
+
+
 class StepPotentials(NamedTuple):
     """The numbers of a call, or adjoints of them. One row where all examples share something."""
 
@@ -131,8 +164,6 @@ class StepPotentials(NamedTuple):
 
     def mixing(self, sweep: int) -> Any:
         """Weights and damping of one sweep."""
-        from loopwise.inference.messages.kernels.message_weights import Mixing
-
         return Mixing(row_of(self.powers, sweep), row_of(self.shares, sweep))
 
 
@@ -140,8 +171,6 @@ class SenderWorkspace:
     """What all senders of a run share."""
 
     def __init__(self, program: Program, numbers: StepPotentials, examples: int, parameters: bool) -> None:
-        from loopwise.inference.messages.kernels.sweeps import table_weights
-
         self.program, self.numbers, self.examples, self.parameters = program, numbers, examples, parameters
         self.weighted = len(numbers.powers) > 0
         self.weights = []
@@ -175,6 +204,17 @@ class SenderWorkspace:
             else EdgeSender(self, source)
             for source in self.program.sources
         ]
+
+
+class StepBack(NamedTuple):
+    """What a sender undoes a step with, and what it adds to."""
+
+    kept: Any  # what sending returned
+    n: Floats  # messages to factors, as it left them
+    of_part: Floats  # adjoints of the sum of its messages
+    of_sums: Floats  # those of all sums that it heard, added to
+    found: StepPotentials  # those of potentials, added to
+    unheard: bool
 
 
 class Copies(NamedTuple):
@@ -212,18 +252,8 @@ class Sender(ABC):
         both arrays from then on."""
 
     @abstractmethod
-    def back(
-        self,
-        rows: Integers,
-        kept: Any,
-        n: Floats,
-        of_part: Floats,
-        of_sums: Floats,
-        found: StepPotentials,
-        unheard: bool,
-    ) -> None:
-        """Undoes a :meth:`send`. ``of_part``: adjoints of the sum of its messages; ``of_sums``: those of all sums that
-        it heard, added to; ``found``: adjoints of potentials, added to."""
+    def back(self, rows: Integers, step: StepBack) -> None:
+        """Undoes a :meth:`send`."""
 
     @abstractmethod
     def finish(self, of_part: Floats, found: StepPotentials) -> None:
@@ -248,16 +278,11 @@ class EdgeSender(Sender):
         self._sum(np.arange(work.examples))
 
     def _sum(self, rows: Integers) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_sum
-
         work = self.work
         exponents = work.numbers.exponents
         edges_sum(rows, work.program.edges, self.source.ranges, exponents, work.m, self.part, self.count)
 
     def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> SentSweep:
-        from loopwise.inference.messages.kernels.message_weights import weigh
-        from loopwise.inference.messages.kernels.sweeps import edges_hear
-
         work, source = self.work, self.source
         edges_hear(rows, work.program.edges, source.ranges, work.plain, sums, counts, work.m, n)
         if unheard:
@@ -278,8 +303,6 @@ class EdgeSender(Sender):
                 target[:, slots] = self.work.m[:, slots]
 
     def _factors(self, rows: Integers, n: Floats) -> Any:
-        from loopwise.inference.messages.kernels.sweeps import exponentials, tables_send
-
         work, number, kind = self.work, self.source.table, self.source.kind
         if number is not None:
             exponentials(rows, n, *work.program.table_slots[number], work.q)
@@ -293,56 +316,38 @@ class EdgeSender(Sender):
         return kept
 
     def messages(self, rows: Integers, m: Floats) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_normalise
-
         edges_normalise(rows, self.work.program.edges, self.source.ranges, self.work.m, m)
 
     def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
         self.of_m, self.of_n = of_m, of_n
         self.of_new = np.empty(of_m.shape) if self.work.weighted else of_m
 
-    def back(
-        self,
-        rows: Integers,
-        kept: Any,
-        n: Floats,
-        of_part: Floats,
-        of_sums: Floats,
-        found: StepPotentials,
-        unheard: bool,
-    ) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_gather
-
+    def back(self, rows: Integers, step: StepBack) -> None:
         work, source, edges = self.work, self.source, self.work.program.edges
-        self._spread(rows, of_part, kept.copies.after if work.parameters else None, found)
+        sent, found = step.kept, step.found
+        self._spread(rows, step.of_part, sent.copies.after if work.parameters else None, found)
         if work.weighted:
-            self._weights_back(rows, kept, found)
+            self._weights_back(rows, sent, found)
         for slots in source.slots:
             self.of_n[rows, slots] = 0.0
-        self._factors_back(rows, kept.kept, n, found)
+        self._factors_back(rows, sent.kept, step.n, found)
         if not work.weighted:
             for slots in source.slots:
                 self.of_m[rows, slots] = 0.0
-        if not unheard:
-            edges_gather(rows, edges, source.ranges, self.of_n, self.of_m, of_sums)
+        if not step.unheard:
+            edges_gather(rows, edges, source.ranges, self.of_n, self.of_m, step.of_sums)
 
     def _spread(self, rows: Integers, of_part: Floats, m: Floats | None, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.sweeps import edges_spread, exponents_back
-
         work, edges, ranges = self.work, self.work.program.edges, self.source.ranges
         edges_spread(rows, edges, ranges, work.numbers.exponents, of_part, self.of_m)
         if m is not None and not work.plain:
             exponents_back(rows, edges, ranges, m, of_part, found.exponents)
 
     def _weights_back(self, rows: Integers, sent: SentSweep, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.message_weights import weigh_back
-
         ends, mixing = (rows, self.work.program.edges, self.source.ranges), self.work.numbers.mixing(sent.sweep)
         weigh_back(*ends, mixing, *sent.copies[:2], self.of_m, self.of_new, found.mixing(sent.sweep))
 
     def _factors_back(self, rows: Integers, kept: Any, n: Floats, found: StepPotentials) -> None:
-        from loopwise.inference.messages.kernels.sweeps import exponentials, tables_back
-
         work, number, kind = self.work, self.source.table, self.source.kind
         if number is not None:
             exponentials(rows, n, *work.program.table_slots[number], work.q)
@@ -380,8 +385,6 @@ class PairSender(Sender):
                 np.add.at(self.count[row], first + 1, ~np.isfinite(values) & (values != np.inf))
 
     def send(self, rows: Integers, sums: Floats, counts: Integers, n: Floats, unheard: bool, sweep: int) -> Floats:
-        from loopwise.inference.messages.kernels.binary_pairs import pairs_send
-
         weights, heard = self.work.weights[self.number], np.empty(self.odds.shape)
         if unheard:
             sums, counts = np.zeros(sums.shape), np.zeros(counts.shape, dtype=np.int64)
@@ -390,33 +393,18 @@ class PairSender(Sender):
         return heard
 
     def messages(self, rows: Integers, m: Floats) -> None:
-        from loopwise.inference.messages.kernels.binary_pairs import pair_messages
-
         pair_messages(rows, self.odds, self.slot, m)
 
     def seed(self, of_m: Floats, of_n: Floats, given: bool) -> None:
-        from loopwise.inference.messages.kernels.binary_pairs import pair_seeds
-
         self.carried = np.zeros(self.odds.shape)
         if given:
             pair_seeds(np.arange(self.work.examples), self.odds, self.slot, of_m, self.carried)
 
-    def back(
-        self,
-        rows: Integers,
-        kept: Any,
-        n: Floats,
-        of_part: Floats,
-        of_sums: Floats,
-        found: StepPotentials,
-        unheard: bool,
-    ) -> None:
-        from loopwise.inference.messages.kernels.binary_pairs import pairs_back
-
-        heard = np.zeros(of_sums.shape) if unheard else of_sums
-        of_theta = found.tables[self.number]
-        pairs_back(rows, self.pairs, self.work.weights[self.number], kept, of_part, self.carried, heard, of_theta)
-        if unheard:
+    def back(self, rows: Integers, step: StepBack) -> None:
+        heard = np.zeros(step.of_sums.shape) if step.unheard else step.of_sums
+        weights, of_theta = self.work.weights[self.number], step.found.tables[self.number]
+        pairs_back(rows, self.pairs, weights, step.kept, step.of_part, self.carried, heard, of_theta)
+        if step.unheard:
             self.carried[rows] = 0.0
 
     def finish(self, of_part: Floats, found: StepPotentials) -> None:
@@ -449,14 +437,47 @@ class Checkpoint(NamedTuple):
     bias: Floats
 
 
-class SteppedRun:
-    """The numbers of one call, and its sweeps. ``heard`` False: the first stage hears nothing in the first sweep."""
+class RunAdjoints(NamedTuple):
+    """Adjoints of what a run gave."""
+
+    of_m: Floats | None  # of the last messages
+    of_bias: Floats | None  # of what variables had in place of their potentials in the last sweep, if they remember
+    of_logs: list[Floats]  # of the logs of beliefs after each sweep; an example that had stopped kept those of its last
+
+
+class SweepingRun(ABC):
+    """The numbers of one call, and its sweeps, one after another."""
+
+    layout: Layout
+    sums: Floats  # of all messages to each variable
+    counts: Integers  # how often each of its values is ruled out
+
+    def logs(self) -> Floats:
+        """Logs of beliefs, of any scale."""
+        return np.where(self.counts > 0, -np.inf, self.sums)
+
+    def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
+        """Beliefs into ``states``, their largest change into ``change``; ImpossibleError where a variable has none."""
+        dead = beliefs_of(rows, self.layout.state_start, self.logs(), states, change)
+        if dead >= 0:
+            raise ImpossibleError(
+                f"no configuration is possible: messages to variable {dead} contradict each other; "
+                "relax a zero, or take back evidence"
+            )
+
+    @abstractmethod
+    def pull_back(self, stretches: list[Stretch | Checkpoint], sweeps: Integers, given: RunAdjoints) -> StepPotentials:
+        """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or where it begins."""
+
+
+class SteppedRun(SweepingRun):
+    """All messages of a stage at once. ``heard`` False: the first stage hears nothing in the first sweep."""
 
     def __init__(self, program: Program, numbers: StepPotentials, examples: int, heard: bool, parameters: bool) -> None:
         self.program, self.numbers, self.examples, self.heard = program, numbers, examples, heard
         self.work = SenderWorkspace(program, numbers, examples, parameters)
         self.senders = self.work.senders()
-        states = program.layout.states
+        self.layout, states = program.layout, program.layout.states
         self.sums, self.counts = np.empty((examples, states)), np.empty((examples, states), dtype=np.int64)
         self.remembers = len(numbers.memory) > 0
         self.bias = numbers.unary  # what variables have in place of their own potentials, if they remember
@@ -496,25 +517,6 @@ class SteppedRun:
             stretch.n.append(n)
             stretch.kept.append(kept)
 
-    def logs(self) -> Floats:
-        """Logs of beliefs, of any scale."""
-        return np.where(self.counts > 0, -np.inf, self.sums)
-
-    def beliefs(self, rows: Integers, states: Floats, change: Floats) -> None:
-        """Beliefs into ``states``, their largest change into ``change``; ImpossibleError where a variable has none."""
-        write_beliefs(self.program.layout, rows, self.logs(), states, change)
-
-    def pull_back(
-        self,
-        stretches: list[Stretch | Checkpoint],
-        sweeps: Integers,
-        of_m: Floats | None,
-        of_bias: Floats | None,
-        of_logs: list[Floats],
-    ) -> StepPotentials:
-        """Undoes all sweeps; see :func:`pull_back`."""
-        return pull_back(self, stretches, sweeps, of_m, of_bias, of_logs)
-
     def messages(self) -> Floats:
         """All messages to variables, normalised."""
         m, rows = np.empty(self.work.m.shape), np.arange(self.examples)
@@ -548,6 +550,48 @@ class SteppedRun:
             twin.sweep(np.flatnonzero(sweeps >= sweep), sweep, stretch)
         return stretch
 
+    def pull_back(self, stretches: list[Stretch | Checkpoint], sweeps: Integers, given: RunAdjoints) -> StepPotentials:
+        of_m, of_bias, of_logs = given
+        found = no_adjoints(self.numbers)
+        parts = [np.zeros(self.sums.shape) for _ in self.senders]  # adjoints of each sender's sum since it was sent
+        seeds, room = self.unnormalised(of_m), np.zeros(self.work.m.shape)
+        for sender in self.senders:
+            sender.seed(seeds, room, of_m is not None)
+        bias = found.unary
+        if self.remembers:
+            bias = np.zeros(self.sums.shape) if of_bias is None else of_bias.copy()
+
+        def heard(of_sums: Floats) -> None:
+            """Enters adjoints of sums, which are of all parts and of unary potentials, or what replaces them, alike."""
+            bias[:] += _alike(of_sums, bias)
+            for part in parts:
+                part += of_sums
+
+        high = int(sweeps.max(initial=0))
+        heard(of_logs[high])
+        for told in stretches[::-1]:
+            stretch = told if isinstance(told, Stretch) else self.again(told, high, sweeps)
+            for sweep in range(high, stretch.first, -1):
+                rows, place = np.flatnonzero(sweeps >= sweep), sweep - stretch.first - 1
+                for number in range(len(self.program.stages) - 1, -1, -1):
+                    unheard = sweep == 1 and number == 0 and not self.heard
+                    last = number == 0 and not self.remembers
+                    of_sums = of_logs[sweep - 1].copy() if last else np.zeros(self.sums.shape)
+                    for k in self.program.stages[number]:
+                        kept = stretch.kept[place][k]
+                        step = StepBack(kept, stretch.n[place], parts[k], of_sums, found, unheard)
+                        self.senders[k].back(rows, step)
+                        parts[k][rows] = 0.0
+                    heard(of_sums)
+                if self.remembers:
+                    heard(_remember_back(self, rows, sweep, stretch.logs[place], bias, of_logs[sweep - 1], found))
+            high = stretch.first
+        for sender, part in zip(self.senders, parts, strict=True):
+            sender.finish(part, found)
+        if self.remembers:  # before the first sweep variables have their own potentials
+            found.unary[:] += _alike(bias, found.unary)
+        return found
+
 
 def no_adjoints(numbers: StepPotentials) -> StepPotentials:
     """Zeros in the place of all numbers, to add to."""
@@ -563,74 +607,8 @@ def no_adjoints(numbers: StepPotentials) -> StepPotentials:
     )
 
 
-def write_beliefs(layout: Layout, rows: Integers, logs: Floats, states: Floats, change: Floats) -> None:
-    """Beliefs of ``logs`` into ``states``, their largest change into ``change``; ImpossibleError if none is."""
-    from loopwise.inference.messages.kernels.sweeps import beliefs_of
-
-    dead = beliefs_of(rows, layout.state_start, logs, states, change)
-    if dead >= 0:
-        raise ImpossibleError(
-            f"no configuration is possible: messages to variable {dead} contradict each other; "
-            "relax a zero, or take back evidence"
-        )
-
-
-def pull_back(
-    run: SteppedRun,
-    stretches: list[Stretch | Checkpoint],
-    sweeps: Integers,
-    of_m: Floats | None,
-    of_bias: Floats | None,
-    of_logs: list[Floats],
-) -> StepPotentials:
-    """Undoes all sweeps, last to first. ``stretches``: of all sweeps, each its tape, or where it begins. ``of_m``:
-    adjoints of the last messages; ``of_bias``: of what variables had in place of their potentials in the last sweep, if
-    they remember; ``of_logs``: of the logs of beliefs after each sweep (an example that had stopped kept those of its
-    last one)."""
-    found = no_adjoints(run.numbers)
-    parts = [np.zeros(run.sums.shape) for _ in run.senders]  # adjoints of each sender's sum since it was sent
-    seeds, room = run.unnormalised(of_m), np.zeros(run.work.m.shape)
-    for sender in run.senders:
-        sender.seed(seeds, room, of_m is not None)
-    bias = found.unary
-    if run.remembers:
-        bias = np.zeros(run.sums.shape) if of_bias is None else of_bias.copy()
-
-    def heard(of_sums: Floats) -> None:
-        """Enters adjoints of sums, which are of all parts and of unary potentials, or what replaces them, alike."""
-        bias[:] += _alike(of_sums, bias)
-        for part in parts:
-            part += of_sums
-
-    high = int(sweeps.max(initial=0))
-    heard(of_logs[high])
-    for given in stretches[::-1]:
-        stretch = given if isinstance(given, Stretch) else run.again(given, high, sweeps)
-        for sweep in range(high, stretch.first, -1):
-            rows, place = np.flatnonzero(sweeps >= sweep), sweep - stretch.first - 1
-            for number in range(len(run.program.stages) - 1, -1, -1):
-                unheard = sweep == 1 and number == 0 and not run.heard
-                last = number == 0 and not run.remembers
-                of_sums = of_logs[sweep - 1].copy() if last else np.zeros(run.sums.shape)
-                for k in run.program.stages[number]:
-                    kept = stretch.kept[place][k]
-                    run.senders[k].back(rows, kept, stretch.n[place], parts[k], of_sums, found, unheard)
-                    parts[k][rows] = 0.0
-                heard(of_sums)
-            if run.remembers:
-                heard(_remember_back(run, rows, sweep, stretch.logs[place], bias, of_logs[sweep - 1], found))
-        high = stretch.first
-    for sender, part in zip(run.senders, parts, strict=True):
-        sender.finish(part, found)
-    if run.remembers:  # before the first sweep variables have their own potentials
-        found.unary[:] += _alike(bias, found.unary)
-    return found
-
-
 def remember_beliefs(run: SteppedRun | SerialRun, rows: Integers, sweep: int) -> Floats:
     """Has variables remember in this sweep the beliefs before it, whose logs are returned."""
-    from loopwise.inference.messages.kernels.message_weights import remember
-
     logs, numbers = run.logs(), run.numbers
     remember(rows, run.program.layout.state_start, row_of(numbers.memory, sweep), numbers.unary, logs, run.bias)
     return logs
@@ -640,8 +618,6 @@ def _remember_back(
     run: SteppedRun, rows: Integers, sweep: int, logs: Floats, of_bias: Floats, of_logs: Floats, found: StepPotentials
 ) -> Floats:
     """Undoes what variables remembered in ``sweep``, which uses up ``of_bias``; the adjoints of the beliefs before."""
-    from loopwise.inference.messages.kernels.message_weights import remember_back
-
     numbers, start, seeds = run.numbers, run.program.layout.state_start, of_logs.copy()
     shares, of_shares = row_of(numbers.memory, sweep), row_of(found.memory, sweep)
     remember_back(rows, start, shares, numbers.unary, logs, of_bias, of_shares, found.unary, seeds)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import loopwise as lw
-from loopwise.inference.messages.kernels.serial import Terms
-from loopwise.inference.messages.kernels.serial_rounds import (
+from loopwise.inference.messages.pending import Growing, PendingMessages
+from loopwise.inference.messages.stepwise.kernels.serial import Terms
+from loopwise.inference.messages.stepwise.kernels.serial_rounds import (
     DONE,
     FULL,
     GrowthRule,
@@ -18,8 +19,7 @@ from loopwise.inference.messages.kernels.serial_rounds import (
     pending_reach,
     send_rounds,
 )
-from loopwise.inference.messages.pending import Growing, PendingMessages
-from loopwise.inference.messages.serial import SerialProgram
+from loopwise.inference.messages.stepwise.serial import SerialProgram
 
 EPS = 2.2e-16
 

@@ -29,8 +29,16 @@ from loopwise.inference.messages.message_weights import SweepWeights
 from loopwise.inference.messages.pending import Growing
 from loopwise.inference.messages.reference import MessageUpdate, Reference, ReferenceSolution, settled, watched
 from loopwise.inference.messages.schedules import Flooding, Groups, RandomSequential, Residual, Sequential
-from loopwise.inference.messages.serial import SerialProgram, SerialRun
-from loopwise.inference.messages.steps import Checkpoint, Floats, Program, SteppedRun, StepPotentials, Stretch
+from loopwise.inference.messages.stepwise.serial import SerialProgram, SerialRun
+from loopwise.inference.messages.stepwise.steps import (
+    Checkpoint,
+    Floats,
+    Program,
+    RunAdjoints,
+    SteppedRun,
+    StepPotentials,
+    Stretch,
+)
 from loopwise.inference.messages.stop import Watches
 from loopwise.inference.normalise import variable_softmax
 from loopwise.notices import GradientError
@@ -167,7 +175,7 @@ def _solve(
     watches: Watches,
 ) -> _Record:
     """Sweeps until every example has stopped: as the reference engine judges it."""
-    from loopwise.inference.messages.kernels.sweeps import largest_change
+    from loopwise.inference.messages.stepwise.kernels.sweeps import largest_change
 
     examples, limit, threshold = run.examples, method.iterations, method.threshold(dtype)
     start = run.numbers.initial if len(run.numbers.initial) else None
@@ -259,7 +267,7 @@ def run_of(problem: Problem, method: MessagePassing, numbers: CountingNumbers) -
 
 
 class Given(NamedTuple):
-    """What a run is given, as tensors; see :class:`~loopwise.inference.messages.steps.StepPotentials`."""
+    """What a run is given, as tensors; see :class:`~loopwise.inference.messages.stepwise.steps.StepPotentials`."""
 
     exponents: Tensor
     powers: Tensor
@@ -478,8 +486,8 @@ class _Sweeps(torch.autograd.Function):
         if rest and rest[0] is not None:
             for whole, each in zip(of_logs, rest[0], strict=True):
                 whole += each
-        of_messages = None if of_m is None else _array(of_m)
-        found = call.run.pull_back(record.stretches, record.sweeps, of_messages, of_bias, of_logs)
+        given = RunAdjoints(None if of_m is None else _array(of_m), of_bias, of_logs)
+        found = call.run.pull_back(record.stretches, record.sweeps, given)
         flat = (*found[:7], *found.tables)
         return (None, *(torch.from_numpy(each).to(like) for each, like in zip(flat, ctx.saved_tensors, strict=True)))
 

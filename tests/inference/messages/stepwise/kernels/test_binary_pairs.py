@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from loopwise.inference.messages.kernels.binary_pairs import Pairs, pair_messages, pairs_back, pairs_send
-from loopwise.inference.messages.kernels.sweeps import Weights, table_weights
+from loopwise.inference.messages.stepwise.kernels.binary_pairs import Pairs, pair_messages, pairs_back, pairs_send
+from loopwise.inference.messages.stepwise.kernels.sweeps import Weights, table_weights
 
 LEAST = 1e-140
 FACTORS, VARIABLES = 300, 9  # more than two blocks

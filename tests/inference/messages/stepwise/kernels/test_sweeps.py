@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwise.inference.messages.kernels.sweeps import largest_change, part_changes
+from loopwise.inference.messages.stepwise.kernels.sweeps import largest_change, part_changes
 
 
 def test_change() -> None:

@@ -17,7 +17,7 @@ from loopwise.compiled.decorators import fused_kernel as kernel
 from loopwise.inference.messages.kernels.convergence import MOST_NATS
 from loopwise.inference.messages.kernels.residual import compounded
 from loopwise.inference.messages.kernels.rounds import GROUP, NO_ROUND, Keys, next_floor, turned
-from loopwise.inference.messages.kernels.serial import _enter, _hear, _table_message
+from loopwise.inference.messages.stepwise.kernels.serial import _enter, _hear, _table_message
 
 DONE, FULL = -1, -2  # no message is worth sending, or no more are to be; no room to keep one
 
