@@ -36,6 +36,8 @@ def test_a_stopped_training_goes_on(folder: Path, tmp_path: Path) -> None:
     assert train(2, "whole") == (folder / "m.loopwise").read_bytes()
     other = ("--steps", 100, "--checkpoint", tmp_path / "run", "--out", tmp_path / "never")
     assert_one_sentence(invoke("train", folder / "train.conllu.gz", *other), "another run", "steps")
+    beside = ("--checkpoint", tmp_path / "m", "--out", tmp_path / "m-bare")
+    assert_one_sentence(invoke("train", folder / "train.conllu.gz", *beside), "m-bare is the same as")
 
 
 def test_from_files_to_entities(folder: Path, tmp_path: Path) -> None:

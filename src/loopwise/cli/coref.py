@@ -16,7 +16,7 @@ import typer
 
 from loopwise.cli.groups import grouped
 from loopwise.cli.messages import one_line_each, say
-from loopwise.cli.targets import target_of
+from loopwise.cli.targets import check_outputs, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.coref import Coref, CorefReport, Variant
@@ -117,6 +117,8 @@ def train(
         target = target_of(
             out, Path(data.name.removesuffix(".gz")).with_suffix(SUFFIX), inputs=(data, dev), checkpoint=checkpoint
         )
+        if checkpoint is not None and model.bare:
+            check_outputs({"--checkpoint": Path(f"{checkpoint}-bare")}, (data, dev, target))
         documents = read_coref(data, skip_bad=skip_bad)
         held_out = None if dev is None else read_coref(dev, skip_bad=skip_bad)
         model.fit(documents, checkpoint=checkpoint)
