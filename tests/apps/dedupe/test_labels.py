@@ -25,9 +25,7 @@ def test_pairs_of_a_csv_file(tmp_path: Path) -> None:
     file = write(tmp_path / "pairs.csv", "id_1,id_2,label\nb,a,match\nb,c,distinct\nc,d,unsure\n")
     found = labels_of(file, TABLE, KEYS)
     assert found.matches.tolist() == [[0, 1]] and found.distinct.tolist() == [[1, 2]] and found.count == 2
-    named = write(
-        tmp_path / "named.csv", "a,other,match\nb,a,yes\n"
-    )  # columns may be called as a record or an answer is
+    named = write(tmp_path / "named.csv", "a,other,match\nb,a,yes\n")  # names of columns all the same
     assert labels_of(named, TABLE, KEYS).matches.tolist() == [[0, 1]]
 
 
