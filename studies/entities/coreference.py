@@ -68,7 +68,7 @@ def resolved(train: Documents, test: Documents, folds: int, seed: int) -> list[A
         asked = [place for place in range(len(test)) if fold[len(train) + place] == held]
         known = [document for document, one in zip(train, fold, strict=False) if one != held]
         if asked:
-            model = Coref(seed=seed).fit(known, progress=False)
+            model = Coref(bare=False, seed=seed).fit(known, progress=False)
             for place, answer in zip(asked, model.predict([test[place] for place in asked]), strict=True):
                 found[place] = answer
     return found

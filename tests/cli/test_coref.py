@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwise.apps.coref import made_documents
+from loopwise.apps.coref import Coref, CorefReport, by_rule, made_documents
 from loopwise.cli.coref import CorefLearnerName
 from loopwise.cli.coref import coref as app
 from loopwise.formats.coref import read_coref, write_coref
@@ -36,11 +36,16 @@ def test_a_stopped_training_goes_on(folder: Path, tmp_path: Path) -> None:
     assert train(2, "whole") == (folder / "m.loopwise").read_bytes()
     other = ("--steps", 100, "--checkpoint", tmp_path / "run", "--out", tmp_path / "never")
     assert_one_sentence(invoke("train", folder / "train.conllu.gz", *other), "another run", "steps")
+    beside = ("--checkpoint", tmp_path / "m", "--out", tmp_path / "m-bare")
+    assert_one_sentence(invoke("train", folder / "train.conllu.gz", *beside), "m-bare is the same as")
 
 
 def test_from_files_to_entities(folder: Path, tmp_path: Path) -> None:
     report = json.loads(succeed("evaluate", folder / "m.loopwise", folder / "test.conllu", "--json").stdout)
     assert report["model"]["mean"]["b_cubed"] > report["head match"]["mean"]["b_cubed"]
+    assert list(report) == ["model", "rule", "head match", "all alone"]
+    ruled = [by_rule(document) for document in read_coref(folder / "test.conllu")]
+    assert report["rule"] == CorefReport.of(read_coref(folder / "test.conllu"), ruled).to_json()
     assert report["all alone"]["mean"]["precision"] == 1 and len(report["model"]["documents"]) == 4
     lines = succeed("evaluate", folder / "m.loopwise", folder / "test.conllu").stdout
     assert f"{report['model']['mean']['b_cubed']:.4f}" in lines and "head match" in lines
@@ -73,6 +78,9 @@ def test_options_and_default_names(folder: Path, tmp_path: Path, monkeypatch: py
     assert "saved train.loopwise" in said and said.startswith("SampleRank (MIRA): documents 8")
     first = succeed("predict", "train.loopwise", folder / "test.conllu").stdout
     assert succeed("predict", "train.loopwise", folder / "test.conllu", "--seed", 4).stdout == first
+    assert Coref.load("train.loopwise").bare_weights_ is not None
+    succeed("train", folder / "train.conllu.gz", *options, "--no-bare")
+    assert Coref.load("train.loopwise").bare_weights_ is None
 
 
 def test_bad_input_is_one_sentence(folder: Path, tmp_path: Path) -> None:

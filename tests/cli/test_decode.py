@@ -90,6 +90,16 @@ def test_settings_that_nothing_uses_are_refused(folder: Path) -> None:
     assert_one_sentence(invoke(*given), "--offset is for min-sum; sum-product does not use it")
     given = ("decode", "evaluate", out, "--shots", 5, "--errors", folder / "e.01")
     assert_one_sentence(invoke(*given), "--errors is for --syndromes, --received; --shots does not use it")
+    noise = ("--decibels", 4, "--p", 0.1)
+    for given in (("evaluate", code, "--shots", 5), ("evaluate", out, "--shots", 5), ("train", code, "--steps", 1)):
+        assert_one_sentence(invoke("decode", *given, *noise), "--p is for flips; --decibels does not use it")
+    given = ("decode", "train", code, "--steps", 1, "--decibels", 4, "--noisier", 2)
+    assert_one_sentence(invoke(*given), "--noisier is for flips; --decibels does not use it")
+    np.save(folder / "r.npy", np.full((4, 32), 2.0))
+    given = ("decode", "run", code, folder / "r.npy", "--received", "--out", folder / "w.01", "--p", 0.1)
+    assert_one_sentence(invoke(*given), "--p is for syndromes; --received does not use it")
+    given = ("decode", "evaluate", code, "--received", folder / "r.npy", "--errors", folder / "w.01", "--p", 0.1)
+    assert_one_sentence(invoke(*given), "--p is for --shots, --syndromes; --received does not use it")
 
 
 def test_received_words(folder: Path) -> None:

@@ -50,6 +50,14 @@ def test_from_a_table_to_one_without_empty_cells(table: Path, tmp_path: Path) ->
     assert np.mean([one == row["ill"] for one, row in zip(said[1:], before, strict=True)]) > 0.9
     assert_one_sentence(invoke("predict", model, table, "--ignore", "id"), "name those that are wanted by --columns")
     assert_one_sentence(invoke("impute", model, table, "--samples", 2, "--probabilities"), "give one of them")
+    other = tmp_path / "other.csv"
+    other.write_text("Size,illness\n1,yes\n,no\n")
+    assert_one_sentence(invoke("impute", model, other), "other.csv has no column that the model knows", "'size'?")
+    assert_one_sentence(invoke("impute", model, other, "--out", tmp_path / "never"), "other.csv")
+    assert not (tmp_path / "never").exists()
+    other.write_text("a,y\n1e400,p\n2,q\n3,p\n")
+    large = ("fit", other, "--outputs", "y", "--structure", "auto", "--out", tmp_path / "never")
+    assert_one_sentence(invoke(*large), "column 'a' holds '1e400' in row 1, more than a number can be")
 
 
 def test_training_for_the_cells_that_will_be_missing(table: Path, tmp_path: Path) -> None:

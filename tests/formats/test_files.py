@@ -108,6 +108,16 @@ def test_text_that_is_not_utf8_names_its_line(tmp_path: Path) -> None:
         read_text(path)
     path.write_bytes("\ufeffzwölf\n".encode())
     assert read_text(path) == "zwölf\n"
+    path.write_bytes("zwölf\n".encode("utf-16"))
+    with pytest.raises(FormatError, match=r"line 1: byte 0x(ff|fe) is not UTF-8 text; convert"):
+        read_text(path)
+
+
+def test_a_binary_file_is_not_told_to_be_converted(tmp_path: Path) -> None:
+    path = tmp_path / "model.loopwise"
+    path.write_bytes(b"a\n\x00\x00\xfe")
+    with pytest.raises(FormatError, match=r"model\.loopwise, line 2: this is a binary file, such as a saved model"):
+        read_text(path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits as POSIX has them")

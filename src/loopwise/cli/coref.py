@@ -16,7 +16,7 @@ import typer
 
 from loopwise.cli.groups import AsJson, Checkpoint, grouped
 from loopwise.cli.messages import one_line_each, say
-from loopwise.cli.targets import SUFFIX, named_after, target_of
+from loopwise.cli.targets import SUFFIX, check_outputs, named_after, target_of
 
 if TYPE_CHECKING:
     from loopwise.apps.coref import Coref, CorefReport, Variant
@@ -62,6 +62,9 @@ class CorefOptions:
     no_types: Annotated[
         bool, typer.Option("--no-types", help="Do not look at the types of entities that files give.")
     ] = False
+    no_bare: Annotated[
+        bool, typer.Option("--no-bare", help="No second training for documents that come without trees.")
+    ] = False
     jobs: Annotated[
         int, typer.Option(help="Parts of the documents that learn at the same time, mixed after each round.")
     ] = 1
@@ -80,6 +83,7 @@ class CorefOptions:
             decode_steps=Sweeps(300) if self.decode_steps is None else self.decode_steps,
             setwise=not self.pairs_only,
             types=not self.no_types,
+            bare=not self.no_bare,
             shards=self.jobs,
             jobs=self.jobs,
             seed=seed,
@@ -107,6 +111,8 @@ def train(
 
         model = training.model(seed)
         target = target_of(out, named_after(data), inputs=(data, dev), checkpoint=checkpoint)
+        if checkpoint is not None and model.bare:
+            check_outputs({"--checkpoint": Path(f"{checkpoint}-bare")}, (data, dev, target))
         documents = read_coref(data, skip_bad=skip_bad)
         held_out = None if dev is None else read_coref(dev, skip_bad=skip_bad)
         model.fit(documents, checkpoint=checkpoint)
@@ -149,17 +155,16 @@ def evaluate(
     skip_bad: _SkipBad = False,
     seed: Annotated[int | None, typer.Option(help="For the search.", show_default="as trained")] = None,
 ) -> None:
-    """B-cubed and pairwise scores, beside two answers that need no training."""
+    """B-cubed and pairwise scores, beside three answers that need no training."""
     with one_line_each():
-        from loopwise.apps.coref import CorefReport, head_match, singletons
+        from loopwise.apps.coref import CorefReport, by_rule, head_match, singletons
         from loopwise.formats.coref import read_coref
 
         trained, documents = _load(model, seed), read_coref(data, skip_bad=skip_bad)
-        reports = {
-            "model": trained.evaluate(documents),
-            "head match": CorefReport.of(documents, [head_match(document) for document in documents]),
-            "all alone": CorefReport.of(documents, [singletons(document) for document in documents]),
-        }
+        simple = {"rule": by_rule, "head match": head_match, "all alone": singletons}
+        reports = {"model": trained.evaluate(documents)}
+        for name, answer in simple.items():
+            reports[name] = CorefReport.of(documents, [answer(document) for document in documents])
         if as_json:
             typer.echo(json.dumps({name: report.to_json() for name, report in reports.items()}, allow_nan=False))
         else:

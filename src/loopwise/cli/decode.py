@@ -50,6 +50,7 @@ _CODE = (
 )
 _MODEL = "A file that loopwise decode train saved, or a code as there, to be decoded untrained."
 _IN_CODES = ("observables", "rule", "scale", "offset", "sweeps", "layered")  # settings that saved decoders have
+_FLIPS = ("flips",)  # what a Gaussian channel makes no use of is for these
 _OutOf = Annotated[float | None, typer.Option(help="A Gaussian channel (BPSK) with this Eb/N0 in place of flips.")]
 
 
@@ -202,6 +203,8 @@ def train(
         from loopwise.apps.decoder import Flips, Leg
 
         setting.check_rule(context)
+        if decibels is not None:
+            refuse_idle(context, "--decibels", {"p": _FLIPS, "noisier": _FLIPS})
         training.check()
         default = named_after(code)
         target = target_of(out, default, inputs=(code, setting.observables), checkpoint=checkpoint)
@@ -257,6 +260,8 @@ def run(
         from loopwise.formats.shots import read_bits, write_bits
 
         check_outputs({"--out": out}, (model, shots, setting.observables))
+        if received:
+            refuse_idle(context, "--received", {"p": ("syndromes",)})
         decoder = setting.read(model, 0.0 if received else None, context)
         if received:
             with about_file(shots):
@@ -303,7 +308,9 @@ def evaluate(
                 "--errors"
             )
         users = {"errors": ("--syndromes", "--received"), "flips": ("--syndromes",), "decibels": ("--shots",)}
-        refuse_idle(context, chosen[0], users)
+        refuse_idle(context, chosen[0], {**users, "p": ("--shots", "--syndromes")})
+        if decibels is not None:
+            refuse_idle(context, "--decibels", {"p": _FLIPS})
         decoder = setting.read(model, 0.0 if received is not None else decibels, context)
         if syndromes is not None:
             counts = decoder.evaluate(_shots(decoder, syndromes, files.errors, files.flips))

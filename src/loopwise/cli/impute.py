@@ -36,12 +36,16 @@ def impute(
         from loopwise.apps import Table
         from loopwise.formats import atomic_write
         from loopwise.formats.table import csv_line, read_cells
+        from loopwise.formats.vocabulary import known_names
 
         if probabilities and samples is not None:
             raise ValueError("--probabilities is about most probable values, --samples about draws; give one of them")
         target = target_of(out, inputs=(model, data))
         trained = Table.load(model)
         header, rows, _ = read_cells(data)
+        if not set(header) & set(trained.columns_):
+            known = known_names("columns", trained.columns_, header[0])
+            raise ValueError(f"{data} has no column that the model knows; {known}")
         lines = _lines(trained, header, rows, probabilities, samples, seed)
         with atomic_write(target) as stream:
             stream.writelines(csv_line(cells) for cells in lines)

@@ -14,6 +14,7 @@ import secrets
 import stat
 import sys
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
@@ -121,11 +122,10 @@ def read_text(path: PathLike) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:
         line = len(data[: problem.start + 1].splitlines())
-        raise FormatError(
-            display_name(path),
-            line,
-            f"byte {data[problem.start]:#04x} is not UTF-8 text; convert the file to UTF-8",
-        ) from None
+        what = f"byte {data[problem.start]:#04x} is not UTF-8 text; convert the file to UTF-8"
+        if b"\0" in data and not data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            what = "this is a binary file, such as a saved model or a picture; give a file of text"
+        raise FormatError(display_name(path), line, what) from None
 
 
 def check_target(path: PathLike) -> None:

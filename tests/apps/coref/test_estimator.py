@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from loopwise import walk
 from loopwise.apps.coref import Coref, CorefReport, made_documents, singletons
+from loopwise.apps.coref.estimator import without_annotation
 from loopwise.apps.coref.features import Featuriser
 from loopwise.formats import FormatError
 from loopwise.formats.coref import CorefDocument, MentionSpan, read_coref, write_coref
@@ -32,6 +34,29 @@ def test_a_stopped_training_goes_on(fitted: Coref, tmp_path: Path) -> None:
     assert np.array_equal(again.weights_, fitted.weights_) and again.training_.tally == fitted.training_.tally
     with pytest.raises(FormatError, match="its documents was"):
         Coref(rounds=3, steps=1500, seed=3).fit(TRAIN[1:], progress=False, checkpoint=path)
+
+
+def test_documents_without_trees_have_weights_of_their_own(tmp_path: Path) -> None:
+    """Those of a training on words and brackets alone; documents with trees are answered as without that training."""
+    options: dict[str, Any] = {"rounds": 1, "steps": 800, "decode_steps": 1500, "seed": 3}
+    bare, bare_test = ([without_annotation(one) for one in part] for part in (TRAIN, TEST))
+    assert not bare[0].trees and not bare[0].tags and {mention.kind for mention in bare[0].mentions} == {""}
+    both = Coref(**options).fit(TRAIN, progress=False, checkpoint=tmp_path / "run")
+    first = Coref(**options, bare=False).fit(TRAIN, progress=False)
+    second = Coref(**options).fit_prepared(both.featuriser_, [both.featuriser_(one) for one in bare], progress=False)
+    assert np.array_equal(both.weights_, first.weights_) and first.bare_weights_ is None
+    assert both.bare_weights_ is not None and np.array_equal(both.bare_weights_, second.weights_)
+    assert not np.array_equal(first.weights_, second.weights_) and (tmp_path / "run-bare").exists()
+    both.save(tmp_path / "m.loopwise")
+    for model in (both, Coref.load(tmp_path / "m.loopwise")):
+        for part, other in ((TEST, first), (bare_test, second)):
+            for found, right in zip(model.predict(part), other.predict(part), strict=True):
+                assert np.array_equal(found, right)
+            (table,), (known,) = (one.predict_marginals(part[:1], samples=40) for one in (model, other))
+            assert np.array_equal(table, known)
+        mixed = model.predict([TEST[0], bare_test[1]])
+        assert np.array_equal(mixed[0], first.predict(TEST[:1])[0]) and len(mixed[1]) == len(TEST[1].mentions)
+    assert Coref(**options).fit(bare, progress=False).bare_weights_ is None  # nothing is left to take away
 
 
 def test_the_same_seed_gives_the_same(fitted: Coref) -> None:

@@ -25,6 +25,8 @@ def test_pairs_of_a_csv_file(tmp_path: Path) -> None:
     file = write(tmp_path / "pairs.csv", "id_1,id_2,label\nb,a,match\nb,c,distinct\nc,d,unsure\n")
     found = labels_of(file, TABLE, KEYS)
     assert found.matches.tolist() == [[0, 1]] and found.distinct.tolist() == [[1, 2]] and found.count == 2
+    named = write(tmp_path / "named.csv", "a,other,match\nb,a,yes\n")  # names of columns all the same
+    assert labels_of(named, TABLE, KEYS).matches.tolist() == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,7 @@ def test_pairs_of_a_csv_file(tmp_path: Path) -> None:
         ("id_1,id_2,label\na,b,perhaps\n", "line 2: 'perhaps' is no answer"),
         ("id_1,id_2,label\na,a,match\n", "line 2: record 'a' is paired with itself"),
         ("id_1,id_2\na,b\n", "labels need three columns"),
+        ("b,a,match\nb,c,distinct\n", "line 1: a pair stands where the columns are named"),
         ("", "the file is empty"),
     ],
 )

@@ -191,6 +191,23 @@ def test_outputs_in_any_order_are_read_back_as_the_columns_they_are(tmp_path: Pa
     np.testing.assert_array_equal(Table.load(tmp_path / "t.loopwise").impute(holes), one.impute(holes))
 
 
+def test_outputs_among_the_columns_may_be_absent_when_they_are_predicted(tmp_path: Path) -> None:
+    """As the tables of new rows are; all else must be there, under its name."""
+    pandas = pytest.importorskip("pandas")
+    x, y = patients(150, seed=0)
+    whole = pandas.DataFrame({"ill": y, "a": x[:, 0], "b": x[:, 1]})
+    Table(outputs="ill").fit(whole, progress=False).save(tmp_path / "t.loopwise")
+    model, new = Table.load(tmp_path / "t.loopwise"), whole.drop(columns="ill")
+    np.testing.assert_array_equal(model.predict(new), model.predict(whole))
+    np.testing.assert_array_equal(model.predict_proba(new.to_numpy(dtype=object)), model.predict_proba(whole))
+    assert model.score(new, y) == model.score(whole, y)
+    numbers = Table(outputs="ill").fit(whole[["ill", "b"]].astype({"b": float}), progress=False)
+    np.testing.assert_array_equal(numbers.predict(new[["b"]].astype(float)), numbers.predict(whole[["ill", "b"]]))
+    for ask, rows in ((model.predict, whole.drop(columns="a")), (model.predict, new[["b", "a"]]), (model.impute, new)):
+        with pytest.raises(ValueError, match="X has 2 features, but Table is expecting 3"):
+            ask(rows)
+
+
 def test_filled_frames_keep_index_and_types(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")

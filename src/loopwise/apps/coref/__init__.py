@@ -1,6 +1,6 @@
 """Coreference: which mentions of a text speak of the same thing."""
 
-from loopwise.apps.coref.baselines import head_match, singletons
+from loopwise.apps.coref.baselines import by_rule, head_match, singletons
 from loopwise.apps.coref.estimator import Coref
 from loopwise.apps.coref.report import CorefReport
 from loopwise.apps.coref.synthetic import made_documents
@@ -11,6 +11,7 @@ __all__ = [
     "Coref",
     "CorefReport",
     "Variant",
+    "by_rule",
     "default_variant",
     "head_match",
     "made_documents",

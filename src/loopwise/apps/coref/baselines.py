@@ -1,4 +1,4 @@
-"""Answers that need no training: every mention alone, and nominal mentions with equal heads together.
+"""Answers that need no training: every mention alone, nominal mentions with equal heads together, a rule of thumb.
 
 In: documents. Out: the entity of each mention. Stage: use.
 """
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.apps.coref.mentions import PRONOUN, describe
+from loopwise.apps.coref.rule import rule_entities
 from loopwise.formats.coref import CorefDocument
 
 Integers = NDArray[np.int64]
@@ -25,3 +26,8 @@ def head_match(document: CorefDocument) -> Integers:
     alone = len(mentions.head_texts) + np.arange(len(mentions), dtype=np.int64)
     _, entities = np.unique(np.where(mentions.kind == PRONOUN, alone, mentions.head_word), return_inverse=True)
     return entities.reshape(-1).astype(np.int64)
+
+
+def by_rule(document: CorefDocument) -> Integers:
+    """As :func:`head_match`, and pronouns go to the last entity of their gender, else to the last one named."""
+    return rule_entities(describe(document, {}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,12 +81,16 @@ class Coref(SavedEstimator):
         Whether each mention has features with the one before it in its entity, or as the first.
     types:
         Whether types of entities that files give (person, place ...) are looked at.
+    bare:
+        Whether, where all training documents have trees, a second set of weights is learnt from the same documents
+        without trees, tags and types, for documents that come without trees. Training takes twice as long then.
     shards, jobs:
         Parts of the documents that learn apart and are mixed after each round, and how many at a time.
     seed:
         For walks in training and search.
 
-    After fitting: ``weights_``, ``featuriser_``, ``training_``. Time: rounds x documents x steps x pairs touched.
+    After fitting: ``weights_``, ``bare_weights_`` (None: there are none), ``featuriser_``, ``training_``.
+    Time: rounds x documents x steps x pairs touched.
 
     >>> from loopwise.apps.coref import CorefReport, head_match, made_documents
     >>> documents = made_documents(10, seed=0)
@@ -96,6 +100,7 @@ class Coref(SavedEstimator):
     """
 
     weights_: Floats
+    bare_weights_: Floats | None
     featuriser_: Featuriser
     training_: CorefTraining
 
@@ -112,6 +117,7 @@ class Coref(SavedEstimator):
         setwise: bool = True,
         links: bool = True,
         types: bool = True,
+        bare: bool = True,
         shards: int = 1,
         jobs: int = 1,
         seed: int = 0,
@@ -122,14 +128,8 @@ class Coref(SavedEstimator):
         self.way = way or default_variant()
         self.rounds, self.steps, self.start = rounds, steps, start or self.way.walk
         self.decode_steps, self.cooling, self.restarts = decode_steps, cooling or Cooling(*_COOLING), restarts
-        self.setwise, self.links, self.types, self.shards, self.jobs, self.seed = (
-            setwise,
-            links,
-            types,
-            shards,
-            jobs,
-            seed,
-        )
+        self.setwise, self.links, self.types, self.bare = setwise, links, types, bare
+        self.shards, self.jobs, self.seed = shards, jobs, seed
 
     # --- Training ----------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,8 @@ class Coref(SavedEstimator):
         ``sample_weight``: what each document counts, whole numbers: it is walked over so many times a round.
 
         ``checkpoint``: a file, written after each round, from which the same call goes on if the process was stopped;
-        the final weights are then the same, bit for bit.
+        the final weights are then the same, bit for bit. Weights for documents without trees have a file beside it,
+        whose name ends in ``-bare``.
         """
         known = documents_of(documents)
         counts = SampleWeights.of(sample_weight, len(known))
@@ -155,12 +156,13 @@ class Coref(SavedEstimator):
         if not any(len(document.mentions) > 1 for document in known):
             raise ValueError("there is nothing to learn from: no document has two mentions; give documents with some")
         featuriser = Featuriser.of(known, types=self.types, setwise=self.setwise, links=self.links)
-        with progress_bar(progress, len(known)) as tell:
-            prepared = []
-            for number, document in enumerate(known, 1):
-                prepared.append(featuriser(document))
-                tell(number, f"features of {document.name}")
-        return self.fit_prepared(featuriser, prepared, progress=progress, checkpoint=checkpoint)
+        prepared = _prepared(featuriser, known, progress)
+        self.fit_prepared(featuriser, prepared, progress=progress, checkpoint=checkpoint)
+        if self.bare and all(document.trees for document in known):
+            beside = None if checkpoint is None else f"{os.fspath(checkpoint)}-bare"
+            prepared = _prepared(featuriser, [without_annotation(document) for document in known], progress)
+            self.bare_weights_ = self._learner_of(featuriser, prepared, progress, beside).weights
+        return self
 
     def fit_prepared(
         self,
@@ -172,20 +174,10 @@ class Coref(SavedEstimator):
     ) -> Coref:
         """:meth:`fit` on documents that ``featuriser`` has made, as comparisons of learners share them."""
         useful = [document for document in documents if document.mentions > 1]
-        learner = self.way.make(featuriser.model(), self.seed)
         began = time.perf_counter()
-        learner.fit(
-            useful,
-            steps=self.steps,
-            epochs=self.rounds,
-            start=self.start,
-            shards=self.shards,
-            jobs=self.jobs,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+        learner = self._learner_of(featuriser, useful, progress, checkpoint)
         seconds = time.perf_counter() - began
-        self.featuriser_, self.weights_ = featuriser, learner.weights
+        self.featuriser_, self.weights_, self.bare_weights_ = featuriser, learner.weights, None
         mentions = sum(document.mentions for document in useful)
         self.training_ = CorefTraining(self.way.name, len(useful), mentions, self.rounds, seconds, learner.tally)
         said, figures = (
@@ -195,29 +187,57 @@ class Coref(SavedEstimator):
         self.card_ = training_card(said, type(self.way.metric).__name__, figures=figures)
         return self
 
+    def _learner_of(
+        self,
+        featuriser: Featuriser,
+        documents: Sequence[MentionDocument],
+        progress: bool,
+        checkpoint: PathLike | None,
+    ) -> Learner:
+        """What has learnt from documents, those of one mention left out."""
+        learner = self.way.make(featuriser.model(), self.seed)
+        learner.fit(
+            [document for document in documents if document.mentions > 1],
+            steps=self.steps,
+            epochs=self.rounds,
+            start=self.start,
+            shards=self.shards,
+            jobs=self.jobs,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        return learner
+
     # --- Use ---------------------------------------------------------------------------------------------------------
 
     def predict(self, documents: Documents) -> list[Integers]:
         """The entity of each mention, numbered in order of appearance, of each document."""
         known, featuriser = documents_of(documents), self._fitted()
-        return self.predict_prepared([featuriser(document) for document in known])
+        answers: list[Integers] = [np.zeros(0, dtype=np.int64)] * len(known)
+        for bare in sorted(set(map(self._seen_bare, known))):
+            places = [place for place, document in enumerate(known) if self._seen_bare(document) is bare]
+            found = self._decoded([featuriser(known[place]) for place in places], self._walker(bare), self.decode_steps)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+        return answers
 
     def predict_prepared(self, documents: Sequence[MentionDocument], steps: Steps | None = None) -> list[Integers]:
         """:meth:`predict` for documents that the featuriser has made; ``steps`` in place of ``decode_steps``."""
-        answers: list[Integers] = self._walker().decode_all(
-            documents,
-            steps=self.decode_steps if steps is None else steps,
-            cooling=self.cooling,
-            restarts=self.restarts,
-            seed=self.seed,
+        return self._decoded(documents, self._walker(), self.decode_steps if steps is None else steps)
+
+    def _decoded(self, documents: Sequence[MentionDocument], walker: Learner, steps: Steps) -> list[Integers]:
+        """The best clustering of each document that a search finds."""
+        answers: list[Integers] = walker.decode_all(
+            documents, steps=steps, cooling=self.cooling, restarts=self.restarts, seed=self.seed
         )
         return answers
 
     def predict_marginals(self, documents: Documents, *, samples: int = 500, chains: int = 2) -> list[Floats]:
         """The probability ``[mentions, mentions]``, by sampling, that two mentions of a document are of one entity."""
-        known, featuriser, walker = documents_of(documents), self._fitted(), self._walker()
+        known, featuriser = documents_of(documents), self._fitted()
         found = []
         for document in known:
+            walker = self._walker(self._seen_bare(document))
             estimate = walker.marginals(featuriser(document), samples=samples, chains=chains, seed=self.seed)
             found.append(estimate.probabilities)
         return found
@@ -244,9 +264,15 @@ class Coref(SavedEstimator):
             raise not_fitted("this Coref is not fitted yet: call fit(documents) first")
         return self.featuriser_
 
-    def _walker(self) -> Learner:
+    def _seen_bare(self, document: CorefDocument) -> bool:
+        """Whether the weights for documents without trees answer."""
+        return self.bare_weights_ is not None and not document.trees
+
+    def _walker(self, bare: bool = False) -> Learner:
         learner = self.way.make(self._fitted().model(), self.seed)
-        learner.set_weights(self.weights_)
+        weights = self.bare_weights_ if bare else self.weights_
+        assert weights is not None  # no document is seen bare otherwise
+        learner.set_weights(weights)
         return learner
 
     @property
@@ -268,6 +294,7 @@ class Coref(SavedEstimator):
             "cooling": [self.cooling.first, self.cooling.last],
             "restarts": self.restarts,
             "seed": self.seed,
+            "bare": self.bare_weights_ is not None,
             "trained": self.way.name,
         }
         _steps(Record(_steps_json(self.decode_steps), path="decode_steps"))  # as loading will
@@ -276,6 +303,8 @@ class Coref(SavedEstimator):
             "weights": torch.from_numpy(np.ascontiguousarray(self.weights_)),
             "frequencies": torch.from_numpy(featuriser.frequencies.counts),
         }
+        if self.bare_weights_ is not None:
+            tensors["bare_weights"] = torch.from_numpy(np.ascontiguousarray(self.bare_weights_))
         return described, tensors
 
     @classmethod
@@ -296,6 +325,7 @@ class Coref(SavedEstimator):
             if told.texts(name) != tuple(own):
                 raise FieldError(name, f"lists other {name} than this version has; train it again")
         weights = told.weights("weights", (featuriser.model().size,))
+        bare = "bare" in told and told.flag("bare")  # files of earlier versions have no weights for bare documents
         temperatures = told.items("cooling", Record.positive)
         if len(temperatures) != 2:
             raise FieldError("cooling", f"must be a first and a last temperature, not {len(temperatures)} numbers")
@@ -306,10 +336,28 @@ class Coref(SavedEstimator):
             setwise=featuriser.setwise,
             links=linked,
             types=bool(types),
+            bare=bare,
             seed=told.whole("seed", 0, LARGEST),
         )
         coref.featuriser_, coref.weights_ = featuriser, weights
+        coref.bare_weights_ = told.weights("bare_weights", weights.shape) if bare else None
         return coref
+
+
+def without_annotation(document: CorefDocument) -> CorefDocument:
+    """The document as a file of words and brackets would give it: without trees, tags, and types of entities."""
+    mentions = tuple(replace(mention, kind="") for mention in document.mentions)
+    return replace(document, trees=(), tags=(), mentions=mentions)
+
+
+def _prepared(featuriser: Featuriser, documents: Sequence[CorefDocument], progress: bool) -> list[MentionDocument]:
+    """The documents as walks see them."""
+    with progress_bar(progress, len(documents)) as tell:
+        prepared = []
+        for number, document in enumerate(documents, 1):
+            prepared.append(featuriser(document))
+            tell(number, f"features of {document.name}")
+    return prepared
 
 
 def _link_names(featuriser: Featuriser) -> list[str]:

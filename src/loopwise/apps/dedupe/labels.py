@@ -269,6 +269,9 @@ def _of_csv(path: PathLike, finder: _Finder) -> Labels:
     header, rows, lines = read_cells(path, delimiter=None)
     if len(header) < 3:
         raise FormatError(finder.where, 1, "labels need three columns: two ids, and match, distinct or unsure")
+    if answer_of(header[-1]) is not None and {header[0], header[1]} <= finder.by_name.keys():
+        what = "a pair stands where the columns are named; put a line such as id_1,id_2,label before it"
+        raise FormatError(finder.where, 1, what)
     found: dict[PairAnswer, list[tuple[int, int]]] = {answer: [] for answer in PairAnswer}
     for line, cells in zip(lines, rows, strict=True):
         answer = answer_of(cells[-1])

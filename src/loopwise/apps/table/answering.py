@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwise.apps.estimator import not_fitted
+from loopwise.apps.estimator import column_names, not_fitted
 from loopwise.apps.saved import SavedEstimator
 from loopwise.apps.table.completion import drawn, most_probable
 from loopwise.apps.table.explanation import AnswerExplanation, CellInfluence, by_clamping, by_gradient
@@ -50,7 +50,8 @@ class AnsweringTable(SavedEstimator):
         Parameters
         ----------
         X:
-            Rows as in training; a column that is predicted is not looked at.
+            Rows as in training; a column that is predicted is not looked at, and outputs that training found among the
+            columns of ``X`` may be absent.
         column:
             The column to predict, by name; None: the outputs of training.
 
@@ -229,8 +230,7 @@ class AnsweringTable(SavedEstimator):
     def _known(self, X: Any, *, warn: bool = False) -> tuple[NDArray[Any], Integers]:
         """The table, and the values of all variables as far as it holds them."""
         self._answers_or_error()
-        table = table_of(X)
-        self._check_features(X, table.shape[1])
+        table = self._whole(X, absent=warn)
         values = np.full((len(table), self.system_.graph.variables), FREE, dtype=np.int64)
         values[:, : len(self._columns.names)] = self._rows(table)
         self._warn_of_unseen(table, values)
@@ -240,6 +240,18 @@ class AnsweringTable(SavedEstimator):
             assert self._answers is not None
             values[:, len(self._columns.names) :] = self._answers.encode(table[:, list(self._outputs_of)])
         return table, values
+
+    def _whole(self, X: Any, *, absent: bool) -> NDArray[Any]:
+        """The rows of ``X`` with all columns of training; those that are predicted may be ``absent``: empty then."""
+        table, names, inputs = table_of(X), column_names(X), list(self._inputs_of)
+        known = getattr(self, "feature_names_in_", None)
+        same = names is None or known is None or list(names) == [known[place] for place in inputs]
+        if not (absent and self._outputs_of and same and table.shape[1] == len(inputs)):
+            self._check_features(X, table.shape[1])
+            return table
+        whole = np.full((len(table), self.n_features_in_), None, dtype=object)
+        whole[:, inputs] = table
+        return whole
 
     def _warn_of_unseen(self, table: NDArray[Any], values: Integers) -> None:
         """Labels that training did not see."""

@@ -225,6 +225,7 @@ def cells_of_texts(
         found = [None if not text else number_in(text) for text in texts]
         wrong = next((row for row, text in enumerate(texts) if text and found[row] is None), None)
         if wrong is None:
+            _check_finite(name, texts, found)
             cells[:, place] = found
         elif set(texts) <= {"", *_TRUTHS}:
             cells[:, place] = [_TRUTHS.get(text) for text in texts]
@@ -238,6 +239,15 @@ def cells_of_texts(
                 name, [text if number is None else number for text, number in zip(texts, found, strict=True)]
             )
     return NamedCells(columns, cells)
+
+
+def _check_finite(name: str, texts: Sequence[str], found: Sequence[float | None]) -> None:
+    large = next((row for row, number in enumerate(found) if number is not None and np.isinf(number)), None)
+    if large is not None:
+        raise ValueError(
+            f"column {quoted(name)} holds {quoted(texts[large])} in row {large + 1}, more than a number can be; leave "
+            "the cell empty, or give a smaller one"
+        )
 
 
 def _labels_in(texts: Sequence[str]) -> list[Any]:
