@@ -20,6 +20,10 @@ import numpy as np
 from loopwise.apps import ChainCRF, Coref, Decoder, GridCRF, MRFClassifier, MultiLabel, Tagger
 from loopwise.apps.coref import made_documents
 
+sys.path.append(sys.argv[2])
+from oracles import few_kernels
+
+few_kernels.in_this_process()
 warnings.simplefilter("ignore")
 rng, out = np.random.default_rng(0), Path(sys.argv[1])
 x = rng.normal(size=(40, 3))
@@ -46,9 +50,8 @@ def test_every_app_saves_the_same_in_another_process(tmp_path: Path) -> None:
     for seed in ("1", "2"):
         folder = tmp_path / seed
         folder.mkdir()
-        subprocess.run(
-            [sys.executable, "-c", TRAIN, str(folder)], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
-        )
+        command = [sys.executable, "-c", TRAIN, str(folder), str(Path(__file__).parents[1])]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
         found.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
     assert list(found[0]) == ["chain", "coref", "decoder", "grid", "mrf", "multilabel", "tagger"]
     assert [name for name in found[0] if found[0][name] != found[1][name]] == []

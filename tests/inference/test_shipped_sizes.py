@@ -1,7 +1,8 @@
 """The kernels of every literal size that ships, against the reference engine: values, gradients, Hessian products.
 
-Other tests make do with size 2 and with sizes that are known at run time (``few_kernels`` in ``conftest.py``). What
-users run is here: one example with its factors in lanes, examples in lanes, one message at a time.
+Other tests, and examples in docstrings and docs, make do with size 2 and with sizes that are known at run time
+(``oracles/few_kernels.py``). What users run is here: one example with its factors in lanes, examples in lanes, one
+message at a time.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def shipped(literal_sizes: range) -> None:
     assert tuple(literal_sizes) == SHIPPED == (2, 3, 4, 5)
 
 
-def graph_of(states: int) -> lw.FactorGraph:
-    """A cycle of pairs with a chord, and a variable of another size, so that other factors stand beside those pairs."""
-    sizes = [states] * 5 + [states + 1]
+def graph_of(states: int, alike: bool) -> lw.FactorGraph:
+    """A cycle of pairs with a chord; unless all are to be ``alike``, a variable of another size, so that other factors
+    stand beside those pairs."""
+    sizes = [states] * 5 + [states if alike else states + 1]
     scopes = [(v,) for v in range(6)] + [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3), (4, 5)]
     return lw.FactorGraph.from_scopes(sizes, scopes)
 
@@ -56,8 +58,8 @@ def answers(engine: Any, graph: lw.FactorGraph, batch: int | None, twice: bool, 
     return [each.detach() for each in found]
 
 
-def assert_same(states: int, batch: int | None, schedule: Any, twice: bool) -> None:
-    graph = graph_of(states)
+def assert_same(states: int, batch: int | None, schedule: Any, twice: bool, alike: bool = False) -> None:
+    graph = graph_of(states, alike)
     plain = answers(Reference(), graph, batch, twice, schedule=schedule)
     for fast, slow in zip(answers(Compiled(), graph, batch, twice, schedule=schedule), plain, strict=True):
         torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
@@ -74,6 +76,13 @@ WAYS = {"one": (None, Flooding()), "many": (LANES, Flooding()), "sequential": (N
 def test_beliefs_and_gradients(states: int, way: str) -> None:
     batch, schedule = WAYS[way]
     assert_same(states, batch, schedule, twice=False)
+
+
+# Nothing but pairs of one size: kernels leave out what other factors need. Those of size 2 are in the engine's tests.
+@pytest.mark.parametrize(("states", "way"), [(3, "many"), (4, "one"), (5, "sequential")])
+def test_beliefs_and_gradients_where_all_is_of_one_size(states: int, way: str) -> None:
+    batch, schedule = WAYS[way]
+    assert_same(states, batch, schedule, twice=False, alike=True)
 
 
 def test_hessian_products() -> None:
