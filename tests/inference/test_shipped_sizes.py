@@ -7,6 +7,7 @@ message at a time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -45,10 +46,10 @@ def tables_of(graph: lw.FactorGraph, batch: int | None) -> dict[str, Tensor]:
     }
 
 
-def answers(engine: Any, graph: lw.FactorGraph, batch: int | None, twice: bool, **options: Any) -> list[Tensor]:
+def answers(method: Any, graph: lw.FactorGraph, batch: int | None, twice: bool) -> list[Tensor]:
     """Beliefs; the gradient of a loss of them; and a product with its Hessian."""
     leaves = {name: table.requires_grad_() for name, table in tables_of(graph, batch).items()}
-    states = lw.BP(iterations=3, tolerance=0, engine=engine, **options)(graph, leaves).states
+    states = method(graph, leaves).states
     loss = (states.square() * torch.arange(1.0, states.shape[-1] + 1)).sum()
     gradient = torch.autograd.grad(loss, list(leaves.values()), create_graph=twice)
     found = [states, *gradient]
@@ -58,13 +59,16 @@ def answers(engine: Any, graph: lw.FactorGraph, batch: int | None, twice: bool, 
     return [each.detach() for each in found]
 
 
-def assert_same(states: int, batch: int | None, schedule: Any, twice: bool, alike: bool = False) -> None:
-    graph = graph_of(states, alike)
-    plain = answers(Reference(), graph, batch, twice, schedule=schedule)
-    for fast, slow in zip(answers(Compiled(), graph, batch, twice, schedule=schedule), plain, strict=True):
+def assert_same(
+    states: int, batch: int | None, schedule: Any, method: Any = lw.BP, twice: bool = False, alike: bool = False
+) -> None:
+    graph, options = graph_of(states, alike), {"iterations": 3, "tolerance": 0, "schedule": schedule}
+    plain = answers(method(engine=Reference(), **options), graph, batch, twice)
+    for fast, slow in zip(answers(method(engine=Compiled(), **options), graph, batch, twice), plain, strict=True):
         torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
 
 
+ROOTS = partial(lw.TRW, rho=0.5)  # of which square roots enter variables
 WAYS = {"one": (None, Flooding()), "many": (LANES, Flooding()), "sequential": (None, Sequential())}
 
 
@@ -75,14 +79,14 @@ WAYS = {"one": (None, Flooding()), "many": (LANES, Flooding()), "sequential": (N
 )
 def test_beliefs_and_gradients(states: int, way: str) -> None:
     batch, schedule = WAYS[way]
-    assert_same(states, batch, schedule, twice=False)
+    assert_same(states, batch, schedule)
 
 
 # Nothing but pairs of one size: kernels leave out what other factors need. Those of size 2 are in the engine's tests.
-@pytest.mark.parametrize(("states", "way"), [(3, "many"), (4, "one"), (5, "sequential")])
-def test_beliefs_and_gradients_where_all_is_of_one_size(states: int, way: str) -> None:
+@pytest.mark.parametrize(("states", "way", "method"), [(3, "many", lw.BP), (4, "one", ROOTS), (5, "sequential", lw.BP)])
+def test_beliefs_and_gradients_where_all_is_of_one_size(states: int, way: str, method: Any) -> None:
     batch, schedule = WAYS[way]
-    assert_same(states, batch, schedule, twice=False, alike=True)
+    assert_same(states, batch, schedule, method, alike=True)
 
 
 def test_hessian_products() -> None:

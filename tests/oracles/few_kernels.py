@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from loopwise.compiled.arithmetic import ANY_POWER, PLAIN
 from loopwise.inference.messages import storage
 from loopwise.inference.messages.kernel_run import KernelRun
 from loopwise.inference.messages.storage import Arrangement
@@ -33,6 +34,7 @@ FOR_ALL_GRAPHS: list[tuple[Any, str, Any]] = [
     (KernelRun, "general", (0,)),
     (KernelRun, "uniform", None),
     (KernelRun, "sharing", property(lambda run: (0,) if run.storage.arrangement is IN_LANES else None)),
+    (KernelRun, "power", property(lambda run: PLAIN if (run.plan.exponents == 1).all() else ANY_POWER)),
 ]
 SHIPPING = {(owner, name): vars(owner)[name] for owner, name, _ in FEW_SIZES + FOR_ALL_GRAPHS}
 
@@ -66,7 +68,8 @@ def few_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     whole, engine against engine, in ``inference/test_shipped_sizes.py``, and by the examples of the README.
 
     Most run in the kernels for all graphs alike, without what is left out of kernels where all factors are pairs of one
-    size, all variables of one size, or no table is shared by examples: that is for the files in ``SPECIAL``."""
+    size, all variables of one size, no table is shared by examples, or messages enter variables by their square roots:
+    that is for the files in ``SPECIAL``."""
     where, asked = request.node.nodeid, request.fixturenames
     shipped: list[tuple[Any, str, Any]] = []
     if "literal_sizes" in asked or where.startswith(SHIPPED):
