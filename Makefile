@@ -34,12 +34,12 @@ help:
 	@echo "make clean      removes everything that make made"
 
 # torch comes first and alone: its pin finds a CPU build where the installer is offered one, and nothing that
-# is installed later replaces it.
+# is installed later replaces it. Python compiles what is imported, by itself: not all of it, half a minute of one core.
 $(READY): pyproject.toml constraints.txt
 	@echo "== setting up $(VENV)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev,docs]'
 	@touch $(READY)
 
 demo: $(READY)

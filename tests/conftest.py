@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from loopwise.inference.messages import storage
-from loopwise.inference.messages.kernel_run import KernelRun
-from loopwise.inference.messages.storage import Arrangement
+from oracles import few_kernels
 from oracles.gradient_cases import ENGINES, SCHEDULES
 
 HERE = Path(__file__).resolve().parent
@@ -28,15 +26,6 @@ settings.load_profile("loopwise")
 # Two processes take files from the two ends of the list (oracles/both_ends.py) and meet at what is quick. At one end
 # stands what has kernels compiled; at the other what takes long: models that train, then pages and studies, long tests.
 KERNELS = ("tests/inference/", "tests/gradient/", "tests/graph/", "tests/compiled/")
-# Files whose tests want kernels for pairs of one size, too (few_kernels).
-SPECIAL = (
-    "tests/inference/messages/kernels/",
-    *(
-        f"tests/inference/messages/test_{name}.py"
-        for name in ("backward", "compiled", "compiled_gradient", "kernel_run", "prepared", "storage")
-    ),
-    "tests/gradient/test_unroll.py",
-)
 LONG = ("tests/budget/", "tests/learn/", "tests/walk/", "tests/apps/", "tests/cli/", "tests/fuzz/", "tests/demo/")
 LONGEST = ("docs/", "README", "tests/studies/", "tests/test_docs_site", "tests/test_examples", "tests/test_notebooks")
 
@@ -57,8 +46,9 @@ def keep_what_is_there() -> None:
     gc.freeze()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all is imported: what imports make stays
+    config.pluginmanager.register(few_kernels)  # for examples in docstrings and docs, too
 
 
 def pytest_collection_finish() -> None:
@@ -80,40 +70,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
     from oracles.both_ends import BothEnds
 
     return BothEnds(config, log)
-
-
-@pytest.fixture
-def literal_sizes() -> range:
-    """Asked for by a test that wants the kernels that ship, of every literal size, without :func:`few_kernels`."""
-    return storage.LITERAL_SIZES
-
-
-@pytest.fixture
-def literal_pairs() -> None:
-    """Asked for by a test that wants the kernels for pairs of size 2 and nothing else."""
-
-
-@pytest.fixture(autouse=True)
-def few_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each size that is literal in a kernel is compiled by itself, for seconds. Tests of the kernels ask for all sizes;
-    the others make do with literal 2 and with sizes that are only known when a kernel runs. What ships is tried as a
-    whole, engine against engine, in ``inference/test_shipped_sizes.py``, and by the examples in README and docs.
-
-    Most run in the kernels for all graphs alike, without what is left out of kernels where all factors are pairs of one
-    size, all variables of one size, or no table is shared by examples: that is for the files in ``SPECIAL``."""
-    if "literal_sizes" in request.fixturenames:
-        return
-    monkeypatch.setattr(storage, "LITERAL_SIZES", range(2, 3))
-    if "literal_pairs" in request.fixturenames or request.node.nodeid.startswith(SPECIAL):
-        return
-    in_lanes = Arrangement.EXAMPLES
-    for name, value in (
-        ("literal", property(lambda run: () if run.in_log_domain else (0, 0))),
-        ("general", (0,)),
-        ("uniform", None),
-        ("sharing", property(lambda run: (0,) if run.storage.arrangement is in_lanes else None)),
-    ):
-        monkeypatch.setattr(KernelRun, name, value)
 
 
 @pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())

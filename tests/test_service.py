@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import loopwise as lw
+from oracles import few_kernels
 from oracles.toy_language import small, toy_sentences
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -187,11 +188,11 @@ def test_no_thread_takes_evaluation_mode_from_another() -> None:
 
 
 def answer(path: str) -> list[list[int]]:
+    few_kernels.in_this_process()  # the same ones in all of them
     found: list[list[int]] = lw.System.load(path).predict(np.array([[1, -1, -1], [0, -1, -1]])).tolist()
     return found
 
 
-@pytest.mark.usefixtures("literal_sizes")  # the same kernels here as there
 def test_one_model_in_many_processes(models: Any, tmp_path: Path) -> None:
     models.table.save(tmp_path / "m.loopwise")
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import TypingError, types
 from numba.core import event
+from numba.core.compiler import run_frontend
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import overload, overload_attribute
 
@@ -38,6 +39,25 @@ def test_numba_is_as_it_was_after_a_kernel_and_after_a_failure() -> None:
     with global_compiler_lock, front_end.less_work():
         assert all(now is ours for now, (_, _, ours) in zip(replaced(), front_end._REPLACED, strict=True))
     assert replaced() == USUAL
+
+
+def test_the_same_variables_are_listed() -> None:
+    def many(values, *others, flag=None):
+        total = [each + 1 for each in others]
+        for place in range(len(values)):
+            values[place:] = {"a": (values[place], total)}[f"{flag}"][0]
+        return total, values.shape, (lambda x: x + place)
+
+    code = run_frontend(many)
+    found = 0
+    for block in code.blocks.values():
+        for statement in block.body:
+            usual = statement.list_vars()
+            with global_compiler_lock, front_end.less_work():
+                ours = statement.list_vars()
+            assert [variable.name for variable in ours] == [variable.name for variable in usual]
+            found += len(usual)
+    assert found > 50
 
 
 def doubled(value):

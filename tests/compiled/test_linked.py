@@ -15,7 +15,7 @@ from numba.core.types.functions import BaseFunction
 
 from loopwise.compiled import linked
 from loopwise.compiled.decorators import callee, kernel
-from loopwise.compiled.linked import LinkedLibrary
+from loopwise.compiled.linked import KernelFlags, LinkedLibrary
 from loopwise.inference.messages.kernels.views import Message
 
 
@@ -150,6 +150,15 @@ def test_named_tuples_of_the_package_are_handed_on_as_one_value() -> None:
     ours, foreign = (default_manager.lookup(typeof(kind(data, 1))) for kind in (Message, Foreign))
     assert ours.get_argument_type() == ours.get_value_type()
     assert isinstance(foreign.get_argument_type(), tuple)
+
+
+def test_options_are_equal_however_they_were_said() -> None:
+    unsaid, said, other = KernelFlags(), KernelFlags(), KernelFlags()
+    said.nrt, other.nrt = unsaid.nrt, not unsaid.nrt
+    one, two, three = unsaid.copy(), said.copy(), other.copy()
+    assert one == two and hash(one) == hash(two) and one != three and two != three
+    assert two.is_set("nrt") and not one.is_set("nrt")  # so one does not stand for the other
+    assert one == unsaid == two and one != other and unsaid.copy() is one
 
 
 @pytest.mark.parametrize("collecting", [True, False])

@@ -27,10 +27,7 @@ REFUSED = {
     "wrapped": r"give the system, not DistributedDataParallel around it \(its attribute module\)",
 }
 
-pytestmark = [
-    pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
-    pytest.mark.usefixtures("literal_sizes"),  # the same kernels here as in other processes
-]
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 
 
 TESTS = Path(distributed_cases.__file__).parents[1]

@@ -18,6 +18,7 @@ from torch import nn
 import loopwise as lw
 from loopwise.learn.distributed import apart, team
 from loopwise.potentials.features import Features
+from oracles import few_kernels
 from oracles.template_cases import SkipChain
 from oracles.walk_cases import chain_documents, chain_model
 
@@ -181,6 +182,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
 }  # fmt: skip
 
 if __name__ == "__main__":
+    few_kernels.in_this_process()
     place = Path(sys.argv[1])
     for name in sys.argv[2:]:
         try:

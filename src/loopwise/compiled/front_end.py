@@ -9,6 +9,7 @@ replaced meanwhile              what it does by itself
 ``get_call_type``               tries some ten templates, by exceptions, for the type of every ``a + b``
 ``resolve_getattr``             sorts and tries all templates of a type for each ``x.shape`` and ``x.field``
 ``PostProcessor.run``           works out which variables live where after each of thirty passes; few passes ask
+``_rec_list_vars``              asks of each part of an instruction whether it is of an abstract class
 ``load_additional_registries``  imports forty modules whenever it looks for an implementation
 ``start_event``, ``end_event``  tell of each call of LLVM, mostly to nobody
 ``install_timer``               times each function inside of a kernel, which no one reads
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from numba.core import event, postproc, transforms
+from numba.core import event, ir, postproc, transforms
 from numba.core.cpu import CPUContext
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction
@@ -30,6 +31,7 @@ from numba.core.typing.context import BaseContext
 _get_call_type = BaseFunction.get_call_type
 _resolve_getattr = BaseContext.resolve_getattr
 _run = postproc.PostProcessor.run
+_rec_list_vars = ir.Inst._rec_list_vars
 _load_additional_registries = CPUContext.load_additional_registries
 _start_event, _end_event = event.start_event, event.end_event
 
@@ -73,6 +75,24 @@ def run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> N
     self.func_ir.generator_info = None
 
 
+_WITHOUT_VARIABLES = frozenset({str, int, bool, type(None), ir.Loc})
+
+
+def rec_list_vars(self: Any, val: Any) -> list[Any]:
+    """The variables in a part of an instruction; most parts are none, or one."""
+    kind = type(val)
+    if kind is ir.Var:
+        return [val]
+    if kind in _WITHOUT_VARIABLES:
+        return []
+    if kind is dict:
+        val = val.values()
+    elif kind is not list and kind is not tuple:
+        found: list[Any] = _rec_list_vars(self, val)
+        return found
+    return [variable for part in val for variable in rec_list_vars(self, part)]
+
+
 def load_additional_registries(self: Any) -> None:
     """What was imported once need not be imported again: only what was declared since is looked for."""
     if not any(known is self._registries for known in _imported):
@@ -100,6 +120,7 @@ _REPLACED: list[tuple[Any, str, Any]] = [
     (BaseFunction, "get_call_type", get_call_type),
     (BaseContext, "resolve_getattr", resolve_getattr),
     (postproc.PostProcessor, "run", run),
+    (ir.Inst, "_rec_list_vars", rec_list_vars),
     (CPUContext, "load_additional_registries", load_additional_registries),
     (event, "start_event", start_event),
     (event, "end_event", end_event),

@@ -152,12 +152,14 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
 
 
-@pytest.mark.usefixtures("literal_sizes")  # the same kernels here as there
 def test_another_process_loads_it_without_pickle(tmp_path: Path) -> None:
     path = saved(tmp_path)
     code = (
         "import sys, json, pickle\n"
+        "sys.path.append(sys.argv[2])\n"
         "from loopwise.learn import System\n"
+        "from oracles import few_kernels\n"
+        "few_kernels.in_this_process()\n"  # the same ones here as there
         "def refuse(*a, **k): raise SystemExit('pickle was used')\n"
         "kept = pickle.load, pickle.loads, pickle.Unpickler\n"
         "pickle.load = pickle.loads = pickle.Unpickler = refuse\n"
@@ -165,7 +167,8 @@ def test_another_process_loads_it_without_pickle(tmp_path: Path) -> None:
         "pickle.load, pickle.loads, pickle.Unpickler = kept  # compiled code is kept by pickle\n"
         "print(json.dumps(system.predict([[0, -1, -1, -1]]).tolist()))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code, str(path), str(Path(__file__).parents[2])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == System.load(path).predict([[0, -1, -1, -1]]).tolist()
 
 
