@@ -7,6 +7,7 @@ alone does: development data, files, callbacks. Stage: learning. A process alone
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import multiprocessing
 import os
@@ -228,7 +229,13 @@ def team() -> Team:
         if not all(name in os.environ for name in _LAUNCHED) or multiprocessing.parent_process() is not None:
             return ALONE
         dist.init_process_group()
+        atexit.register(_leave)  # threads that wait for the others must not outlive the interpreter
     return Team(dist.get_rank(), dist.get_world_size())
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @contextmanager
