@@ -17,8 +17,16 @@ def test_tables_are_what_they_say(kind: str) -> None:
     assert problem.records.columns != other.records.columns
     sizes = np.bincount(problem.truth)
     assert len(problem.truth) == len(problem.records) >= 1000 and sizes.min() == 1
-    most = {"people": 4, "families": 3, "citations": 60, "applicants": 160, "sites": 5, "products": 2}[kind]
-    assert 2 <= sizes.max() <= most and (kind != "applicants" or sizes.max() == most)
+    most = {
+        "people": 4,
+        "families": 3,
+        "citations": 60,
+        "applicants": 160,
+        "conglomerates": 650,
+        "sites": 5,
+        "products": 2,
+    }[kind]
+    assert 2 <= sizes.max() <= most and (kind not in ("applicants", "conglomerates") or sizes.max() == most)
     assert (problem.side is not None) == (kind == "products")
 
 
