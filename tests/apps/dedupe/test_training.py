@@ -79,15 +79,15 @@ def test_average_linkage_is_taken_unless_another_way_is_better() -> None:
 
 
 def test_thresholds_settle_near_the_usual_one_unless_they_are_worse() -> None:
-    """By more than a standard error of the difference over samples of the entities."""
+    """By more than two standard errors of the difference over samples of the entities."""
     at = {threshold: Way(Method.AVERAGE, threshold) for threshold in (-1.0, 0.0, 2.0)}
-    reached = {at[-1.0]: [0.7, 0.7, 0.7], at[0.0]: [0.94, 0.97, 0.91], at[2.0]: [0.95, 0.95, 0.95]}
+    reached = {at[-1.0]: [0.7, 0.7, 0.7], at[0.0]: [0.9, 0.925, 0.875], at[2.0]: [0.95, 0.95, 0.95]}
     assert _settled(reached, 0.0) == at[0.0] and _settled(reached, 3.0) == at[2.0]
-    surely_worse = {**reached, at[0.0]: [0.93, 0.93, 0.93]}
+    surely_worse = {**reached, at[0.0]: [0.9, 0.91, 0.89]}
     assert _settled(surely_worse, 0.0) == at[2.0]
-    joined = at[2.0]._replace(join=JOIN)
-    assert _settled({**reached, joined: [0.95, 0.95, 0.95]}, 0.0) == joined
-    assert _settled({**reached, joined: [0.9, 0.9, 0.9]}, 0.0) == at[0.0]
+    joined = at[0.0]._replace(join=JOIN)
+    assert _settled({**reached, joined: [0.9, 0.925, 0.875]}, 0.0) == joined
+    assert _settled({**reached, joined: [0.85, 0.85, 0.85]}, 0.0) == at[0.0]
 
 
 def test_samples_are_halves_of_the_known_entities() -> None:

@@ -49,6 +49,7 @@ UNLABELLED, LABELLED = 3.0, 0.0  # thresholds without labels, and with many, whi
 LINKED, LABELLED_LINKED = -2.0, -3.0  # those of one-to-one links: that no better partner is left speaks for a pair
 JOIN = 2.0  # the mean of best links at which clusters of average linkage are joined, where ids show no harm
 SAMPLES = 24  # random halves of the entities, by which the standard error of a difference is known
+SURELY = 2.0  # standard errors by which a threshold must be worse to be ruled out
 BETTER = 0.002  # by which another way than average linkage must be better to be taken
 SAME = 0.0005  # by which thresholds do not differ
 
@@ -413,16 +414,16 @@ def _samples(truth: Integers) -> list[Mask]:
 
 
 def _settled(reached: Reached, usual: float) -> Way:
-    """The threshold nearest to the usual one, and clusters joined, where that is not worse than the best by more than a
-    standard error of the difference: the entities of one table do not tell the thresholds of the next so finely.
+    """The threshold nearest to the usual one that is not surely worse than the best, and clusters joined unless that
+    is: the entities of one table do not tell the thresholds of the next more finely.
 
     ``reached``: of each way on all records, then on random halves of their entities, over which differences vary as
     much as over tables like this one.
     """
     scores = {way: np.array(values) for way, values in reached.items()}
     best = max(scores.values(), key=lambda values: float(values[0]))
-    fine = [way for way, values in scores.items() if best[0] - values[0] <= (best - values)[1:].std() + SAME]
-    return min(fine, key=lambda way: (way.join is None, abs(way.threshold - usual), -reached[way][0]))
+    fine = [way for way, values in scores.items() if best[0] - values[0] <= SURELY * (best - values)[1:].std() + SAME]
+    return min(fine, key=lambda way: (abs(way.threshold - usual), way.join is None, -reached[way][0]))
 
 
 def _choice(reached: Reached, one_to_one: bool) -> Way:
