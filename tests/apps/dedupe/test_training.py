@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from loopwise.apps.dedupe.training import (
     _allowed,
     _choice,
     _dealt,
+    _of_whole_table,
     _samples,
     _settled,
     _strength,
@@ -88,6 +91,24 @@ def test_thresholds_settle_near_the_usual_one_unless_they_are_worse() -> None:
     joined = at[0.0]._replace(join=JOIN)
     assert _settled({**reached, joined: [0.9, 0.925, 0.875]}, 0.0) == joined
     assert _settled({**reached, joined: [0.85, 0.85, 0.85]}, 0.0) == at[0.0]
+
+
+def test_connected_components_must_be_better_on_the_whole_table_too() -> None:
+    """Their threshold is the best one, far from even odds as it may be; what was asked for is taken."""
+    average, connected = Way(Method.AVERAGE, 0.0), Way(Method.CONNECTED, 4.0)
+    chained = connected._replace(threshold=0.0)
+
+    def on_all(of_average: float) -> Callable[[Method], dict[Way, list[float]]]:
+        of_connected = {connected: [0.95, 0.99, 0.91], chained: [0.94, 0.98, 0.9]}
+        return lambda method: {average: [of_average] * 3} if method is Method.AVERAGE else of_connected
+
+    chosen = Way(Method.CONNECTED, 1.0)
+    assert _of_whole_table(chosen, on_all(0.9), 0.0, True) == connected
+    assert _of_whole_table(chosen, on_all(0.96), 0.0, True) == average
+    assert _of_whole_table(chosen, on_all(0.96), 0.0, False) == connected
+    walk = Way(Method.WALK, 1.0, Method.CONNECTED)
+    assert _of_whole_table(walk, on_all(0.9), 0.0, True) == walk._replace(threshold=4.0)
+    assert _of_whole_table(Way(Method.WALK, 1.0), on_all(0.9), 0.0, True) == Way(Method.WALK, 0.0)
 
 
 def test_samples_are_halves_of_the_known_entities() -> None:

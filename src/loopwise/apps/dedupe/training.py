@@ -5,9 +5,10 @@ In: a table, true entities or labelled pairs. Out: :class:`TrainedDedupe`. Stage
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -281,7 +282,7 @@ def train_on_entities(
     average linkage if it is as good: so the model of entities is used only where it is better than the pairwise model
     with its best threshold. Its walk begins at the best linkage, average or connected. Thresholds of linkages are then
     chosen on all records together, each pair scored by a model that has not seen it, for a larger table needs a higher
-    one (:func:`_settled`). ``only``: a way that is to be taken, whatever is best; with the model of entities the
+    one (:func:`_of_whole_table`). ``only``: a way that is to be taken, whatever is best; with the model of entities the
     linkage stands where the walk that begins there is no better.
     """
     levels = table.levels(seed)
@@ -298,10 +299,8 @@ def train_on_entities(
     allowed = {way: values for way, values in reached.items() if _allowed(way.method, only)}
     way = _choice(allowed or {Way(only or Method.AVERAGE, 0.0): [0.0]}, one_to_one)
     if len(halves) == 2:
-        linkage = way.start if way.method in WALKS else way.method
-        whole = _on_all(table, [each.model for each in halves], half, truth, linkage)
-        settled = _settled(whole, LABELLED_LINKED if one_to_one else LABELLED)
-        way = way._replace(threshold=settled.threshold, join=settled.join)
+        on_all = partial(_on_all, table, [each.model for each in halves], half, truth)
+        way = _of_whole_table(way, on_all, LABELLED_LINKED if one_to_one else LABELLED, only is None)
     entities = _untrained(table, seed)
     if way.method is Method.ENTITIES:
         entities = _trained_entities(table, model, truth, known, way.zero, seed)
@@ -404,6 +403,26 @@ def _on_all(table: CandidateTable, models: list[PairModel], half: Integers, trut
         found = clusters_by(way, entities, table, graph, parts)
         reached[way] = [_score(table, found, truth, among) for among in among_all]
     return reached
+
+
+def _of_whole_table(way: Way, on_all: Callable[[Method], Reached], usual: float, free: bool) -> Way:
+    """The way with the threshold that all records together say, of which ``on_all`` tells what a linkage reaches.
+
+    That of connected components is about best pairs, for which no threshold is usual. What they join grows with the
+    table: where nothing was asked for (``free``) they must be better than average linkage on all records, too.
+    """
+    linkage = way.start if way.method in WALKS else way.method
+    whole = on_all(linkage)
+    if linkage is not Method.CONNECTED:
+        settled = _settled(whole, usual)
+        return way._replace(threshold=settled.threshold, join=settled.join)
+    best = _choice({each: values[:1] for each, values in whole.items()}, False)
+    if free:
+        average = on_all(Method.AVERAGE)
+        settled = _settled(average, usual)
+        if average[settled][0] >= whole[best][0] - BETTER:
+            return settled
+    return way._replace(threshold=best.threshold)
 
 
 def _samples(truth: Integers) -> list[Mask]:
