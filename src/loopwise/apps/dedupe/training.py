@@ -48,9 +48,9 @@ FEW = 5.0  # labelled pairs that pull the threshold half of the way from that wi
 PRICE = 1.0  # labelled pairs that a threshold must set right to be one logit farther from the usual one
 UNLABELLED, LABELLED = 3.0, 0.0  # thresholds without labels, and with many, which tell how sure EM may be
 LINKED, LABELLED_LINKED = -2.0, -3.0  # those of one-to-one links: that no better partner is left speaks for a pair
-JOIN = 2.0  # the mean of best links at which clusters of average linkage are joined, where ids show no harm
+JOIN = 3.0  # the mean of best links at which clusters of average linkage are joined, where ids show no harm
 SAMPLES = 24  # random halves of the entities, by which the standard error of a difference is known
-SURELY = 2.0  # standard errors by which a threshold must be worse to be ruled out
+CLEARLY = 1.0  # standard errors by which a threshold must be worse to be ruled out
 BETTER = 0.002  # by which another way than average linkage must be better to be taken
 SAME = 0.0005  # by which thresholds do not differ
 
@@ -247,7 +247,7 @@ class _TruePairs(NamedTuple):
     @property
     def both(self) -> bool:
         """Whether there are matches and others, so that something can be learnt."""
-        return 0 < self.match.sum() < len(self.match)
+        return bool(0 < self.match.sum() < len(self.match))
 
     def taught(self, base: PairModel, comparer: Comparer, strength: float) -> PairModel:
         """The pair model of these pairs."""
@@ -433,16 +433,19 @@ def _samples(truth: Integers) -> list[Mask]:
 
 
 def _settled(reached: Reached, usual: float) -> Way:
-    """The threshold nearest to the usual one that is not surely worse than the best, and clusters joined unless that
-    is: the entities of one table do not tell the thresholds of the next more finely.
+    """The threshold nearest to the usual one that is not clearly worse than the best: the entities of one table do not
+    tell the thresholds of the next more finely. Clusters are joined unless that is worse at this threshold.
 
     ``reached``: of each way on all records, then on random halves of their entities, over which differences vary as
     much as over tables like this one.
     """
     scores = {way: np.array(values) for way, values in reached.items()}
     best = max(scores.values(), key=lambda values: float(values[0]))
-    fine = [way for way, values in scores.items() if best[0] - values[0] <= SURELY * (best - values)[1:].std() + SAME]
-    return min(fine, key=lambda way: (abs(way.threshold - usual), way.join is None, -reached[way][0]))
+    fine = [way for way, values in scores.items() if best[0] - values[0] <= CLEARLY * (best - values)[1:].std() + SAME]
+    near = min(fine, key=lambda way: (abs(way.threshold - usual), way.threshold)).threshold
+    there = [way for way in reached if way.threshold == near]
+    good = max(reached[way][0] for way in there) - BETTER
+    return max((way for way in there if reached[way][0] >= good), key=lambda way: way.join is not None)
 
 
 def _choice(reached: Reached, one_to_one: bool) -> Way:
