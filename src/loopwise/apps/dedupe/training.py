@@ -278,13 +278,13 @@ def train_on_entities(
     """All models from records whose entities are known; how clusters are made is chosen on held-out entities.
 
     Entities are halved; each half is resolved by models of the other. The pull towards EM is that with which they have
-    clearly the least loss there, each record counting the same: a few large entities have nearly all matches, and what is so
-    of these need not be so of the next. Of all ways the one with the best mean of B-cubed F1 and pairwise F1 is taken,
-    average linkage if it is as good: so the model of entities is used only where it is better than the pairwise model
-    with its best threshold. Its walk begins at the best linkage, average or connected. Thresholds of linkages are then
-    chosen on all records together, each pair scored by a model that has not seen it, for a larger table needs a higher
-    one (:func:`_of_whole_table`). ``only``: a way that is to be taken, whatever is best; with the model of entities the
-    linkage stands where the walk that begins there is no better.
+    clearly the least loss there, each record counting the same: a few large entities have nearly all matches, and what
+    is so of these need not be so of the next. Of all ways the one with the best mean of B-cubed F1 and pairwise F1 is
+    taken, average linkage if it is as good: so the model of entities is used only where it is better than the pairwise
+    model with its best threshold. Its walk begins at the best linkage, average or connected. Thresholds of linkages
+    are then chosen on all records together, each pair scored by a model that has not seen it, for a larger table needs
+    a higher one (:func:`_of_whole_table`). ``only``: a way that is to be taken, whatever is best; with the model of
+    entities the linkage stands where the walk that begins there is no better.
     """
     levels = table.levels(seed)
     if table.linking:
