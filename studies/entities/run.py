@@ -51,8 +51,8 @@ INTRODUCTION = (
     "tables and on parts of training halves, after the first draw had shown that PATSTAT's largest applicant, who is "
     "in the half that is resolved there, fell apart; of why, only the training half was looked at. A first version, "
     "which also joined clusters where that seemed worse on all records, was replaced by that of training halves when "
-    "Cora's first draw had lost .02 by it, and that a pull must save a quarter of the loss was added, by what parts of "
-    "Cora's training half said, when its second had lost .04.",
+    "Cora's first draw had lost .02 by it; that a pull must save a quarter of the loss was tried when its second had "
+    "lost .04, and dropped again, for parts of training halves gained nothing by it.",
     "Runs of loopwise are of its code of 19 November 2026, 22 h UTC: labelled pairs are used only if they are clearly "
     "better and never move the threshold of EM alone, and ids as said above. Runs of the others depend on this library "
     "by the kinds of columns that it guesses, which have not changed: of those with no labels or 20 pairs seven were "

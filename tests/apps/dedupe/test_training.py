@@ -28,7 +28,6 @@ from loopwise.apps.dedupe.training import (
     _samples,
     _settled,
     _strength,
-    _strength_of_loss,
     _TruePairs,
     clusters_by,
     train_without,
@@ -138,11 +137,6 @@ def test_each_record_counts_the_same_in_the_loss() -> None:
     assert np.allclose(pairs.evenly[match] / share, (pairs.evenly[match] / share)[0])
     large = truth[one[match]] == 0
     assert pairs.evenly[match][large].mean() < 0.3 * pairs.evenly[match][~large].mean()
-
-
-def test_a_pull_must_save_a_share_of_the_loss() -> None:
-    assert _strength_of_loss({1.0: 1.0, 10.0: 0.9, 100.0: 0.8}) == 1.0
-    assert _strength_of_loss({1.0: 1.0, 10.0: 0.7, 100.0: 0.8}) == 10.0
 
 
 def test_ids_pull_towards_the_model_without_labels() -> None:

@@ -41,7 +41,6 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the pull towards the
 STRENGTH = 10.0  # of them the one that is usual ...
 PER_DECADE = 4.0  # ... and the loss on held-out labels that another must save for each factor of ten
 ENTITY_STRENGTHS = (1.0, 10.0, 100.0)  # of the same pull, where ids are known
-SAVES = 0.25  # share of the loss that a pull beyond the first must save
 THRESHOLDS = (-4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 MOST_PAIRS = 60_000  # that train the pair model
 FOLDS = 5  # of labelled pairs
@@ -278,7 +277,7 @@ def train_on_entities(
     """All models from records whose entities are known; how clusters are made is chosen on held-out entities.
 
     Entities are halved; each half is resolved by models of the other. The pull towards EM is that with which they have
-    clearly the least loss there, each record counting the same: a few large entities have nearly all matches, and what
+    the least loss there, each record counting the same: a few large entities have nearly all matches, and what
     is so of these need not be so of the next. Of all ways the one with the best mean of B-cubed F1 and pairwise F1 is
     taken, average linkage if it is as good: so the model of entities is used only where it is better than the pairwise
     model with its best threshold. Its walk begins at the best linkage, average or connected. Thresholds of linkages
@@ -329,18 +328,12 @@ def _halves(
         strength: sum(other.loss(model, comparer) for model, other in zip(models, reversed(pairs), strict=True))
         for strength, models in taught.items()
     }
-    best = _strength_of_loss(loss) if all(each.both for each in pairs) else ENTITY_STRENGTHS[0]
+    best = min(ENTITY_STRENGTHS, key=loss.__getitem__) if all(each.both for each in pairs) else ENTITY_STRENGTHS[0]
     found = []
     for model, learnt, held in zip(taught[best], sides, reversed(sides), strict=True):
         graph = table.graph(model, held)
         found.append(_Half(model, learnt, held, graph, table.parts(model, graph)))
     return best, found
-
-
-def _strength_of_loss(loss: dict[float, float]) -> float:
-    """The pull with the least loss, if it saves clearly; else the first, with which ids say most."""
-    first, best = ENTITY_STRENGTHS[0], min(loss, key=loss.__getitem__)
-    return best if loss[best] <= (1.0 - SAVES) * loss[first] else first
 
 
 def _score(table: CandidateTable, found: Integers, truth: Integers, among: Mask) -> float:
