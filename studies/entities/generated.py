@@ -171,6 +171,61 @@ def applicants(seed: int, hard: float = 1.0) -> EntityProblem:
     return _problem("applicants", rows, random)
 
 
+def _spellings(words: Sequence[str], city: str, count: int, random: Random) -> list[str]:
+    """Ways to write the name of a firm, the usual one first: words swapped, dropped, cut, joined, a form or a city."""
+    found = [" ".join(words)]
+    for _ in range(20 * count):
+        if len(found) >= count:
+            break
+        shown = list(words)
+        if random.random() < 0.3:
+            shown = random.permutation(shown).tolist()
+        if len(shown) > 1 and random.random() < 0.35:
+            shown.pop(int(random.integers(1, len(shown))))
+        if random.random() < 0.25:
+            place = int(random.integers(len(shown)))
+            shown[place] = shown[place][: int(random.integers(3, 6))]
+        shown += [str(random.choice(["v", "nv", "nl", city]))] if random.random() < 0.5 else []
+        name = typo(("" if random.random() < 0.08 else " ").join(shown), random, 0.35)
+        if name not in found:
+            found.append(name)
+    return found
+
+
+def conglomerates(seed: int, hard: float = 1.0) -> EntityProblem:
+    """Applicants of patents of whom a handful have most of the records, and one a third of all: written in a few usual
+    ways and very many rare ones, with long lists of inventors and classes, of which two records seldom share much."""
+    random = np.random.default_rng(seed)
+    subjects, names, cities = DrawnWords(400, random), DrawnWords(1500, random), DrawnWords(20, random)
+    trades = DrawnWords(30, random)
+    classes = [f"{letter}{number:02d}{other}" for letter in "ABCFGH" for number in range(1, 40) for other in "BFK"]
+    sizes = [*_sizes(1000, random, 120, 1.1), round(100 + 550 * hard)]
+    rows: list[tuple[int, Row]] = []
+    for number, size in enumerate(sizes):
+        words = [*subjects.some(random, int(random.integers(1, 3))), *trades.some(random, int(random.integers(3)))]
+        shown = _spellings(words, cities.word(random), 1 + round(0.12 * hard * size), random)
+        usual = 4 if size > 200 else 2 if random.random() < 0.3 else 1  # spellings that share 85 % of the records
+        share = np.full(len(shown), 0.15 / max(len(shown) - usual, 1))
+        share[:usual] = 0.85 * 0.5 ** np.arange(min(usual, len(shown)))
+        where = f"{random.uniform(50, 54):.5f},{random.uniform(3, 8):.5f}"
+        own = random.choice(classes, int(random.integers(15, 20 + size // 2)) if size < 300 else 200, replace=False)
+        crews = [names.some(random, int(random.integers(10, 40))) for _ in range(1 + size // 8)]
+        for _ in range(size):
+            crew, many = crews[int(random.integers(len(crews)))], int(random.integers(1, 15))
+            mates = [*random.choice(crew, min(many, len(crew)), replace=False), *names.some(random, many // 2)]
+            inventors = [f"{mate} {subjects.words[len(mate) * 7 % 400]}" for mate in mates]
+            kept = random.choice(own, min(len(own), int(random.integers(1, 12))), replace=False).tolist()
+            at = "" if random.random() < 0.35 else where
+            row = {
+                "name": str(random.choice(shown, p=share / share.sum())).upper(),
+                "coauthors": "**".join(random.permutation(inventors).tolist()),
+                "classes": "**".join([*kept, *random.choice(classes, 1 + many // 6).tolist()]),
+                "point": f"{random.uniform(50, 54):.5f},{random.uniform(3, 8):.5f}" if random.random() < 0.15 else at,
+            }
+            rows.append((number, row))
+    return _problem("conglomerates", rows, random)
+
+
 def sites(seed: int, hard: float = 1.0) -> EntityProblem:
     """Places of agencies: sites of one agency share its name and phone, sites of several agencies an address."""
     random = np.random.default_rng(seed)
@@ -240,5 +295,5 @@ def products(seed: int, hard: float = 1.0) -> EntityProblem:
 
 
 GENERATED: dict[str, Callable[..., EntityProblem]] = {
-    made.__name__: made for made in (people, families, citations, applicants, sites, products)
+    made.__name__: made for made in (people, families, citations, applicants, conglomerates, sites, products)
 }

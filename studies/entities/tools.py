@@ -37,6 +37,22 @@ Tool = Callable[[EntityProblem, PairLabels, EntityProblem], Answer]
 
 def loopwise(train: EntityProblem, labels: PairLabels, test: EntityProblem) -> Answer:
     """This library; with ids of one table also average linkage and the model of entities, whichever was chosen."""
+    ways = {OURS: None} | ({AVERAGE: "average", ENTITIES: "entities"} if labels.ids and train.side is None else {})
+    chosen = ""
+    found: Answer = {}
+    for name, method in ways.items():
+        if chosen in ("average", method):  # was best of all, so it is best of fewer
+            found[name] = found[OURS]
+            continue
+        found[name], taken = resolved(train, labels, test, method)
+        chosen = chosen or taken
+    return found
+
+
+def resolved(
+    train: EntityProblem, labels: PairLabels, test: EntityProblem, method: str | None = None
+) -> tuple[NDArray[Any], str]:
+    """Clusters of this library, and the way they were made."""
     first, second = _ordered(train)
     told: dict[str, Any] = {}
     if labels.ids:
@@ -44,17 +60,9 @@ def loopwise(train: EntityProblem, labels: PairLabels, test: EntityProblem) -> A
     elif labels.pairs is not None and labels.match is not None:
         rows = second[labels.pairs]
         told["pairs"] = {"match": rows[labels.match].tolist(), "distinct": rows[~labels.match].tolist()}
-    ways = {OURS: None} | ({AVERAGE: "average", ENTITIES: "entities"} if labels.ids and train.side is None else {})
-    place, chosen = _ordered(test)[1], ""
-    found: Answer = {}
-    for name, method in ways.items():
-        if chosen in ("average", method):  # was best of all, so it is best of fewer
-            found[name] = found[OURS]
-            continue
-        model = Dedupe(method=method).fit(_tables(train)[0], **{**_other(train), **told})
-        chosen = chosen or model.trained_.method.value
-        found[name] = model.predict(*_tables(test), **_other(test)).clusters[place]
-    return found
+    model = Dedupe(method=method).fit(_tables(train)[0], **{**_other(train), **told})
+    found = model.predict(*_tables(test), **_other(test)).clusters
+    return found[_ordered(test)[1]], model.trained_.method.value
 
 
 def _tables(problem: EntityProblem) -> tuple[Any, ...]:

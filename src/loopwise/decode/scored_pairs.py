@@ -1,4 +1,5 @@
-"""Clusters decided from scored pairs: the components that pairs form, average linkage within them, one-to-one links.
+"""Clusters decided from scored pairs: the components that pairs form, average linkage within them, clusters
+joined by the best links of their records, one-to-one links.
 
 In: candidate pairs of records with logits. Out: :class:`Graph`, :class:`CandidateParts`, the cluster of each record.
 Stage: decision. No component is larger than ``LARGEST``, so that no chain of doubtful pairs makes one cluster of a
@@ -22,6 +23,7 @@ Score = Callable[[Integers, Integers], Floats]
 
 LARGEST = 1000  # records of a component
 DOUBT = -3.0  # logits below this hold nothing together: one in twenty
+UNLINKED = -12.0  # logit that a pair counts for which is not compared, where clusters are joined
 CLOSE = 600_000  # pairs that may be added within components, or CLOSE_EACH a record
 CLOSE_EACH = 10
 
@@ -136,6 +138,55 @@ def average_clusters(parts: CandidateParts, threshold: float, missing: float) ->
         parts.starts, parts.pair_starts, parts.one, parts.other, parts.logit, threshold, missing, labels
     )
     return whole(parts, labels)
+
+
+def joined_clusters(parts: CandidateParts, labels: Integers, threshold: float) -> Integers:
+    """Clusters of several records joined where they are linked through and through: the mean over the records of each
+    of their best link to the other is ``threshold`` at least, both ways. Best first; named by the smallest record.
+
+    An entity that is written in a few ways has clusters whose pairs mostly differ, so that their mean keeps them apart,
+    while nearly every record has a partner on the other side. One link alone joins nothing. A round is linear in the
+    pairs, but for sorting those of clusters that a link of ``threshold`` holds.
+    """
+    found = labels.copy()
+    while True:
+        one, other, mean = _mutual_links(parts, found, threshold)
+        joins = mean >= threshold
+        if not joins.any():
+            return found
+        one, other = one[joins], other[joins]
+        order = np.argsort(-mean[joins], kind="stable")
+        keep = np.zeros(len(one), dtype=np.bool_)
+        linkage.match_one_to_one(order, one, other, np.zeros(parts.size, dtype=np.bool_), keep)
+        name = np.arange(parts.size)
+        name[other[keep]] = one[keep]
+        found = name[found]
+
+
+def _mutual_links(parts: CandidateParts, labels: Integers, threshold: float) -> tuple[Integers, Integers, Floats]:
+    """Pairs of clusters of several records, the smaller name first, and the mean of best links, the lower of both ways;
+    what is not compared counts as the surest difference."""
+    one, other = parts.pairs
+    first, second, size = labels[one], labels[other], parts.size
+    several = np.bincount(labels, minlength=size) > 1
+    across = np.flatnonzero((first != second) & several[first] & several[second])
+    codes = np.minimum(first[across], second[across]) * size + np.maximum(first[across], second[across])
+    logit = parts.logit[across]
+    held = np.isin(codes, np.unique(codes[logit >= threshold]))
+    across, logit = across[held], logit[held]
+    record = np.concatenate([one[across], other[across]])
+    key = record * size + np.concatenate([second[across], first[across]])
+    order = np.lexsort((np.concatenate([-logit, -logit]), key))
+    key, best = key[order], np.concatenate([logit, logit])[order]
+    leads = np.concatenate([[True], key[1:] != key[:-1]]) if len(key) else np.zeros(0, dtype=np.bool_)
+    record, cluster = np.divmod(key[leads], max(size, 1))
+    ways, number = np.unique(labels[record] * size + cluster, return_inverse=True)
+    total = np.bincount(number.reshape(-1), weights=best[leads] - UNLINKED, minlength=len(ways))
+    mine, theirs = np.divmod(ways, max(size, 1))
+    mean = total / np.bincount(labels, minlength=size)[mine] + UNLINKED
+    mean = np.minimum(mean, mean[np.searchsorted(ways, theirs * size + mine)])
+    once = mine < theirs
+    return mine[once], theirs[once], mean[once]
 
 
 def whole(parts: CandidateParts, labels: Integers) -> Integers:

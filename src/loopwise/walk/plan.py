@@ -21,13 +21,26 @@ _COIN = 1 << 30  # epochs of streams that only toss the coin of mixed starts: no
 
 @dataclass(frozen=True)
 class Sweeps:
-    """Steps in proportion to a document: ``count`` for each of its items."""
+    """Steps in proportion to a document: ``count`` for each of its items, at ``most`` so many in all.
+
+    Example:
+        >>> Sweeps(10, most=50).of(3), Sweeps(10, most=50).of(8)
+        (30, 50)
+    """
 
     count: int = 1
+    most: int | None = None  # for models in which a step takes the longer, the larger the document is
 
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ValueError(f"there must be at least 1 sweep, not {self.count}")
+        if self.most is not None and self.most < 1:
+            raise ValueError(f"most must be at least 1 step, not {self.most}")
+
+    def of(self, items: int) -> int:
+        """The steps of a document of so many items."""
+        steps = self.count * items
+        return steps if self.most is None else min(steps, self.most)
 
 
 Steps = int | Sweeps
@@ -76,7 +89,7 @@ class WalkPlan:
 
 def steps_of(model: Model, document: Any, steps: Steps) -> int:
     """How many steps a document gets."""
-    return steps.count * model.items(document) if isinstance(steps, Sweeps) else steps
+    return steps.of(model.items(document)) if isinstance(steps, Sweeps) else steps
 
 
 def check_start(model: Model, start: Start) -> None:

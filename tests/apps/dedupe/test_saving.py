@@ -31,7 +31,15 @@ def test_a_saved_model_answers_the_same(fitted: Dedupe, found: Resolution, tmp_p
 
 def test_where_a_walk_begins_is_kept_and_older_files_say_nothing_of_it(fitted: Dedupe) -> None:
     told, tensors = kept(fitted)
-    again = rebuilt(Dedupe, Record({**told, "method": "walk", "start": "connected"}, tensors))
+    again = rebuilt(Dedupe, Record({**told, "method": "walk", "start": "connected", "join": None}, tensors))
     assert again.trained_.way == Way(Method.WALK, fitted.trained_.way.threshold, Method.CONNECTED)
-    older = {name: value for name, value in told.items() if name != "start"}
-    assert rebuilt(Dedupe, Record(older, tensors)).trained_.way.start is Method.AVERAGE
+    older = {name: value for name, value in told.items() if name not in ("start", "join")}
+    way = rebuilt(Dedupe, Record(older, tensors)).trained_.way
+    assert way.start is Method.AVERAGE and way.join is None
+
+
+@pytest.mark.parametrize("join", [None, 2.5])
+def test_at_which_links_clusters_are_joined_is_kept(fitted: Dedupe, join: float | None) -> None:
+    told, tensors = kept(fitted)
+    assert rebuilt(Dedupe, Record({**told, "join": join}, tensors)).trained_.way.join == join
+    assert told["join"] == fitted.trained_.way.join

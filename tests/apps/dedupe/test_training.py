@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,9 @@ from loopwise.apps.dedupe.kinds import kinds_of
 from loopwise.apps.dedupe.pair_model import PairModel
 from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import (
+    ENTITY_STRENGTHS,
     FOLDS,
+    JOIN,
     STRENGTH,
     WALKS,
     Method,
@@ -20,7 +24,11 @@ from loopwise.apps.dedupe.training import (
     _allowed,
     _choice,
     _dealt,
+    _of_whole_table,
+    _samples,
+    _settled,
     _strength,
+    _TruePairs,
     clusters_by,
     train_without,
 )
@@ -71,6 +79,69 @@ def test_average_linkage_is_taken_unless_another_way_is_better() -> None:
     assert _choice(both, False).method is entities
     assert _choice({**both, Way(entities, 3.0, connected): [0.96, 0.96]}, False) == Way(entities, 3.0, connected)
     assert _choice({}, True).method is Method.MATCHED
+
+
+def test_thresholds_settle_near_the_usual_one_unless_they_are_worse() -> None:
+    """By more than a standard error of the difference over samples of the entities."""
+    at = {threshold: Way(Method.AVERAGE, threshold) for threshold in (-1.0, 0.0, 2.0)}
+    reached = {at[-1.0]: [0.7, 0.7, 0.7], at[0.0]: [0.93, 0.95, 0.91], at[2.0]: [0.95, 0.95, 0.95]}
+    assert _settled(reached, 0.0) == at[0.0] and _settled(reached, 3.0) == at[2.0]
+    surely_worse = {**reached, at[0.0]: [0.9, 0.92, 0.88]}
+    assert _settled(surely_worse, 0.0) == at[2.0]
+    joined = at[0.0]._replace(join=JOIN)
+    assert _settled({**reached, joined: [0.929, 0.9, 0.88]}, 0.0) == joined
+    assert _settled({**reached, joined: [0.92, 0.95, 0.9]}, 0.0) == at[0.0]
+
+
+def test_connected_components_must_be_better_on_the_whole_table_too() -> None:
+    """Their threshold is the best one, far from even odds as it may be; what was asked for is taken."""
+    average, connected = Way(Method.AVERAGE, 0.0), Way(Method.CONNECTED, 4.0)
+    chained = connected._replace(threshold=0.0)
+
+    def on_all(of_average: float) -> Callable[[Method], dict[Way, list[float]]]:
+        of_connected = {connected: [0.95, 0.99, 0.91], chained: [0.94, 0.98, 0.9]}
+        return lambda method: {average: [of_average] * 3} if method is Method.AVERAGE else of_connected
+
+    chosen = Way(Method.CONNECTED, 1.0)
+    assert _of_whole_table(chosen, on_all(0.9), 0.0, True) == connected
+    assert _of_whole_table(chosen, on_all(0.96), 0.0, True) == average
+    assert _of_whole_table(chosen, on_all(0.96), 0.0, False) == connected
+    walk = Way(Method.WALK, 1.0, Method.CONNECTED)
+    assert _of_whole_table(walk, on_all(0.9), 0.0, True) == walk._replace(threshold=4.0)
+    assert _of_whole_table(Way(Method.WALK, 1.0), on_all(0.9), 0.0, True) == Way(Method.WALK, 0.0)
+
+
+def test_samples_are_halves_of_the_known_entities() -> None:
+    truth = np.array([0, 0, 1, 2, 3, -1])
+    for sample in _samples(truth):
+        assert not sample[-1] and sample[0] == sample[1]
+        assert len(np.unique(truth[sample])) == 2
+
+
+def test_each_record_counts_the_same_in_the_loss() -> None:
+    """However large its entity is; matches and others weigh as much as there are of them."""
+    truth = np.repeat([0, 1, 2, 3], [40, 4, 3, 2])
+    records, _ = made_records(80, seed=3)
+    table = CandidateTable.of(
+        records.take(np.arange(len(truth))), kinds_of(records, {}), None, 1000, np.zeros((0, 2), dtype=np.int64)
+    )
+    pairs = _TruePairs.of(table, truth, truth >= 0, 0)
+    one, other = table.one, table.other
+    for side in (pairs.match > 0, pairs.match <= 0):
+        assert pairs.evenly[side].sum() == pytest.approx(side.sum())
+    match = pairs.match > 0
+    count = np.bincount(one[match], minlength=len(truth)) + np.bincount(other[match], minlength=len(truth))
+    for side in (one, other):
+        assert np.bincount(side[match], minlength=len(truth)).sum() == match.sum()
+    share = 1.0 / count[one[match]] + 1.0 / count[other[match]]
+    assert np.allclose(pairs.evenly[match] / share, (pairs.evenly[match] / share)[0])
+    large = truth[one[match]] == 0
+    assert pairs.evenly[match][large].mean() < 0.3 * pairs.evenly[match][~large].mean()
+
+
+def test_ids_pull_towards_the_model_without_labels() -> None:
+    model = Dedupe(method="average").fit(RECORDS, ids=IDS)
+    assert model.training_.pull in ENTITY_STRENGTHS and model.trained_.way.join == JOIN
 
 
 @pytest.mark.parametrize("method", ["average", "connected", "walk", "entities"])

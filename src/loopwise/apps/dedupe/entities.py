@@ -46,7 +46,7 @@ BINS = np.array([-6.0, -3.0, -1.0, 1.0, 3.0, 6.0])  # of logits, which have weig
 PAIR_FEATURES = 1 + len(BINS) + 1 + 1  # the logit, its bin, not compared
 STEPS = 10  # into which similarities of columns are rounded
 EPOCHS = 4
-TRAINING, SEARCH = Sweeps(60), Sweeps(50)
+TRAINING, SEARCH = Sweeps(60, most=6_000), Sweeps(50, most=30_000)  # a step looks at all records of two clusters
 COOLING = Cooling(0.5, 0.02)
 MOVER = Mixture((MentionMover(), SplitMerge()), (49.0, 1.0))  # single records; clusters that split or merge
 SAMPLED = 60  # records of a part whose marginals are sampled

@@ -43,6 +43,7 @@ def kept(dedupe: Dedupe) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "method": trained.method.value,
         "threshold": trained.way.threshold,
         "start": trained.way.start.value,
+        "join": trained.way.join,
         "linking": dedupe.linking_,
         "id_column": dedupe.id_column,
         "pairs_per_record": dedupe.pairs_per_record,
@@ -77,7 +78,9 @@ def rebuilt(kind: type[D], told: Record) -> D:
     )
     dedupe.kinds_, dedupe.predicates_, dedupe.linking_ = kinds, predicates, linking
     start = Method(told.choice("start", _LINKAGES)) if "start" in told else Method.AVERAGE  # older files have none
-    dedupe.trained_ = TrainedDedupe(pairs, Way(method, told.number("threshold", -100.0, 100.0), start), entities)
+    join = told.maybe("join", lambda inner, key: inner.number(key, -100.0, 100.0)) if "join" in told else None
+    way = Way(method, told.number("threshold", -100.0, 100.0), start, join)
+    dedupe.trained_ = TrainedDedupe(pairs, way, entities)
     return dedupe
 
 

@@ -5,9 +5,10 @@ In: a table, true entities or labelled pairs. Out: :class:`TrainedDedupe`. Stage
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from loopwise.decode.scored_pairs import (
     average_clusters,
     closed,
     cut_components,
+    joined_clusters,
     matched_clusters,
     parts_of,
 )
@@ -38,6 +40,7 @@ Reached = dict["Way", list[float]]  # of each way, on each held-out half
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the pull towards the model without labels, that are tried
 STRENGTH = 10.0  # of them the one that is usual ...
 PER_DECADE = 4.0  # ... and the loss on held-out labels that another must save for each factor of ten
+ENTITY_STRENGTHS = (1.0, 10.0, 100.0)  # of the same pull, where ids are known
 THRESHOLDS = (-4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 MOST_PAIRS = 60_000  # that train the pair model
 FOLDS = 5  # of labelled pairs
@@ -45,6 +48,9 @@ FEW = 5.0  # labelled pairs that pull the threshold half of the way from that wi
 PRICE = 1.0  # labelled pairs that a threshold must set right to be one logit farther from the usual one
 UNLABELLED, LABELLED = 3.0, 0.0  # thresholds without labels, and with many, which tell how sure EM may be
 LINKED, LABELLED_LINKED = -2.0, -3.0  # those of one-to-one links: that no better partner is left speaks for a pair
+JOIN = 3.0  # the mean of best links at which clusters of average linkage are joined, where ids show no harm
+SAMPLES = 24  # random halves of the entities, by which the standard error of a difference is known
+CLEARLY = 1.0  # standard errors by which a threshold must be worse to be ruled out
 BETTER = 0.002  # by which another way than average linkage must be better to be taken
 SAME = 0.0005  # by which thresholds do not differ
 
@@ -66,11 +72,15 @@ WALKS = (Method.ENTITIES, Method.WALK)
 
 
 class Way(NamedTuple):
-    """How clusters are made, with which threshold; of walks, the linkage at which they begin, which has it."""
+    """How clusters are made, with which threshold; of walks, the linkage at which they begin, which has it.
+
+    ``join``: the mean of best links at which clusters of average linkage are joined, if at all.
+    """
 
     method: Method
     threshold: float
     start: Method = Method.AVERAGE
+    join: float | None = None
 
     @property
     def zero(self) -> float:
@@ -109,6 +119,8 @@ def clusters_by(
         found = cut_components(graph, way.threshold)
     else:
         found = average_clusters(parts, way.threshold, way.threshold)
+        if way.join is not None:
+            found = joined_clusters(parts, found, max(way.join, way.threshold))
     return entities.improved(parts.above(way.zero), found, table.agreement) if way.method in WALKS else found
 
 
@@ -210,6 +222,45 @@ def _dealt(match: Floats, seed: int) -> Integers:
 # ------------------------------------------------------------------------------------------------------ true ids
 
 
+class _TruePairs(NamedTuple):
+    """Candidate pairs of records whose entities are known; ``evenly``: what each counts, so that all records that have
+    such pairs count the same, however many others their entity has."""
+
+    found: Similarities
+    match: Floats
+    evenly: Floats
+
+    @staticmethod
+    def of(table: CandidateTable, truth: Integers, known: Mask, seed: int) -> _TruePairs:
+        chosen = np.flatnonzero(known[table.one] & known[table.other])
+        if len(chosen) > MOST_PAIRS:
+            chosen = np.sort(np.random.default_rng(seed).choice(chosen, MOST_PAIRS, replace=False))
+        one, other = table.one[chosen], table.other[chosen]
+        match = (truth[one] == truth[other]).astype(np.float64)
+        evenly = np.zeros(len(match))
+        for side in (match > 0, match <= 0):
+            count = np.bincount(one[side], minlength=len(truth)) + np.bincount(other[side], minlength=len(truth))
+            share = 1.0 / count[one[side]] + 1.0 / count[other[side]]
+            evenly[side] = share * (side.sum() / share.sum()) if side.any() else share
+        return _TruePairs(table.comparer.compute(one, other), match, evenly)
+
+    @property
+    def both(self) -> bool:
+        """Whether there are matches and others, so that something can be learnt."""
+        return bool(0 < self.match.sum() < len(self.match))
+
+    def taught(self, base: PairModel, comparer: Comparer, strength: float) -> PairModel:
+        """The pair model of these pairs."""
+        if not self.both:
+            return base
+        return base.fitted(comparer, self.found, self.match, np.ones(len(self.match)), strength)
+
+    def loss(self, model: PairModel, comparer: Comparer) -> float:
+        """The mean loss of a model that has not seen these pairs."""
+        logit = model.logit(comparer, self.found)
+        return float(-self.evenly @ log_expit(np.where(self.match > 0, logit, -logit)) / max(len(self.match), 1))
+
+
 class _Half(NamedTuple):
     """A model of one half of the entities, and the scored graph of the other."""
 
@@ -225,37 +276,38 @@ def train_on_entities(
 ) -> TrainedDedupe:
     """All models from records whose entities are known; how clusters are made is chosen on held-out entities.
 
-    Entities are halved; each half is resolved by models of the other. Of all ways the one with the best mean of
-    B-cubed F1 and pairwise F1 is taken, average linkage if it is as good: so the model of entities is used only where
-    it is better than the pairwise model with its best threshold. Its walk begins at the best linkage, average or
-    connected. Thresholds of linkages are then chosen on all records together, each pair scored by a model that has not
-    seen it, for a larger table needs a higher one. ``only``: a way that is to be taken, whatever is best; with the
-    model of entities the linkage stands where the walk that begins there is no better.
+    Entities are halved; each half is resolved by models of the other. The pull towards EM is that with which they have
+    the least loss there, each record counting the same: a few large entities have nearly all matches, and what
+    is so of these need not be so of the next. Of all ways the one with the best mean of B-cubed F1 and pairwise F1 is
+    taken, average linkage if it is as good: so the model of entities is used only where it is better than the pairwise
+    model with its best threshold. Its walk begins at the best linkage, average or connected. Thresholds of linkages
+    are then chosen on all records together, each pair scored by a model that has not seen it, for a larger table needs
+    a higher one (:func:`_of_whole_table`). ``only``: a way that is to be taken, whatever is best; with the model of
+    entities the linkage stands where the walk that begins there is no better.
     """
     levels = table.levels(seed)
     if table.linking:
         table.watch_rivals(levels)
     base = PairModel.unlabelled(levels, len(table.comparer.names))
     half = np.random.default_rng(seed).permutation(int(truth.max()) + 1) % 2
-    halves = list(_halves(table, base, truth, half, seed))
+    strength, halves = _halves(table, base, truth, half, seed)
     reached = _linkages(table, halves, truth, one_to_one)
     if not one_to_one and only in (None, *WALKS):
         reached |= _walks(table, halves, truth, reached, seed)
     known = truth >= 0
-    model = _pairs_of_entities(table, base, truth, known, seed)
+    model = _TruePairs.of(table, truth, known, seed).taught(base, table.comparer, strength)
     allowed = {way: values for way, values in reached.items() if _allowed(way.method, only)}
     way = _choice(allowed or {Way(only or Method.AVERAGE, 0.0): [0.0]}, one_to_one)
     if len(halves) == 2:
-        linkage = way.start if way.method in WALKS else way.method
-        whole = _on_all(table, [each.model for each in halves], half, truth, linkage)
-        way = way._replace(threshold=_choice(whole, one_to_one).threshold)
+        on_all = partial(_on_all, table, [each.model for each in halves], half, truth)
+        way = _of_whole_table(way, on_all, LABELLED_LINKED if one_to_one else LABELLED, only is None)
     entities = _untrained(table, seed)
     if way.method is Method.ENTITIES:
         entities = _trained_entities(table, model, truth, known, way.zero, seed)
     best: dict[str, float] = {}
     for each, values in reached.items():
         best[each.method.value] = max(best.get(each.method.value, 0.0), float(np.mean(values)))
-    return TrainedDedupe(model, way, entities, best)
+    return TrainedDedupe(model, way, entities, best, strength)
 
 
 def _allowed(method: Method, only: Method | None) -> bool:
@@ -263,14 +315,25 @@ def _allowed(method: Method, only: Method | None) -> bool:
     return method is not Method.WALK if only is Method.ENTITIES else only in (None, method)
 
 
-def _halves(table: CandidateTable, base: PairModel, truth: Integers, half: Integers, seed: int) -> Iterator[_Half]:
-    for number in (0, 1):
-        learnt, held = (truth >= 0) & (half[truth] == number), (truth >= 0) & (half[truth] != number)
-        if learnt.sum() < 2 or held.sum() < 2:
-            continue
-        model = _pairs_of_entities(table, base, truth, learnt, seed)
+def _halves(
+    table: CandidateTable, base: PairModel, truth: Integers, half: Integers, seed: int
+) -> tuple[float, list[_Half]]:
+    """The pull with the least loss on the other half, and with it both halves."""
+    sides = [(truth >= 0) & (half[truth] == number) for number in (0, 1)]
+    if min(int(side.sum()) for side in sides) < 2:
+        return ENTITY_STRENGTHS[0], []
+    comparer, pairs = table.comparer, [_TruePairs.of(table, truth, side, seed) for side in sides]
+    taught = {strength: [each.taught(base, comparer, strength) for each in pairs] for strength in ENTITY_STRENGTHS}
+    loss = {
+        strength: sum(other.loss(model, comparer) for model, other in zip(models, reversed(pairs), strict=True))
+        for strength, models in taught.items()
+    }
+    best = min(ENTITY_STRENGTHS, key=loss.__getitem__) if all(each.both for each in pairs) else ENTITY_STRENGTHS[0]
+    found = []
+    for model, learnt, held in zip(taught[best], sides, reversed(sides), strict=True):
         graph = table.graph(model, held)
-        yield _Half(model, learnt, held, graph, table.parts(model, graph))
+        found.append(_Half(model, learnt, held, graph, table.parts(model, graph)))
+    return best, found
 
 
 def _score(table: CandidateTable, found: Integers, truth: Integers, among: Mask) -> float:
@@ -285,10 +348,16 @@ def _linkages(table: CandidateTable, halves: Sequence[_Half], truth: Integers, o
     methods = (Method.MATCHED,) if one_to_one else (Method.CONNECTED, Method.AVERAGE)
     reached: Reached = {}
     for each in halves:
-        for way in (Way(method, threshold) for threshold in THRESHOLDS for method in methods):
+        for way in (way for method in methods for way in _linkages_of(method)):
             found = clusters_by(way, untrained, table, each.graph, each.parts)
             reached.setdefault(way, []).append(_score(table, found, truth, each.held))
     return reached
+
+
+def _linkages_of(method: Method) -> list[Way]:
+    """A linkage with each threshold; average linkage with its clusters joined, and as they are."""
+    joins = (None, JOIN) if method is Method.AVERAGE else (None,)
+    return [Way(method, threshold, join=join) for threshold in THRESHOLDS for join in joins]
 
 
 def _walks(table: CandidateTable, halves: Sequence[_Half], truth: Integers, reached: Reached, seed: int) -> Reached:
@@ -301,7 +370,7 @@ def _walks(table: CandidateTable, halves: Sequence[_Half], truth: Integers, reac
     found: Reached = {}
     for each in halves:
         taught: dict[float, EntityModel] = {}
-        for way in (Way(method, start.threshold, start.method) for start in starts for method in WALKS):
+        for way in (Way(method, start.threshold, start.method, start.join) for start in starts for method in WALKS):
             if way.zero not in taught:
                 taught[way.zero] = _trained_entities(table, each.model, truth, each.learnt, way.zero, seed)
             model = taught[way.zero] if way.method is Method.ENTITIES else _untrained(table, seed)
@@ -311,7 +380,8 @@ def _walks(table: CandidateTable, halves: Sequence[_Half], truth: Integers, reac
 
 
 def _on_all(table: CandidateTable, models: list[PairModel], half: Integers, truth: Integers, method: Method) -> Reached:
-    """What the thresholds of a way reach on all known records, pairs being scored by models that have not seen them.
+    """What the thresholds of a linkage reach on all known records, and on random halves of their entities, pairs being
+    scored by models that have not seen them.
 
     A model has seen the pairs within its half; pairs across the halves, which none has, get the mean of both.
     """
@@ -327,11 +397,55 @@ def _on_all(table: CandidateTable, models: list[PairModel], half: Integers, trut
     graph = table.kept(one, other, unseen(one, other))
     parts = parts_of(closed(graph, unseen, table.side))
     entities = _untrained(table, 0)
+    among_all = [known, *_samples(truth)]
     reached: Reached = {}
-    for threshold in THRESHOLDS:
-        way = Way(method, threshold)
-        reached[way] = [_score(table, clusters_by(way, entities, table, graph, parts), truth, known)]
+    for way in _linkages_of(method):
+        found = clusters_by(way, entities, table, graph, parts)
+        reached[way] = [_score(table, found, truth, among) for among in among_all]
     return reached
+
+
+def _of_whole_table(way: Way, on_all: Callable[[Method], Reached], usual: float, free: bool) -> Way:
+    """The way with the threshold that all records together say, of which ``on_all`` tells what a linkage reaches.
+
+    That of connected components is about best pairs, for which no threshold is usual. What they join grows with the
+    table: where nothing was asked for (``free``) they must be better than average linkage on all records, too.
+    """
+    linkage = way.start if way.method in WALKS else way.method
+    whole = on_all(linkage)
+    if linkage is not Method.CONNECTED:
+        settled = _settled(whole, usual)
+        return way._replace(threshold=settled.threshold, join=settled.join)
+    best = _choice({each: values[:1] for each, values in whole.items()}, False)
+    if free:
+        average = on_all(Method.AVERAGE)
+        settled = _settled(average, usual)
+        if average[settled][0] >= whole[best][0] - BETTER:
+            return settled
+    return way._replace(threshold=best.threshold)
+
+
+def _samples(truth: Integers) -> list[Mask]:
+    """The records of random halves of the entities."""
+    random, entities = np.random.default_rng(0), int(truth.max()) + 1
+    chosen = (random.permutation(entities) < (entities + 1) // 2 for _ in range(SAMPLES))
+    return [(truth >= 0) & each[truth] for each in chosen]
+
+
+def _settled(reached: Reached, usual: float) -> Way:
+    """The threshold nearest to the usual one that is not clearly worse than the best: the entities of one table do not
+    tell the thresholds of the next more finely. Clusters are joined unless that is worse at this threshold.
+
+    ``reached``: of each way on all records, then on random halves of their entities, over which differences vary as
+    much as over tables like this one.
+    """
+    scores = {way: np.array(values) for way, values in reached.items()}
+    best = max(scores.values(), key=lambda values: float(values[0]))
+    fine = [way for way, values in scores.items() if best[0] - values[0] <= CLEARLY * (best - values)[1:].std() + SAME]
+    near = min(fine, key=lambda way: (abs(way.threshold - usual), way.threshold)).threshold
+    there = [way for way in reached if way.threshold == near]
+    good = max(reached[way][0] for way in there) - BETTER
+    return max((way for way in there if reached[way][0] >= good), key=lambda way: way.join is not None)
 
 
 def _choice(reached: Reached, one_to_one: bool) -> Way:
@@ -343,18 +457,8 @@ def _choice(reached: Reached, one_to_one: bool) -> Way:
     best = next(method for method in Method if top.get(method, -1.0) >= max(top.values()) - BETTER)
     fine = [way for way, value in mean.items() if way.method is best and value >= top[best] - SAME]
     of_start = [way for way in fine if way.start is fine[0].start]
+    of_start = [way for way in of_start if way.join is not None] or of_start
     return sorted(of_start, key=lambda way: way.threshold)[len(of_start) // 2]
-
-
-def _pairs_of_entities(table: CandidateTable, base: PairModel, truth: Integers, known: Mask, seed: int) -> PairModel:
-    chosen = np.flatnonzero(known[table.one] & known[table.other])
-    if len(chosen) > MOST_PAIRS:
-        chosen = np.sort(np.random.default_rng(seed).choice(chosen, MOST_PAIRS, replace=False))
-    one, other = table.one[chosen], table.other[chosen]
-    match = (truth[one] == truth[other]).astype(np.float64)
-    if not 0 < match.sum() < len(match):
-        return base
-    return base.fitted(table.comparer, table.comparer.compute(one, other), match, np.ones(len(match)), 1.0)
 
 
 def _trained_entities(
