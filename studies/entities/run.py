@@ -53,8 +53,8 @@ INTRODUCTION = (
     "which also joined clusters where that seemed worse on all records, was replaced by that of training halves when "
     "Cora's first draw had lost .02 by it; that a pull must save a quarter of the loss was tried when its second had "
     "lost .04, and dropped again, for parts of training halves gained nothing by it.",
-    "Runs of loopwise are of its code of 19 November 2026, 22 h UTC: labelled pairs are used only if they are clearly "
-    "better and never move the threshold of EM alone, and ids as said above. Runs of the others depend on this library "
+    "Runs of loopwise are of its code of 19 November 2026: labelled pairs are used only if they are clearly better and "
+    "never move the threshold of EM alone, and ids as said above. Runs of the others depend on this library "
     "by the kinds of columns that it guesses, which have not changed: of those with no labels or 20 pairs seven were "
     "made again, with equal scores, the other seven were kept, and that dedupe on Febrl 3 was stopped by hand at "
     "9.2 GB.",
