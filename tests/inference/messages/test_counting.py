@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -163,3 +164,15 @@ def test_parts_of_a_union_keep_the_probabilities_they_have_alone() -> None:
     for rule in (SpanningTrees(), SpanningTrees(exact_limit=3)):
         alone = np.concatenate([rule.numbers(part).factor for part in parts])
         np.testing.assert_allclose(rule.numbers(whole.graph).factor, alone, atol=1e-12)
+
+
+def test_what_is_kept_of_counting_numbers_stays_in_its_process() -> None:
+    """Pickled for another process, a tensor would become shared memory, and arrays that look at it see what was freed."""
+    graph, like = chain(4), torch.zeros(1)
+    numbers = Bethe().numbers(graph)
+    ones = numbers.exponents(graph.layout, like)
+    looking = ones.numpy()
+    copied = ForkingPickler.loads(ForkingPickler.dumps(graph))
+    assert not ones.is_shared() and (looking == 1).all()
+    assert Bethe().numbers(copied).kept == {}
+    assert torch.equal(Bethe().numbers(copied).exponents(copied.layout, like), ones)

@@ -87,7 +87,7 @@ def test_how_fair_conditions_were_run_stands_on_the_page(tmp_path: Path) -> None
     (text,) = (text for text in page(results).introduction if "cosine" in text)
     assert "40 epochs" in text and "100, 30, 20, 10, 5, 3, 2, 1" in text and "0.03, 0.01, 0.003, 0.001, 0.0003" in text
     results.put(Cell(ITEM, "MSE (plain ERM)", "Brier score", 0.1))
-    assert any("100 directions" in text and "20 sweeps" in text for text in page(results).introduction)
+    assert any("200 directions" in text and "20 sweeps" in text for text in page(results).introduction)
 
 
 def test_nothing_is_decided_before_all_models_are_there(tmp_path: Path) -> None:

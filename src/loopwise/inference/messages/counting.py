@@ -33,6 +33,10 @@ class CountingNumbers:
     trained: tuple[Tensor, Tensor] | None = None  # the same two as tensors, where they want a gradient
     kept: dict[Any, Any] = field(default_factory=dict, compare=False)  # what an engine made of them, if they are kept
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled tensor goes to other processes as shared memory, which takes it from the arrays that look at it."""
+        return {**self.__dict__, "kept": {}}
+
     @cached_property
     def plain(self) -> bool:
         """Whether all are 1, and none is trained: those of ordinary belief propagation."""
