@@ -167,7 +167,7 @@ def test_parts_of_a_union_keep_the_probabilities_they_have_alone() -> None:
 
 
 def test_what_is_kept_of_counting_numbers_stays_in_its_process() -> None:
-    """Pickled for another process, a tensor would become shared memory, and arrays that look at it see what was freed."""
+    """Pickled for another process, a tensor becomes shared memory, and arrays that look at it see what was freed."""
     graph, like = chain(4), torch.zeros(1)
     numbers = Bethe().numbers(graph)
     ones = numbers.exponents(graph.layout, like)
