@@ -124,7 +124,7 @@ def page(results: Results) -> Page:
 
 def _unit(item: str) -> str:
     if item.startswith("Figure 2"):
-        return "seconds, mean and standard error over seeds"
+        return "seconds of the processor, mean and standard error over seeds"
     over = "noisy copies of base images" if item.endswith(STANDING_IN) and FIELDS not in item else "images"
     return f"losses by the pixel, mean and standard error over {over}; rows are what was trained for"
 
