@@ -83,6 +83,8 @@ def run_job(job: EntityJob, protocol: EntitiesProtocol, data: Path, folder: Path
 def _read(done: subprocess.CompletedProcess[str], protocol: EntitiesProtocol) -> dict[str, Any]:
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return {"failed": f"not finished in {protocol.minutes:g} minutes of processor time"}
+    if done.returncode in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):  # no result: it is to be run again
+        raise RuntimeError(f"a run was stopped by {signal.Signals(-done.returncode).name}; the same command goes on")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["stopped"])[-1][:200]
         starved = f"needs more than {protocol.gigabytes:g} GB of memory"

@@ -21,7 +21,12 @@ _COIN = 1 << 30  # epochs of streams that only toss the coin of mixed starts: no
 
 @dataclass(frozen=True)
 class Sweeps:
-    """Steps in proportion to a document: ``count`` for each of its items, at ``most`` so many in all.
+    """Steps in proportion to a document.
+
+    Parameters
+    ----------
+    count: for each of its items.
+    most: in all, at most; for models in which a step takes the longer, the larger the document is. None: no limit.
 
     Example:
         >>> Sweeps(10, most=50).of(3), Sweeps(10, most=50).of(8)
@@ -29,7 +34,7 @@ class Sweeps:
     """
 
     count: int = 1
-    most: int | None = None  # for models in which a step takes the longer, the larger the document is
+    most: int | None = None
 
     def __post_init__(self) -> None:
         if self.count < 1:

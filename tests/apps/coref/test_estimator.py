@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,14 @@ def test_saved_and_loaded(fitted: Coref, tmp_path: Path) -> None:
     write_container(tmp_path / "other", tensors, {**description, "app": "Tagger"})
     with pytest.raises(FormatError, match="holds a Tagger, not a Coref"):
         Coref.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize("steps", [7, walk.Sweeps(80), walk.Sweeps(80, most=500)])
+def test_steps_of_decoding_are_saved_whole(fitted: Coref, tmp_path: Path, steps: int | walk.Sweeps) -> None:
+    other = copy.copy(fitted)
+    other.decode_steps = steps
+    other.save(tmp_path / "steps.loopwise")
+    assert Coref.load(tmp_path / "steps.loopwise").decode_steps == steps
 
 
 def test_files(fitted: Coref, tmp_path: Path) -> None:

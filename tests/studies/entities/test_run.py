@@ -96,6 +96,12 @@ def test_a_tool_that_fails_has_its_reason(code: int, errors: str, words: str) ->
     assert words in run._read(done, PROTOCOLS[FULL])["failed"]
 
 
+def test_a_run_that_somebody_stopped_is_no_result() -> None:
+    done = subprocess.CompletedProcess[str]([], -15, "", "warning")
+    with pytest.raises(RuntimeError, match="SIGTERM"):
+        run._read(done, PROTOCOLS[FULL])
+
+
 def test_the_whole_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, QUICK, replace(PROTOCOLS[QUICK], settings=(NONE, IDS)))
     order = StudyOrder(tmp_path, data=tmp_path)

@@ -369,11 +369,15 @@ def _link_names(featuriser: Featuriser) -> list[str]:
 
 
 def _steps_json(steps: Steps) -> dict[str, int]:
-    return {"sweeps": steps.count} if isinstance(steps, Sweeps) else {"steps": int(steps)}
+    if not isinstance(steps, Sweeps):
+        return {"steps": int(steps)}
+    return {"sweeps": steps.count} | ({} if steps.most is None else {"most": steps.most})
 
 
 def _steps(told: Record) -> Steps:
-    return Sweeps(told.whole("sweeps", 1)) if "sweeps" in told else told.whole("steps", 1, MOST_STEPS)
+    if "sweeps" not in told:
+        return told.whole("steps", 1, MOST_STEPS)
+    return Sweeps(told.whole("sweeps", 1), told.whole("most", 1, MOST_STEPS) if "most" in told else None)
 
 
 def documents_of(documents: Documents) -> Sequence[CorefDocument]:
