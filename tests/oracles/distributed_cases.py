@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import loopwise as lw
-from loopwise.learn.distributed import apart, team
+from loopwise.learn.distributed import _leave, apart, team
 from loopwise.potentials.features import Features
 from oracles import few_kernels
 from oracles.template_cases import SkipChain
@@ -150,6 +150,14 @@ def wrapped(folder: Path) -> dict[str, Any]:
     return trained(nn.parallel.DistributedDataParallel(system()), data(), MSE)  # type: ignore[arg-type]
 
 
+def left(folder: Path) -> dict[str, Any]:
+    """What runs on when the process has left the others: it stays the last case, nobody can be reached after it."""
+    trained(system(), data(), MSE, epochs=1, optimizer=torch.optim.Adam)
+    _leave()
+    tasks = Path("/proc/self/task")
+    return {"threads": [(task / "comm").read_text().strip() for task in tasks.iterdir()] if tasks.exists() else []}
+
+
 def resumed(folder: Path) -> dict[str, Any]:
     """The second process is killed after two epochs, unless it was before."""
     killed = folder / "killed"
@@ -178,6 +186,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     for case in (
         adam, smd, lbfgs, weighted, weighted_pool, weighted_likelihood, adagrad, template, restarts, walk, other_data,
         other_epochs, own_training, fails_on_one, first_fails, wrapped, resumed,
+        left,
     )
 }  # fmt: skip
 

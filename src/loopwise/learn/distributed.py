@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import importlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -228,12 +229,15 @@ def team() -> Team:
     if not dist.is_initialized():
         if not all(name in os.environ for name in _LAUNCHED) or multiprocessing.parent_process() is not None:
             return ALONE
+        # Imported later (optimisers do it), this module would take the group as a default and never let go of it.
+        importlib.import_module("torch.distributed.nn")
         dist.init_process_group()
-        atexit.register(_leave)  # threads that wait for the others must not outlive the interpreter
+        atexit.register(_leave)
     return Team(dist.get_rank(), dist.get_world_size())
 
 
 def _leave() -> None:
+    """Ends the group's threads: one that still drops a tensor when the interpreter is gone would abort the process."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
