@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +36,18 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="th
 TESTS = Path(distributed_cases.__file__).parents[1]
 
 
+def free_port() -> int:
+    """Below those that systems hand out by themselves: nobody takes it before both processes have loaded torch."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
+
+
 def run_together(folder: Path, *names: str, processes: int = 2) -> list[subprocess.CompletedProcess[str]]:
     """Two processes on this machine, as torchrun starts them; they meet at a free port of the loopback."""
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(processes)}
+    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
     env["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     env |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     command = [sys.executable, distributed_cases.__file__, str(folder), *names]
@@ -92,7 +99,7 @@ def test_two_processes_train_as_one(together: Path, alone: dict[str, Any], name:
 
 
 def test_under_torchrun_itself(tmp_path: Path, alone: dict[str, Any]) -> None:
-    """The command as users give it; examples have weights. Threads that outlived the group made exits abort at times."""
+    """The command as users give it; examples have weights. Threads that outlived the group aborted some exits."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     env |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
