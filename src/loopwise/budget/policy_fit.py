@@ -25,6 +25,7 @@ from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.inference.messages.features import Bias, Feature, LargestChange
 from loopwise.inference.messages.policy import Policy
 from loopwise.learn.data.template_examples import Corpus
+from loopwise.learn.optim.adam import DenseAdam
 from loopwise.learn.system import CHUNK, System, answering
 from loopwise.loss.base import Loss
 from loopwise.loss.reduction import Each
@@ -119,7 +120,7 @@ def _collect(system: System, examples: Corpus, goal: SpeedAugmented, cost: Cost 
 
 def _descend(runs: _Runs, start: Tensor, how: PolicyFit, widest: float) -> tuple[float, Tensor]:
     weights = start.clone().requires_grad_()
-    optimizer = torch.optim.Adam([weights], lr=how.rate)
+    optimizer = DenseAdam([weights], lr=how.rate)
     best = (runs.hard(start), start)
     for step in range(how.steps):
         width = max(NARROWEST, widest * (NARROWEST / widest) ** (step / max(1.0, 0.8 * how.steps)))

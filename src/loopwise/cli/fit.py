@@ -311,7 +311,7 @@ def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
         return lambda params: optim.LBFGS(params, iterations=20)
     chosen = rate if rate is not None else 0.05 if name is OptimizerName.ADAM else 0.5
     if name is OptimizerName.ADAM:
-        return lambda params: torch.optim.Adam(params, lr=chosen)
+        return lambda params: optim.DenseAdam(params, lr=chosen)
     if name is OptimizerName.SGD:
         return lambda params: torch.optim.SGD(params, lr=chosen)
     return lambda params: optim.SMD(params, gain=chosen)

@@ -192,7 +192,7 @@ class Layout:
     @cached_property
     def sequential(self) -> SequentialOrder:
         """The tree-solving visiting order."""
-        order = self._breadth_first()[::-1].copy()
+        order = self._breadth_first[0][::-1].copy()
         edge_rank, lowest, highest = self._ranks(order)
         if not self.is_forest:
             order = self._closer(order, highest - lowest)
@@ -211,7 +211,7 @@ class Layout:
         from loopwise.graph.kernels.order import longest_paths
 
         starts = self.factor_edges
-        order = self._breadth_first()
+        order, _ = self._breadth_first
         found: Integers = longest_paths(order, self.variable_edge_start, self.variable_edges, self.edge_factor, starts)
         return found
 
@@ -236,21 +236,18 @@ class Layout:
     @cached_property
     def components(self) -> tuple[Integers, np.ndarray]:
         """The component of each variable, and which components have a cycle."""
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
+        _, component = self._breadth_first
+        count = component.max(initial=-1) + 1
+        of_edge = component[self.edge_variable]
+        nodes = np.bincount(component, minlength=count) + np.bincount(of_edge[self.factor_edges[:-1]], minlength=count)
+        return component, np.bincount(of_edge, minlength=count) >= nodes
 
-        nodes = self.graph.variables + self.message_factors
-        if nodes == 0:  # SciPy has no matrices without rows
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
-        ends = (self.edge_variable, self.graph.variables + self.edge_factor)
-        count, label = connected_components(coo_matrix((np.ones(self.edges), ends), (nodes, nodes)), directed=False)
-        links = np.bincount(label[self.edge_variable], minlength=count)
-        return label[: self.graph.variables].astype(np.int64), links >= np.bincount(label, minlength=count)
-
-    def _breadth_first(self) -> Integers:
+    @cached_property
+    def _breadth_first(self) -> tuple[Integers, Integers]:
+        """Variables in breadth-first order, and the component of each."""
         from loopwise.graph.kernels.order import breadth_first
 
-        found: Integers = breadth_first(
+        found: tuple[Integers, Integers] = breadth_first(
             self.variable_edge_start, self.variable_edges, self.edge_factor, self.factor_edges, self.edge_variable
         )
         return found

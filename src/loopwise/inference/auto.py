@@ -28,6 +28,7 @@ from loopwise.inference.messages.message_passing import BP, MessagePassing
 from loopwise.inference.messages.schedules import Sequential
 from loopwise.inference.pruning import StatePruning
 from loopwise.notices import ConvergenceWarning
+from loopwise.potentials.checks import broadcast_batches
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ def _examples(problem: Problem) -> int:
     """Examples that exact inference would have to tell apart: those whose tables differ."""
     groups = [group for group in problem.graph.groups if group.arity]
     shapes = [problem.tables[group.name].shape[: -1 - group.arity] for group in groups]
-    return math.prod(torch.broadcast_shapes(*shapes)) if shapes else 1  # type: ignore[no-untyped-call]
+    return math.prod(broadcast_batches(*shapes))
 
 
 def _pruning(problem: Problem) -> StatePruning | None:

@@ -18,6 +18,7 @@ from loopwise.inference.decision import Distributions
 from loopwise.loss.base import Measure
 from loopwise.loss.f_measure import only_positive
 from loopwise.loss.targets import Targets, TargetsLike
+from loopwise.potentials.checks import broadcast_batches
 
 
 class Metric(Measure):
@@ -93,7 +94,7 @@ def _assignment(prediction: Distributions | Tensor) -> Tensor:
 
 def _allowed_at(targets: Targets, values: Tensor) -> Tensor:
     places = state_places(targets.graph, values)
-    shape = torch.broadcast_shapes(targets.batch_shape, values.shape[:-1])  # type: ignore[no-untyped-call]
+    shape = broadcast_batches(targets.batch_shape, values.shape[:-1])
     allowed = targets.allowed.expand(*shape, targets.allowed.shape[-1])
     return allowed.gather(-1, places.expand(*shape, places.shape[-1]))
 

@@ -21,6 +21,7 @@ from loopwise.inference.decision import Distributions
 from loopwise.inference.rows import whole_of
 from loopwise.loss.reduction import Each, Mean, Reduction
 from loopwise.loss.targets import Targets, TargetsLike, whole_targets
+from loopwise.potentials.checks import broadcast_batches
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -155,7 +156,7 @@ class OnFactors(Averaged):
 
 def weighted_sums(losses: Tensor, weights: Tensor) -> Tensor:
     """Total weight and weighted sum along the last axis, ``[*batch, 2]``; what weighs nothing may be NaN."""
-    weights = weights.expand(torch.broadcast_shapes(losses.shape, weights.shape))  # type: ignore[no-untyped-call]
+    weights = weights.expand(broadcast_batches(losses.shape, weights.shape))
     total = torch.where(weights > 0, losses * weights, 0.0).sum(-1)
     return torch.stack([weights.sum(-1), total], -1)
 
@@ -176,7 +177,7 @@ def checked_targets(prediction: Distributions, targets: TargetsLike) -> Targets:
     known = Targets.of(prediction.graph, targets).to(prediction.states.device)
     batch = prediction.states.shape[:-1]
     try:
-        torch.broadcast_shapes(known.batch_shape, batch)  # type: ignore[no-untyped-call]
+        broadcast_batches(known.batch_shape, batch)
     except RuntimeError:
         raise ValueError(
             f"targets for {tuple(known.batch_shape)} examples do not fit a prediction for {tuple(batch)}; "

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from loopwise.graph.evidence import FREE
@@ -74,6 +73,8 @@ class _Aligned(_OfRatios):
     """CEAF (Luo 2005): clusters and true entities are paired one to one so that their similarities add up to most."""
 
     def _row(self, mine: Integers, gold: Integers) -> list[float]:
+        from scipy.optimize import linear_sum_assignment  # slow to load, and every metric is known to files
+
         scored = (gold != FREE) & (mine != FREE)
         table = _table(mine[scored], gold[scored])
         alike = self._alike(table)

@@ -72,11 +72,18 @@ def checked_tables(
 
 def broadcast_batches(*shapes: Sequence[int]) -> torch.Size:
     """The batch shape that all of ``shapes`` broadcast to; a RuntimeError where there is none."""
+    # Asked at every call, of mostly equal shapes; torch's own function would load its tracer, half a second, first.
     distinct = {tuple(shape) for shape in shapes if len(shape)}
-    if len(distinct) < 2:  # torch takes its time, and this is asked at every call
+    if len(distinct) < 2:
         return torch.Size(distinct.pop() if distinct else ())
-    shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-    return shape
+    sizes = [1] * max(len(shape) for shape in distinct)
+    for shape in distinct:
+        for place, size in enumerate(shape, len(sizes) - len(shape)):
+            if sizes[place] == 1:
+                sizes[place] = size
+            elif size not in (1, sizes[place]):
+                raise RuntimeError(f"shapes {', '.join(str(tuple(each)) for each in shapes)} do not broadcast")
+    return torch.Size(sizes)
 
 
 def _checked_table(group: Group, values: object) -> tuple[Tensor, Extent]:

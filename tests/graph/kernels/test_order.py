@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 import loopwise as lw
 from loopwise.graph.kernels.order import breadth_first, longest_paths
@@ -51,13 +54,14 @@ def test_forests() -> None:
     for seed in range(20):
         graph = forest(seed)
         start, edges, edge_factor, factor_start, edge_variable = arrays(graph)
-        order = breadth_first(start, edges, edge_factor, factor_start, edge_variable)
+        order, component = breadth_first(start, edges, edge_factor, factor_start, edge_variable)
         assert sorted(order.tolist()) == list(range(graph.variables))
         reached: set[int] = set()
         for root in range(graph.variables):
             if root not in reached:
                 away = distances(graph, root)
                 mine = [variable for variable in order.tolist() if variable in away]
+                assert set(np.flatnonzero(component == component[root])) == {v for v in away if v >= 0}
                 assert mine[0] == root and [away[v] for v in mine] == sorted(away[v] for v in mine)
                 reached |= {variable for variable in away if variable >= 0}
         paths = longest_paths(order, start, edges, edge_factor, factor_start)
@@ -65,3 +69,21 @@ def test_forests() -> None:
             tree = list(distances(graph, root))
             longest = max(max(distances(graph, each).values()) for each in tree)
             assert paths[[variable for variable in tree if variable >= 0]].max() == longest
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_are_those_of_scipy(seed: int) -> None:
+    """And a component has a cycle where it has as many links as variables and factors, or more."""
+    rng = np.random.default_rng(seed)
+    variables = int(rng.integers(1, 30))
+    sizes = rng.integers(1, min(4, variables + 1), int(rng.integers(0, 20)))
+    graph = lw.FactorGraph.from_scopes([2] * variables, [rng.choice(variables, k, replace=False) for k in sizes])
+    layout = graph.layout
+    nodes = variables + layout.message_factors
+    links = np.ones(layout.edges), (layout.edge_variable, variables + layout.edge_factor)
+    count, label = connected_components(coo_matrix(links, (nodes, nodes)), directed=False)
+    component, cyclic = layout.components
+    assert component.tolist() == label[:variables].tolist()
+    edges = np.bincount(label[layout.edge_variable], minlength=count)
+    assert cyclic.tolist() == (edges >= np.bincount(label, minlength=count)).tolist()
+    assert layout.is_forest == (not cyclic.any())

@@ -30,7 +30,7 @@ from loopwise.learn.files.checkpoint import checksum, identify
 from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.objective import Objective, RoundError
-from loopwise.learn.optim.adam import cosine
+from loopwise.learn.optim.adam import DenseAdam, cosine
 from loopwise.learn.progress import Tell, progress_bar
 from loopwise.learn.trainer import Limits
 from loopwise.learn.trainer import train as run_trainer
@@ -157,7 +157,7 @@ class DecoderObjective(Objective):
         self.held = dev if isinstance(dev, Shots) else self._draw(dev, -1)
         self.held.check(self.decoder.code)
         self.params = [param for param in self.leg.parameters() if param.requires_grad]
-        self.optimizer = torch.optim.Adam(self.params, lr=self.plan.rate)
+        self.optimizer = DenseAdam(self.params, lr=self.plan.rate)
 
     def _spread_memory(self) -> None:
         """Random strengths where there was no memory."""

@@ -9,16 +9,18 @@ from loopwise.compiled.decorators import kernel
 
 @kernel
 def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_start, edge_variable):
-    """Variables in breadth-first order, component after component, each from its lowest-numbered variable."""
+    """Variables in breadth-first order, component after component, each from its lowest-numbered variable; and the
+    number of each variable's component."""
     variables = variable_edge_start.shape[0] - 1
     order = np.empty(variables, dtype=np.int64)
-    seen = np.zeros(variables, dtype=np.bool_)
+    component = np.full(variables, -1, dtype=np.int64)
     factor_seen = np.zeros(factor_edge_start.shape[0] - 1, dtype=np.bool_)
-    tail = 0
+    tail, found = 0, -1
     for root in range(variables):
-        if seen[root]:
+        if component[root] >= 0:
             continue
-        seen[root] = True
+        found += 1
+        component[root] = found
         order[tail] = root
         head = tail
         tail += 1
@@ -32,11 +34,11 @@ def breadth_first(variable_edge_start, variable_edges, edge_factor, factor_edge_
                 factor_seen[factor] = True
                 for edge in range(factor_edge_start[factor], factor_edge_start[factor + 1]):
                     other = edge_variable[edge]
-                    if not seen[other]:
-                        seen[other] = True
+                    if component[other] < 0:
+                        component[other] = found
                         order[tail] = other
                         tail += 1
-    return order
+    return order, component
 
 
 @kernel

@@ -34,6 +34,7 @@ from loopwise.inference.messages.operator import opaque, transformed, transforms
 from loopwise.inference.pruning import PrunedCalibration, StatePruning
 from loopwise.inference.unfolding import unfolded
 from loopwise.notices import ImpossibleError
+from loopwise.potentials.checks import broadcast_batches
 
 logger = logging.getLogger(__name__)
 
@@ -111,9 +112,7 @@ class Exact(Inference):
         graph = problem.graph
         tables = [problem.table(group.name) for group in graph.groups if group.arity]
         arities = [group.arity for group in graph.groups if group.arity]
-        batch = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
-            *(table.shape[: -1 - arity] for table, arity in zip(tables, arities, strict=True))
-        )
+        batch = broadcast_batches(*(table.shape[: -1 - arity] for table, arity in zip(tables, arities, strict=True)))
         examples = math.prod(batch)
         flat = [
             table.expand(*batch, *table.shape[-1 - arity :]).reshape(examples, math.prod(table.shape[-1 - arity :]))

@@ -1,6 +1,7 @@
 """Optimisers, as torch optimisers are, and what goes with them."""
 
 from loopwise.learn.optim.adagrad_comid import AdaGradCOMID
+from loopwise.learn.optim.adam import DenseAdam
 from loopwise.learn.optim.lbfgs import LBFGS, measured_curvature
 from loopwise.learn.optim.probe import Probe, probe
 from loopwise.learn.optim.smd import SMD
@@ -10,6 +11,7 @@ __all__ = [
     "LBFGS",
     "SMD",
     "AdaGradCOMID",
+    "DenseAdam",
     "Probe",
     "clip_gradients",
     "finish",

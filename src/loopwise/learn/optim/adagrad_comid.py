@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from loopwise.graph.factor_graph import Integers
 from loopwise.learn.optim.rows import touched_rows
+from loopwise.learn.optim.untraced import Untraced
 from loopwise.potentials.priors import L1, L2, Prior, Separable
 from loopwise.potentials.sparse import SparsePotentials
 
 
-class AdaGradCOMID(torch.optim.Optimizer):
+class AdaGradCOMID(Untraced):
     r"""AdaGrad (Duchi, Hazan & Singer 2011) in its composite mirror descent form (Duchi et al. 2010).
 
     .. math::
@@ -129,7 +130,7 @@ class AdaGradCOMID(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """As torch optimisers give it, but for the prior, which is an object: whoever loads gives it again."""
-        state = super().state_dict()
+        state: dict[str, Any] = super().state_dict()
         state["param_groups"] = [
             {key: value for key, value in group.items() if key != "prior"} for group in state["param_groups"]
         ]

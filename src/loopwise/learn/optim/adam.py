@@ -6,6 +6,7 @@ learning.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from loopwise.learn.optim.probe import probe
 from loopwise.learn.optim.steps import Loss
+from loopwise.learn.optim.untraced import Untraced
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +27,11 @@ START, FACTOR, TRIALS = 0.1, 3.0, 5  # rates that a probe tries: 0.1, 0.3, ... w
 STEPS = 8  # of each trial, on as many batches as there are
 SAFETY = 0.5  # the best rate for a few steps is too high for many
 
+_adam_step = inspect.unwrap(torch.optim.Adam.step)
 
-class DenseAdam(torch.optim.Adam):
-    """Adam, for sparse gradients too: its moments are dense in any case.
+
+class DenseAdam(Untraced, torch.optim.Adam):
+    """Torch's Adam to the last bit, for sparse gradients too: its moments are dense in any case.
 
     >>> weights = torch.zeros(3, 1, requires_grad=True)
     >>> optimizer = DenseAdam([weights], lr=0.1)
@@ -43,7 +47,8 @@ class DenseAdam(torch.optim.Adam):
             for param in group["params"]:
                 if param.grad is not None and param.grad.is_sparse:
                     param.grad = param.grad.to_dense()
-        return super().step(closure)
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            return _adam_step(self, closure)
 
 
 class VectorAdam:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from loopwise.gradient.hvp import check_scalar
 from loopwise.learn.optim.lbfgs_run import LBFGSRun, check_start
+from loopwise.learn.optim.untraced import Untraced
 
 Vector = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ class LBFGSReport:
     message: str
 
 
-class LBFGS(torch.optim.Optimizer):
+class LBFGS(Untraced):
     """Limited-memory BFGS with a line search for Wolfe's strong conditions (Liu & Nocedal 1989).
 
     One ``step(closure)`` is a whole minimisation of at most ``iterations`` iterations, in double precision whatever the

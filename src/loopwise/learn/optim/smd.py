@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from loopwise.gradient.hvp import check_scalar, gradient_and_hvp
+from loopwise.learn.optim.untraced import Untraced
 from loopwise.notices import GradientError
 
 
-class SMD(torch.optim.Optimizer):
+class SMD(Untraced):
     r"""Stochastic meta-descent (Schraudolph 1999; Stoyanov et al. 2011, section 4.3).
 
     .. math::
