@@ -20,7 +20,7 @@ def test_text_and_what_is_missing() -> None:
     many = Texts.of(["often"] * 3 + [f"row {row}" for row in range(1000)])
     assert len(many.labels) == 100 and many.labels[-1] == "(other)" and "often" in many.labels
     assert many.codes(["often", "row 999", "never seen", None]).tolist() == [many.labels.index("often"), 99, 99, -1]
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="infinity: column 'a' holds inf in row 0; give finite"):
         TableColumns.of(as_table(np.array([[np.inf], ["a"]], dtype=object)[:1]), ("a",), 4)
     for shape in ((0, 3), (3, 0), (3,)):
         with pytest.raises(ValueError, match=r"minimum of 1|Expected 2D"):

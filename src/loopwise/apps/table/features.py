@@ -24,6 +24,7 @@ from loopwise.formats.coding import (
     as_text,
     as_texts,
     check_bins,
+    check_finite,
     column_of,
     is_missing,
 )
@@ -67,6 +68,7 @@ class TableColumns:
                 f"column {quoted(self.names[place])} holds the text {quoted(as_text(text))}, in training it held "
                 f"{column.kind}; give NaN if it is missing"
             )
+        check_finite(self.names[place], cells.tolist(), numbers)
         return column.codes(numbers)
 
 
