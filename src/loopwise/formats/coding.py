@@ -275,8 +275,8 @@ def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool 
 def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = True) -> tuple[Integers, list[int]]:
     """The values of cells by the labels of a variable, and the numbers of those cells that it has no value for.
 
-    A finite number is in its interval, or (``nearest``) has the nearest label where all are numbers; what is no label goes to
-    the pool, where there is one; else it is missing.
+    A finite number is in its interval, or (``nearest``) has the nearest label where all are numbers; what is no label
+    goes to the pool, where there is one; else it is missing.
 
     >>> codes_of(("[-inf, 2)", "[2, inf)"), [1, "3.5", None, "x"])
     (array([ 0,  1, -1, -1]), [3])

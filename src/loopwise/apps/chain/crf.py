@@ -122,6 +122,7 @@ class ChainCRF(Incremental, ChainEstimator):
     _items: tuple[str, ...] | None = None  # features by name, where they came so
 
     _stream: StreamAdaGrad | None = None  # of partial_fit
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"centre", "spread"})
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"decoder": lambda: Viterbi(valid=False)}
 
     def __init__(

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -103,6 +103,7 @@ class Coref(SavedEstimator):
     bare_weights_: Floats | None
     featuriser_: Featuriser
     training_: CorefTraining
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"frequencies"})
 
     def __init__(
         self,

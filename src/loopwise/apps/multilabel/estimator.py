@@ -86,6 +86,7 @@ class MultiLabel(Incremental, SavedEstimator):
     label_names_: tuple[str, ...]
     _classes: Classes
     _stream: Stream | None = None  # of partial_fit
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"centre", "spread"})
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": LabelSampleRank, "decoder": Automatic}
 
     def __init__(
