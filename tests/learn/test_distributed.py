@@ -92,7 +92,7 @@ def test_two_processes_train_as_one(together: Path, alone: dict[str, Any], name:
 
 
 def test_under_torchrun_itself(tmp_path: Path, alone: dict[str, Any]) -> None:
-    """The command as users give it; examples have weights. Threads that outlived the group made exits abort at times."""
+    """The command as users give it; examples have weights. Threads that outlived the group made exits abort."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     env |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -337,9 +337,7 @@ def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
     return lambda params: optim.SMD(params, gain=chosen)
 
 
-def _report(
-    as_json: bool, train: Path, target: Path, examples: Examples, history: History, strength: float
-) -> None:
+def _report(as_json: bool, train: Path, target: Path, examples: Examples, history: History, strength: float) -> None:
     from loopwise.graph.evidence import Role
 
     roles = examples.roles[0].tolist()
