@@ -110,7 +110,7 @@ def test_bad_options_are_one_sentence(train: Path) -> None:
     fit = ("fit", train, "--outputs", "rain", "--hidden", "mood")
     assert_one_sentence(invoke(*fit, "--structure", "ring"), "no structure 'ring'", "complete, outputs, chain")
     assert_one_sentence(invoke(*fit, "--structure", "grid:3x2"), "6 places", "4 columns")
-    assert_one_sentence(invoke(*fit, "--epochs", 0), "epochs must be at least 1")
+    assert_one_sentence(invoke(*fit, "--epochs", 0), "epochs must be a whole number of at least 1")
     assert_one_sentence(invoke(*fit, "--iterations", -1), "iterations")
     assert_one_sentence(invoke(*fit, "--optimizer", "lbfgs", "--rate", 1), "--rate", "lbfgs")
     assert_one_sentence(invoke(*fit, "--patience", 2), "patience is about development data")

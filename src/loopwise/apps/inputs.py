@@ -120,8 +120,9 @@ def _usable(spread: Floats) -> Floats:
     return np.where(spread > max(1e-12 * float(spread.max(initial=0.0)), LEAST_SPREAD), spread, 1.0)
 
 
-def as_inputs(given: Any, row_name: Callable[[int], str] = "row {}".format) -> Any:
-    """Inputs as float64 ``[examples, features]``, dense (NaN: missing) or CSR; ``row_name``: what messages call a row.
+def as_inputs(given: Any, row_name: Callable[[int], str] = "row {}".format, largest: float = LARGEST_INPUT) -> Any:
+    """Inputs as float64 ``[examples, features]``, dense (NaN: missing) or CSR, none beyond ``largest`` in size;
+    ``row_name``: what messages call a row.
 
     >>> as_inputs([[1, 2], [3, float("inf")]])
     Traceback (most recent call last):
@@ -136,7 +137,7 @@ def as_inputs(given: Any, row_name: Callable[[int], str] = "row {}".format) -> A
             raise ValueError("Complex data not supported: inputs must be real numbers")
         made: Any = matrix.astype(np.float64)
         _check_size(made.shape)
-        _check_cells(made.data, lambda place: (_row_of(made, place), int(made.indices[place])), row_name, None)
+        _check_cells(made.data, lambda place: (_row_of(made, place), int(made.indices[place])), row_name, None, largest)
         return made
     array = as_array(given)
     if np.iscomplexobj(array):
@@ -145,9 +146,12 @@ def as_inputs(given: Any, row_name: Callable[[int], str] = "row {}".format) -> A
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead; Reshape your data to [examples, features]"
         )
-    dense: NDArray[np.float64] = array.astype(np.float64)
+    try:
+        dense: NDArray[np.float64] = array.astype(np.float64)
+    except ValueError as problem:
+        raise ValueError(f"Input X must hold numbers: {problem}") from None
     _check_size(dense.shape)
-    _check_cells(dense, lambda place: divmod(place, dense.shape[1]), row_name, column_names(given))
+    _check_cells(dense, lambda place: divmod(place, dense.shape[1]), row_name, column_names(given), largest)
     return dense
 
 
@@ -156,14 +160,15 @@ def _check_cells(
     where: Callable[[int], tuple[int, int]],
     row_name: Callable[[int], str],
     columns: Sequence[str] | None,
+    largest: float,
 ) -> None:
     """Names the first cell that is infinite, or too large to compute with."""
-    bad = np.flatnonzero(np.abs(cells) > LARGEST_INPUT)
+    bad = np.flatnonzero(np.abs(cells) > largest)
     if not bad.size:
         return
     value = cells.flat[bad[0]]
     row, column = where(int(bad[0]))
-    what = "infinity" if np.isinf(value) else f"numbers beyond {LARGEST_INPUT:g}, too large to compute with"
+    what = "infinity" if np.isinf(value) else f"numbers beyond {largest:g}, too large to compute with"
     raise ValueError(
         f"Input X contains {what}: {row_name(row)}, column {column if columns is None else quoted(columns[column])} "
         f"holds {value:g}; give finite numbers, or NaN where a value is missing"

@@ -25,3 +25,12 @@ def test_text_and_what_is_missing() -> None:
     for shape in ((0, 3), (3, 0), (3,)):
         with pytest.raises(ValueError, match=r"minimum of 1|Expected 2D"):
             as_table(np.empty(shape, dtype=object))
+
+
+def test_intervals_take_any_finite_number() -> None:
+    """Large ones need no scale here; an infinite one is named by its row and column."""
+    table = as_table(np.array([[1e300, 1.0], [-1e300, 2.0], [0.0, 3.0]]))
+    columns = TableColumns.of(table, ("a", "b"), 4)
+    assert columns.codes(table).tolist() == [[2, 0], [0, 1], [1, 2]]
+    with pytest.raises(ValueError, match="infinity: row 1, column 0 holds -inf"):
+        as_table(np.array([[1.0, 2.0], [-np.inf, 3.0]]))

@@ -158,6 +158,7 @@ class ChainCRF(Incremental, ChainEstimator):
         is by plain likelihood.
         """
         self._stream = None
+        self._check_options()
         check_descent(self.l2, self.iterations)
         self._check_order()
         check_skip(
@@ -208,6 +209,7 @@ class ChainCRF(Incremental, ChainEstimator):
         """
         if (self.loss, self.learner, self.class_weight) != (None, None, None):
             raise ValueError("partial_fit is by likelihood: leave loss, learner and class_weight out")
+        self._check_options()
         self._check_order()
         check_skip(self._skip, {"partial_fit": True})
         sequences = Sequences.of(X, self._items if self._is_fitted else None)

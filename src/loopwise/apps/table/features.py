@@ -98,7 +98,7 @@ def as_table(given: Any) -> NDArray[Any]:
         raise TypeError("Sparse data was passed, but a table of columns must be dense: call X.toarray()")
     array = as_array(given)
     if array.dtype.kind in "biufc":
-        dense: NDArray[Any] = as_inputs(array)
+        dense: NDArray[Any] = as_inputs(array, largest=np.finfo(np.float64).max)  # intervals take any number
         return dense
     cells = np.array(given, dtype=object) if array.dtype.kind in "US" else array.astype(object)
     as_inputs(np.zeros(cells.shape))  # its checks of the shape

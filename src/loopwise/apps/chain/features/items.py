@@ -19,7 +19,7 @@ from loopwise.formats.errors import shortened
 from loopwise.potentials.linear import Floats, Integers
 
 
-class Place(NamedTuple):
+class TokenPlace(NamedTuple):
     """Where a token stands, as messages say it."""
 
     sequence: int
@@ -45,7 +45,7 @@ class Items:
         start, index, value = [0], [], []
         for row, sequence in enumerate(sequences):
             for place, token in enumerate(sequence):
-                for name, amount in features_of(token, Place(row, place)):
+                for name, amount in features_of(token, TokenPlace(row, place)):
                     if amount:
                         index.append(number.setdefault(name, len(number)))
                         value.append(amount)
@@ -63,12 +63,12 @@ def are_items(token: object) -> bool:
     return isinstance(token, Mapping | list | tuple | set | frozenset)
 
 
-def features_of(token: Any, place: Place) -> Iterator[tuple[str, float]]:
+def features_of(token: Any, place: TokenPlace) -> Iterator[tuple[str, float]]:
     """Names and values of one token's features.
 
-    >>> list(features_of({"w": "dog", "is_title": False, "len": 3.0, "ends": ["g", "og"]}, Place(0, 0)))
+    >>> list(features_of({"w": "dog", "is_title": False, "len": 3.0, "ends": ["g", "og"]}, TokenPlace(0, 0)))
     [('w:dog', 1.0), ('is_title', 0.0), ('len', 3.0), ('ends:g', 1.0), ('ends:og', 1.0)]
-    >>> list(features_of(["w=dog", "title"], Place(0, 0)))
+    >>> list(features_of(["w=dog", "title"], TokenPlace(0, 0)))
     [('w=dog', 1.0), ('title', 1.0)]
     """
     if isinstance(token, Mapping):
@@ -89,7 +89,7 @@ def features_of(token: Any, place: Place) -> Iterator[tuple[str, float]]:
         )
 
 
-def _features(name: str, value: Any, place: Place) -> Iterator[tuple[str, float]]:
+def _features(name: str, value: Any, place: TokenPlace) -> Iterator[tuple[str, float]]:
     if isinstance(value, str):
         yield f"{name}:{value}", 1.0
     elif isinstance(value, bool | np.bool_):

@@ -315,6 +315,8 @@ def _as_array(labels: Any) -> NDArray[Any]:
 
 def _of_objects(labels: Any) -> NDArray[Any] | None:
     """Labels that NumPy would make texts or nothing of, as they are: among them are None, NaN beside text, or sets."""
+    if isinstance(labels, list | tuple):
+        _check_one_kind(labels)
     if not isinstance(labels, list | tuple) or not any(
         label is None or isinstance(label, set | frozenset) or (isinstance(label, float) and label != label)
         for label in labels
@@ -323,6 +325,14 @@ def _of_objects(labels: Any) -> NDArray[Any] | None:
     found = np.empty(len(labels), dtype=object)
     found[:] = labels
     return found
+
+
+def _check_one_kind(labels: Sequence[Any]) -> None:
+    """Texts beside numbers are refused: NumPy would make texts of all."""
+    texts = next((label for label in labels if isinstance(label, str)), None)
+    number = next((label for label in labels if isinstance(label, int | np.number)), None)
+    if texts is not None and number is not None:
+        raise ValueError(f"labels such as {texts!r} and {number!r} are not of one kind; give texts or numbers")
 
 
 def _joined_labels(given: Any, start: Integers) -> NDArray[Any]:
