@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loopwise.arguments import checked_array, checked_kind, checked_number, checked_whole
+from loopwise.arguments import checked_array, checked_kind, checked_number, checked_part, checked_whole
 
 
 def test_what_fits_passes() -> None:
@@ -34,6 +34,11 @@ def test_what_is_of_another_kind_is_refused() -> None:
         checked_kind("rule", "min", int, "a rule")
     with pytest.raises(ValueError, match="rule must be a rule, not the class int itself"):
         checked_kind("rule", int, int, "a rule")
+    checked_part("text", "a", "upper", "'b'")
+    with pytest.raises(ValueError, match="text must be an object such as 'b', not 3"):
+        checked_part("text", 3, "upper", "'b'")
+    with pytest.raises(ValueError, match="text must be an object such as 'b', not the class str itself"):
+        checked_part("text", str, "upper", "'b'")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,18 @@ def checked_kind(name: str, value: Any, kinds: type | tuple[type, ...], wanted: 
         raise ValueError(f"{name} must be {wanted}, not {given}")
 
 
+def checked_part(name: str, value: Any, method: str, example: str) -> None:
+    """Raises unless ``value`` is an object that has ``method``, as ``example`` has.
+
+    >>> checked_part("decoder", "viterbi", "decide", "Viterbi()")
+    Traceback (most recent call last):
+    ValueError: decoder must be an object such as Viterbi(), not 'viterbi'
+    """
+    if isinstance(value, type) or not hasattr(value, method):
+        given = f"the class {value.__name__} itself" if isinstance(value, type) else repr(value)
+        raise ValueError(f"{name} must be an object such as {example}, not {given}")
+
+
 def checked_array(name: str, given: ArrayLike) -> NDArray[Any]:
     """An array of numbers.
 

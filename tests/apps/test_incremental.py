@@ -83,7 +83,7 @@ def test_weights_stay_where_they_were_when_a_tagger_grows() -> None:
     [
         (lambda: Tagger().fit_batches(iter([]), progress=False), "there are no batches"),
         (lambda: Tagger().fit_batches(iter([]), epochs=2), "an iterator is empty after one epoch"),
-        (lambda: Tagger().fit_batches([], epochs=0), "epochs must be at least 1"),
+        (lambda: Tagger().fit_batches([], epochs=0), "epochs must be a whole number of at least 1"),
         (lambda: Tagger(learner=ChainPerceptron()).partial_fit(*text(3)), "Perceptron needs all sentences at once"),
         (lambda: MultiLabel(LabelPegasos()).partial_fit(*rows(20)), "Pegasos needs all examples at once"),
         (lambda: ChainCRF(class_weight="balanced").partial_fit(*bursts(3)), "partial_fit is by likelihood"),

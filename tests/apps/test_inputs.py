@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from loopwise.apps.inputs import Scaling
+from loopwise.apps.inputs import Scaling, as_inputs
 
 
 def test_rare_features_are_not_scaled_up() -> None:
@@ -22,3 +22,15 @@ def test_rare_features_are_not_scaled_up() -> None:
         seen = scaling(given, True)
         dense = seen.toarray() if sparse.issparse(seen) else seen
         assert np.ptp(dense[:, 1]) == 1 and np.ptp(dense[:, 2]) == 3 and dense[:, 0].std() == pytest.approx(1, rel=0.1)
+
+
+def test_infinite_cells_are_named() -> None:
+    """By row and column, by the name of a column where there is one, dense and sparse."""
+    import pandas
+
+    cells = np.array([[0.0, 1.0, 2.0], [0.0, 0.0, -np.inf]])
+    frame = pandas.DataFrame(cells, columns=["a", "b", "c"])
+    for given, column in ((cells, "2"), (sparse.csr_array(cells), "2"), (frame, "'c'")):
+        with pytest.raises(ValueError, match=f"contains infinity: row 1, column {column} holds -inf; give finite"):
+            as_inputs(given)
+    assert np.isnan(as_inputs(np.where(np.isinf(cells), np.nan, cells))).sum() == 1

@@ -59,5 +59,5 @@ def test_calibrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path.write_text("{}")
     with pytest.raises(FormatError, match="no file of run times"):
         budget.calibrate(path)
-    with pytest.raises(ValueError, match="batch must be at least 1"):
+    with pytest.raises(ValueError, match="batch must be a whole number of at least 1"):
         budget.calibrate(batch=0)

@@ -93,7 +93,7 @@ def test_what_chance_gives_is_no_gain() -> None:
     ("options", "words"),
     [
         ({"price": float("nan")}, "price must be a finite number, at least 0, not nan"),
-        ({"at_once": 0}, "at_once must be at least 1, not 0"),
+        ({"at_once": 0}, "at_once must be a whole number of at least 1, not 0"),
         ({"candidates": [1]}, "a candidate is the variables of a factor, such as \\(0, 1\\), not 1"),
         ({"candidates": [()]}, "a candidate is the variables of a factor"),
         ({"none": True}, "there are no examples to take gradients of"),

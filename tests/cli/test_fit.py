@@ -110,7 +110,7 @@ def test_bad_options_are_one_sentence(train: Path) -> None:
     fit = ("fit", train, "--outputs", "rain", "--hidden", "mood")
     assert_one_sentence(invoke(*fit, "--structure", "ring"), "no structure 'ring'", "complete, outputs, chain")
     assert_one_sentence(invoke(*fit, "--structure", "grid:3x2"), "6 places", "4 columns")
-    assert_one_sentence(invoke(*fit, "--epochs", 0), "epochs must be at least 1")
+    assert_one_sentence(invoke(*fit, "--epochs", 0), "epochs must be a whole number of at least 1")
     assert_one_sentence(invoke(*fit, "--iterations", -1), "iterations")
     assert_one_sentence(invoke(*fit, "--optimizer", "lbfgs", "--rate", 1), "--rate", "lbfgs")
     assert_one_sentence(invoke(*fit, "--patience", 2), "patience is about development data")
@@ -174,3 +174,23 @@ def test_a_target_that_cannot_be_is_noticed_before_training(
     missing = tmp_path / "missing" / "s.loopwise"
     assert_one_sentence(invoke(*fit, missing), str(missing), "folder to write to does not exist")
     assert_one_sentence(invoke(*fit, tmp_path), str(tmp_path), "is a folder")
+
+
+def test_the_prior_of_a_small_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held-out rows choose it, and the report says which it is; 0 is plain likelihood; not with --dev, nor for many."""
+    train = tmp_path / "train.csv"
+    coins = np.random.default_rng(0).integers(0, 2, (24, 4))
+    train.write_text("a,b,c,d\n" + "".join(",".join(map(str, row)) + "\n" for row in coins.tolist()))
+    made = [tmp_path / f"{number}.loopwise" for number in range(4)]
+    options = ("fit", train, "--outputs", "d", "--structure", "complete", "--iterations", 3, "--json", "--out")
+    chosen = json.loads(succeed(*options, made[0]).stdout)["l2"]
+    assert chosen >= 1 / 24
+    assert json.loads(succeed(*options, made[1], "--l2", chosen).stdout)["l2"] == chosen
+    assert made[0].read_bytes() == made[1].read_bytes()
+    monkeypatch.setattr("loopwise.learn.prior_choice.choose_l2", lambda *_, **__: pytest.fail("chosen for nothing"))
+    assert json.loads(succeed(*options, made[2], "--l2", 0).stdout)["l2"] == 0
+    succeed(*options, made[3], "--dev", train)
+    assert "--l2 0.25\n" in succeed(*options[:-2], "--l2", 0.25, "--out", made[3]).stdout
+    monkeypatch.setattr("loopwise.cli.fit.FEW_ROWS", 23)
+    assert json.loads(succeed(*options, made[3]).stdout)["l2"] == 0
+    assert made[2].read_bytes() == made[3].read_bytes() != made[0].read_bytes()

@@ -58,6 +58,10 @@ def test_from_a_table_to_one_without_empty_cells(table: Path, tmp_path: Path) ->
     other.write_text("a,y\n1e400,p\n2,q\n3,p\n")
     large = ("fit", other, "--outputs", "y", "--structure", "auto", "--out", tmp_path / "never")
     assert_one_sentence(invoke(*large), "column 'a' holds '1e400' in row 1, more than a number can be")
+    other.write_text("size\n3\n1e400\n")
+    assert_one_sentence(
+        invoke("impute", model, other), "column 'size' holds '1e400' in row 2, more than a number can be"
+    )
 
 
 def test_training_for_the_cells_that_will_be_missing(table: Path, tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_models_and_empty_files_are_nothing_to_score(folder: Path, tmp_path: Pat
 
 def test_threads_are_at_least_one(tmp_path: Path) -> None:
     write_conllu(tmp_path / "t.conllu", toy_sentences(4, seed=0))
-    assert_one_sentence(invoke("train", tmp_path / "t.conllu", "--threads", 0), "threads must be at least 1, not 0")
+    refused = invoke("train", tmp_path / "t.conllu", "--threads", 0)
+    assert_one_sentence(refused, "threads must be at least 1, not 0")
 
 
 def test_a_target_that_cannot_be_is_noticed_before_training(

@@ -124,8 +124,12 @@ def test_tokens_without_a_visible_character(folder: Path, tmp_path: Path) -> Non
 def test_nothing_stands_for_a_number_that_is_0(folder: Path, tmp_path: Path) -> None:
     train = ("train", folder / "dev.conll", "--out", tmp_path / "never")
     for learner in ("likelihood", "erm"):
-        assert_one_sentence(invoke(*train, "--learner", learner, "--iterations", 0), "iterations must be at least 1")
-    assert_one_sentence(invoke(*train, "--learner", "svm", "--epochs", 0), "epochs must be at least 1")
+        assert_one_sentence(
+            invoke(*train, "--learner", learner, "--iterations", 0), "iterations must be a whole number of at least 1"
+        )
+    assert_one_sentence(
+        invoke(*train, "--learner", "svm", "--epochs", 0), "epochs must be a whole number of at least 1"
+    )
     assert_one_sentence(invoke(*train, "--outside", "PER,LOC,PER"), "--outside lists 'PER' twice")
     assert not (tmp_path / "never").exists()
 

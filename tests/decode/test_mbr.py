@@ -91,7 +91,7 @@ def test_bad_input() -> None:
         decode.MBR(hamming)(beliefs)
     with pytest.raises(ValueError, match="one number a pair"):
         decode.MBR(lambda p, t: torch.tensor(0.0), decode.Independent())(beliefs)
-    with pytest.raises(ValueError, match="at least 1 sample"):
+    with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
         decode.MBR(hamming, count=0)
     with pytest.raises(ValueError, match="candidates must be from 0 to count"):
         decode.MBR(hamming, count=3, candidates=4)

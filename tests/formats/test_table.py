@@ -171,3 +171,18 @@ def test_what_separates_columns_is_seen_where_that_is_asked_for(tmp_path: Path, 
     if mark != ",":
         with pytest.raises(FormatError, match="columns seem to be separated by"):
             read_cells(path)
+
+
+def test_numbers_too_large_are_named_by_line_and_column(tmp_path: Path) -> None:
+    """In training and in use, few values or many; a label of a column of texts may look as it likes."""
+    words = r"data.csv, line 3: column 'a' holds '-1e400', more than a number can be; leave the cell empty"
+    spoilt = file_of(tmp_path, "a,b\n1,x\n-1e400,y\n2,x\n3,y\n")
+    known = Vocabulary(("a", "b"), (("[-inf, 2)", "[2, inf)"), ("x", "y")))
+    for reading in (
+        lambda: read_table(spoilt),
+        lambda: read_table(spoilt, bins=2),
+        lambda: read_table(spoilt, vocabulary=known, unseen_is_missing=True),
+    ):
+        with pytest.raises(FormatError, match=words):
+            reading()
+    assert read_table(file_of(tmp_path, "a\n1e400\nmany\n")).vocabulary.labels == (("1e400", "many"),)

@@ -264,7 +264,7 @@ def test_black_boxes_are_checked() -> None:
         (lambda: Perturbation(precision=torch.int64), "precision must be a floating point type"),
         (lambda: Perturbation(step=SquareRoot()).around(lambda theta: theta, -1), "batch_dimensions"),
         (lambda: ToTolerance(tolerance=0.0), "tolerance must be positive, got 0.0"),
-        (lambda: ToTolerance(iterations=0), "iterations must be at least 1, got 0"),
+        (lambda: ToTolerance(iterations=0), "iterations must be a whole number of at least 1, not 0"),
     ],
 )
 def test_options_are_checked(make: object, message: str) -> None:

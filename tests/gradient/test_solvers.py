@@ -52,7 +52,7 @@ def test_nearly_deterministic_marginals(solver: Direct | Minres) -> None:
         (lambda: LinearSolve(form="saddle"), "form must be"),  # type: ignore[arg-type]
         (lambda: LinearSolve(solver="direct"), "solver must be"),  # type: ignore[arg-type]
         (lambda: Minres(tolerance=0.0), "tolerance must be positive, got 0.0"),
-        (lambda: Minres(iterations=0), "iterations must be at least 1, got 0"),
+        (lambda: Minres(iterations=0), "iterations must be a whole number of at least 1, not 0"),
     ],
 )
 def test_options_are_checked(make: object, message: str) -> None:

@@ -105,11 +105,11 @@ def test_random_mrf_has_unaries_only_when_asked() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: chain(0), "length must be at least 1, not 0"),
-        (lambda: grid(0, 3), "rows must be at least 1, not 0"),
-        (lambda: grid(3, -1), "columns must be at least 1, not -1"),
+        (lambda: chain(0), "length must be a whole number of at least 1, not 0"),
+        (lambda: grid(0, 3), "rows must be a whole number of at least 1, not 0"),
+        (lambda: grid(3, -1), "columns must be a whole number of at least 1, not -1"),
         (lambda: grid(2, 2, neighbours=6), "neighbours must be 4 or 8, not 6"),
-        (lambda: complete(0), "variables must be at least 1"),
+        (lambda: complete(0), "variables must be a whole number of at least 1"),
         (lambda: chain(2, states=0), "cardinality 0"),
         (lambda: random_mrf(4, 7, seed=0), "7 distinct scopes of 2 among 4 variables: there are only 6"),
         (lambda: random_mrf(4, -1, seed=0), "-1 distinct scopes"),

@@ -265,5 +265,7 @@ def test_beliefs_refuse_names_they_do_not_know() -> None:
     for variable in (2, -1):
         with pytest.raises(ValueError, match=f"no variable {variable}; the graph has variables 0 to 1"):
             beliefs.marginal(variable)
+    with pytest.raises(ValueError, match="goes by its number here, not 'flu'"):
+        beliefs.marginal("flu")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no factor group 'other'"):
         beliefs.factor("other")

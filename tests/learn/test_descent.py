@@ -124,9 +124,9 @@ def test_learners_say_how_long_they_take() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Descending(l2=-1.0), "l2 must be a finite number, at least 0, not -1.0"),
-        (lambda: Descending(iterations=0), "iterations must be at least 1, not 0"),
-        (lambda: Going(epochs=0), "epochs must be at least 1, not 0"),
+        (lambda: Descending(l2=-1.0), "l2 must be a number of at least 0, not -1.0"),
+        (lambda: Descending(iterations=0), "iterations must be a whole number of at least 1, not 0"),
+        (lambda: Going(epochs=0), "epochs must be a whole number of at least 1, not 0"),
         (lambda: Going(rate=0.0), "rate must be a positive number, not 0.0"),
         (lambda: Going(rate=float("inf")), "rate must be a positive number, not inf"),
     ],

@@ -259,9 +259,9 @@ def test_lazy_sparse_weights_are_trained_as_dense_ones() -> None:
 def test_bad_options() -> None:
     train = data(16)
     for message, options in {
-        "batch must be at least 1, not 0": {"batch": 0},
-        "epochs must be at least 1": {"epochs": 0},
-        "seed must be at least 0, not -1": {"seed": -1},
+        "batch must be a whole number of at least 1, not 0": {"batch": 0},
+        "epochs must be a whole number of at least 1": {"epochs": 0},
+        "seed must be a whole number of at least 0, not -1": {"seed": -1},
         "clip must be a positive number": {"clip": 0.0},
         "patience is about development data": {"patience": 3},
         "measure is about development data": {"measure": MSE},

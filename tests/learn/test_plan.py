@@ -36,8 +36,8 @@ def test_what_follows_from_the_options() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"batch": 0}, "batch must be at least 1, not 0"),
-        ({"seed": -1}, "seed must be at least 0, not -1"),
+        ({"batch": 0}, "batch must be a whole number of at least 1, not 0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
         ({"clip": 0.0}, "clip must be a positive number or None, not 0.0"),
         ({"prior": 0.1}, r"prior must be a penalty such as lw\.prior\.L2"),
         ({"optimizer": "adam"}, "optimizer must be a class such as"),

@@ -167,9 +167,9 @@ def test_what_makes_no_sense_is_said() -> None:
         Laplace.of(system, examples, NLL, lw.prior.L2(0.0))
     with pytest.raises(ValueError, match="MSE is no likelihood: say by scale="):
         Laplace.of(system, examples, lw.loss.MSE(), lw.prior.L2(0.1))
-    with pytest.raises(ValueError, match="rank must be at least 1"):
+    with pytest.raises(ValueError, match="rank must be a whole number of at least 1"):
         Laplace.of(system, examples, NLL, lw.prior.L2(0.1), rank=0)
     with pytest.raises(ValueError, match="level must lie"):
         Predictive(torch.zeros(2, 1, 1, 2)).interval(1.0)
-    with pytest.raises(ValueError, match="samples must be at least 1"):
+    with pytest.raises(ValueError, match="samples must be a whole number of at least 1"):
         Laplace.of(system, examples, NLL, lw.prior.L2(0.1)).draw(0)

@@ -22,5 +22,5 @@ def test_sweeps() -> None:
     assert sweep(pow, [{"base": 2, "exp": 5}, {"base": 3, "exp": 2}], jobs=2) == [32, 9]
     with pytest.raises(ValueError, match=r"rate.*in the run with \{'rate': -1.0\}"):
         sweep(_loss_at, [{"rate": -1.0}], jobs=1)
-    with pytest.raises(ValueError, match="jobs must be at least 1"):
+    with pytest.raises(ValueError, match="jobs must be a whole number of at least 1"):
         sweep(pow, [], jobs=0)

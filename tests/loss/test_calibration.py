@@ -34,7 +34,7 @@ def test_honest_probabilities_are_calibrated_and_extreme_ones_are_not() -> None:
         ([], [], 10, "no events"),
         ([0.2, 1.5], [1, 0], 10, "probability 1.5 of event 1"),
         ([0.2, float("nan")], [1, 0], 10, "event 1"),
-        ([0.2], [1], 0, "bins must be at least 1"),
+        ([0.2], [1], 0, "bins must be a whole number of at least 1"),
     ],
 )
 def test_bad_input(said: list[float], was: list[int], bins: int, words: str) -> None:

@@ -144,7 +144,7 @@ def test_a_group_with_one_feature_is_a_tied_table() -> None:
         (lambda: SparsePotentials.of(chain(2), {"unary": 3}), "no number of features for group 'pair'"),
         (lambda: feature_keys(), "at least one field"),
         (lambda: feature_keys([0.5]), "field 0 of a feature must hold integers"),
-        (lambda: hashed([1], 0), "must be at least 1"),
+        (lambda: hashed([1], 0), "must be a whole number of at least 1"),
     ],
 )
 def test_refuses_what_does_not_fit(make: object, message: str) -> None:

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from loopwise.arguments import checked_whole
 from loopwise.learn.files.card import training_card
 from loopwise.learn.progress import progress_bar
 
@@ -58,8 +59,7 @@ class Incremental:
         -------
         The estimator, after one :meth:`partial_fit` for each batch.
         """
-        if epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {epochs}")
+        checked_whole("epochs", epochs)
         if epochs > 1 and isinstance(batches, Iterator):
             raise ValueError(
                 "an iterator is empty after one epoch: give a list, or a function that opens the batches anew, for more"

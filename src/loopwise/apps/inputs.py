@@ -5,7 +5,7 @@ In: arrays, dense or sparse, of anything numeric. Out: float64 matrices. Stage: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from loopwise.apps.estimator import as_array
+from loopwise.apps.estimator import as_array, column_names
+from loopwise.formats.errors import quoted
 from loopwise.learn.files.fields import Record
 from loopwise.potentials.linear import is_sparse as is_sparse
 
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 
 
 LEAST_SPREAD = 1e-200  # quotients by less might overflow
+LARGEST_INPUT = 1e150  # squares of more would overflow
 DENSE = 0.1  # a feature that fewer rows have is sparse
 
 
@@ -118,8 +120,15 @@ def _usable(spread: Floats) -> Floats:
     return np.where(spread > max(1e-12 * float(spread.max(initial=0.0)), LEAST_SPREAD), spread, 1.0)
 
 
-def as_inputs(given: Any) -> Any:
-    """Inputs as float64 ``[examples, features]``, dense (NaN: missing) or CSR."""
+def as_inputs(given: Any, row_name: Callable[[int], str] = "row {}".format, largest: float = LARGEST_INPUT) -> Any:
+    """Inputs as float64 ``[examples, features]``, dense (NaN: missing) or CSR, none beyond ``largest`` in size;
+    ``row_name``: what messages call a row.
+
+    >>> as_inputs([[1, 2], [3, float("inf")]])
+    Traceback (most recent call last):
+    ValueError: Input X contains infinity: row 1, column 1 holds inf; give finite numbers, or NaN where a value is
+    missing
+    """
     from scipy import sparse
 
     if is_sparse(given):
@@ -128,8 +137,7 @@ def as_inputs(given: Any) -> Any:
             raise ValueError("Complex data not supported: inputs must be real numbers")
         made: Any = matrix.astype(np.float64)
         _check_size(made.shape)
-        if np.isinf(made.data).any():
-            raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+        _check_cells(made.data, lambda place: (_row_of(made, place), int(made.indices[place])), row_name, None, largest)
         return made
     array = as_array(given)
     if np.iscomplexobj(array):
@@ -138,11 +146,37 @@ def as_inputs(given: Any) -> Any:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead; Reshape your data to [examples, features]"
         )
-    dense: NDArray[np.float64] = array.astype(np.float64)
+    try:
+        dense: NDArray[np.float64] = array.astype(np.float64)
+    except ValueError as problem:
+        raise ValueError(f"Input X must hold numbers: {problem}") from None
     _check_size(dense.shape)
-    if np.isinf(dense).any():
-        raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
+    _check_cells(dense, lambda place: divmod(place, dense.shape[1]), row_name, column_names(given), largest)
     return dense
+
+
+def _check_cells(
+    cells: Floats,
+    where: Callable[[int], tuple[int, int]],
+    row_name: Callable[[int], str],
+    columns: Sequence[str] | None,
+    largest: float,
+) -> None:
+    """Names the first cell that is infinite, or too large to compute with."""
+    bad = np.flatnonzero(np.abs(cells) > largest)
+    if not bad.size:
+        return
+    value = cells.flat[bad[0]]
+    row, column = where(int(bad[0]))
+    what = "infinity" if np.isinf(value) else f"numbers beyond {largest:g}, too large to compute with"
+    raise ValueError(
+        f"Input X contains {what}: {row_name(row)}, column {column if columns is None else quoted(columns[column])} "
+        f"holds {value:g}; give finite numbers, or NaN where a value is missing"
+    )
+
+
+def _row_of(matrix: Any, entry: int) -> int:
+    return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
 
 
 def _check_size(shape: Sequence[int]) -> None:

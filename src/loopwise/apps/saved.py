@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor
 
 from loopwise.apps.estimator import Estimator, not_fitted
 from loopwise.formats.files import PathLike
-from loopwise.learn.files.card import kept_card
+from loopwise.learn.files.card import kept_card, number_count
 from loopwise.learn.files.container import CARD, kind_of, read_container, refuse_kind, write_container
 from loopwise.learn.files.fields import DAMAGE, Record, damaged
 
@@ -51,21 +51,23 @@ class Saved:
     """What has files: it says which of its fields and tensors are kept, and builds itself from them.
 
     ``card_``: what files say of data and figures; training sets it (:func:`loopwise.learn.files.card.training_card`).
+    ``_no_weights``: tensors of files that no training chose, scales and frequencies, say.
     """
 
     card_: Mapping[str, Any]
+    _no_weights: ClassVar[frozenset[str]] = frozenset()
 
     def save(
         self, path: PathLike, notes: Mapping[str, Any] | None = None, card: Mapping[str, Any] | None = None
     ) -> None:
         """Writes the fitted model to one file, which appears whole or not at all; ``notes`` are kept with it. The
         ``card`` is for people, ``{"data": "reviews of 2025"}``, say: besides that, or instead, it has what training
-        said of data and figures, and the budget (:func:`loopwise.learn.model_card` reads it)."""
+        said of data and figures, the number of weights, and the budget (:func:`loopwise.learn.model_card` reads it)."""
         if not self._is_fitted:
             raise not_fitted(f"this {type(self).__name__} is not fitted yet: there is nothing to save")
         described, tensors = self._kept()
         own = {} if notes is None else {"notes": dict(notes)}
-        told = card_of(self, self._budget, card)
+        told = {"weights": number_count(tensors, self._no_weights), **card_of(self, self._budget, card)}
         write_container(path, tensors, {"app": self._app(), **described, **own, CARD: told})
 
     @classmethod

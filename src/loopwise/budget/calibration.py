@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.arguments import checked_whole
 from loopwise.budget.cost import CellCost, Cost, Floats, MessageCost
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
@@ -105,8 +106,8 @@ def calibrate(
     relative errors. About four seconds, after the kernels are compiled. Times of shared machines vary: compare orders,
     not digits.
     """
-    if batch is not None and batch < 1:
-        raise ValueError(f"batch must be at least 1, not {batch}")
+    if batch is not None:
+        checked_whole("batch", batch)
     machine = f"{platform.machine()} {platform.processor() or platform.system()}, {torch.__version__}".strip()
     if path is not None and Path(path).exists():
         known = Nanoseconds.load(path)

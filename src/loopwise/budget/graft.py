@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.arguments import checked_whole
 from loopwise.budget.cost import CellCost, Cost
 from loopwise.budget.pruning import needs_no_input, on_graph
 from loopwise.graph.factor_graph import FactorGraph
@@ -198,8 +199,7 @@ def graft(
         raise ValueError("there are no examples to take gradients of; give at least one")
     if not 0 <= price < np.inf:
         raise ValueError(f"price must be a finite number, at least 0, not {price}")
-    if at_once < 1:
-        raise ValueError(f"at_once must be at least 1, not {at_once}")
+    checked_whole("at_once", at_once)
     host = _SystemHost(system, examples, dev, goal, CellCost() if cost is None else cost, refit)
     allowed = _pairs_left(system.graph) if candidates is None else _checked(system.graph, candidates)
     loss = host.dev_loss()

@@ -48,6 +48,7 @@ class Stopping(Inference):
     """
 
     takes_messages: ClassVar[bool] = True
+    saver: ClassVar[str] = "lw.budget.save(system, path)"
 
     inference: MessagePassing
     policy: Policy

@@ -57,6 +57,9 @@ class OptimizerName(str, Enum):
     LBFGS = "lbfgs"
 
 
+FEW_ROWS = 2000  # of a small table, whose prior is chosen unless it is given
+
+
 @dataclass(frozen=True)
 class ColumnOptions:
     """What the columns of a table are, and how they are joined where no file says so."""
@@ -137,7 +140,14 @@ class FitSettings:
     ] = None
     epochs: Annotated[int, typer.Option(help="Passes over the table.")] = 25
     batch: Annotated[int, typer.Option(help="Rows a step; multiples of 32 are fastest.")] = 32
-    l2: Annotated[float | None, typer.Option("--l2", help="Strength of an L2 penalty on the weights.")] = None
+    l2: Annotated[
+        float | None,
+        typer.Option(
+            "--l2",
+            help="Strength of an L2 penalty on the weights, beside the mean loss of a row.",
+            show_default=f"cross-validation on tables of at most {FEW_ROWS} rows without --dev, else 0",
+        ),
+    ] = None
     dev: Annotated[Path | None, typer.Option(help="A table to choose the best epoch by.")] = None
     patience: Annotated[int | None, typer.Option(help="Epochs without a better one before stopping.")] = None
     restarts: Annotated[int, typer.Option(help="Random starts, the best of which is kept.")] = 1
@@ -163,13 +173,19 @@ class FitSettings:
         stages: Goals = learn.hybrid(goal) if self.hybrid else goal
         return learn.staged(stages) if self.staged else stages
 
-    def of_fit(self) -> dict[str, Any]:
-        """What :func:`loopwise.fit` is told, but for development data."""
-        from loopwise.potentials.priors import L2
+    def strength(self, system: System, examples: Examples, goals: Goals, seed: int) -> float:
+        """Of the L2 penalty: what is asked for; else of a small table what held-out rows prefer, unless development
+        data choose the epoch."""
+        from loopwise.learn.prior_choice import choose_l2
 
+        if self.l2 is not None or self.dev is not None or len(examples) > FEW_ROWS:
+            return self.l2 or 0.0
+        return choose_l2(system, examples, goals, seed=seed, **self.of_fit() | {"restarts": min(self.restarts, 1)})
+
+    def of_fit(self) -> dict[str, Any]:
+        """What :func:`loopwise.fit` is told, but for the prior and development data."""
         return {
             "optimizer": _optimizer(self.optimizer, self.rate),
-            "prior": None if self.l2 is None else L2(self.l2),
             "patience": self.patience,
             "epochs": self.epochs,
             "batch": self.batch,
@@ -206,6 +222,7 @@ def fit(
     with one_line_each():
         from loopwise import learn
         from loopwise.formats.coding import BINS
+        from loopwise.potentials.priors import L2
 
         refuse_idle(context, training.inference.value, {"iterations": ("bp", "trw", "meanfield")})
         refuse_idle(context, training.loss.value, {"positive": ("f1",)})
@@ -238,11 +255,14 @@ def fit(
         goal, decoder = _goal(training.loss, positive_values(table.vocabulary, predicted, training.positive))
         system = _system(examples, table, training.method(seed), decoder)
         dev = None if training.dev is None else read_examples(system, training.dev, left)
+        goals = training.goals(goal)
+        strength = training.strength(system, examples, goals, seed)
+        prior = L2(strength) if strength else None
         history = learn.fit(
-            system, examples, training.goals(goal), dev=dev, checkpoint=checkpoint, seed=seed, **training.of_fit()
+            system, examples, goals, prior=prior, dev=dev, checkpoint=checkpoint, seed=seed, **training.of_fit()
         )
         system.save(target)
-        _report(as_json, train, target, examples, history)
+        _report(as_json, train, target, examples, history, strength)
 
 
 def _check_auto(context: typer.Context, model: Path | None, structure: str | None) -> None:
@@ -317,7 +337,7 @@ def _optimizer(name: OptimizerName, rate: float | None) -> MakeOptimizer:
     return lambda params: optim.SMD(params, gain=chosen)
 
 
-def _report(as_json: bool, train: Path, target: Path, examples: Examples, history: History) -> None:
+def _report(as_json: bool, train: Path, target: Path, examples: Examples, history: History, strength: float) -> None:
     from loopwise.graph.evidence import Role
 
     roles = examples.roles[0].tolist()
@@ -329,7 +349,7 @@ def _report(as_json: bool, train: Path, target: Path, examples: Examples, histor
         "factors": examples.graph.factors,
     }
     if as_json:
-        report = {"train": str(train), "system": str(target), **sizes, "history": history.to_json()}
+        report = {"train": str(train), "system": str(target), **sizes, "l2": strength, "history": history.to_json()}
         typer.echo(json.dumps(report, allow_nan=False))
         return
     typer.echo(", ".join(f"{name} {count}" for name, count in sizes.items()))
@@ -337,6 +357,8 @@ def _report(as_json: bool, train: Path, target: Path, examples: Examples, histor
         f"loss {history.losses[0]:.4g} in the first epoch, {history.losses[-1]:.4g} in the last ({history.ended}, "
         f"{history.seconds:.1f} s)"
     )
+    if strength:
+        typer.echo(f"--l2 {strength:.3g}")
     if history.best is not None:
         typer.echo(f"best on the development data: epoch {history.best}")
     typer.echo(f"saved {target}")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.evidence import FREE
 from loopwise.inference.beliefs import Beliefs
 from loopwise.inference.by_variable import reduce_variables
@@ -119,5 +120,4 @@ def expected_loss(loss: AssignmentLoss, prediction: Tensor, samples: Tensor, out
 
 def check_samples(count: int) -> None:
     """Refuses to estimate from nothing."""
-    if count < 1:
-        raise ValueError(f"count must be at least 1 sample, not {count}")
+    checked_whole("count", count)

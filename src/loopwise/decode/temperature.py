@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from loopwise.arguments import checked_whole
+
 DEFAULT_TEMPERATURE = 0.5  # halfway between beliefs (1) and the maximum (0); the toolkit's example, 1/t = 2
 
 
@@ -125,8 +127,7 @@ def _check_positive(name: str, value: float, remedy: str = "") -> None:
 def _check_ends(start: float, end: float, steps: int) -> None:
     _check_positive("start", start)
     _check_positive("end", end)
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, not {steps}")
+    checked_whole("steps", steps)
 
 
 def _share(step: int, steps: int) -> float:

@@ -257,6 +257,7 @@ def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool 
         for kind in (Truths,) if truths else (Numbers, Dates):
             numbers = kind.numbers(cells)
             if numbers is not None:
+                check_finite(name, cells, numbers)
                 return kind.of(numbers, bins)
         return Texts.of(as_texts(cells))
     known = {as_text(cell): cell for cell in cells if not is_missing(cell)}
@@ -274,8 +275,8 @@ def column_of(name: str, cells: Sequence[Any], bins: int = BINS, *, whole: bool 
 def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = True) -> tuple[Integers, list[int]]:
     """The values of cells by the labels of a variable, and the numbers of those cells that it has no value for.
 
-    A number is in its interval, or (``nearest``) has the nearest label where all are numbers; what is no label goes to
-    the pool, where there is one; else it is missing.
+    A finite number is in its interval, or (``nearest``) has the nearest label where all are numbers; what is no label
+    goes to the pool, where there is one; else it is missing.
 
     >>> codes_of(("[-inf, 2)", "[2, inf)"), [1, "3.5", None, "x"])
     (array([ 0,  1, -1, -1]), [3])
@@ -289,7 +290,7 @@ def codes_of(labels: Sequence[str], cells: Sequence[Any], *, nearest: bool = Tru
     column = Numbers.of_labels(labels) or Dates.of_labels(labels) or Truths.of_labels(labels)
     if column is not None:
         numbers = [column.read(str(texts[row])) for row in lost]
-        known = np.array([np.nan if number is None else number for number in numbers])
+        known = np.array([np.nan if number is None or np.isinf(number) else number for number in numbers])
         codes = column.codes(known)
         if not nearest and not column.cut:  # 1.0 is the label 1, but 1.2 is not
             there = np.array([column.read(label) for label in labels], dtype=np.float64)
@@ -340,9 +341,17 @@ def as_numbers(cells: Sequence[Any]) -> Floats | None:
         found = np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
     else:
         return None
-    if np.isinf(found).any():
-        raise ValueError("Input X contains infinity; give finite numbers, or NaN where a value is missing")
     return found
+
+
+def check_finite(name: str, cells: Sequence[Any], numbers: Floats) -> None:
+    """A ``ValueError`` that names the first cell whose number is infinite."""
+    endless = np.flatnonzero(np.isinf(numbers))
+    if endless.size:
+        raise ValueError(
+            f"Input X contains infinity: column {quoted(name)} holds {cells[endless[0]]} in row {endless[0]}; give "
+            "finite numbers, or NaN where a value is missing"
+        )
 
 
 def as_texts(cells: Sequence[Any]) -> list[str | None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwise.formats.coding import BINS, Dates, as_text, codes_of, column_of, is_missing
+from loopwise.formats.coding import BINS, Dates, as_numbers, as_text, check_finite, codes_of, column_of, is_missing
 from loopwise.formats.errors import quoted
 from loopwise.formats.table import MISSING_VALUE, DataTable, warn_of_unseen
 from loopwise.formats.vocabulary import Vocabulary
@@ -99,6 +99,9 @@ def read_frame(
     unseen: list[tuple[int, str, str]] = []
     for name, cells in columns.items():
         place = vocabulary.variable(name)
+        numbers = as_numbers(cells)
+        if numbers is not None:
+            check_finite(name, cells, numbers)
         values[:, place], lost = codes_of(vocabulary.labels[place], cells, nearest=name not in whole)
         unseen += [(row, name, str(cells[row])) for row in lost]
     if unseen:

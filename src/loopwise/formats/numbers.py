@@ -9,8 +9,9 @@ and ``float`` also take ``1_0``, ``infinity``, ``nan`` and the digits of other s
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from loopwise.formats.files import PathLike, display_name, read_bytes
 
 CHUNK_BYTES = 1 << 20  # split at a time: keeps the pieces of a large file from all being in memory at once
 LARGEST_INTEGER = 2**53  # above it float64 skips integers
+TOO_LARGE = "more than a number can be; leave the cell empty, or give a smaller one"
 LONGEST_INTEGER = 18  # digits: the largest that surely fit in 64 bits
 
 _WHITESPACE = re.compile(rb"\s")  # for bytes exactly what bytes.split() splits at
@@ -39,6 +41,17 @@ def number_in(text: str) -> float | None:
     (-1500.0, None, None)
     """
     return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def too_large(texts: Sequence[str]) -> int | None:
+    """The place of the first number beyond all bounds, which readers refuse with :data:`TOO_LARGE`; None if there is
+    none.
+
+    >>> too_large(["3", "", "1e400"])
+    2
+    """
+    large = {text for text in set(texts) if math.isinf(number_in(text) or 0.0)}
+    return next((place for place, text in enumerate(texts) if text in large), None) if large else None
 
 
 def whole_in(text: str) -> int | None:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from loopwise.formats.coding import Dates, Numbers, check_bins, codes_of, kept_labels
 from loopwise.formats.errors import FormatError, listed, quoted
 from loopwise.formats.files import PathLike, atomic_write, display_name, read_text
-from loopwise.formats.numbers import number_in
+from loopwise.formats.numbers import TOO_LARGE, number_in, too_large
 from loopwise.formats.vocabulary import Vocabulary as Vocabulary
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.notices import DataWarning, warn
@@ -96,6 +96,8 @@ def read_table(
     for place, (name, column) in enumerate(zip(header, columns, strict=True)):
         size = None if cardinalities is None else int(cardinalities[place])
         made = _labels_of(where, name, column, size, name in may_be_empty)
+        if all(map(_is_number, made)):
+            _check_bounds(where, lines, name, column)
         if bins is not None and size is None and name not in whole:
             made = _fewer(where, lines, name, column, made, bins, None if numbers is None else name in numbers)
         labels.append(made)
@@ -226,6 +228,12 @@ def _labels_of(where: str, name: str, column: Sequence[str], size: int | None, m
     return tuple(sorted(found, key=_order)) if all(map(_is_number, found)) else tuple(sorted(found))
 
 
+def _check_bounds(where: str, lines: Sequence[int], name: str, column: Sequence[str]) -> None:
+    row = too_large(column)
+    if row is not None:
+        raise FormatError(where, lines[row], f"column {quoted(name)} holds {quoted(column[row])}, {TOO_LARGE}")
+
+
 def _fewer(
     where: str,
     lines: Sequence[int],
@@ -272,6 +280,8 @@ def _with_vocabulary(
             known = known_names("variables", vocabulary.names, name)
             raise FormatError(where, 1, f"there is no variable {quoted(name)}; {known} (or ignore the column)")
         place = vocabulary.variable(name)
+        if Numbers.of_labels(vocabulary.labels[place]) is not None:
+            _check_bounds(where, lines, name, column)
         nearest = unseen_is_missing and name not in whole
         values[:, place], rows = codes_of(vocabulary.labels[place], column, nearest=nearest)
         if rows and not unseen_is_missing:

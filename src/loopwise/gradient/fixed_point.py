@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.gradient.base import Gradient, Report
 from loopwise.gradient.once import taken_once
 from loopwise.notices import GradientError, GradientWarning, warn
@@ -46,8 +47,7 @@ class FixedPoint(Gradient):
     def __post_init__(self) -> None:
         if not self.tolerance > 0:
             raise ValueError(f"tolerance must be positive, got {self.tolerance}")
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, got {self.iterations}")
+        checked_whole("iterations", self.iterations)
         if self.anderson < 0:
             raise ValueError(f"anderson must not be negative, got {self.anderson}")
 

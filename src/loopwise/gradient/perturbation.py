@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.gradient.base import Report, check_finite
 from loopwise.gradient.marginals import MarginalGradient, MarginalMap, Natural, Outcome
 from loopwise.gradient.once import taken_once
@@ -76,8 +77,7 @@ class ToTolerance:
     def __post_init__(self) -> None:
         if not self.tolerance > 0:
             raise ValueError(f"tolerance must be positive, got {self.tolerance}; EqualSweeps() needs none")
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, got {self.iterations}")
+        checked_whole("iterations", self.iterations)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from loopwise.arguments import checked_whole
 from loopwise.gradient.constraints import Floats, Matrix
 from loopwise.notices import GradientError
 
@@ -72,8 +73,7 @@ class Minres:
     def __post_init__(self) -> None:
         if not self.tolerance > 0:
             raise ValueError(f"tolerance must be positive, got {self.tolerance}")
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, got {self.iterations}")
+        checked_whole("iterations", self.iterations)
 
     @property
     def needs_full_rank(self) -> bool:

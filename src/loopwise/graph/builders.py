@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.factor_graph import FactorGraph, Integers
 
 
@@ -26,7 +27,7 @@ def chain(length: int, states: int = 2) -> FactorGraph:
     >>> chain(4, states=3).group("pair").scopes.tolist()
     [[0, 1], [1, 2], [2, 3]]
     """
-    _at_least("length", length, 1)
+    checked_whole("length", length, 1)
     first = np.arange(length - 1)
     return _with_unary(length, states, np.stack([first, first + 1], axis=1))
 
@@ -51,8 +52,8 @@ def grid(rows: int, columns: int, states: int = 2, neighbours: int = 4) -> Facto
     >>> grid(2, 3).group("pair").count
     7
     """
-    _at_least("rows", rows, 1)
-    _at_least("columns", columns, 1)
+    checked_whole("rows", rows, 1)
+    checked_whole("columns", columns, 1)
     if neighbours not in (4, 8):
         raise ValueError(f"neighbours must be 4 or 8, not {neighbours}")
     cell = np.arange(rows * columns).reshape(rows, columns)
@@ -78,7 +79,7 @@ def complete(variables: int, states: int = 2) -> FactorGraph:
     >>> complete(3).group("pair").scopes.tolist()
     [[0, 1], [0, 2], [1, 2]]
     """
-    _at_least("variables", variables, 1)
+    checked_whole("variables", variables, 1)
     pairs = np.stack(np.triu_indices(variables, 1), axis=1)
     return _with_unary(variables, states, pairs)
 
@@ -105,7 +106,7 @@ def random_mrf(
     >>> random_mrf(variables=6, edges=4, unary=True, seed=0)
     FactorGraph(6 variables, 10 factors: unary 6 of 2, pair 4 of 2x2)
     """
-    _at_least("variables", variables, 1)
+    checked_whole("variables", variables, 1)
     if not 2 <= arity <= variables:
         raise ValueError(f"arity must be from 2 to the number of variables ({variables}), not {arity}")
     possible = math.comb(variables, arity)
@@ -148,8 +149,3 @@ def _with_unary(variables: int, states: int, pairs: Integers) -> FactorGraph:
     return FactorGraph(
         np.full(variables, states), {"unary": np.arange(variables)[:, None], "pair": pairs.reshape(-1, 2)}
     )
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")

@@ -171,6 +171,8 @@ class Beliefs(Shown):
     def marginal(self, variable: int) -> Tensor:
         """Marginal of one variable, ``[*batch, cardinality]``."""
         start = self.graph.layout.state_start
+        if isinstance(variable, str):
+            raise ValueError(f"a variable goes by its number here, not {variable!r}; beliefs[{variable!r}] takes names")
         if not 0 <= variable < self.graph.variables:
             raise ValueError(f"no variable {variable}; {variable_range(self.graph.variables)}")
         return self.states[..., start[variable] : start[variable + 1]]

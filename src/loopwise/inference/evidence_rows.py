@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.evidence import FREE
 from loopwise.graph.factor_graph import FactorGraph, Integers
 from loopwise.graph.offsets import starts_of
@@ -48,8 +49,7 @@ class EvidenceRows:
             raise ValueError(
                 f"rows of evidence go by tables of at most {AXES} variables, and this graph has others; use lw.BP()"
             )
-        if self.sweeps < 1:
-            raise ValueError(f"sweeps must be at least 1, not {self.sweeps}")
+        checked_whole("sweeps", self.sweeps)
 
     @property
     def size(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from loopwise.arguments import checked_number, checked_whole
 from loopwise.learn.optim.lbfgs_run import Algebra, Floats, Function, LBFGSRun
 from loopwise.learn.progress import Tell
 from loopwise.learn.trainer import Limits
@@ -170,8 +171,7 @@ class EpochOptions:
     _positive: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+        checked_whole("epochs", self.epochs)
         for name in self._positive:
             value = getattr(self, name)
             if not 0 < value < np.inf:
@@ -185,7 +185,5 @@ class EpochOptions:
 
 def check_descent(l2: float, iterations: int) -> None:
     """Refuses options without meaning."""
-    if not 0.0 <= l2 < np.inf:
-        raise ValueError(f"l2 must be a finite number, at least 0, not {l2}")
-    if iterations < 1:
-        raise ValueError(f"iterations must be at least 1, not {iterations}")
+    checked_number("l2", l2, above=False)
+    checked_whole("iterations", iterations)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
+from loopwise.arguments import checked_whole
 from loopwise.formats.files import PathLike
 from loopwise.learn.data.batching import BatchSize, TotalSize
 from loopwise.learn.evaluate import Goal
@@ -89,8 +90,8 @@ class FitPlan:
             ("seed", self.seed, 0),
             ("patience", self.patience, 1),
         ):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
+            if value is not None:
+                checked_whole(name, value, least)
         for name, number in (("clip", self.clip), ("start", self.start)):
             if number is not None and not 0 < number < math.inf:
                 raise ValueError(f"{name} must be a positive number or None, not {number}")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.gradient.hvp import hvp
 from loopwise.inference.loss_of_beliefs import ignored_convergence
 from loopwise.learn.data.template_examples import Corpus
@@ -165,8 +166,7 @@ class Laplace:
 
     def draw(self, samples: int, seed: int = 0) -> Floats:
         """Weights from the posterior, ``[samples, parameters]``, in the order of the system's parameters."""
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, not {samples}")
+        checked_whole("samples", samples)
         noise = np.random.default_rng(seed).standard_normal((samples, len(self.weights)))
         axes, narrower = self._narrowed
         found: Floats = self.weights + (noise - (noise @ axes * narrower) @ axes.T) / np.sqrt(self.precision)
@@ -254,8 +254,7 @@ def _checked(goal: Goal, prior: L2, scale: float | None, rank: int) -> float:
         )
     if scale is not None and not scale > 0:
         raise ValueError(f"scale must be positive, not {scale}")
-    if rank < 1:
-        raise ValueError(f"rank must be at least 1, not {rank}")
+    checked_whole("rank", rank)
     return 1.0 if scale is None else scale
 
 

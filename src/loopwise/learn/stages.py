@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loopwise.arguments import checked_whole
 from loopwise.learn.course import epochs_of as epochs_of
 from loopwise.learn.evaluate import Goal
 from loopwise.loss.base import Loss, Measure
@@ -117,8 +118,7 @@ def target(stages: Sequence[Stage]) -> Goal:
 
 def check_budget(stages: Sequence[Stage], epochs: int) -> None:
     """Refuses ``epochs`` that do not suffice for every stage to have one."""
-    if epochs < 1:
-        raise ValueError(f"epochs must be at least 1, not {epochs}")
+    checked_whole("epochs", epochs)
     needed = sum(1 if stage.epochs is None else stage.epochs for stage in stages[:-1]) + 1
     if needed > epochs:
         raise ValueError(

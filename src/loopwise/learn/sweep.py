@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from loopwise.arguments import checked_whole
 from loopwise.learn.distributed import apart
 
 logger = logging.getLogger(__name__)
@@ -27,8 +28,7 @@ def sweep(function: Callable[..., Result], configurations: Iterable[Mapping[str,
     []
     """
     chosen = [dict(configuration) for configuration in configurations]
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    checked_whole("jobs", jobs)
     if jobs == 1 or not chosen:
         return [_named(function, configuration) for configuration in chosen]
     try:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.arguments import checked_whole
+
 BINS = 10
 
 
@@ -52,8 +54,7 @@ def reliability(probabilities: ArrayLike, happened: ArrayLike, bins: int = BINS)
     wrong = np.flatnonzero(~((p >= 0) & (p <= 1)))
     if wrong.size:
         raise ValueError(f"probability {p[wrong[0]]:g} of event {wrong[0]} is not between 0 and 1; give probabilities")
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, not {bins}")
+    checked_whole("bins", bins)
     place = np.minimum((p * bins).astype(np.int64), bins - 1)
     count = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.inference.decision import Distributions
 from loopwise.loss.answers import KnownAnswers, Metric
 from loopwise.loss.f_measure import check_f, f_measure
@@ -140,8 +141,7 @@ class VariableF1(_ByLabel):
 
     def __post_init__(self) -> None:
         check_f(self.beta, self.positive)
-        if self.variables < 1:
-            raise ValueError(f"variables must be at least 1, not {self.variables}")
+        checked_whole("variables", self.variables)
 
     @property
     def labels(self) -> int:

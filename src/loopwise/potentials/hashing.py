@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.factor_graph import Integers
 
 Keys = NDArray[np.uint64]
@@ -59,8 +60,7 @@ def text_keys(texts: Sequence[str]) -> Keys:
 
 def hashed(keys: ArrayLike, size: int) -> Integers:
     """Places of ``keys`` in a table of ``size`` weights: the key modulo the size. Collisions simply add up."""
-    if size < 1:
-        raise ValueError(f"the size of a hashed table must be at least 1, not {size}")
+    checked_whole("the size of a hashed table", size)
     places: Integers = (_unsigned(0, keys) % np.uint64(size)).astype(np.int64)
     return places
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from loopwise.arguments import checked_whole
 from loopwise.walk.models.model import Model
 from loopwise.walk.randomness import Stream, stream_number
 from loopwise.walk.sessions import Visiting
@@ -37,10 +38,9 @@ class Sweeps:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"there must be at least 1 sweep, not {self.count}")
-        if self.most is not None and self.most < 1:
-            raise ValueError(f"most must be at least 1 step, not {self.most}")
+        checked_whole("the number of sweeps", self.count)
+        if self.most is not None:
+            checked_whole("most", self.most)
 
     def of(self, items: int) -> int:
         """The steps of a document of so many items."""
@@ -63,8 +63,8 @@ class WalkPlan:
     shuffle: bool
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, Sweeps) and self.steps < 1:
-            raise ValueError(f"steps must be at least 1, not {self.steps}")
+        if not isinstance(self.steps, Sweeps):
+            checked_whole("steps", self.steps)
         if self.start not in (Start.PREVIOUS, Start.MIXED):
             check_start(self.model, self.start)
 

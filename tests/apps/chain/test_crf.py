@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.optimize import check_grad, minimize
 
 import loopwise as lw
-from loopwise.apps import ChainCRF
+from loopwise.apps import ChainCRF, Tagger
 from loopwise.apps.chain import (
     ChainPerceptron,
     ChainSVM,
@@ -177,3 +177,35 @@ def test_options_without_meaning(options: dict[str, Any], words: str) -> None:
         ChainCRF(**options).fit(*small())
     with pytest.raises(ValueError, match="cost must be"):
         SoftmaxMargin(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
+        ({"learner": "svm"}, r"learner must be an object such as ChainSVM\(\), not 'svm'"),
+        ({"learner": ChainSVM}, "not the class ChainSVM itself"),
+        ({"decoder": 3}, r"decoder must be an object such as Viterbi\(\), not 3"),
+        ({"constraints": 3}, r"constraints must be a Forbid\(...\) or None, not 3"),
+        ({"l2": "a"}, "l2 must be a number of at least 0, not 'a'"),
+        ({"iterations": 2.5}, "iterations must be a whole number of at least 1, not 2.5"),
+    ],
+)
+def test_options_of_the_wrong_kind_are_named(options: dict[str, Any], words: str) -> None:
+    x, y = small()
+    with pytest.raises(ValueError, match=words):
+        ChainCRF(**options).fit(x, y)
+    if "l2" not in options and "iterations" not in options:
+        with pytest.raises(ValueError, match=words):
+            Tagger(**options).fit([["a", "b"]], [["X", "Y"]])
+
+
+def test_labels_and_seeds_of_the_wrong_kind_are_named() -> None:
+    x, y = small()
+    mixed = [[1, "a", *["b"] * (len(row) - 2)][: len(row)] for row in y]
+    with pytest.raises(ValueError, match="labels such as 'a' and 1 are not of one kind"):
+        ChainCRF().fit(x, mixed)
+    with pytest.raises(ValueError, match="Input X must hold numbers: could not convert string to float: 'p'"):
+        ChainCRF().fit([np.full(part.shape, "p", dtype=object) for part in x], y)
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, not -1"):
+        ChainCRF(iterations=1).fit(x, y).sample(x, seed=-1)

@@ -143,7 +143,7 @@ def test_documents_without_mentions(fitted: Coref) -> None:
 
 
 def test_bad_options_and_use() -> None:
-    with pytest.raises(ValueError, match="rounds must be at least 1"):
+    with pytest.raises(ValueError, match="rounds must be a whole number of at least 1"):
         Coref(rounds=0)
     with pytest.raises(ValueError, match="not fitted"):
         Coref().predict(TEST)
@@ -167,3 +167,10 @@ def test_features_of_moves_add_up() -> None:
         after = model.features(world)
         for key in {*before, *after, *change}:
             assert after.get(key, 0.0) - before.get(key, 0.0) == pytest.approx(change.get(key, 0.0))
+
+
+def test_what_is_no_document_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"document 0 must be one of lw.formats.coref, or give the path of a file, not 'x'"
+    ):
+        Coref().fit(["x"])  # type: ignore[list-item]

@@ -66,7 +66,7 @@ def test_what_is_refused() -> None:
         Dedupe().fit([{"a": "x"}])
     with pytest.raises(ValueError, match="records must be a table"):
         Dedupe().fit(3)
-    with pytest.raises(ValueError, match="pairs_per_record must be at least 1"):
+    with pytest.raises(ValueError, match="pairs_per_record must be a whole number of at least 1"):
         Dedupe(pairs_per_record=0).fit(RECORDS)
     with pytest.raises(ValueError, match="seed must not be negative"):
         Dedupe(seed=-1).fit(RECORDS)

@@ -31,3 +31,9 @@ def test_rows_of_two_tables_have_sides() -> None:
     side = side_of(TABLE, TABLE)
     assert side is not None and side.tolist() == [0] * len(TABLE) + [1] * len(TABLE)
     assert side_of(TABLE, None) is None
+
+
+def test_records_that_can_be_read_only_once_are_refused() -> None:
+    """Training and answers would each see half of them, or nothing."""
+    with pytest.raises(ValueError, match=r"an iterator is empty after that: give list\(records\)"):
+        Records.of(iter([{"a": "x"}, {"a": "y"}]))  # type: ignore[arg-type]

@@ -202,7 +202,7 @@ LABEL = np.zeros((4, 4), dtype=int)
     "options, words",
     [
         ({"neighbours": 6}, "neighbours must be 4 or 8"),
-        ({"states": 1}, "states must be at least 2"),
+        ({"states": 1}, "states must be a whole number of at least 2"),
         ({"iterations": 0}, "iterations"),
         ({"batch": 0}, "batch"),
         ({"tolerance": -1.0}, "tolerance"),
@@ -258,3 +258,13 @@ def test_given_pixels_and_pixels_that_are_not_known() -> None:
             expected[np.arange(4), values] += np.exp(score)
     np.testing.assert_allclose(shares, expected / expected.sum(1, keepdims=True), atol=1e-9)
     assert model.predict(images[:1], evidence=given)[0].reshape(-1).tolist() == expected.argmax(1).tolist()
+
+
+def test_images_of_several_sizes_in_an_array_of_objects() -> None:
+    images = np.empty(2, dtype=object)
+    images[:] = [np.ones((3, 4)), np.zeros((2, 5))]
+    model = GridCRF(iterations=1).fit(images, [np.ones((3, 4), int), np.zeros((2, 5), int)])
+    assert [found.shape for found in model.predict(images)] == [(3, 4), (2, 5)]
+    for states in (1, 2.5):
+        with pytest.raises(ValueError, match=f"states must be a whole number of at least 2, not {states}"):
+            GridCRF(states=states).fit(images, [np.ones((3, 4), int), np.zeros((2, 5), int)])  # type: ignore[arg-type]

@@ -165,3 +165,16 @@ def test_bad_input(data: tuple[np.ndarray, np.ndarray], fitted: MultiLabel) -> N
         fitted.score(x, y[:, :2])
     with pytest.raises(ValueError, match="one each"):
         fitted.score(x, y[:3])
+
+
+def test_what_is_of_the_wrong_kind_is_named() -> None:
+    x = np.random.default_rng(0).normal(size=(6, 2))
+    y = (x > 0).astype(int)
+    for model, labels, words in (
+        (MultiLabel(learner="x"), y, r"learner must be an object such as LabelSampleRank\(\), not 'x'"),
+        (MultiLabel(decoder=2), y, r"decoder must be an object such as Automatic\(\), not 2"),
+        (MultiLabel(), [{"a"}] * 6, "labels are sets; give an array"),
+        (MultiLabel(), [["a"], ["a", "b"]] * 3, "labels have rows of different lengths"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.fit(x, labels).predict(x)

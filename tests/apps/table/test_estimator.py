@@ -238,7 +238,7 @@ def test_going_on_and_other_optimisers() -> None:
     "options, words",
     [
         ({"bins": 1}, "bins must be"),
-        ({"iterations": 0}, "iterations must be at least 1"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1"),
         ({"l2": -1.0}, "l2 must be"),
         ({"tolerance": 2.0}, "tolerance must be"),
         ({"hidden": (1,)}, "at least 2 each"),

@@ -138,3 +138,12 @@ def test_an_optimum_of_score_zero_is_proved() -> None:
     tables = {"unary": torch.zeros(3, 2, dtype=torch.float64), "pair": torch.eye(2, dtype=torch.float64) - 1.0}
     maximum = lw.inference.MapSearch(rounds=1)(graph, tables).status.maximum
     assert maximum is not None and bool(maximum.optimal) and float(maximum.gap) == 0.0
+
+
+def test_potentials_as_large_as_numbers_go_raise_no_warning() -> None:
+    graph = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [0, 2]]})
+    tables = {"pair": torch.tensor(np.random.default_rng(0).normal(size=(3, 2, 2)) * 1e300)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = lw.inference.MapSearch(rounds=1)(graph, tables)
+    assert float(found.log_partition) == pytest.approx(enumerate_model(graph, tables).best_score, rel=1e-12)

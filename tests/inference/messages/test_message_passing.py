@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -172,3 +173,13 @@ def test_bad_initial_messages() -> None:
         BP()(graph, tables, initial=torch.zeros(5))
     with pytest.raises(ValueError, match="NaN"):
         BP()(graph, tables, initial=torch.full((8,), float("nan")))
+
+
+def test_potentials_as_large_as_numbers_go_raise_no_warning() -> None:
+    """Their squares overflow where it is asked whether they are small."""
+    graph = FactorGraph([2, 2], {"pair": [[0, 1]]})
+    table = torch.tensor([[[0.0, 1e300], [-1e300, 3e299]]], dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = BP()(graph, {"pair": table})
+    assert found.states.tolist() == [1.0, 0.0, 0.0, 1.0] and float(found.log_partition) == 1e300

@@ -100,7 +100,7 @@ def test_refuses_a_start_without_a_loss_and_a_missing_closure() -> None:
         LBFGS([x]).step(lambda: (x * float("nan")).sum())
     with pytest.raises(ValueError, match="needs a closure"):
         LBFGS([x]).step()
-    with pytest.raises(ValueError, match="iterations must be at least 1"):
+    with pytest.raises(ValueError, match="iterations must be a whole number of at least 1"):
         LBFGS([x], iterations=0)
     with pytest.raises(ValueError, match="give one list"):
         LBFGS([{"params": [x]}, {"params": [torch.zeros(1, requires_grad=True)]}])

@@ -60,7 +60,7 @@ def test_bad_input_is_one_sentence() -> None:
         walk.GraphDocument(lw.chain(3, states=3), [0, 3, 1])
     with pytest.raises(ValueError, match="no documents"):
         walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy()).fit([], steps=5)
-    with pytest.raises(ValueError, match="steps must be at least 1"):
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
         walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy()).fit(documents, steps=0)
     with pytest.raises(ValueError, match="no start SINGLETONS"):
         walk.SampleRank(model, walk.GibbsChange(), metric=lw.metric.Accuracy(), start=walk.Start.SINGLETONS).fit(

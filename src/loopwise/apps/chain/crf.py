@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from loopwise.apps.chain.estimator import ChainEstimator, ScoredSequences
-from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels
+from loopwise.apps.chain.features.sequences import Sequences, as_evidence, as_labels, by_sequence, no_labels
 from loopwise.apps.chain.features.text import Known
 from loopwise.apps.chain.incremental import step_over, weighed, weighted_descent
 from loopwise.apps.chain.model import ChainLearner, objective_of
@@ -122,6 +122,7 @@ class ChainCRF(Incremental, ChainEstimator):
     _items: tuple[str, ...] | None = None  # features by name, where they came so
 
     _stream: StreamAdaGrad | None = None  # of partial_fit
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"centre", "spread"})
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"decoder": lambda: Viterbi(valid=False)}
 
     def __init__(
@@ -157,6 +158,7 @@ class ChainCRF(Incremental, ChainEstimator):
         is by plain likelihood.
         """
         self._stream = None
+        self._check_options()
         check_descent(self.l2, self.iterations)
         self._check_order()
         check_skip(
@@ -207,6 +209,7 @@ class ChainCRF(Incremental, ChainEstimator):
         """
         if (self.loss, self.learner, self.class_weight) != (None, None, None):
             raise ValueError("partial_fit is by likelihood: leave loss, learner and class_weight out")
+        self._check_options()
         self._check_order()
         check_skip(self._skip, {"partial_fit": True})
         sequences = Sequences.of(X, self._items if self._is_fitted else None)
@@ -293,7 +296,7 @@ class ChainCRF(Incremental, ChainEstimator):
         if k is not None:
             return self._best(asked, k)
         said = self.classes_[self._decided(asked)]
-        return said if self._flat else np.split(said, asked.chains.start[1:-1])
+        return said if self._flat else by_sequence(said, asked.chains.start)
 
     def predict_marginals(self, X: Any, *, evidence: Any = None, status: bool = False) -> Any:
         """The probabilities ``[length, K]`` of each sequence's labels, in the order of ``classes_``.
@@ -302,7 +305,7 @@ class ChainCRF(Incremental, ChainEstimator):
         they can be trusted: exact, or with ``skip`` approximate, converged or not.
         """
         asked = self._asked(X, evidence)
-        found = asked.marginals() if self._flat else np.split(asked.marginals(), asked.chains.start[1:-1])
+        found = asked.marginals() if self._flat else by_sequence(asked.marginals(), asked.chains.start)
         return (found, asked.how()) if status else found
 
     def predict_proba(self, X: Any) -> Any:
@@ -318,7 +321,8 @@ class ChainCRF(Incremental, ChainEstimator):
         """The log-probability of the labels of each sequence, ``[sequences]``; of what is known, where that is a part.
         With ``skip`` of each document, an estimate."""
         sequences, problem = self._prepared(X)
-        known = as_labels(y, sequences).coded(self.classes_)
+        some = sequences.inputs.shape[0] > 0
+        known = as_labels(y, sequences).coded(self.classes_) if some else no_labels(y, sequences, len(self.classes_))
         return problem.log_likelihoods(self.weights_, known.gold, known.allowed)
 
     def score(self, X: Any, y: Any) -> float:
@@ -338,7 +342,7 @@ class ChainCRF(Incremental, ChainEstimator):
     def _prepared(self, X: Any) -> tuple[Sequences, ChainProblem]:
         if not hasattr(self, "weights_"):
             raise not_fitted("this ChainCRF is not fitted yet: call fit(X, y) first")
-        sequences = Sequences.of(X, self._items)
+        sequences = Sequences.of(X, self._items, self.n_features_in_)
         self._check_form(X, sequences)
         return sequences, self._problem(sequences, None, X)
 
@@ -347,8 +351,8 @@ class ChainCRF(Incremental, ChainEstimator):
         if evidence is not None:
             known = as_evidence(evidence, sequences, self.classes_)
             problem = replace(problem, allowed=known.mask(len(self.classes_)))
-        start = sequences.start[1:-1]
-        return ScoredSequences.of(problem, self.weights_, lambda numbers: np.split(self.classes_[numbers], start))
+        start = sequences.start
+        return ScoredSequences.of(problem, self.weights_, lambda numbers: by_sequence(self.classes_[numbers], start))
 
     def _check_form(self, X: Any, sequences: Sequences) -> None:
         """One sequence given in place of a list of them would pass for rows of their own, and be answered wrongly."""
@@ -356,6 +360,10 @@ class ChainCRF(Incremental, ChainEstimator):
             raise ValueError(
                 f"X is one array of shape {np.shape(X)}, but this ChainCRF was trained on a list of sequences: for a "
                 "single sequence give [X]"
+            )
+        if self._flat and not sequences.flat:
+            raise ValueError(
+                "X is a list of sequences, but this ChainCRF was trained on one array of rows; give such an array"
             )
         self._check_features(X if sequences.flat else None, sequences.width)
 

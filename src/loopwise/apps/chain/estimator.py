@@ -18,9 +18,10 @@ from loopwise.apps.chain.model import of_order
 from loopwise.apps.chain.skip import Skip
 from loopwise.apps.partial import RankedAnswer
 from loopwise.apps.saved import SavedEstimator, written
+from loopwise.arguments import checked_kind, checked_part, checked_whole
 from loopwise.compiled.threads import available_threads
 from loopwise.decode.chains import ChainDecoder, Posterior, Viterbi
-from loopwise.decode.rules import Rules
+from loopwise.decode.rules import Forbid, Rules
 from loopwise.graph.structured.k_best import check_count
 from loopwise.inference.beliefs import Status
 from loopwise.inference.families.chains import Chains
@@ -93,6 +94,9 @@ class ChainEstimator(SavedEstimator):
     threads: int | None
     order: int
     skip: Any
+    learner: Any
+    decoder: ChainDecoder | None
+    constraints: Forbid | None
 
     @abstractmethod
     def _asked(self, given: Any, evidence: Any) -> ScoredSequences:
@@ -116,6 +120,16 @@ class ChainEstimator(SavedEstimator):
     def _skip(self) -> Skip | None:
         """The links that are asked for."""
         return Skip.of(self.skip)
+
+    def _check_options(self) -> None:
+        """Refuses options that are of no use, before anything is read."""
+        if self.threads is not None:
+            checked_whole("threads", self.threads)
+        if self.learner is not None:
+            checked_part("learner", self.learner, "objective", "ChainSVM()")
+        if self.decoder is not None:
+            checked_part("decoder", self.decoder, "decide", "Viterbi()")
+        checked_kind("constraints", self.constraints, (Forbid, type(None)), "a Forbid(...) or None")
 
     def _made(
         self,
@@ -165,7 +179,7 @@ class ChainEstimator(SavedEstimator):
 
     def _drawn(self, asked: ScoredSequences, count: int | None, seed: int | None) -> Any:
         asked.check_chain("samples")
-        generator = np.random.default_rng(self.seed if seed is None else seed)
+        generator = np.random.default_rng(self.seed if seed is None else checked_whole("seed", seed, 0))
         if count is None:
             return asked.told(asked.tags(asked.chains.sample(asked.unary, asked.pair, generator)))
         check_count(count)

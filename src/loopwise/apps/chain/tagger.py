@@ -16,6 +16,7 @@ from torch import Tensor
 from loopwise.apps.chain.estimator import ScoredSequences
 from loopwise.apps.chain.features.index import FeatureIndex, Hashed, Indexed
 from loopwise.apps.chain.features.reader import FEW, Reader
+from loopwise.apps.chain.features.sequences import by_sequence
 from loopwise.apps.chain.features.templates import NAMES
 from loopwise.apps.chain.features.text import Sentences, Text, known_tags, tag_numbers
 from loopwise.apps.chain.model import ChainLearner, ChainLikelihood
@@ -173,7 +174,7 @@ class Tagger(TrainedTagger):
         they can be trusted: exact, or with ``skip`` approximate, converged or not.
         """
         asked = self._asked(sentences, evidence)
-        found = np.split(asked.marginals(), asked.chains.start[1:-1]) if len(asked.chains.start) > 1 else []
+        found = by_sequence(asked.marginals(), asked.chains.start)
         return (found, asked.how()) if status else found
 
     predict_proba = predict_marginals  # as scikit-learn calls it

@@ -87,6 +87,7 @@ class TrainedTagger(IncrementalTagger, ChainEstimator):
         other than :class:`ChainLikelihood` take whole numbers.
         """
         self._stream = None
+        self._check_options()
         learner = ChainLikelihood() if self.learner is None else self.learner
         self._check_learner(learner, sample_weight is not None)
         words, known = self._with_tags(sentences, tags)

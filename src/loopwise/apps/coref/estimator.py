@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from loopwise.apps.coref.similarity import TABLE, Frequencies
 from loopwise.apps.coref.variants import Variant, default_variant
 from loopwise.apps.estimator import SampleWeights, not_fitted, taken
 from loopwise.apps.saved import SavedEstimator
+from loopwise.arguments import checked_kind, checked_whole
 from loopwise.formats.coref import CorefDocument, read_coref, write_entities
 from loopwise.formats.files import PathLike, check_apart
 from loopwise.learn.files.card import training_card
@@ -103,6 +104,7 @@ class Coref(SavedEstimator):
     bare_weights_: Floats | None
     featuriser_: Featuriser
     training_: CorefTraining
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"frequencies"})
 
     def __init__(
         self,
@@ -123,8 +125,8 @@ class Coref(SavedEstimator):
         seed: int = 0,
     ) -> None:
         for name, count in (("rounds", rounds), ("steps", steps), ("decode_steps", decode_steps)):
-            if not isinstance(count, Sweeps) and count < 1:
-                raise ValueError(f"{name} must be at least 1, not {count}")
+            if not isinstance(count, Sweeps):
+                checked_whole(name, count)
         self.way = way or default_variant()
         self.rounds, self.steps, self.start = rounds, steps, start or self.way.walk
         self.decode_steps, self.cooling, self.restarts = decode_steps, cooling or Cooling(*_COOLING), restarts
@@ -382,4 +384,10 @@ def _steps(told: Record) -> Steps:
 
 def documents_of(documents: Documents) -> Sequence[CorefDocument]:
     """Documents as they are, or those of a file."""
-    return read_coref(documents) if isinstance(documents, str | os.PathLike) else documents
+    if isinstance(documents, str | os.PathLike):
+        return read_coref(documents)
+    for number, document in enumerate(documents):
+        checked_kind(
+            f"document {number}", document, CorefDocument, "one of lw.formats.coref, or give the path of a file"
+        )
+    return documents

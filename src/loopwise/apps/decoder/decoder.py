@@ -6,7 +6,7 @@ In: a code, shots. Out: :class:`Decoder`. Stage: use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from loopwise.apps.saved import Saved, written
 from loopwise.arguments import checked_array, checked_kind, checked_whole
 from loopwise.formats.errors import FormatError
 from loopwise.formats.files import PathLike, display_name
-from loopwise.inference.families.parity import Bits, Decoded, Floats, LaneRoom, decode
+from loopwise.inference.families.parity import FEW_SHOTS, Bits, Decoded, Floats, LaneRoom, decode
 from loopwise.inference.families.second_stage import OSD, Decimation, Second
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.checkpoint import checksum
@@ -83,6 +83,8 @@ class Decoder(Saved):
     >>> decoder.run([[1, 0, 0], [0, 0, 1]]).status
     '2 of 2 syndromes explained; 1.0 sweeps a shot'
     """
+
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"code.priors"})
 
     def __init__(
         self,
@@ -199,6 +201,17 @@ class Decoder(Saved):
         second = sum(part[5] for part in parts)
         return Answer(hard, explained & ~impossible, sweeps, leg, left, flips, second)
 
+    def warm(self, syndromes: ArrayLike, *, log_odds: ArrayLike | None = None) -> None:
+        """Runs every leg and the second stage on a few of these syndromes, explained or not, so that :meth:`run` finds
+        compiled what it needs for all of them: nothing, or seconds at the first use of a kernel."""
+        bits, _ = self.code.syndromes(syndromes)
+        odds = self._odds(log_odds, len(bits))
+        # Few shots and many go in rows of lanes of their own; later legs have few of many.
+        for count in {min(len(bits), FEW_SHOTS + 1), *([1] if len(self.legs) > 1 else [])}:
+            shots = self._shots(bits[:count], odds[:count], False)
+            shots.run_all()
+            shots.solve()
+
     def _odds(self, given: ArrayLike | None, shots: int) -> Floats:
         kind = np.float64 if self.double else np.float32
         if given is None:
@@ -214,12 +227,15 @@ class Decoder(Saved):
 
     def _part(self, bits: Bits, odds: Floats, soft: bool) -> tuple[Any, ...]:
         """The fields of an answer."""
-        resumes = any(leg.goes_on for leg in self.legs[1:])
-        shots = LegSequence(self, bits, odds, soft or resumes or self.second is not None)
+        shots = self._shots(bits, odds, soft)
         shots.run()
         second = shots.solve()
         left = shots.left if soft else shots.left[:0]
         return shots.hard, shots.explained, shots.sweeps, shots.leg, left, second
+
+    def _shots(self, bits: Bits, odds: Floats, soft: bool) -> LegSequence:
+        resumes = any(leg.goes_on for leg in self.legs[1:])
+        return LegSequence(self, bits, odds, soft or resumes or self.second is not None)
 
     @torch.no_grad()
     def _leg(

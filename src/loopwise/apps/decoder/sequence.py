@@ -47,6 +47,14 @@ class LegSequence:
             if not len(rows):
                 break
 
+    def run_all(self) -> None:
+        """All legs on all shots, as if none explained anything."""
+        rows = np.arange(len(self.bits))
+        for number in range(len(self.decoder.legs)):
+            self.sweeps[:] = 0
+            for _ in self._answers(number, rows):
+                pass
+
     def solve(self) -> int:
         """The second stage, on shots that are unexplained; how many these are."""
         decoder, rows = self.decoder, np.flatnonzero(~self.explained)

@@ -25,6 +25,7 @@ from loopwise.apps.dedupe.table import CandidateTable
 from loopwise.apps.dedupe.training import Method, TrainedDedupe, train_on_entities, train_on_pairs, train_without
 from loopwise.apps.estimator import not_fitted
 from loopwise.apps.saved import SavedEstimator
+from loopwise.arguments import checked_whole
 from loopwise.formats.errors import listed
 from loopwise.learn.files.card import training_card
 from loopwise.learn.files.fields import Record
@@ -192,8 +193,7 @@ class Dedupe(SavedEstimator):
     def _check_options(self, ids: Any, pairs: Any) -> None:
         if ids is not None and pairs is not None:
             raise ValueError("both ids and pairs are given; ids say everything that pairs can: give one of them")
-        if self.pairs_per_record < 1:
-            raise ValueError(f"pairs_per_record must be at least 1, not {self.pairs_per_record}")
+        checked_whole("pairs_per_record", self.pairs_per_record)
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, but is {self.seed}")
         names = [each.value for each in Method]

@@ -6,7 +6,7 @@ In: a CSV file, a data frame, columns or rows by name. Out: :class:`Records`. St
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -109,6 +109,8 @@ def _of_columns(columns: Mapping[str, Sequence[Any]]) -> Records:
 
 
 def _of_rows(data: Any) -> Records:
+    if isinstance(data, Iterator):
+        raise ValueError("records are read more than once, and an iterator is empty after that: give list(records)")
     try:
         rows = list(data)
         names = list(dict.fromkeys(str(name) for row in rows for name in row.keys()))  # noqa: SIM118

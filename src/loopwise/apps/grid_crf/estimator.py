@@ -28,6 +28,7 @@ from loopwise.apps.grid_crf.model import (
 from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics
 from loopwise.apps.grid_crf.training import GridObjective, GridTraining, fit_grid, published_chain
 from loopwise.apps.saved import SavedEstimator, written
+from loopwise.arguments import checked_whole
 from loopwise.formats.files import PathLike
 from loopwise.gradient.perturbation import Perturbation
 from loopwise.graph.builders import grid
@@ -174,6 +175,7 @@ class GridCRF(SavedEstimator):
         Cost: an evaluation of a loss is one inference call and one backward an image; L-BFGS takes a little more than
         one an iteration.
         """
+        checked_whole("states", self.states, 2)
         options = GridTraining(
             self.optimizer, self.iterations, self.tolerance, self.batch, self.prior, self.seed, self.curvature
         )
@@ -203,8 +205,7 @@ class GridCRF(SavedEstimator):
     def begin(self, channels: int) -> GridPotentials:
         """Makes the model anew, untrained, for images of so many channels: what :meth:`fit` does first."""
         check_neighbours(self.neighbours)
-        if self.states < 2:
-            raise ValueError(f"states must be at least 2, not {self.states}")
+        checked_whole("states", self.states, 2)
         unary = AffineUnary(self.states, channels) if self.unary is None else copy.deepcopy(self.unary)
         pair = TiedPair(self.states) if self.pair is None else copy.deepcopy(self.pair)
         self.potentials_ = GridPotentials(self.states, self.neighbours, unary, pair).eval()
@@ -297,7 +298,8 @@ class GridCRF(SavedEstimator):
                 answers = answer(self._beliefs(part), part.size)
             for place, own in zip(part.places.tolist(), answers.numpy(), strict=True):
                 found[place] = own
-        return np.stack(found) if isinstance(images, np.ndarray | Tensor) else found
+        listed = isinstance(images, np.ndarray) and images.dtype == np.object_  # which may be of several sizes
+        return np.stack(found) if isinstance(images, np.ndarray | Tensor) and not listed else found
 
     def _beliefs(self, part: ImageBatch) -> Beliefs:
         graph = self.potentials_.lattice(*part.size).graph

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.builders import grid
 from loopwise.graph.factor_graph import FactorGraph
 
@@ -73,8 +74,7 @@ class AffineUnary(nn.Module):
     def __init__(self, states: int = 2, channels: int = 1, powers: int = 1) -> None:
         super().__init__()
         for name, number in {"states": states, "channels": channels, "powers": powers}.items():
-            if number < 1:
-                raise ValueError(f"{name} must be at least 1, not {number}")
+            checked_whole(name, number)
         self.states, self.channels, self.powers = states, channels, powers
         self.weight = nn.Parameter(torch.zeros(states, channels * powers, dtype=torch.float64))
         self.bias = nn.Parameter(torch.zeros(states, dtype=torch.float64))

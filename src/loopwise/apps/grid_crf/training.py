@@ -29,6 +29,7 @@ from torch import Tensor
 from loopwise.apps.grid_crf.features import ImageBatch, images_at_once, parts, take
 from loopwise.apps.grid_crf.model import GridPotentials, weights_of
 from loopwise.apps.grid_crf.report import LabelledImages, check_goal, combined, statistics, weights_of_images
+from loopwise.arguments import checked_whole
 from loopwise.formats.files import PathLike
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Inference
@@ -87,8 +88,7 @@ class GridTraining:
     curvature: int = 0  # images to measure it on
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, not {self.iterations}")
+        checked_whole("iterations", self.iterations)
         if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch must be at least 1, or None, not {self.batch}")
         if self.curvature < 0:

@@ -20,6 +20,7 @@ from loopwise.apps.multilabel.features import Classes
 from loopwise.apps.multilabel.model import LabelERM, LabelLearner, LabelLikelihood, LabelSampleRank, Stream, completed
 from loopwise.apps.multilabel.report import MultiLabelReport, compare
 from loopwise.apps.saved import SavedEstimator, written
+from loopwise.arguments import checked_part
 from loopwise.formats.files import PathLike
 from loopwise.graph.builders import complete
 from loopwise.learn.callbacks import as_callbacks
@@ -86,6 +87,7 @@ class MultiLabel(Incremental, SavedEstimator):
     label_names_: tuple[str, ...]
     _classes: Classes
     _stream: Stream | None = None  # of partial_fit
+    _no_weights: ClassVar[frozenset[str]] = frozenset({"centre", "spread"})
     _usual: ClassVar[Mapping[str, Callable[[], Any]]] = {"learner": LabelSampleRank, "decoder": Automatic}
 
     def __init__(
@@ -222,12 +224,18 @@ class MultiLabel(Incremental, SavedEstimator):
 
     @property
     def _learner(self) -> LabelLearner:
-        return LabelSampleRank() if self.learner is None else self.learner
+        if self.learner is None:
+            return LabelSampleRank()
+        checked_part("learner", self.learner, "objective", "LabelSampleRank()")
+        return self.learner
 
     @property
     def decoder_(self) -> LabelDecoder:
         """The decoder that answers."""
-        return self._learner.decoder if self.decoder is None else self.decoder
+        if self.decoder is None:
+            return self._learner.decoder
+        checked_part("decoder", self.decoder, "decide", "Automatic()")
+        return self.decoder
 
     def _error_on(self, X: Any, y: Any, like: LabelWeights) -> Callable[[Floats], float]:
         inputs, gold = self._held_out(X, y)

@@ -107,7 +107,14 @@ def _as_labels(given: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Labels, and which of them are not known: None, NaN, a set of both, or -1 beside two classes from 0 on."""
     if given is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    array = np.asarray(given.toarray() if is_sparse(given) else given)
+    if isinstance(given, list | tuple) and any(isinstance(row, set | frozenset) for row in given):
+        raise ValueError("labels are sets; give an array [examples, labels] of 0 and 1, a column for each label")
+    try:
+        array = np.asarray(given.toarray() if is_sparse(given) else given)
+    except ValueError:
+        raise ValueError(
+            "labels have rows of different lengths; give an array [examples, labels] of 0 and 1, a column a label"
+        ) from None
     if array.ndim not in (1, 2) or not array.size:
         raise ValueError(f"labels must be [examples, labels], not of shape {array.shape}")
     if array.ndim == 2 and array.shape[1] == 1 and getattr(given, "ndim", 2) == 1:

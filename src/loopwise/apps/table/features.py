@@ -24,6 +24,7 @@ from loopwise.formats.coding import (
     as_text,
     as_texts,
     check_bins,
+    check_finite,
     column_of,
     is_missing,
 )
@@ -67,6 +68,7 @@ class TableColumns:
                 f"column {quoted(self.names[place])} holds the text {quoted(as_text(text))}, in training it held "
                 f"{column.kind}; give NaN if it is missing"
             )
+        check_finite(self.names[place], cells.tolist(), numbers)
         return column.codes(numbers)
 
 
@@ -96,7 +98,7 @@ def as_table(given: Any) -> NDArray[Any]:
         raise TypeError("Sparse data was passed, but a table of columns must be dense: call X.toarray()")
     array = as_array(given)
     if array.dtype.kind in "biufc":
-        dense: NDArray[Any] = as_inputs(array)
+        dense: NDArray[Any] = as_inputs(array, largest=np.finfo(np.float64).max)  # intervals take any number
         return dense
     cells = np.array(given, dtype=object) if array.dtype.kind in "US" else array.astype(object)
     as_inputs(np.zeros(cells.shape))  # its checks of the shape

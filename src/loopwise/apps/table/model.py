@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from loopwise.arguments import checked_number, checked_whole
 from loopwise.graph.evidence import FREE, Role
 from loopwise.graph.factor_graph import Integers, variable_range
 from loopwise.graph.offsets import starts_of
@@ -202,12 +203,10 @@ class FitOptions:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, not {self.iterations}")
+        checked_whole("iterations", self.iterations)
         if not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance must be at least 0 and below 1, not {self.tolerance}")
-        if not 0 <= self.l2 < float("inf"):
-            raise ValueError(f"l2 must be a finite number, at least 0, not {self.l2}")
+        checked_number("l2", self.l2, above=False)
 
     def epochs(self, system: System) -> int:
         """How many epochs a goal is trained for: of L-BFGS each is a minimisation."""

@@ -18,7 +18,7 @@ from loopwise.apps.table.features import Answers, TableColumns, as_table, column
 from loopwise.formats.coding import OTHER, Column, Dates, Numbers, Texts, as_text, is_missing, is_number
 from loopwise.formats.errors import quoted
 from loopwise.formats.frames import frame_columns, is_frame
-from loopwise.formats.numbers import number_in
+from loopwise.formats.numbers import TOO_LARGE, number_in, too_large
 from loopwise.formats.vocabulary import first_repeat, known_names
 from loopwise.learn.files.fields import FieldError, Record
 from loopwise.notices import DataWarning, warn
@@ -225,7 +225,7 @@ def cells_of_texts(
         found = [None if not text else number_in(text) for text in texts]
         wrong = next((row for row, text in enumerate(texts) if text and found[row] is None), None)
         if wrong is None:
-            _check_finite(name, texts, found)
+            _check_bounds(name, texts)
             cells[:, place] = found
         elif set(texts) <= {"", *_TRUTHS}:
             cells[:, place] = [_TRUTHS.get(text) for text in texts]
@@ -241,13 +241,10 @@ def cells_of_texts(
     return NamedCells(columns, cells)
 
 
-def _check_finite(name: str, texts: Sequence[str], found: Sequence[float | None]) -> None:
-    large = next((row for row, number in enumerate(found) if number is not None and np.isinf(number)), None)
-    if large is not None:
-        raise ValueError(
-            f"column {quoted(name)} holds {quoted(texts[large])} in row {large + 1}, more than a number can be; leave "
-            "the cell empty, or give a smaller one"
-        )
+def _check_bounds(name: str, texts: Sequence[str]) -> None:
+    row = too_large(texts)
+    if row is not None:
+        raise ValueError(f"column {quoted(name)} holds {quoted(texts[row])} in row {row + 1}, {TOO_LARGE}")
 
 
 def _labels_in(texts: Sequence[str]) -> list[Any]:
@@ -280,6 +277,7 @@ def cells_for(
         if isinstance(column, Texts):
             found[name] = [text or None for text in texts]
             continue
+        _check_bounds(name, texts)
         numbers = [column.read(text) if text else None for text in texts]
         strange += [(name, text) for text, number in zip(texts, numbers, strict=True) if text and number is None]
         keep = isinstance(column, Dates)  # which are read from their texts

@@ -63,6 +63,7 @@ class ChosenMessages(Inference):
     policy: Policy | None = None
 
     takes_messages: ClassVar[bool] = False
+    saver: ClassVar[str] = "lw.budget.save(system, path)"
 
     def __post_init__(self) -> None:
         edges = self.graph.layout.edges

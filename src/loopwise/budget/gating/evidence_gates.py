@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -160,6 +160,8 @@ class ByEvidence(Inference):
     >>> method(graph, lw.TablePotentials.random(graph, seed=0)).status.messages
     6
     """
+
+    saver: ClassVar[str] = "lw.budget.save(system, path)"
 
     inference: MessagePassing | Stopping | ChosenMessages
     gate: EvidenceGate

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -76,6 +77,8 @@ class MessageGates(MessageWeights):
     """
 
     damping: Shut
+
+    saver: ClassVar[str] = "lw.budget.save, once send_only or deploy has made of it what is used"
 
     def __init__(self, graph: FactorGraph, sweeps: int, *, open: float = OPEN) -> None:
         if not 0 < open < 1:

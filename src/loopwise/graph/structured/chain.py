@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.structured.base import StructuredFactor
 from loopwise.graph.structured.chain_messages import ChainMessages
 from loopwise.graph.structured.k_best import NONE, check_count
@@ -51,8 +52,7 @@ class Chain(StructuredFactor):
 
     def __post_init__(self) -> None:
         for name, number in {"length": self.length, "states": self.states}.items():
-            if number < 1:
-                raise ValueError(f"the {name} of a Chain must be at least 1, not {number}")
+            checked_whole(f"the {name} of a Chain", number)
 
     @property
     def cardinalities(self) -> tuple[int, ...]:

@@ -57,6 +57,7 @@ EDGE_LIMIT = 200_000  # edges beyond which looking for an elimination order cost
 KICKS = 200  # a round, where rounds are counted
 START_SHARE = 0.25  # of the seconds, for message passing to suggest a start
 SLICES = 40  # rounds into which seconds are cut, at least
+LARGE = 1e150  # squares of numbers beyond it overflow
 LIFE = 4  # rounds that a challenger gets before another start is tried
 LOSSES = (0.0, 0.03, 0.3)  # what kicks may lose, in turn, in standard deviations of the tables' cells
 
@@ -379,7 +380,10 @@ class _Search:
 
 def _spread(arrays: FactorArrays) -> float:
     cells = arrays.tables[arrays.tables > -np.inf]
-    return float(cells.std()) if cells.size else 0.0
+    if not cells.size:
+        return 0.0
+    scale = 1.0 if np.abs(cells).max() < LARGE else LARGE
+    return scale * float((cells / scale).std())
 
 
 def _eliminated(

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.gradient.base import Report
 from loopwise.graph.factor_graph import FactorGraph
 from loopwise.inference.base import Problem
@@ -38,8 +39,8 @@ class Compiled:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        if self.threads is not None:
+            checked_whole("threads", self.threads)
 
     @property
     def name(self) -> str:

@@ -304,7 +304,8 @@ class Prepared:
         """Tables checked, exponentiated and packed, and how many cells are 0; None if some number needs more care."""
         packing, safe, forbidden = self.packing, self.nats / 6, 0
         flat = np.concatenate((*arrays, self.end), axis=None)
-        gentle = flat.dot(flat) <= (safe / 4) ** 2  # then no number is larger than safe / 4
+        with np.errstate(over="ignore"):
+            gentle = flat.dot(flat) <= (safe / 4) ** 2  # then no number is larger than safe / 4
         if not gentle:
             low, high = flat.min(), flat.max()  # both are NaN if a number is
             if low == -math.inf:

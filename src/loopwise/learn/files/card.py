@@ -7,9 +7,11 @@ of what can be read off it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+from torch import Tensor
 
 from loopwise.formats.files import PathLike
 from loopwise.learn.files.container import CARD, kind_of, read_container
@@ -20,9 +22,9 @@ from loopwise.learn.history import History
 class ModelCard:
     """What there is to say of a model before one uses it.
 
-    ``version``: of the loopwise that wrote it. ``weights``: how many numbers it has. ``data``: what it was trained on,
-    ``figures``: how training ended, by name; ``budget``: the inference it was trained for and answers with. What is not
-    known is empty.
+    ``version``: of the loopwise that wrote it. ``weights``: how many numbers were trained. ``data``: what it was
+    trained on, ``figures``: how training ended, by name; ``budget``: the inference it was trained for and answers with.
+    What is not known is empty.
     """
 
     what: str = ""
@@ -86,11 +88,16 @@ def training_card(
 
 
 def kept_card(description: Mapping[str, Any]) -> dict[str, Any]:
-    """What the card of a file says of data and figures; version and budget are those of whoever saves it next."""
+    """What the card of a file says of data and figures; the rest is that of whoever saves it next."""
     given = description.get(CARD)
     if not isinstance(given, dict):
         return {}
-    return {name: value for name, value in given.items() if name not in ("version", "budget")}
+    return {name: value for name, value in given.items() if name not in ("version", "budget", "weights")}
+
+
+def number_count(tensors: Mapping[str, Tensor], left_out: Collection[str] = ()) -> int:
+    """How many numbers tensors hold that may be weights, integers are none, without some by name."""
+    return sum(each.numel() for name, each in tensors.items() if each.is_floating_point() and name not in left_out)
 
 
 def model_card(path: PathLike) -> ModelCard:
@@ -112,7 +119,7 @@ def model_card(path: PathLike) -> ModelCard:
     given = description.get(CARD)
     told: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
     told.setdefault("what", kind_of(description))
-    told.setdefault("weights", sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point()))
+    told.setdefault("weights", number_count(tensors))  # files of before apps counted have scales among them
     if isinstance(description.get("notes"), dict):
         told["notes"] = {**description["notes"], **_mapping(told.get("notes"))}
     known = {each.name: each.type for each in fields(ModelCard)}

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from loopwise.formats.errors import FormatError
+from loopwise.formats.errors import FormatError, shortened
 from loopwise.formats.files import PathLike, atomic_write_bytes, display_name, open_bytes
 
 VERSION = 1  # of the description; a file of a later one is not guessed at
@@ -65,7 +65,8 @@ def kind_of(description: Mapping[str, Any]) -> str:
 def refuse_kind(path: PathLike, description: Mapping[str, Any], wanted: str) -> FormatError:
     """The error of a file that holds something else than ``wanted``, both by the names of their classes."""
     kind = kind_of(description)
-    problem = f"the file holds a {kind}, not a {wanted}; use {kind}.load, or the command that saved it"
+    loader = shortened(description.get("loader", f"{kind}.load"))
+    problem = f"the file holds a {kind}, not a {wanted}; use {loader}, or the command that saved it"
     return FormatError(display_name(path), None, problem)
 
 

@@ -64,6 +64,9 @@ class Describer:
     def _instance(self, value: Any, path: str) -> Any:
         known = _BY_KIND.get(type(value))
         if known is None:
+            saver = getattr(type(value), "saver", None)
+            if saver is not None:
+                raise ValueError(f"a system whose {path} is of class {type(value).__name__} is saved by {saver}")
             function = hasattr(value, "__qualname__")  # which has no telling class
             what = f"({value!r})" if function else f"of class {type(value).__name__}"
             raise ValueError(

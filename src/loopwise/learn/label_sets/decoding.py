@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from loopwise.arguments import checked_whole
 from loopwise.graph.builders import complete
 from loopwise.inference.base import Inference
 from loopwise.inference.messages.message_passing import BP
@@ -108,8 +109,7 @@ class Annealed:
     beliefs: ByBeliefs = field(default_factory=ByBeliefs)
 
     def __post_init__(self) -> None:
-        if self.sweeps < 1:
-            raise ValueError(f"sweeps must be at least 1, not {self.sweeps}")
+        checked_whole("sweeps", self.sweeps)
         if not 0 < self.last <= self.first:
             raise ValueError(f"temperatures must fall, above 0, not go from {self.first} to {self.last}")
 

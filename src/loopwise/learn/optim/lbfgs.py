@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from loopwise.arguments import checked_whole
 from loopwise.gradient.hvp import check_scalar
 from loopwise.learn.optim.lbfgs_run import LBFGSRun, check_start
 from loopwise.learn.optim.untraced import Untraced
@@ -83,8 +84,7 @@ class LBFGS(Untraced):
         callback: Callable[[int, float], bool | None] | None = None,
     ) -> None:
         for name, number in {"iterations": iterations, "memory": memory}.items():
-            if number < 1:
-                raise ValueError(f"{name} must be at least 1, not {number}")
+            checked_whole(name, number)
         super().__init__(params, {})
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS minimises over all parameters alike: give one list, not groups with options")

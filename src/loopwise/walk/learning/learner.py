@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
+from loopwise.arguments import checked_whole
 from loopwise.formats.files import PathLike
 from loopwise.learn import history as learning
 from loopwise.learn.course import Rounds
@@ -159,8 +160,7 @@ class Learner:
         the process was stopped; the final weights are then the same, bit for bit. Time: epochs x documents x steps x
         factors touched.
         """
-        if epochs < 1:
-            raise ValueError(f"epochs must be at least 1, not {epochs}")
+        checked_whole("epochs", epochs)
         objective = self.objective(documents, steps=steps, start=start, shuffle=shuffle, shards=shards, jobs=jobs)
 
         def told(epoch: learning.Epoch) -> None:
@@ -286,8 +286,7 @@ class Learner:
         seed: int | None = None,
     ) -> list[SearchResult]:
         """As :meth:`decode_all`, with scores: the best state of each document and what it scores."""
-        if restarts < 1:
-            raise ValueError(f"restarts must be at least 1, not {restarts}")
+        checked_whole("restarts", restarts)
         begin = start or self.model.decoding_start()
         check_start(self.model, begin)
         session = self.engine.open(self.model, documents, self.proposal, None)

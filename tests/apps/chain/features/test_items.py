@@ -71,7 +71,7 @@ def test_tagger_and_chains_of_dicts_are_one_model() -> None:
 
 def test_values_of_features_count() -> None:
     """A feature with a value is that many times its weight."""
-    items = Items.of([{"a": 2.5, "b": True, "c": False, "d": "x", "e": None}, ["f"]])
+    items = Items.of([[{"a": 2.5, "b": True, "c": False, "d": "x", "e": None}], [["f"]]])
     assert items.names == ("a", "b", "d:x", "f") and items.value.tolist() == [2.5, 1.0, 1.0, 1.0]
     tagger = Tagger().fit([[{"x": 1.0}, {"x": -1.0}]] * 5, [["P", "N"]] * 5)
     small, large = (tagger.predict_marginals([[{"x": value}]])[0][0] for value in (0.1, 3.0))
@@ -86,10 +86,10 @@ def test_values_of_features_count() -> None:
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [
-        ([{"a": float("inf")}], "feature 'a' of token 0 is inf; give a finite number"),
-        ([{"a": object()}], "feature 'a' of token 0 is <object"),
-        ([["a"], "b"], "token 1 is 'b'; give every token as a dict or a list"),
-        ([["a", 3]], "token 0 lists the feature 3; listed features are texts"),
+        ([{"a": float("inf")}], "feature 'a' of token 0 of sequence 0 is inf; give a finite number"),
+        ([{"a": object()}], "feature 'a' of token 0 of sequence 0 is <object"),
+        ([["a"], "b"], "token 1 of sequence 0 is 'b'; give every token as a dict or a list"),
+        ([["a", 3]], "token 0 of sequence 0 lists the feature 3; listed features are texts"),
     ],
 )
 def test_features_without_meaning(tokens: list[Any], words: str) -> None:

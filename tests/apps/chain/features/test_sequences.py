@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -47,6 +50,7 @@ def test_sequences_without_meaning() -> None:
         (x, [row * np.nan for row in y], "NaN, None or -1 only: no label is known"),
         (x, [np.full(len(row), np.inf) for row in y], "infinity"),
         ([np.zeros((0, 2))], [[]], "all sequences are empty"),
+        ([[], []], [[], []], "all sequences are empty"),
         (np.concatenate(x), y, "1d array"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -56,3 +60,38 @@ def test_sequences_without_meaning() -> None:
         crf.log_likelihood(x, [row + 7 for row in y])
     with pytest.raises(ValueError, match="3 features"):
         crf.predict([np.zeros((2, 3))])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("value", "words"), [(np.inf, "infinity"), (-1e300, "numbers beyond 1e+150")])
+def test_numbers_beyond_all_bounds_are_named(form: Any, value: float, words: str) -> None:
+    """Sequence, element and column, in training and in use; NaN is a missing value."""
+    x, y = small()
+    place = np.arange(x[2].size).reshape(x[2].shape) == 3
+    spoilt = [form(part) for part in (*x[:2], np.where(place, value, x[2]))]
+    crf = ChainCRF(iterations=1).fit(x, y)
+    for refused in (lambda: ChainCRF().fit(spoilt, y[:3]), lambda: crf.predict(spoilt)):
+        with pytest.raises(ValueError, match=f"contains {re.escape(words)}") as caught:
+            refused()
+        assert f"element 1 of sequence 2, column 1 holds {value:g}; give finite numbers" in str(caught.value)
+
+
+def test_nothing_is_asked_and_nothing_is_answered() -> None:
+    x, y = small()
+    crf = ChainCRF(iterations=1).fit(x, y)
+    for empty in ([np.zeros((0, 2))] * 2, [[], []]):
+        assert [row.tolist() for row in crf.predict(empty)] == [[], []]
+        assert [row.shape for row in crf.predict_marginals(empty)] == [(0, 3), (0, 3)]
+        assert [answers[0].probability for answers in crf.predict(empty, k=2)] == [1.0, 1.0]
+        assert crf.log_likelihood(empty, [[], []]).tolist() == [0.0, 0.0]
+        assert [row.tolist() for row in crf.predict(empty, evidence=[[], []])] == [[], []]
+    assert crf.predict([]) == [] and crf.sample([]) == []
+    assert [len(row) for row in crf.predict([[], x[0]])] == [0, len(x[0])]
+    named = ChainCRF(iterations=1).fit([[{"a": 1.0}, {"a": 2.0}]], [["p", "q"]])
+    assert [row.tolist() for row in named.predict([[], []])] == [[], []] and named.predict([]) == []
+    for refused in (lambda: crf.predict([np.zeros((0, 3))]), lambda: crf.score([[]], [[]])):
+        with pytest.raises(ValueError, match=r"3 features|all sequences are empty"):
+            refused()
+    rows = ChainCRF(iterations=1).fit(x[0], y[0])
+    with pytest.raises(ValueError, match="trained on one array of rows"):
+        rows.predict([x[0]])

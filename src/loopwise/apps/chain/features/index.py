@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from loopwise.arguments import checked_whole
 from loopwise.potentials.hashing import Keys, hashed
 from loopwise.potentials.linear import Integers
 
@@ -39,8 +40,7 @@ class Indexed:
     @staticmethod
     def of(keys: Keys, counts: Integers, minimum: int = 1) -> Indexed:
         """The distinct ``keys`` that ``minimum`` tokens have, most frequent first; ``counts``: tokens of each entry."""
-        if minimum < 1:
-            raise ValueError(f"the minimum count of a feature must be at least 1, not {minimum}")
+        checked_whole("the minimum count of a feature", minimum)
         distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
         totals = np.bincount(place.reshape(-1), weights=counts, minlength=len(distinct))
         order = np.lexsort((first, -totals))

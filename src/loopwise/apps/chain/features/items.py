@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopwise.formats.errors import shortened
 from loopwise.potentials.linear import Floats, Integers
+
+
+class TokenPlace(NamedTuple):
+    """Where a token stands, as messages say it."""
+
+    sequence: int
+    token: int
+
+    def __str__(self) -> str:
+        return f"{self.token} of sequence {self.sequence}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +39,17 @@ class Items:
     value: Floats  # [entries]
 
     @staticmethod
-    def of(tokens: Sequence[Any]) -> Items:
-        """The features of tokens; those of value 0 are left out."""
+    def of(sequences: Sequence[Sequence[Any]]) -> Items:
+        """The features of the tokens of all sequences; those of value 0 are left out."""
         number: dict[str, int] = {}
         start, index, value = [0], [], []
-        for place, token in enumerate(tokens):
-            for name, amount in features_of(token, place):
-                if amount:
-                    index.append(number.setdefault(name, len(number)))
-                    value.append(amount)
-            start.append(len(index))
+        for row, sequence in enumerate(sequences):
+            for place, token in enumerate(sequence):
+                for name, amount in features_of(token, TokenPlace(row, place)):
+                    if amount:
+                        index.append(number.setdefault(name, len(number)))
+                        value.append(amount)
+                start.append(len(index))
         return Items(
             tuple(number),
             np.array(start, dtype=np.int64),
@@ -52,12 +63,12 @@ def are_items(token: object) -> bool:
     return isinstance(token, Mapping | list | tuple | set | frozenset)
 
 
-def features_of(token: Any, place: int) -> Iterator[tuple[str, float]]:
+def features_of(token: Any, place: TokenPlace) -> Iterator[tuple[str, float]]:
     """Names and values of one token's features.
 
-    >>> list(features_of({"w": "dog", "is_title": False, "len": 3.0, "ends": ["g", "og"]}, 0))
+    >>> list(features_of({"w": "dog", "is_title": False, "len": 3.0, "ends": ["g", "og"]}, TokenPlace(0, 0)))
     [('w:dog', 1.0), ('is_title', 0.0), ('len', 3.0), ('ends:g', 1.0), ('ends:og', 1.0)]
-    >>> list(features_of(["w=dog", "title"], 0))
+    >>> list(features_of(["w=dog", "title"], TokenPlace(0, 0)))
     [('w=dog', 1.0), ('title', 1.0)]
     """
     if isinstance(token, Mapping):
@@ -78,7 +89,7 @@ def features_of(token: Any, place: int) -> Iterator[tuple[str, float]]:
         )
 
 
-def _features(name: str, value: Any, place: int) -> Iterator[tuple[str, float]]:
+def _features(name: str, value: Any, place: TokenPlace) -> Iterator[tuple[str, float]]:
     if isinstance(value, str):
         yield f"{name}:{value}", 1.0
     elif isinstance(value, bool | np.bool_):

@@ -36,12 +36,12 @@ class Sequences:
     names: tuple[str, ...] | None = None  # of the features, where these came by name
 
     @staticmethod
-    def of(given: Any, names: Sequence[str] | None = None) -> Sequences:
+    def of(given: Any, names: Sequence[str] | None = None, width: int | None = None) -> Sequences:
         """Checked; NaN is a missing value. ``names``: the features of a model, where elements are dicts or lists of
-        them; others are left out."""
+        them; others are left out. ``width``: how many features a model has, so that no sequence need show it."""
         if isinstance(given, Documents):
             given = list(given)
-        if holds_items(given):
+        if holds_items(given) or (names is not None and _all_empty(given)):
             return _of_items(given, names)
         if names is not None:
             raise ValueError(
@@ -51,20 +51,22 @@ class Sequences:
         if parts is None:
             inputs = as_inputs(given)
             return Sequences(inputs, np.arange(inputs.shape[0] + 1), True)
-        arrays = [_one(number, part) for number, part in enumerate(parts)]
-        if not arrays:
+        if not parts and width is None:
             raise ValueError("there are no sequences; give a list of arrays [length, features]")
-        width = arrays[0].shape[1]
+        arrays = [_one(number, part) for number, part in enumerate(parts)]
+        first = next((number for number, array in enumerate(arrays) if array is not None), None)
+        width = (width or 0) if first is None else arrays[first].shape[1]
+        nothing = np.zeros((0, width))
+        arrays = [nothing if array is None else array for array in arrays]
         for number, array in enumerate(arrays):
             if array.shape[1] != width:
                 raise ValueError(
-                    f"sequence {number} has {array.shape[1]} features, sequence 0 has {width}; give all the same ones"
+                    f"sequence {number} has {array.shape[1]} features, sequence {first} has {width}; give all the "
+                    "same ones"
                 )
         start = np.zeros(len(arrays) + 1, dtype=np.int64)
         np.cumsum([array.shape[0] for array in arrays], out=start[1:])
-        if not start[-1]:
-            raise ValueError("all sequences are empty; give at least one that has an element")
-        return Sequences(as_inputs(_joined(arrays)), start, False)
+        return Sequences(_inputs(_joined(arrays or [nothing]), start), start, False)
 
     @property
     def width(self) -> int:
@@ -73,7 +75,12 @@ class Sequences:
 
     def split(self, rows: NDArray[Any]) -> Any:
         """An array with a row for each element, in the form in which the sequences came."""
-        return rows if self.flat else np.split(rows, self.start[1:-1])
+        return rows if self.flat else by_sequence(rows, self.start)
+
+
+def by_sequence(rows: NDArray[Any], start: Integers) -> list[NDArray[Any]]:
+    """The rows of each sequence; of no sequences there are none."""
+    return np.split(rows, start[1:-1])[: len(start) - 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +121,8 @@ def as_labels(given: Any, sequences: Sequences) -> SequenceLabels:
     """The labels of all elements. None, NaN, and -1 beside labels from 0 on, are not known; a set allows several."""
     if given is None:
         raise ValueError("ChainCRF requires y to be passed, but the target y is None; give labels")
+    if not sequences.inputs.shape[0]:
+        raise ValueError("all sequences are empty; give at least one that has an element")
     if sequences.flat:
         labels = _as_array(given)
         if labels.ndim == 2 and labels.shape[1] == 1:
@@ -151,12 +160,20 @@ def as_labels(given: Any, sequences: Sequences) -> SequenceLabels:
 def as_evidence(given: Any, sequences: Sequences, classes: NDArray[Any]) -> Known:
     """Labels that are given, perhaps none of them: as :func:`as_labels`, with the classes of a model."""
     rows = [given] if sequences.flat else list(given)
+    if not sequences.inputs.shape[0]:
+        return no_labels(rows, sequences, len(classes))
     flat = [label for row in rows for label in (row.tolist() if isinstance(row, np.ndarray) else row)]
     if all(is_unknown(label) for label in flat):
         free = [[classes[0]] * len(row) for row in rows]
         mask = as_labels(free[0] if sequences.flat else free, sequences).coded(classes)
         return Known(np.full_like(mask.gold, -1), np.ones((len(mask.gold), len(classes)), dtype=np.bool_))
     return as_labels(given, sequences).coded(classes)
+
+
+def no_labels(given: Sequence[Any], sequences: Sequences, states: int) -> Known:
+    """What is known of sequences that are all empty: of each nothing, and nothing else."""
+    _check_lengths(given, sequences.start)
+    return Known(np.zeros(0, dtype=np.int64), np.ones((0, states), dtype=np.bool_))
 
 
 def _partial(labels: NDArray[Any]) -> dict[int, Collection[Any] | None]:
@@ -225,7 +242,7 @@ def _of_items(given: Sequence[Any], names: Sequence[str] | None) -> Sequences:
 
     start = np.zeros(len(given) + 1, dtype=np.int64)
     np.cumsum([len(sequence) for sequence in given], out=start[1:])
-    items = Items.of([token for sequence in given for token in sequence])
+    items = Items.of(given)
     own = tuple(sorted(items.names)) if names is None else tuple(names)
     place = {name: number for number, name in enumerate(own)}
     column = np.array([place.get(name, -1) for name in items.names], dtype=np.int64)[items.index]
@@ -233,7 +250,19 @@ def _of_items(given: Sequence[Any], names: Sequence[str] | None) -> Sequences:
     kept = column >= 0
     shape = int(start[-1]), max(len(own), 1)
     matrix = sparse.csr_array((items.value[kept], (row[kept], column[kept])), shape=shape)
-    return Sequences(as_inputs(matrix), start, False, own)
+    return Sequences(_inputs(matrix, start), start, False, own)
+
+
+def _inputs(joined: Any, start: Integers) -> Any:
+    """The elements of all sequences; there may be none."""
+    if not joined.shape[0]:
+        return joined.astype(np.float64)
+
+    def name(row: int) -> str:
+        sequence = int(np.searchsorted(start, row, side="right")) - 1
+        return f"element {row - start[sequence]} of sequence {sequence}"
+
+    return as_inputs(joined, name)
 
 
 def _parts(given: Any) -> Sequence[Any] | None:
@@ -242,13 +271,23 @@ def _parts(given: Any) -> Sequence[Any] | None:
         return None
     if isinstance(given, np.ndarray):
         return list(given) if given.ndim == 3 or (given.ndim == 1 and given.dtype.kind == "O") else None
-    if isinstance(given, list | tuple) and (not given or is_sparse(given[0]) or np.ndim(given[0]) == 2):
-        return given
+    if isinstance(given, list | tuple):
+        first = next((part for part in given if not _all_empty([part])), None)
+        if first is None or is_sparse(first) or np.ndim(first) == 2:
+            return given
     return None
 
 
+def _all_empty(given: Any) -> bool:
+    """Whether these are empty lists, so that nothing shows what is in them."""
+    return isinstance(given, list | tuple) and all(isinstance(part, list | tuple) and not part for part in given)
+
+
 def _one(number: int, part: Any) -> Any:
+    """A sequence as an array; None for one that does not even show how many features there are."""
     array = part if is_sparse(part) else as_array(part)
+    if array.shape == (0,):
+        return None
     if array.ndim != 2:
         raise ValueError(f"sequence {number} is of shape {array.shape}; it must be an array [length, features]")
     return array
@@ -276,6 +315,8 @@ def _as_array(labels: Any) -> NDArray[Any]:
 
 def _of_objects(labels: Any) -> NDArray[Any] | None:
     """Labels that NumPy would make texts or nothing of, as they are: among them are None, NaN beside text, or sets."""
+    if isinstance(labels, list | tuple):
+        _check_one_kind(labels)
     if not isinstance(labels, list | tuple) or not any(
         label is None or isinstance(label, set | frozenset) or (isinstance(label, float) and label != label)
         for label in labels
@@ -286,19 +327,31 @@ def _of_objects(labels: Any) -> NDArray[Any] | None:
     return found
 
 
+def _check_one_kind(labels: Sequence[Any]) -> None:
+    """Texts beside numbers are refused: NumPy would make texts of all."""
+    texts = next((label for label in labels if isinstance(label, str)), None)
+    number = next((label for label in labels if isinstance(label, int | np.number)), None)
+    if texts is not None and number is not None:
+        raise ValueError(f"labels such as {texts!r} and {number!r} are not of one kind; give texts or numbers")
+
+
 def _joined_labels(given: Any, start: Integers) -> NDArray[Any]:
     rows = [np.asarray(row) if (whole := _of_objects(row)) is None else whole for row in given]
+    _check_lengths(rows, start)
+    return np.concatenate([row for row in rows if len(row)])  # an empty one may be of any type
+
+
+def _check_lengths(rows: Sequence[Any], start: Integers) -> None:
     if len(rows) != len(start) - 1:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: {len(start) - 1} sequences, labels of "
             f"{len(rows)}; give as many"
         )
     for number, (row, length) in enumerate(zip(rows, np.diff(start).tolist(), strict=True)):
-        if row.shape != (length,):
+        if np.shape(row) != (length,):
             raise ValueError(
-                f"sequence {number} has {length} elements, its labels are of shape {row.shape}; give one each"
+                f"sequence {number} has {length} elements, its labels are of shape {np.shape(row)}; give one each"
             )
-    return np.concatenate([row for row in rows if len(row)])  # an empty one may be of any type
 
 
 def _warn_of_column() -> None:

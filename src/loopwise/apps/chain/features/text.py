@@ -87,7 +87,7 @@ class Text:
                 )
         start, tokens = _starts(sentences), [token for sentence in sentences for token in sentence]
         if tokens and are_items(tokens[0]):
-            own = Items.of(tokens) if items else None
+            own = Items.of(sentences) if items else None
             if items and not words:
                 return Text((), np.zeros(len(tokens), np.int32), start, items=own, document=document)
             named, found_columns = _of_dicts(tokens, columns)
