@@ -15,7 +15,7 @@ from oracles.dedupe_cases import IDS, RECORDS, TEST, TEST_IDS
 def test_true_ids_teach(fitted: Dedupe) -> None:
     report = fitted.evaluate(TEST, TEST_IDS)
     assert report.b_cubed > 0.95 and report.pairwise_f1 > 0.9 and report.cluster_f1 > 0.85
-    assert set(fitted.training_.choices) == {"average", "connected", "entities", "walk"}
+    assert set(fitted.training_.choices) == {"average", "entities", "walk"}
     assert fitted.training_.blocking.recall is not None and fitted.training_.blocking.recall > 0.97
     assert fitted.score(TEST, TEST_IDS) == report.b_cubed
 

@@ -63,3 +63,15 @@ def test_labels_pull_the_pair_model_away_from_em(found: Resolution) -> None:
     loose = base.fitted(comparer, similar, match, np.ones(len(match)), 1.0)
     assert np.abs(firm.weights[1:] - base.weights[1:]).max() < 0.01
     assert ((loose.logit(comparer, similar) > 0) == (match > 0)).mean() > 0.99
+
+
+def test_the_mean_of_models_has_the_mean_of_their_logits(found: Resolution) -> None:
+    comparer, columns = found.table.comparer, len(found.table.comparer.columns)
+    levels = SimilarityLevels(np.zeros((columns, len(LEVELS) + 1)), 0.0)
+    size = len(PairModel.unlabelled(levels, len(comparer.names)).weights)
+    weights = np.random.default_rng(0).normal(0, 0.01, (2, size))
+    models = [PairModel(levels, each) for each in weights]
+    similar = comparer.compute(found.table.one, found.table.other)
+    one, other = (model.logit(comparer, similar) for model in models)
+    assert np.ptp(one) > 0.01 and not np.allclose(one, other)
+    assert np.allclose(PairModel.mean(models, [3, 1]).logit(comparer, similar), (3 * one + other) / 4, atol=1e-6)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -71,13 +69,12 @@ def _compared() -> tuple[Comparer, PairModel]:
 
 
 def test_average_linkage_is_taken_unless_another_way_is_better() -> None:
-    average, entities, connected = Method.AVERAGE, Method.ENTITIES, Method.CONNECTED
+    average, entities, walk = Method.AVERAGE, Method.ENTITIES, Method.WALK
     same = {Way(average, 0.0): [0.9, 0.9], Way(average, 1.0): [0.9, 0.9], Way(entities, 0.0): [0.901, 0.9]}
     assert _choice(same, False) == Way(average, 1.0)
     assert _choice({**same, Way(entities, 0.0): [0.95, 0.9]}, False) == Way(entities, 0.0)
-    both = {**same, Way(connected, 2.0): [0.95, 0.95], Way(entities, 0.0): [0.95, 0.95]}
+    both = {**same, Way(walk, 0.0): [0.95, 0.95], Way(entities, 0.0): [0.95, 0.95]}
     assert _choice(both, False).method is entities
-    assert _choice({**both, Way(entities, 3.0, connected): [0.96, 0.96]}, False) == Way(entities, 3.0, connected)
     assert _choice({}, True).method is Method.MATCHED
 
 
@@ -93,22 +90,19 @@ def test_thresholds_settle_near_the_usual_one_unless_they_are_worse() -> None:
     assert _settled({**reached, joined: [0.92, 0.95, 0.9]}, 0.0) == at[0.0]
 
 
-def test_connected_components_must_be_better_on_the_whole_table_too() -> None:
-    """Their threshold is the best one, far from even odds as it may be; what was asked for is taken."""
+def test_thresholds_are_those_of_the_whole_table() -> None:
+    """Of average linkage the one that is settled, of connected components the best, far from even odds as it may be; a
+    walk has that of the linkage at which it begins."""
     average, connected = Way(Method.AVERAGE, 0.0), Way(Method.CONNECTED, 4.0)
     chained = connected._replace(threshold=0.0)
 
-    def on_all(of_average: float) -> Callable[[Method], dict[Way, list[float]]]:
+    def on_all(method: Method) -> dict[Way, list[float]]:
         of_connected = {connected: [0.95, 0.99, 0.91], chained: [0.94, 0.98, 0.9]}
-        return lambda method: {average: [of_average] * 3} if method is Method.AVERAGE else of_connected
+        return {average: [0.9] * 3} if method is Method.AVERAGE else of_connected
 
-    chosen = Way(Method.CONNECTED, 1.0)
-    assert _of_whole_table(chosen, on_all(0.9), 0.0, True) == connected
-    assert _of_whole_table(chosen, on_all(0.96), 0.0, True) == average
-    assert _of_whole_table(chosen, on_all(0.96), 0.0, False) == connected
-    walk = Way(Method.WALK, 1.0, Method.CONNECTED)
-    assert _of_whole_table(walk, on_all(0.9), 0.0, True) == walk._replace(threshold=4.0)
-    assert _of_whole_table(Way(Method.WALK, 1.0), on_all(0.9), 0.0, True) == Way(Method.WALK, 0.0)
+    assert _of_whole_table(Way(Method.CONNECTED, 1.0), on_all, 0.0) == connected
+    assert _of_whole_table(Way(Method.AVERAGE, 1.0), on_all, 0.0) == average
+    assert _of_whole_table(Way(Method.WALK, 1.0), on_all, 0.0) == Way(Method.WALK, 0.0)
 
 
 def test_samples_are_halves_of_the_known_entities() -> None:
@@ -169,10 +163,10 @@ def test_a_way_that_cannot_be_is_named(method: str, told: dict[str, object], wor
         Dedupe(method=method).fit(RECORDS, **told)
 
 
-def test_walks_begin_at_the_best_linkage() -> None:
-    """Both starts are tried; what is reached stands in the choices, and no way that was chosen is below average."""
+def test_walks_begin_at_average_linkage() -> None:
+    """What is reached stands in the choices, and no way that was chosen is below average."""
     choices = Dedupe().fit(RECORDS, ids=IDS).training_.choices
-    assert set(choices) == {"average", "connected", "walk", "entities"}
+    assert set(choices) == {"average", "walk", "entities"}
     chosen = Dedupe().fit(RECORDS, ids=IDS).trained_.method.value
     assert choices[chosen] >= choices["average"] - 0.002
 

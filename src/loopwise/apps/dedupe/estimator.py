@@ -71,7 +71,8 @@ class Dedupe(SavedEstimator):
         How clusters are made of scored pairs: ``"average"`` linkage, ``"connected"`` components, a ``"walk"`` with the
         pair model, a walk with the model of ``"entities"`` (which needs ids, and stays at the linkage where it begins
         if held-out entities show no gain), ``"one-to-one"`` between two tables.
-        None: with ids whichever is best on held-out entities, else average linkage, between two tables one-to-one.
+        None: with ids average linkage or the walk that is better on held-out entities, else average linkage, between
+        two tables one-to-one.
     seed:
         For samples and walks.
 

@@ -14,6 +14,7 @@ where x are the similarities on a piecewise linear scale.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,6 +158,11 @@ class PairModel:
         weights = np.zeros(2 + comparisons * PER_COMPARISON)
         weights[0], weights[1] = 0.5 * levels.prior, TRUST
         return PairModel(levels, weights)
+
+    @staticmethod
+    def mean(models: Sequence[PairModel], shares: Sequence[float]) -> PairModel:
+        """The model whose logits are the mean of theirs, by ``shares``; all have the levels of the first."""
+        return PairModel(models[0].levels, np.average([each.weights for each in models], axis=0, weights=shares))
 
     def logit(self, comparer: Comparer, found: Similarities) -> Floats:
         """Logits of pairs, from -CLIP to CLIP."""

@@ -58,7 +58,8 @@ SAME = 0.0005  # by which thresholds do not differ
 class Method(str, Enum):
     """How clusters are made of scored pairs, in the order in which they are preferred.
 
-    Connected components come last: what they join grows with the table, which held-out parts of it do not show.
+    Connected components are made only where they are asked for: what they join grows with the table, and one wrong pair
+    joins two entities, so that the threshold that is best on held-out entities is none for the next.
     """
 
     AVERAGE = "average"
@@ -280,10 +281,11 @@ def train_on_entities(
     the least loss there, each record counting the same: a few large entities have nearly all matches, and what
     is so of these need not be so of the next. Of all ways the one with the best mean of B-cubed F1 and pairwise F1 is
     taken, average linkage if it is as good: so the model of entities is used only where it is better than the pairwise
-    model with its best threshold. Its walk begins at the best linkage, average or connected. Thresholds of linkages
-    are then chosen on all records together, each pair scored by a model that has not seen it, for a larger table needs
-    a higher one (:func:`_of_whole_table`). ``only``: a way that is to be taken, whatever is best; with the model of
-    entities the linkage stands where the walk that begins there is no better.
+    model with its best threshold. Its walk begins at average linkage. Thresholds of linkages are then chosen on all
+    records together, each pair scored by a model that has not seen it, for a larger table needs a higher one
+    (:func:`_of_whole_table`). The pair model that is kept is the mean of that of all entities and those of the halves:
+    what one large entity has taught it weighs less. ``only``: a way that is to be taken, whatever is best; with the
+    model of entities the linkage stands where the walk that begins there is no better.
     """
     levels = table.levels(seed)
     if table.linking:
@@ -291,16 +293,18 @@ def train_on_entities(
     base = PairModel.unlabelled(levels, len(table.comparer.names))
     half = np.random.default_rng(seed).permutation(int(truth.max()) + 1) % 2
     strength, halves = _halves(table, base, truth, half, seed)
-    reached = _linkages(table, halves, truth, one_to_one)
+    linkage = Method.MATCHED if one_to_one else Method.CONNECTED if only is Method.CONNECTED else Method.AVERAGE
+    reached = _linkages(table, halves, truth, linkage)
     if not one_to_one and only in (None, *WALKS):
         reached |= _walks(table, halves, truth, reached, seed)
     known = truth >= 0
-    model = _TruePairs.of(table, truth, known, seed).taught(base, table.comparer, strength)
+    whole = _TruePairs.of(table, truth, known, seed).taught(base, table.comparer, strength)
+    model = PairModel.mean([whole, *(each.model for each in halves)], [len(halves) or 1, *(1 for _ in halves)])
     allowed = {way: values for way, values in reached.items() if _allowed(way.method, only)}
     way = _choice(allowed or {Way(only or Method.AVERAGE, 0.0): [0.0]}, one_to_one)
     if len(halves) == 2:
         on_all = partial(_on_all, table, [each.model for each in halves], half, truth)
-        way = _of_whole_table(way, on_all, LABELLED_LINKED if one_to_one else LABELLED, only is None)
+        way = _of_whole_table(way, on_all, LABELLED_LINKED if one_to_one else LABELLED)
     entities = _untrained(table, seed)
     if way.method is Method.ENTITIES:
         entities = _trained_entities(table, model, truth, known, way.zero, seed)
@@ -342,13 +346,12 @@ def _score(table: CandidateTable, found: Integers, truth: Integers, among: Mask)
     return (report.b_cubed + report.pairwise_f1) / 2
 
 
-def _linkages(table: CandidateTable, halves: Sequence[_Half], truth: Integers, one_to_one: bool) -> Reached:
-    """What the ways without a walk reach."""
+def _linkages(table: CandidateTable, halves: Sequence[_Half], truth: Integers, linkage: Method) -> Reached:
+    """What a linkage reaches."""
     untrained = _untrained(table, 0)
-    methods = (Method.MATCHED,) if one_to_one else (Method.CONNECTED, Method.AVERAGE)
     reached: Reached = {}
     for each in halves:
-        for way in (way for method in methods for way in _linkages_of(method)):
+        for way in _linkages_of(linkage):
             found = clusters_by(way, untrained, table, each.graph, each.parts)
             reached.setdefault(way, []).append(_score(table, found, truth, each.held))
     return reached
@@ -361,19 +364,13 @@ def _linkages_of(method: Method) -> list[Way]:
 
 
 def _walks(table: CandidateTable, halves: Sequence[_Half], truth: Integers, reached: Reached, seed: int) -> Reached:
-    """What walks reach that begin at the best average linkage, and at the best connected components."""
-    starts = []
-    for method in (Method.AVERAGE, Method.CONNECTED):
-        of_method = {way: values for way, values in reached.items() if way.method is method}
-        if of_method:
-            starts.append(_choice(of_method, False))
+    """What walks reach that begin at the best average linkage."""
+    start = _choice(reached, False)
     found: Reached = {}
     for each in halves:
-        taught: dict[float, EntityModel] = {}
-        for way in (Way(method, start.threshold, start.method, start.join) for start in starts for method in WALKS):
-            if way.zero not in taught:
-                taught[way.zero] = _trained_entities(table, each.model, truth, each.learnt, way.zero, seed)
-            model = taught[way.zero] if way.method is Method.ENTITIES else _untrained(table, seed)
+        taught = _trained_entities(table, each.model, truth, each.learnt, start.zero, seed)
+        for method, model in ((Method.ENTITIES, taught), (Method.WALK, _untrained(table, seed))):
+            way = start._replace(method=method)
             clusters = clusters_by(way, model, table, each.graph, each.parts)
             found.setdefault(way, []).append(_score(table, clusters, truth, each.held))
     return found
@@ -405,24 +402,18 @@ def _on_all(table: CandidateTable, models: list[PairModel], half: Integers, trut
     return reached
 
 
-def _of_whole_table(way: Way, on_all: Callable[[Method], Reached], usual: float, free: bool) -> Way:
+def _of_whole_table(way: Way, on_all: Callable[[Method], Reached], usual: float) -> Way:
     """The way with the threshold that all records together say, of which ``on_all`` tells what a linkage reaches.
 
-    That of connected components is about best pairs, for which no threshold is usual. What they join grows with the
-    table: where nothing was asked for (``free``) they must be better than average linkage on all records, too.
+    That of connected components is about best pairs, for which no threshold is usual.
     """
     linkage = way.start if way.method in WALKS else way.method
     whole = on_all(linkage)
-    if linkage is not Method.CONNECTED:
-        settled = _settled(whole, usual)
-        return way._replace(threshold=settled.threshold, join=settled.join)
-    best = _choice({each: values[:1] for each, values in whole.items()}, False)
-    if free:
-        average = on_all(Method.AVERAGE)
-        settled = _settled(average, usual)
-        if average[settled][0] >= whole[best][0] - BETTER:
-            return settled
-    return way._replace(threshold=best.threshold)
+    if linkage is Method.CONNECTED:
+        best = _choice({each: values[:1] for each, values in whole.items()}, False)
+    else:
+        best = _settled(whole, usual)
+    return way._replace(threshold=best.threshold, join=best.join)
 
 
 def _samples(truth: Integers) -> list[Mask]:
