@@ -11,6 +11,7 @@ from loopwise.learn.files.ledger import Ledger
 from loopwise.learn.fit import fit
 from loopwise.learn.history import Epoch, History
 from loopwise.learn.objective import Objective
+from loopwise.learn.prior_choice import choose_l2
 from loopwise.learn.stages import Stage, hybrid, staged
 from loopwise.learn.sweep import sweep
 from loopwise.learn.system import System
@@ -31,6 +32,7 @@ __all__ = [
     "TensorBoardLog",
     "TotalSize",
     "TrainingError",
+    "choose_l2",
     "evaluate",
     "fit",
     "hybrid",

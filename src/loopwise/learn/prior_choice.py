@@ -16,16 +16,20 @@ from loopwise.graph.factor_graph import Integers
 from loopwise.learn.data.examples import Examples
 from loopwise.learn.evaluate import evaluate
 from loopwise.learn.fit import fit
+from loopwise.learn.progress import progress_bar
 from loopwise.learn.stages import Goals, as_stages, target
 from loopwise.learn.system import System
 from loopwise.learn.trainer import TrainingError
 from loopwise.potentials.priors import L2
 
-ROW_STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # in what one row counts; from the middle the better way is followed
+ROW_STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # in what one row counts
+MIDDLE = 3  # the place of the first one tried, from which the better way is followed
 FEW = 300  # examples that are tried in five folds, more in three: their trainings see nearly as much as the last does
 
 
-def choose_l2(system: System, examples: Examples, goal: Goals, *, seed: int = 0, **options: Any) -> float:
+def choose_l2(
+    system: System, examples: Examples, goal: Goals, *, seed: int = 0, progress: bool = True, **options: Any
+) -> float:
     """The strength of an L2 prior with which held-out examples lose least, by cross-validation.
 
     Strengths are 0, .1, .3, 1, 3 or 10 over the number of examples: what is known of a weight grows with it, and the
@@ -34,7 +38,8 @@ def choose_l2(system: System, examples: Examples, goal: Goals, *, seed: int = 0,
 
     Parameters
     ----------
-    system, examples, goal, seed: as for :func:`~loopwise.learn.fit`; the goal (the last stage) is also the judge.
+    system, examples, goal, seed, progress:
+        As for :func:`~loopwise.learn.fit`; the goal (the last stage) is also the judge.
     options: what else :func:`~loopwise.learn.fit` is told, but for a prior and development data.
 
     Returns
@@ -51,22 +56,29 @@ def choose_l2(system: System, examples: Examples, goal: Goals, *, seed: int = 0,
     order = np.random.default_rng([seed, 1]).permutation(len(examples))
     count = 5 if len(examples) <= FEW else 3
     folds = [order[number::count] for number in range(count)]
+    weaker, stronger = ROW_STRENGTHS[:MIDDLE][::-1], ROW_STRENGTHS[MIDDLE + 1 :]
+    with progress_bar(progress, (1 + len(weaker) + 1) * count) as tell:
+        done = 0
 
-    def loss(place: int) -> float:
-        return sum(_held_out(system, examples, fold, goal, ROW_STRENGTHS[place], seed, options) for fold in folds)
+        def loss(strength: float) -> float:
+            nonlocal done
+            total = 0.0
+            for fold in folds:
+                tell(done, f"trying a prior of {strength:g} rows on held-out rows")
+                total += _held_out(system, examples, fold, goal, strength, seed, options)
+                done += 1
+            return total
 
-    best = ROW_STRENGTHS.index(1.0)
-    least, start = loss(best), best
-    for step in (1, -1):
-        while best == start or (best - start) * step > 0:
-            place = best + step
-            if not 0 <= place < len(ROW_STRENGTHS):
+        best, least = ROW_STRENGTHS[MIDDLE], loss(ROW_STRENGTHS[MIDDLE])
+        for further in (stronger, weaker):
+            if best != ROW_STRENGTHS[MIDDLE]:
                 break
-            found = loss(place)
-            if not found < least:
-                break
-            best, least = place, found
-    return ROW_STRENGTHS[best] / len(examples)
+            for strength in further:
+                found = loss(strength)
+                if not found < least:
+                    break
+                best, least = strength, found
+    return best / len(examples)
 
 
 def _held_out(
