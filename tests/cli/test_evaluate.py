@@ -16,7 +16,7 @@ from oracles.commands import command
 invoke, succeed = command(app)
 
 
-FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd")
+FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd", "--l2", 0)
 
 
 def test_f1_of_one_label_among_several(tmp_path: Path) -> None:

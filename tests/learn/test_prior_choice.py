@@ -30,7 +30,7 @@ def table(follows: bool, rows: int = 48, columns: int = 5, seed: int = 0) -> lw.
 
 
 def options() -> dict[str, Any]:
-    return {"optimizer": lambda params: torch.optim.Adam(params, lr=0.1), "epochs": 20}
+    return {"optimizer": lambda params: torch.optim.Adam(params, lr=0.1), "epochs": 10}
 
 
 @pytest.mark.parametrize("follows", [True, False])

@@ -24,4 +24,4 @@ def weather(count: int = 64, seed: int = 0, spoil: bool = True) -> str:
 invoke, succeed = command(app)
 
 
-FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd")
+FAST = ("--epochs", 4, "--iterations", 3, "--batch", 32, "--optimizer", "sgd", "--l2", 0)
